@@ -1,0 +1,27 @@
+/** First in, first out, without the O(n) `shift` of arrays. */
+export class Queue<T> {
+  #items: T[] = []
+  #head = 0
+
+  get size(): number {
+    return this.#items.length - this.#head
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  pop(): T | undefined {
+    const item = this.#items[this.#head]
+    if (this.#head < this.#items.length) this.#head++
+    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+}

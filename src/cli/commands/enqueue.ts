@@ -1,0 +1,41 @@
+import { readFileSync } from 'node:fs'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import { requestFrom, type Value } from '../../client/request-from.js'
+import { openDirectoryEnqueuer } from '../../engines/directory-enqueuer.js'
+
+export interface EnqueueOptions {
+  readonly spooler: string
+  readonly at?: string
+  readonly priority?: string
+  readonly body?: string
+}
+
+/** `spoold enqueue --spooler DIR key=value…`: stores one task and prints its path. */
+export async function enqueue(
+  pairs: readonly string[],
+  { spooler, at, priority, body }: EnqueueOptions,
+): Promise<number> {
+  const request = requestFrom(Object.fromEntries(pairs.map(pairOf)), {
+    ...(at === undefined ? {} : { at }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(body === undefined ? {} : { body: readBodyFile(body) }),
+  })
+  console.log(await openDirectoryEnqueuer(spooler).enqueue(request))
+  return 0
+}
+
+function pairOf(pair: string): [string, Value] {
+  const cut = pair.indexOf('=')
+  if (cut <= 0) throw new SpooldError('USAGE', `expected key=value, got ${JSON.stringify(pair)}`)
+  return [pair.slice(0, cut), pair.slice(cut + 1)]
+}
+
+function readBodyFile(file: string): Buffer {
+  try {
+    return readFileSync(file === '-' ? 0 : file)
+  } catch (error) {
+    throw new SpooldError('FILE_UNREADABLE', `the body ${file} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * Every option, once: the source of ini keys, command-line flags, environment names, `--help`, docs/options.md and the
+ * type `Options`. People speak seconds here; behind `coerce` everything is milliseconds.
+ */
+export interface OptionSpec {
+  readonly name: string
+  readonly aliases?: readonly string[]
+  readonly short?: string
+  readonly kind: OptionKind
+  /** May be given several times; the values add up. Otherwise the last one counts. */
+  readonly isList?: true
+  readonly choices?: readonly string[]
+  /** What `--help` shows for the value. */
+  readonly value?: string
+  /** In the option's own unit; null: unset. Lists start empty. */
+  readonly fallback?: boolean | number | string | null
+  readonly group: OptionGroup
+  readonly help: string
+  /** uWSGI has no such option. */
+  readonly isOurs?: true
+}
+
+/** `octal`: a file mode. `directive`: steers the reading of the configuration and has no value afterwards. */
+export type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
+export type OptionGroup = 'spools' | 'workers' | 'handlers' | 'service' | 'log' | 'configuration'
+
+// biome-ignore format: one option a line reads as the table it is
+export const OPTION_TABLE = [
+  { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks of this directory; the same one twice means twice the processes' },
+  { name: 'spooler-ordered', kind: 'flag', fallback: false, group: 'spools', help: 'run by name, numbers inside names as numbers, and enter priority directories (1, 2, …)' },
+  { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', help: 'look at the directory at least so often, and run a retried task after so long' },
+  { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', isOurs: true, help: 'run only the names that uWSGI runs: uwsgi_spoolfile_on_*, and numbers when ordered' },
+  { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how a task is claimed: record locks, which uWSGI respects, or lease files where those do not work; auto probes' },
+  { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how new files are noticed before the next look: file-system events, polling once a second, or not at all' },
+
+  { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', help: 'worker processes for each spooler' },
+  { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', isOurs: true, help: 'tasks in flight in each worker; above 1 the handlers must be asynchronous to gain from it' },
+  { name: 'spooler-max-tasks', kind: 'count', value: 'N', fallback: 0, group: 'workers', help: 'replace a worker after so many tasks; 0 never' },
+  { name: 'spooler-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'workers', help: 'kill a worker whose task runs longer; 0 never' },
+  { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', help: 'enter this directory before each task (default: the one that holds the task)' },
+  { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', help: 'keep no worker process while there is nothing to run' },
+  { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', help: 'at a stop or reload a running task may go on for so long before it is killed' },
+  { name: 'touch-spoolers-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'replace the workers when this file is touched' },
+  { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'read the configuration again and replace the workers when this file is touched' },
+
+  { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'load a handler module: its default export, or the one named spooler' },
+
+  { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', help: 'go to the background once everything has started, and log to this file' },
+  { name: 'pidfile', aliases: ['pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'write the process id here, before privileges are dropped; a second spoold on it is refused' },
+  { name: 'safe-pidfile', aliases: ['safe-pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'the same, after everything has started' },
+  { name: 'vacuum', kind: 'flag', fallback: false, group: 'service', help: 'remove the pidfiles at the end' },
+  { name: 'uid', kind: 'text', value: 'USER', fallback: null, group: 'service', help: 'become this user (name or number); missing spool directories are made for it' },
+  { name: 'gid', kind: 'text', value: 'GROUP', fallback: null, group: 'service', help: 'become this group (name or number)' },
+  { name: 'add-gid', kind: 'text', isList: true, value: 'GROUP', group: 'service', help: 'also belong to this group' },
+  { name: 'master-as-root', kind: 'flag', fallback: false, group: 'service', help: 'only the workers become uid and gid' },
+  { name: 'umask', kind: 'octal', value: 'MODE', fallback: null, group: 'service', help: 'set the umask, such as 022' },
+  { name: 'chdir', kind: 'text', value: 'DIR', fallback: null, group: 'service', help: 'enter this directory before handlers are loaded' },
+  { name: 'auto-procname', kind: 'flag', fallback: false, group: 'service', help: 'give the processes readable names' },
+  { name: 'procname-prefix', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'put this before every process name' },
+  { name: 'procname-prefix-spaced', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'put this and a space before every process name' },
+  { name: 'procname-append', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'put this behind every process name' },
+  { name: 'procname', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'name every process so' },
+  { name: 'procname-master', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'name the master so' },
+  { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit 0' },
+
+  { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', help: 'no lines about single tasks that went well' },
+  { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', help: 'log to this file instead of standard error' },
+  { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: 'begin every line with the date, in this strftime format when one is given (%%Y-%%m-%%d in an ini)' },
+  { name: 'log-format', kind: 'choice', choices: ['text', 'json'], fallback: 'text', group: 'log', isOurs: true, help: "uWSGI's lines, or one JSON object a line" },
+
+  { name: 'ini', kind: 'directive', value: 'FILE[:SECTION]', group: 'configuration', help: 'read this file (section uwsgi when none is named)' },
+  { name: 'include', kind: 'directive', value: 'FILE', group: 'configuration', help: 'read this file here' },
+  { name: 'inherit', kind: 'directive', value: 'FILE', group: 'configuration', help: 'read this file after everything else, and expand no placeholders in it' },
+  { name: 'set', short: 'S', kind: 'directive', value: 'KEY=VALUE', group: 'configuration', help: 'set an option or a placeholder' },
+  { name: 'set-placeholder', aliases: ['set-ph'], kind: 'directive', value: 'KEY=VALUE', group: 'configuration', help: 'set a placeholder, also under strict' },
+  { name: 'env', kind: 'directive', value: 'NAME=VALUE', group: 'configuration', help: 'set an environment variable of the handlers' },
+  { name: 'unenv', kind: 'directive', value: 'NAME', group: 'configuration', help: 'remove an environment variable' },
+  { name: 'strict', kind: 'flag', fallback: false, group: 'configuration', help: 'an unknown option is an error, not a warning' },
+  { name: 'master', short: 'M', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted: there always is a master' },
+  { name: 'die-on-term', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted: SIGTERM always stops' },
+] as const satisfies readonly OptionSpec[]
+
+type Spec = (typeof OPTION_TABLE)[number]
+type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
+  ? `${Head}${Capitalize<Camel<Tail>>}`
+  : Name
+type PropertyOf<S extends Spec> = S extends { kind: 'seconds' } ? `${Camel<S['name']>}Ms` : Camel<S['name']>
+type OrNull<S, Value> = S extends { fallback: null } ? Value | null : Value
+type ValueOf<S extends Spec> = S extends { isList: true }
+  ? readonly string[]
+  : S extends { kind: 'flag' }
+    ? boolean
+    : S extends { kind: 'count' | 'seconds' | 'octal' }
+      ? OrNull<S, number>
+      : S extends { choices: readonly (infer Choice)[] }
+        ? Choice
+        : OrNull<S, string>
+
+/** The typed values: `spooler-max-tasks` is `spoolerMaxTasks`, `spooler-frequency` is `spoolerFrequencyMs`. */
+export type Options = { readonly [S in Exclude<Spec, { kind: 'directive' }> as PropertyOf<S>]: ValueOf<S> }
+
+const BY_NAME: ReadonlyMap<string, OptionSpec> = new Map(
+  OPTION_TABLE.flatMap((spec: OptionSpec) =>
+    [spec.name, ...(spec.aliases ?? [])].map(name => [name, spec] as const),
+  ),
+)
+
+export function findOption(name: string): OptionSpec | undefined {
+  return BY_NAME.get(name)
+}
+
+export function optionNames(): string[] {
+  return [...BY_NAME.keys()]
+}
+
+/** `spooler-frequency` → `spoolerFrequencyMs` */
+export function propertyName({ name, kind }: OptionSpec): string {
+  const camel = name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
+  return kind === 'seconds' ? `${camel}Ms` : camel
+}

@@ -1,0 +1,65 @@
+import type { Vars } from '../protocol/vars.js'
+import type { Outcome } from '../task/outcome.js'
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+import type { Request } from '../task/request.js'
+
+/** A task that this process holds: nobody else runs it until it is settled. */
+export interface Claim {
+  readonly ref: Ref
+  /** The packet's pairs. */
+  readonly vars: Vars
+  /** Epoch ms. */
+  readonly dueAtMs: number
+  /** This run's number, from 1. */
+  readonly attempt: number
+  readonly hasBody: boolean
+  /** Undefined when there is none. Valid until the claim is settled. */
+  readBody(): Buffer | undefined
+}
+
+export interface Counts {
+  readonly ready: number
+  readonly busy: number
+  readonly waiting: number
+}
+
+/** Where tasks can be put; all that a program needs that runs none. */
+export interface Enqueuer {
+  /** Stores a task; resolves to its path when it is safe there. */
+  enqueue(request: Request): Promise<string>
+}
+
+/**
+ * Where tasks live. One contract for every kind of storage, in two roles: the master asks what is due and learns what
+ * came of it; a worker claims and settles. The same conformance suite runs against every engine.
+ *
+ * A ref that `due` gave is busy until exactly one of `returned` or `abandoned` is called with it. `claim` may be called
+ * by anybody for anything: it is the claim that excludes others, never the master's book-keeping.
+ */
+export interface Engine extends Enqueuer {
+  /** The most urgent due refs, at most `limit`. Never blocks, opens nothing. */
+  due(limit: number): readonly Ref[]
+  /** A worker is through with these refs, with or without having run them. */
+  returned(reports: readonly Report[]): void
+  /** The worker that had them died; they are due again. */
+  abandoned(refs: readonly Ref[]): void
+  /** Calls back whenever `due` may give more than it did. The first call comes when the engine knows its tasks. */
+  onWakeUp(wakeUp: () => void): Promise<void>
+  /** Looks again at everything, at once. */
+  scanNow(): void
+  counts(): Counts
+  /** All that was due has run, and nothing is under way. */
+  readonly isDrained: boolean
+
+  /**
+   * Takes hold of a task and marks its start, or says in a report why not. A run that began and never ended counts as a
+   * crash of the task, unless the caller knows it for blameless.
+   */
+  claim(ref: Ref, isBlameless?: boolean): Claim | Report
+  /** Applies a run's outcome and gives the claim up. Exactly once a claim. */
+  settle(claim: Claim, outcome: Outcome, ranMs: number): Report
+
+  /** Stops looking. Claims that are held stay held until they are settled. */
+  close(): void
+}

@@ -1,0 +1,48 @@
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+
+/** Every fact that spoold tells the outside, and what comes with it. Names are past or present facts, never orders. */
+export interface EventMap {
+  'config-read': { file: string }
+  'config-warning': { message: string }
+  'daemon-started': { pid: number; version: string }
+  'spool-opened': { spool: string; locks: 'ofd' | 'lockfile'; because?: string }
+
+  'worker-spawned': { spool: string; pid: number }
+  'worker-died': {
+    spool: string
+    pid: number
+    code: number | null
+    signal: string | null
+    running: readonly Ref[]
+  }
+  'worker-respawn-delayed': { spool: string; delayMs: number }
+  'worker-unloadable': { spool: string; error: string }
+  'worker-recycling': { spool: string; pid: number; tasks: number }
+  'worker-faulted': { spool: string; pid: number; error: string }
+  'worker-overran': { spool: string; pid: number; running: readonly Ref[] }
+  'worker-out-of-mercy': { spool: string; pid: number; running: readonly Ref[] }
+  'worker-stopping': { spool: string; pid: number }
+  'worker-stopped': { spool: string; pid: number }
+  'spool-cheaped': { spool: string }
+
+  'task-started': { spool: string; pid: number; ref: Ref }
+  /** `known`: the refs whose start was told as 'task-started'. */
+  'tasks-reported': { spool: string; pid: number; reports: readonly Report[]; known: ReadonlySet<Ref> }
+  'task-logged': { spool: string; pid: number; name: string; message: string }
+
+  'spool-missing': { spool: string; error: string }
+  'spool-back': { spool: string }
+  'spool-unlisted': { spool: string; prefix: string; error: string }
+  'spool-unvisited': { spool: string; prefix: string }
+  'watch-lost': { spool: string; error: string; frequencyMs: number }
+
+  'reload-asked': { because: string; touched: boolean }
+  'reload-refused': { error: string }
+  'reload-done': Record<string, never>
+  'stop-asked': { signal: string }
+  'stop-forced': { signal: string }
+  'daemon-stopped': Record<string, never>
+}
+
+export type EventName = keyof EventMap

@@ -1,0 +1,112 @@
+import type { Ref } from '../task/ref.js'
+import { REPORT_KINDS, type Report } from '../task/report.js'
+
+/** What a worker needs to know, sent once, first. */
+export interface WorkerOptions {
+  /** The spool's real path. */
+  readonly spool: string
+  readonly ordered: boolean
+  readonly strictNames: boolean
+  readonly frequencyMs: number
+  readonly locks: 'ofd' | 'lockfile'
+  /** The file system shows a read in the atime. */
+  readonly marksReads: boolean
+  readonly imports: readonly string[]
+  /** Tasks in flight. */
+  readonly concurrency: number
+  /** 0: no limit. */
+  readonly maxTasks: number
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  /** Entered before each task; null: the directory that holds the task. */
+  readonly chdir: string | null
+  readonly title: string | null
+}
+
+/** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
+export type MasterMessage =
+  | { readonly type: 'open'; readonly options: WorkerOptions }
+  /** `blameless`: those of the refs whose last run was ended with its process for no fault of theirs. */
+  | {
+      readonly type: 'run'
+      readonly first: number
+      readonly refs: readonly Ref[]
+      readonly blameless?: readonly Ref[]
+    }
+  /** Hand back what is not started. */
+  | { readonly type: 'hand-back' }
+  /** Hand back, finish what runs, exit. It is killed after `mercyMs`. */
+  | { readonly type: 'drain'; readonly mercyMs: number }
+
+/** Worker to master. */
+export type WorkerMessage =
+  | { readonly type: 'ready' }
+  | { readonly type: 'unloadable'; readonly error: string }
+  | PackedReports
+  | { readonly type: 'recycling'; readonly tasks: number }
+  /** Something was thrown outside of any handler's call. The worker finishes what it can and exits. */
+  | { readonly type: 'faulted'; readonly error: string }
+  | { readonly type: 'log'; readonly name: string; readonly message: string }
+  /** The last word of a worker that ends on purpose. */
+  | { readonly type: 'drained' }
+
+/** Reports as flat numbers: at 50,000 tasks a second the JSON of objects would cost more than the tasks. */
+export interface PackedReports {
+  readonly type: 'reports'
+  /** number, kind (index in REPORT_KINDS), ran ms; again and again */
+  readonly packed: readonly number[]
+  /** The few that have more to say, by number. */
+  readonly more?: { readonly [number: string]: { readonly atMs?: number; readonly detail?: string } }
+  /** Numbers of tasks that run now and have not been told of before. */
+  readonly started: readonly number[]
+  /** How long the worker worked for all of this. */
+  readonly busyMs: number
+}
+
+const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
+
+/** Collects reports until they are worth a message. */
+export class Outbox {
+  #packed: number[] = []
+  #more: Record<string, { atMs?: number; detail?: string }> | undefined
+
+  get isEmpty(): boolean {
+    return this.#packed.length === 0
+  }
+
+  add(number: number, report: Report): void {
+    this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
+    if (report.atMs === undefined && report.detail === undefined) return
+    this.#more ??= {}
+    this.#more[number] = {
+      ...(report.atMs === undefined ? {} : { atMs: report.atMs }),
+      ...(report.detail === undefined ? {} : { detail: report.detail }),
+    }
+  }
+
+  take(started: readonly number[], busyMs: number): PackedReports {
+    const message: PackedReports = {
+      type: 'reports',
+      packed: this.#packed,
+      ...(this.#more === undefined ? {} : { more: this.#more }),
+      started,
+      busyMs,
+    }
+    this.#packed = []
+    this.#more = undefined
+    return message
+  }
+}
+
+/** The reverse: every report of a message with its number. */
+export function eachReport(
+  message: PackedReports,
+  tell: (number: number, report: Omit<Report, 'ref'>) => void,
+): void {
+  const { packed, more } = message
+  for (let i = 0; i < packed.length; i += 3) {
+    const number = packed[i] ?? 0
+    const kind = REPORT_KINDS[packed[i + 1] ?? 0]
+    if (kind !== undefined) tell(number, { kind, ranMs: packed[i + 2] ?? 0, ...more?.[number] })
+  }
+}

@@ -1,0 +1,99 @@
+import { resolve } from 'node:path'
+import type { Options } from './config/option-table.js'
+import { DirectoryEngine } from './engines/directory-engine.js'
+import type { Emitter } from './events/emitter.js'
+import type { WorkerOptions } from './ipc/messages.js'
+import { type Capabilities, probeSpool } from './spool/probe.js'
+import type { CrewPlan } from './supervisor/master.js'
+import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
+
+/** What crews need that is no option. */
+export interface PlanContext {
+  readonly events: Emitter
+  readonly logFd: number
+  /** Whom the workers become, when the master stays who it is. */
+  readonly workerIdentity: { readonly uid: number; readonly gid: number } | null
+}
+
+/** Slices the options into what each room needs: one crew a spool directory, however often it was named. */
+export async function planCrews(
+  spools: readonly string[],
+  options: Options,
+  context: PlanContext,
+): Promise<CrewPlan[]> {
+  const times = new Map<string, number>()
+  for (const spool of spools) times.set(spool, (times.get(spool) ?? 0) + 1)
+  return Promise.all([...times].map(([spool, count]) => planCrew(spool, count, options, context)))
+}
+
+async function planCrew(
+  spool: string,
+  count: number,
+  options: Options,
+  context: PlanContext,
+): Promise<CrewPlan> {
+  const { locks, because, marksReads } = await probeSpool(spool, options.spoolerLock)
+  const engineOptions = {
+    spool,
+    rules: { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames },
+    frequencyMs: options.spoolerFrequencyMs,
+    watch: options.spoolerWatch,
+    locks,
+    marksReads,
+  }
+  const pool = poolOptions(spool, count, { locks, marksReads }, options, context)
+  const engineKey = JSON.stringify(engineOptions)
+  return {
+    spool,
+    engineKey,
+    pool,
+    async open() {
+      const engine = await DirectoryEngine.open(engineOptions, context.events)
+      context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
+      return { spool, engineKey, engine, pool: new WorkerPool(pool, engine, context.events) }
+    },
+  }
+}
+
+function poolOptions(
+  spool: string,
+  count: number,
+  capabilities: Pick<Capabilities, 'locks' | 'marksReads'>,
+  options: Options,
+  { logFd, workerIdentity }: PlanContext,
+): PoolOptions {
+  const worker: WorkerOptions = {
+    spool,
+    ordered: options.spoolerOrdered,
+    strictNames: options.spoolerStrictNames,
+    frequencyMs: options.spoolerFrequencyMs,
+    ...capabilities,
+    imports: options.spoolerImport.map(file => resolve(file)),
+    concurrency: options.spoolerConcurrency,
+    maxTasks: options.spoolerMaxTasks,
+    harakiriMs: options.spoolerHarakiriMs,
+    chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
+    title: processTitle(options, 'uWSGI spooler'),
+  }
+  return {
+    worker,
+    // 0 is one process, as in uWSGI
+    processes: Math.max(1, options.spoolerProcesses) * count,
+    cheap: options.spoolerCheap,
+    mercyMs: options.workerReloadMercyMs,
+    logFd,
+    ...workerIdentity,
+  }
+}
+
+/** The name in `ps`; null leaves it alone. Any procname option asks for names (core/uwsgi.c, UWSGI_OPT_PROCNAME). */
+export function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'): string | null {
+  const { procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend, autoProcname } =
+    options
+  const asked = [procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend]
+  if (!autoProcname && asked.every(text => text === null)) return null
+  if (role === 'uWSGI master' && procnameMaster !== null) return procnameMaster
+  if (procname !== null) return procname
+  const prefix = procnamePrefixSpaced === null ? (procnamePrefix ?? '') : `${procnamePrefixSpaced} `
+  return `${prefix}${role}${procnameAppend ?? ''}`
+}

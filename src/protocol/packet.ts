@@ -1,0 +1,58 @@
+import { SpooldError } from '../base/errors.js'
+
+/** A uwsgi packet: u8 modifier1, u16le block size, u8 modifier2, then the block (uwsgi.h, struct uwsgi_header). */
+export const HEADER_BYTES = 4
+/** modifier1 of a spool request. */
+export const SPOOL_MODIFIER = 17
+/** The size field is 16 bits wide, and so are the key and value lengths inside the block. */
+export const MAX_BLOCK_BYTES = 0xffff
+export const MAX_PACKET_BYTES = HEADER_BYTES + MAX_BLOCK_BYTES
+/** Where modifier2 lies: unused in spool files, our write-ahead mark (spool/state-byte). */
+export const MODIFIER2_OFFSET = 3
+
+/** One key and its value. Keys are 1–65,535 bytes, values 0–65,535; both may hold any byte. */
+export type VarPair = readonly [key: Buffer, value: Buffer]
+
+/**
+ * The bytes of one packet without body.
+ *
+ * @throws SpooldError REQUEST_INVALID with `details.key` and `details.bytes` when a key, a value or the sum is too long.
+ *   uWSGI cuts a long value to its length modulo 65,536 instead, in silence.
+ */
+export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIER): Buffer {
+  const blockBytes = vars.reduce((sum, pair) => sum + checkedPairBytes(pair), 0)
+  if (blockBytes > MAX_BLOCK_BYTES)
+    throw tooLong('', blockBytes, `all keys and values together take ${blockBytes} bytes`)
+  const packet = Buffer.allocUnsafe(HEADER_BYTES + blockBytes)
+  packet.writeUInt8(modifier1, 0)
+  packet.writeUInt16LE(blockBytes, 1)
+  packet.writeUInt8(0, MODIFIER2_OFFSET)
+  let at = HEADER_BYTES
+  for (const pair of vars)
+    for (const bytes of pair) {
+      at = packet.writeUInt16LE(bytes.length, at)
+      at += bytes.copy(packet, at)
+    }
+  return packet
+}
+
+function checkedPairBytes([key, value]: VarPair): number {
+  const name = key.toString('utf8')
+  if (key.length === 0)
+    throw new SpooldError('REQUEST_INVALID', 'a key is empty; the format has no way to write that', {
+      details: { key: '' },
+    })
+  if (key.length > MAX_BLOCK_BYTES)
+    throw tooLong(name.slice(0, 64), key.length, `a key takes ${key.length} bytes`)
+  if (value.length > MAX_BLOCK_BYTES)
+    throw tooLong(name, value.length, `the value of "${name}" takes ${value.length} bytes`)
+  return 4 + key.length + value.length
+}
+
+function tooLong(key: string, bytes: number, what: string): SpooldError {
+  return new SpooldError(
+    'REQUEST_INVALID',
+    `${what}; a packet holds ${MAX_BLOCK_BYTES}. Put large data in the body, which has no such limit`,
+    { details: { key, bytes, limit: MAX_BLOCK_BYTES } },
+  )
+}

@@ -1,0 +1,90 @@
+import type { VarPair } from './packet.js'
+
+/**
+ * The block of a packet, taken apart without copying: `text` holds it with one character a byte (latin1), `cuts` four
+ * positions a pair: key start, key end, value start, value end.
+ */
+export interface Vars {
+  readonly text: string
+  readonly cuts: readonly number[]
+}
+
+/** Why a block is no list of pairs, for people. */
+export interface VarsFault {
+  readonly fault: string
+}
+
+/**
+ * Takes `text[start..end)` apart. The bounds are those of uwsgi_hooked_parse (core/protocol.c): a key is never empty,
+ * and a block that ends inside a length, a key or a value is malformed as a whole.
+ */
+export function parseVars(text: string, start: number, end: number): Vars | VarsFault {
+  const cuts: number[] = []
+  let at = start
+  while (at < end) {
+    if (at + 2 >= end) return fault(at - start, 'the block ends inside a key length')
+    const keyStart = at + 2
+    const keyEnd = keyStart + u16le(text, at)
+    if (keyEnd === keyStart) return fault(at - start, 'a key is empty')
+    if (keyEnd > end) return fault(at - start, `a key of ${keyEnd - keyStart} bytes runs past the end`)
+    const valueStart = keyEnd + 2
+    if (valueStart > end) return fault(keyEnd - start, 'the block ends inside a value length')
+    const valueEnd = valueStart + u16le(text, keyEnd)
+    if (valueEnd > end)
+      return fault(keyEnd - start, `a value of ${valueEnd - valueStart} bytes runs past the end`)
+    cuts.push(keyStart, keyEnd, valueStart, valueEnd)
+    at = valueEnd
+  }
+  return { text, cuts }
+}
+
+function u16le(text: string, at: number): number {
+  return text.charCodeAt(at) | (text.charCodeAt(at + 1) << 8)
+}
+
+function fault(offset: number, what: string): VarsFault {
+  return { fault: `${what} (at byte ${offset} of the block)` }
+}
+
+/** The exact bytes: every pair in its order, duplicates kept. */
+export function toPairs({ text, cuts }: Vars): VarPair[] {
+  const pairs: VarPair[] = []
+  for (let i = 0; i < cuts.length; i += 4)
+    pairs.push([
+      Buffer.from(text.slice(cuts[i], cuts[i + 1]), 'latin1'),
+      Buffer.from(text.slice(cuts[i + 2], cuts[i + 3]), 'latin1'),
+    ])
+  return pairs
+}
+
+const NOT_ASCII = /[\x80-\xff]/
+
+/**
+ * The pairs as an object without prototype, so that `__proto__` is a key like any other: UTF-8 strings, the last of a
+ * repeated key wins, as in every uWSGI language.
+ */
+export function toDictionary({ text, cuts }: Vars): Record<string, string> {
+  const dictionary: Record<string, string> = Object.create(null)
+  const isAscii = !NOT_ASCII.test(text)
+  for (let i = 0; i < cuts.length; i += 4) {
+    const key = text.slice(cuts[i], cuts[i + 1])
+    const value = text.slice(cuts[i + 2], cuts[i + 3])
+    if (isAscii) dictionary[key] = value
+    else dictionary[utf8(key)] = utf8(value)
+  }
+  return dictionary
+}
+
+/** The value of the last pair with this (ASCII) key, one character a byte; undefined when there is none. */
+export function lastValue({ text, cuts }: Vars, key: string): string | undefined {
+  for (let i = cuts.length - 4; i >= 0; i -= 4) {
+    const start = cuts[i] ?? 0
+    if ((cuts[i + 1] ?? 0) - start === key.length && text.startsWith(key, start))
+      return text.slice(cuts[i + 2], cuts[i + 3])
+  }
+  return undefined
+}
+
+function utf8(bytes: string): string {
+  return NOT_ASCII.test(bytes) ? Buffer.from(bytes, 'latin1').toString('utf8') : bytes
+}

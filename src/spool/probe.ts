@@ -1,0 +1,82 @@
+import {
+  closeSync,
+  fstatSync,
+  futimesSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { messageOf, SpooldError } from '../base/errors.js'
+import { STATE_DIRECTORY } from './file-name.js'
+import { type LockChoice, type LockKind, loadOfd, type TryOfdLock } from './lock.js'
+
+/** What the file system under a spool can be trusted with. */
+export interface Capabilities {
+  readonly locks: LockKind
+  /** Why it is not record locks, under `auto`. */
+  readonly because?: string
+  /** A read shows in the atime: the kernel marks the start of a run (spool/state-byte). */
+  readonly marksReads: boolean
+}
+
+/**
+ * Tries the spool's file system out, with files in `.spoold`.
+ *
+ * @param choice `spooler-lock`; `auto` takes record locks where two descriptors exclude each other
+ * @throws SpooldError LOCKS_UNUSABLE when `ofd` was asked for and does not work
+ */
+export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
+  mkdirSync(join(spool, STATE_DIRECTORY), { recursive: true, mode: 0o700 })
+  const marksReads = withProbeFile(spool, probeAtime)
+  if (choice === 'lockfile') return { locks: 'lockfile', marksReads }
+  const fault = await probeOfd(spool)
+  if (fault === undefined) return { locks: 'ofd', marksReads }
+  if (choice === 'auto') return { locks: 'lockfile', because: fault, marksReads }
+  throw new SpooldError(
+    'LOCKS_UNUSABLE',
+    `spooler-lock = ofd does not work in ${spool}: ${fault}. Use spooler-lock = lockfile there, or mount it with locking`,
+  )
+}
+
+/** What a probe found: undefined when OFD locks work in this directory, else why they do not. */
+async function probeOfd(spool: string): Promise<string | undefined> {
+  try {
+    const tryOfdLock = await loadOfd()
+    return withProbeFile(spool, (first, second) => exclusionFault(first, second, tryOfdLock))
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+function exclusionFault(first: number, second: number, tryOfdLock: TryOfdLock): string | undefined {
+  if (!tryOfdLock(first)) return 'a fresh file is already locked'
+  return tryOfdLock(second) ? 'two holders get the same lock' : undefined
+}
+
+const LONG_AGO_SECONDS = 1e9
+
+/** Not so with `noatime`, on NFS, and on what else keeps no access times. */
+function probeAtime(first: number): boolean {
+  const byte = Buffer.alloc(1)
+  writeSync(first, byte, 0, 1, 0)
+  futimesSync(first, LONG_AGO_SECONDS, LONG_AGO_SECONDS)
+  readSync(first, byte, 0, 1, 0)
+  const { atimeMs, mtimeMs } = fstatSync(first)
+  return atimeMs > mtimeMs
+}
+
+function withProbeFile<T>(spool: string, probe: (first: number, second: number) => T): T {
+  const path = join(spool, STATE_DIRECTORY, `probe-${process.pid}`)
+  const first = openSync(path, 'w+', 0o600)
+  const second = openSync(path, 'r+')
+  try {
+    return probe(first, second)
+  } finally {
+    closeSync(second)
+    closeSync(first)
+    unlinkSync(path)
+  }
+}

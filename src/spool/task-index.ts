@@ -1,0 +1,228 @@
+import { Heap } from '../base/heap.js'
+import { Queue } from '../base/queue.js'
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+import { compareVersions } from './version-order.js'
+import { WaitingList } from './waiting-list.js'
+
+export interface TaskIndexOptions {
+  readonly ordered: boolean
+  readonly frequencyMs: number
+  /** How many due refs are kept in memory; the rest is learned again from the next scan. */
+  readonly windowSize?: number
+}
+
+const WINDOW = 200_000
+const FIRST_RETRY_MS = 2
+
+/**
+ * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
+ * those that are with a worker. A ref is in one of these states:
+ *
+ *   ready (in the window, or fresh from an event) → busy (with a worker) → forgotten | waiting → ready
+ *
+ * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
+ */
+export class TaskIndex {
+  readonly #ordered: boolean
+  readonly #frequencyMs: number
+  readonly #windowSize: number
+  /** Sorted (or in directory order) by the last scan; taken from the head. */
+  #window: Ref[] = []
+  #head = 0
+  /** Ready since that scan. */
+  #fresh: Heap<Ref> | Queue<Ref>
+  readonly #freshNames = new Set<Ref>()
+  /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
+  readonly #busy = new Map<Ref, number>()
+  readonly #waiting = new WaitingList()
+  /** How often in a row a ref was found locked or incomplete. */
+  readonly #tries = new Map<Ref, number>()
+  /** More refs are due than the window holds. */
+  #overflowed = false
+  /** Of a scan under way: what it found so far, and what was given away meanwhile. */
+  #harvest: Ref[] | undefined
+  readonly #takenSinceScan = new Set<Ref>()
+
+  constructor({ ordered, frequencyMs, windowSize = WINDOW }: TaskIndexOptions) {
+    this.#ordered = ordered
+    this.#frequencyMs = frequencyMs
+    this.#windowSize = windowSize
+    this.#fresh = ordered ? new Heap<Ref>((a, b) => compareVersions(a, b) < 0) : new Queue<Ref>()
+  }
+
+  get ready(): number {
+    return this.#window.length - this.#head + this.#freshNames.size
+  }
+
+  get busy(): number {
+    return this.#busy.size
+  }
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Epoch ms of the next ref that comes due by itself. */
+  get nextAtMs(): number {
+    return Math.min(this.#waiting.nextAtMs, this.#waiting.horizonMs)
+  }
+
+  /** More refs are due than are known, and those that are known run low: a scan tells the next. */
+  get runsLow(): boolean {
+    return this.#overflowed && this.#window.length - this.#head < this.#windowSize / 4
+  }
+
+  /** Some of the refs that wait came due, and only a forgetful scan can name them. */
+  isPastHorizon(nowMs: number): boolean {
+    return this.#waiting.horizonMs <= nowMs
+  }
+
+  /** The file was created, renamed, written or removed. Says whether there may be something to run now. */
+  changed(ref: Ref, renamed: boolean): boolean {
+    const renames = this.#busy.get(ref)
+    if (renames !== undefined) {
+      if (renamed) this.#busy.set(ref, renames + 1)
+      return false
+    }
+    if (!this.#waiting.endOnChange(ref)) return false
+    this.#tries.delete(ref)
+    return this.#makeReady(ref)
+  }
+
+  /** Moves what came due from waiting to ready. */
+  promote(nowMs: number): void {
+    for (;;) {
+      const ref = this.#waiting.popDue(nowMs)
+      if (ref === undefined) return
+      if (!this.#busy.has(ref)) this.#makeReady(ref)
+    }
+  }
+
+  /** The best `limit` refs, from now on busy. */
+  take(limit: number): Ref[] {
+    const taken: Ref[] = []
+    while (taken.length < limit) {
+      const ref = this.#next()
+      if (ref === undefined) break
+      if (this.#busy.has(ref)) continue // named by an event and by a scan
+      this.#busy.set(ref, 0)
+      if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
+      taken.push(ref)
+    }
+    return taken
+  }
+
+  /** A worker is through with it. */
+  returned(report: Report, nowMs: number): void {
+    const { ref } = report
+    const renames = this.#busy.get(ref) ?? 0
+    this.#busy.delete(ref)
+    if (report.kind !== 'locked' && report.kind !== 'incomplete') this.#tries.delete(ref)
+    switch (report.kind) {
+      case 'ok':
+      case 'gone':
+        if (renames > 1) this.#makeReady(ref)
+        return
+      case 'untouched':
+        this.#makeReady(ref)
+        return
+      case 'locked':
+        return this.#waiting.add(ref, nowMs + this.#patience(ref, Math.min(1000, this.#frequencyMs)), true)
+      case 'incomplete':
+        return this.#waiting.add(ref, nowMs + this.#patience(ref, this.#frequencyMs), true)
+      case 'later':
+      case 'malformed':
+      case 'unreadable':
+        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
+      case 'retry':
+      case 'error':
+      case 'ignore':
+      case 'unsettled':
+        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)
+    }
+  }
+
+  /** Its worker died. */
+  abandoned(ref: Ref): void {
+    this.#busy.delete(ref)
+    this.#makeReady(ref)
+  }
+
+  /** @param forgetful look again at every waiting file: its time may have been changed without an event */
+  beginScan(forgetful: boolean): void {
+    if (forgetful) this.#waiting.clear()
+    this.#harvest = []
+    this.#takenSinceScan.clear()
+    this.#overflowed = false
+  }
+
+  /** The scan under way met a task's name. Says whether it should go on. */
+  seen(ref: Ref, nowMs: number): boolean {
+    const harvest = this.#harvest
+    if (harvest === undefined) return false
+    if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) return true
+    harvest.push(ref)
+    if (this.#ordered) {
+      if (harvest.length >= 2 * this.#windowSize) this.#keepBest(harvest)
+      return true
+    }
+    this.#overflowed = harvest.length >= this.#windowSize
+    return !this.#overflowed
+  }
+
+  endScan(): void {
+    const harvest = this.#harvest ?? []
+    this.#harvest = undefined
+    if (this.#ordered) this.#keepBest(harvest)
+    this.#window =
+      this.#takenSinceScan.size === 0 ? harvest : harvest.filter(ref => !this.#takenSinceScan.has(ref))
+    this.#head = 0
+    this.#takenSinceScan.clear()
+  }
+
+  #keepBest(harvest: Ref[]): void {
+    harvest.sort(compareVersions)
+    if (harvest.length <= this.#windowSize) return
+    harvest.length = this.#windowSize
+    this.#overflowed = true
+  }
+
+  #makeReady(ref: Ref): boolean {
+    if (this.#freshNames.has(ref)) return true
+    if (this.#freshNames.size >= this.#windowSize) {
+      this.#overflowed = true
+      return true
+    }
+    this.#freshNames.add(ref)
+    this.#fresh.push(ref)
+    return true
+  }
+
+  #next(): Ref | undefined {
+    const first = this.#window[this.#head]
+    const fresh = this.#fresh.peek()
+    if (fresh !== undefined && this.#comesFirst(fresh, first)) {
+      this.#fresh.pop()
+      this.#freshNames.delete(fresh)
+      return fresh
+    }
+    if (first !== undefined) this.#head++
+    return first
+  }
+
+  /** In directory order what is newly ready waits its turn; when ordered, the better name wins. */
+  #comesFirst(fresh: Ref, first: Ref | undefined): boolean {
+    if (first !== undefined) return this.#ordered && compareVersions(fresh, first) < 0
+    if (!this.#ordered || !this.#overflowed) return true
+    const last = this.#window[this.#window.length - 1] // what lies beyond the window may be better than `fresh`
+    return last === undefined || compareVersions(fresh, last) < 0
+  }
+
+  /** 2 ms, 4 ms, … up to `capMs`: a writer is done in a moment, a foreign runner may take long. */
+  #patience(ref: Ref, capMs: number): number {
+    const tries = this.#tries.get(ref) ?? 0
+    this.#tries.set(ref, tries + 1)
+    return Math.min(FIRST_RETRY_MS * 2 ** tries, capMs)
+  }
+}

@@ -1,0 +1,55 @@
+import { Alarm } from '../base/clock.js'
+import type { WorkerProcess } from './worker-process.js'
+
+export interface WatchdogOptions {
+  /** 0: no deadline. */
+  harakiriMs(): number
+  workers(): Iterable<WorkerProcess>
+  /** A task of it is past its deadline. */
+  overran(worker: WorkerProcess): void
+  /** It runs something slow, and has more that others could run. */
+  silent(worker: WorkerProcess): void
+}
+
+/** A worker that was not heard of for so long runs something slow. */
+const SILENT_MS = 50
+
+/**
+ * Watches over the workers from outside, so that a handler that blocks its event loop cannot hide: a worker tells of a
+ * start before it makes it when its last word is 20 ms old, hence what it runs began then at the latest.
+ */
+export class Watchdog {
+  readonly #options: WatchdogOptions
+  readonly #alarm = new Alarm(() => this.#check())
+
+  constructor(options: WatchdogOptions) {
+    this.#options = options
+  }
+
+  /** To be called when a worker was given something. */
+  look(): void {
+    const harakiriMs = this.#options.harakiriMs()
+    const now = performance.now()
+    for (const worker of this.#options.workers()) {
+      if (worker.outstanding === 0) continue
+      if (worker.outstanding > 1) this.#alarm.wakeAt(now + SILENT_MS)
+      if (harakiriMs > 0) this.#alarm.wakeAt((worker.runningSince ?? now) + harakiriMs)
+    }
+  }
+
+  close(): void {
+    this.#alarm.clear()
+  }
+
+  #check(): void {
+    const { workers, overran, silent } = this.#options
+    const harakiriMs = this.#options.harakiriMs()
+    const now = performance.now()
+    for (const worker of workers()) {
+      if (worker.outstanding === 0) continue
+      if (harakiriMs > 0 && now >= (worker.runningSince ?? now) + harakiriMs) overran(worker)
+      else if (worker.outstanding > 1 && now >= worker.lastHeardAt + SILENT_MS) silent(worker)
+    }
+    this.look()
+  }
+}

@@ -1,0 +1,245 @@
+import type { Engine } from '../engines/engine.js'
+import type { Emitter } from '../events/emitter.js'
+import type { Ref } from '../task/ref.js'
+import { dispatch } from './dispatcher.js'
+import { RespawnDelay } from './respawn.js'
+import { stopWorker } from './stop-worker.js'
+import { Watchdog } from './watchdog.js'
+import {
+  type Exit,
+  type Reported,
+  type SpawnOptions,
+  type WorkerListener,
+  WorkerProcess,
+} from './worker-process.js'
+
+export interface PoolOptions extends SpawnOptions {
+  readonly processes: number
+  /** No process while idle. */
+  readonly cheap: boolean
+  /** How long a worker that is stopped or replaced may go on with what it runs. */
+  readonly mercyMs: number
+}
+
+/** In cheap mode an idle process is kept for so long: the next task may be on its way. */
+const CHEAP_IDLE_MS = 1000
+
+/**
+ * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine.
+ *
+ * States: open → stopping (workers drain, nobody is replaced).
+ */
+export class WorkerPool {
+  readonly #engine: Engine
+  readonly #events: Emitter
+  #options: PoolOptions
+  #isStopping = false
+  readonly #workers = new Set<WorkerProcess>()
+  readonly #watchdog: Watchdog
+  readonly #respawnDelay = new RespawnDelay()
+  readonly #respawns = new Set<NodeJS.Timeout>()
+  readonly #blameless = new Set<Ref>()
+  /** Those that were told to stop. */
+  readonly #stopped = new Set<WorkerProcess>()
+  #cheapTimer: NodeJS.Timeout | undefined
+
+  constructor(options: PoolOptions, engine: Engine, events: Emitter) {
+    this.#options = options
+    this.#engine = engine
+    this.#events = events
+    this.#watchdog = new Watchdog({
+      harakiriMs: () => this.#options.worker.harakiriMs,
+      workers: () => this.#workers,
+      overran: worker => this.#harakiri(worker),
+      silent: worker => {
+        this.#engine.abandoned(worker.takeBack())
+        this.dispatch()
+      },
+    })
+  }
+
+  /**
+   * Spawns the workers; resolves when the first is ready.
+   *
+   * @throws SpooldError HANDLER_UNLOADABLE with what the worker says
+   */
+  async start(): Promise<void> {
+    const { processes, cheap } = this.#options
+    const first = Array.from({ length: cheap ? 1 : processes }, () => this.#spawn())
+    await Promise.race(first.map(({ whenReady }) => whenReady))
+  }
+
+  /** Gives what is ready to workers with room. To be called when either may be new. */
+  dispatch(): void {
+    if (this.#isStopping) return
+    const engine = this.#engine
+    if (this.#options.cheap) this.#fill()
+    dispatch([...this.#workers], this.#options.worker.concurrency, {
+      get ready() {
+        return engine.counts().ready
+      },
+      due: limit => engine.due(limit),
+      isBlameless: ref => this.#blameless.has(ref),
+    })
+    this.#watchdog.look()
+    if (this.#options.cheap) this.#cheapLater()
+  }
+
+  /**
+   * Replaces the workers one by one. When the first new one cannot start, nothing is changed.
+   *
+   * @throws SpooldError HANDLER_UNLOADABLE
+   */
+  async reload(options: PoolOptions): Promise<void> {
+    const before = this.#options
+    const old = [...this.#workers]
+    this.#options = options
+    const first = this.#spawn()
+    try {
+      await first.whenReady
+    } catch (error) {
+      this.#options = before
+      throw error
+    }
+    for (const worker of old) {
+      if (this.#isStopping) return
+      void this.#stopOne(worker)
+      await Promise.allSettled(this.#fill().map(({ whenReady }) => whenReady))
+    }
+    this.#fill()
+  }
+
+  /** Lets the workers finish what they run, and kills those that do not in time. */
+  async stop(): Promise<void> {
+    this.#close()
+    await Promise.all([...this.#workers].map(worker => this.#stopOne(worker)))
+  }
+
+  /** Ends everything now. What ran will run again. */
+  async kill(): Promise<void> {
+    this.#close()
+    for (const worker of this.#workers) worker.kill()
+    await Promise.all([...this.#workers].map(worker => worker.whenExited))
+  }
+
+  #close(): void {
+    this.#isStopping = true
+    this.#watchdog.close()
+    clearTimeout(this.#cheapTimer)
+    for (const timer of this.#respawns) clearTimeout(timer)
+  }
+
+  #stopOne(worker: WorkerProcess): Promise<void> {
+    const { spool } = this.#options.worker
+    this.#stopped.add(worker)
+    this.#events.emit('worker-stopping', { spool, pid: worker.pid })
+    return stopWorker(worker, this.#options.mercyMs, () => {
+      const running = worker.left.map(({ ref }) => ref)
+      this.#events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running })
+    })
+  }
+
+  /** Spawns what is missing to the number asked for; in cheap mode only what there is work for. */
+  #fill(): WorkerProcess[] {
+    if (this.#isStopping) return []
+    const { cheap, processes, worker } = this.#options
+    const { ready, busy } = this.#engine.counts()
+    const wanted = cheap ? Math.min(processes, ready + busy) : processes
+    const present =
+      [...this.#workers].filter(({ state }) => state !== 'draining').length + this.#respawns.size
+    return Array.from({ length: Math.max(0, wanted - present) }, () => {
+      const spawned = this.#spawn()
+      spawned.whenReady.catch(error => {
+        if (error.code === 'HANDLER_UNLOADABLE')
+          this.#events.emit('worker-unloadable', { spool: worker.spool, error: error.message })
+      })
+      return spawned
+    })
+  }
+
+  #spawn(): WorkerProcess {
+    const { spool } = this.#options.worker
+    const worker = new WorkerProcess(this.#options, this.#listener)
+    this.#workers.add(worker)
+    this.#events.emit('worker-spawned', { spool, pid: worker.pid })
+    worker.whenReady.then(
+      () => this.dispatch(),
+      () => {},
+    )
+    void worker.whenExited.then(exit => this.#exited(worker, exit))
+    return worker
+  }
+
+  readonly #listener: WorkerListener = {
+    reported: (worker, reported) => this.#reported(worker, reported),
+    started: ({ pid }, ref) => this.#events.emit('task-started', { spool: this.#spool, pid, ref }),
+    recycling: ({ pid }, tasks) => this.#events.emit('worker-recycling', { spool: this.#spool, pid, tasks }),
+    faulted: ({ pid }, error) => this.#events.emit('worker-faulted', { spool: this.#spool, pid, error }),
+    logged: ({ pid }, name, message) =>
+      this.#events.emit('task-logged', { spool: this.#spool, pid, name, message }),
+  }
+
+  get #spool(): string {
+    return this.#options.worker.spool
+  }
+
+  #reported({ pid }: WorkerProcess, { reports, late, known }: Reported): void {
+    this.#respawnDelay.reset()
+    if (this.#blameless.size > 0) for (const { ref } of reports) this.#blameless.delete(ref)
+    this.#engine.returned(reports)
+    this.#events.emit('tasks-reported', {
+      spool: this.#spool,
+      pid,
+      reports: late.length === 0 ? reports : [...reports, ...late],
+      known,
+    })
+    this.dispatch()
+  }
+
+  #harakiri(worker: WorkerProcess): void {
+    const now = performance.now()
+    const { harakiriMs } = this.#options.worker
+    const running = worker.left.filter(({ startedAt }) => startedAt !== undefined)
+    for (const { ref, startedAt } of running)
+      if ((startedAt ?? now) + harakiriMs > now) this.#blameless.add(ref) // its neighbour overran, not it
+    this.#events.emit('worker-overran', {
+      spool: this.#spool,
+      pid: worker.pid,
+      running: running.map(({ ref }) => ref),
+    })
+    worker.kill()
+  }
+
+  #exited(worker: WorkerProcess, { code, signal, wasExpected }: Exit): void {
+    this.#workers.delete(worker)
+    const left = worker.left.map(({ ref }) => ref)
+    const isToldTo = this.#stopped.delete(worker) || this.#isStopping
+    if (isToldTo) this.#events.emit('worker-stopped', { spool: this.#spool, pid: worker.pid })
+    else if (!wasExpected)
+      this.#events.emit('worker-died', { spool: this.#spool, pid: worker.pid, code, signal, running: left })
+    this.#engine.abandoned(left)
+    this.#respawn(isToldTo || wasExpected ? 0 : this.#respawnDelay.next(performance.now() - worker.spawnedAt))
+  }
+
+  #respawn(delayMs: number): void {
+    if (this.#isStopping) return
+    if (delayMs > 0) this.#events.emit('worker-respawn-delayed', { spool: this.#spool, delayMs })
+    const timer = setTimeout(() => {
+      this.#respawns.delete(timer)
+      this.#fill()
+      this.dispatch()
+    }, delayMs)
+    this.#respawns.add(timer)
+  }
+
+  #cheapLater(): void {
+    clearTimeout(this.#cheapTimer)
+    if (this.#workers.size === 0) return
+    this.#cheapTimer = setTimeout(() => {
+      const { ready, busy } = this.#engine.counts()
+      if (ready + busy > 0 || this.#isStopping) return
+      this.#events.emit('spool-cheaped', { spool: this.#spool })
+      for (const worker of this.#workers) void stopWorker(worker, this.#options.mercyMs, () => {})
+    }, CHEAP_IDLE_MS)
+  }
+}

@@ -1,0 +1,37 @@
+/**
+ * A name for a task in one spool: its path below the spool directory, such as `uwsgi_spoolfile_on_web1_7_1_…` or
+ * `5/uwsgi_spoolfile_on_…`. One character is one byte (latin1), because a file name is bytes and strverscmp orders
+ * bytes; `displayName` is the form for people.
+ */
+export type Ref = string
+
+/** The last segment: what uWSGI calls the task's name. */
+export function baseName(ref: Ref): string {
+  return ref.includes('/') ? ref.slice(ref.lastIndexOf('/') + 1) : ref // lastIndexOf is slow in V8
+}
+
+/** The priority directory a task lies in (`5/…` is 5), null at the top of the spool. Lower runs first. */
+export function priorityOf(ref: Ref): number | null {
+  const cut = ref.indexOf('/')
+  if (cut < 0) return null
+  const priority = Number(ref.slice(0, cut))
+  return Number.isNaN(priority) ? null : priority
+}
+
+const NOT_ASCII = /[\x80-\xff]/
+
+/** Bytes as people read them: UTF-8, with the replacement character where they are not UTF-8. */
+export function displayName(ref: Ref): string {
+  return NOT_ASCII.test(ref) ? Buffer.from(ref, 'latin1').toString('utf8') : ref
+}
+
+/** The reverse: text as people write it to one character a byte. */
+export function toByteString(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is the point
+  return /^[\x00-\x7f]*$/.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1')
+}
+
+/** What `node:fs` takes for a byte-string path: a plain string where that is the same, else a Buffer. */
+export function toFsPath(bytes: string): string | Buffer {
+  return NOT_ASCII.test(bytes) ? Buffer.from(bytes, 'latin1') : bytes
+}

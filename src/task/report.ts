@@ -1,0 +1,38 @@
+import type { Ref } from './ref.js'
+
+/**
+ * What a worker tells the master of one ref it was given. The first four follow a run; the others are why there was
+ * none. The order is the number on the wire (ipc/messages), so append only.
+ */
+export const REPORT_KINDS = [
+  'ok', // ran, removed
+  'retry', // ran, kept, runs again at `atMs`
+  'error', // threw: as retry
+  'ignore', // no handler wanted it: kept
+  'gone', // not there any more: somebody else ran or removed it
+  'locked', // somebody else holds it
+  'later', // not due before `atMs`
+  'incomplete', // shorter than its own header says: perhaps still being written
+  'malformed', // no spool packet
+  'unreadable', // may not be opened, or is no regular file
+  'unsettled', // ran to OK, but could not be removed: it will not run again
+  'untouched', // handed back unlooked at: its worker stops
+] as const
+
+export type ReportKind = (typeof REPORT_KINDS)[number]
+
+export interface Report {
+  readonly ref: Ref
+  readonly kind: ReportKind
+  /** How long the handler ran. */
+  readonly ranMs: number
+  /** Epoch ms of the next look, where the worker knows it. */
+  readonly atMs?: number | undefined
+  /** For people: the stack, the reason. */
+  readonly detail?: string | undefined
+}
+
+/** The kinds in which a handler was called to its end, `ignore` apart: what `spooler-max-tasks` counts, as uWSGI does. */
+export function isHandled(kind: ReportKind): boolean {
+  return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled'
+}

@@ -1,0 +1,40 @@
+import type { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
+
+/** What a handler may answer; a promise of it is fine too. Anything else is a retry. */
+export type Answer = typeof SPOOL_OK | typeof SPOOL_RETRY | typeof SPOOL_IGNORE
+
+/** The packet as text: an object without prototype, one UTF-8 string a key, `spooler_task_name`, and `body` if there is one. */
+export interface Env {
+  readonly [key: string]: string | Buffer | undefined
+  readonly spooler_task_name: string
+}
+
+/** One run of one task, as its handler sees it. */
+export interface Task {
+  /** The file's base name. */
+  readonly name: string
+  /** The file's absolute path. */
+  readonly path: string
+  /** The spool directory's absolute path. */
+  readonly spooler: string
+  /** The number of the priority directory; null at the top of the spool. */
+  readonly priority: number | null
+  /** When it was due: the later of the file's mtime and the packet's `at`. */
+  readonly at: Date
+  /** This run's number, from 1. */
+  readonly attempt: number
+  /** The packet's pairs: exact bytes, in their order, duplicates kept. */
+  readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
+  /** The bytes behind the packet; undefined when there are none. Past 1 MiB they are read when first asked for. */
+  readonly body: Buffer | undefined
+  /** Fires shortly before the process is killed: the deadline (spooler-harakiri) or the mercy of a stop is about to end. */
+  readonly signal: AbortSignal
+  /** Writes a line to the daemon's log, with the task's name. */
+  log(message: string): void
+  readonly SPOOL_OK: typeof SPOOL_OK
+  readonly SPOOL_RETRY: typeof SPOOL_RETRY
+  readonly SPOOL_IGNORE: typeof SPOOL_IGNORE
+}
+
+/** What `spooler-import` loads: the default export, or the one named `spooler`. */
+export type Handler = (env: Env, task: Task) => Answer | Promise<Answer>

@@ -1,0 +1,99 @@
+import type { Claim } from '../engines/engine.js'
+import type { VarPair } from '../protocol/packet.js'
+import { toDictionary, toPairs } from '../protocol/vars.js'
+import { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../task/outcome.js'
+import { baseName, displayName, priorityOf } from '../task/ref.js'
+import type { Env, Task } from '../task/task.js'
+import type { Run } from './run.js'
+
+export interface TaskContext {
+  /** The spool's real path. */
+  readonly spool: string
+  log(name: string, message: string): void
+}
+
+/** What a handler sees of its run. Everything that costs something is made when it is first asked for. */
+export class HandlerTask implements Task {
+  readonly #run: Run
+  readonly #context: TaskContext
+  #vars: VarPair[] | undefined
+
+  constructor(run: Run, context: TaskContext) {
+    this.#run = run
+    this.#context = context
+  }
+
+  get name(): string {
+    return displayName(baseName(this.#run.claim.ref))
+  }
+
+  get path(): string {
+    return `${this.#context.spool}/${displayName(this.#run.claim.ref)}`
+  }
+
+  get spooler(): string {
+    return this.#context.spool
+  }
+
+  get priority(): number | null {
+    return priorityOf(this.#run.claim.ref)
+  }
+
+  get at(): Date {
+    return new Date(this.#run.claim.dueAtMs)
+  }
+
+  get attempt(): number {
+    return this.#run.claim.attempt
+  }
+
+  get vars(): readonly VarPair[] {
+    this.#vars ??= toPairs(this.#run.claim.vars)
+    return this.#vars
+  }
+
+  get body(): Buffer | undefined {
+    return this.#run.claim.readBody()
+  }
+
+  get signal(): AbortSignal {
+    return this.#run.signal
+  }
+
+  log(message: string): void {
+    this.#context.log(this.name, String(message))
+  }
+
+  get SPOOL_OK(): typeof SPOOL_OK {
+    return SPOOL_OK
+  }
+
+  get SPOOL_RETRY(): typeof SPOOL_RETRY {
+    return SPOOL_RETRY
+  }
+
+  get SPOOL_IGNORE(): typeof SPOOL_IGNORE {
+    return SPOOL_IGNORE
+  }
+}
+
+/**
+ * The dictionary that uWSGI's plugins make: the packet's keys, then the task's name and, in place of any key of that
+ * name, the body. A large body is read when it is first looked at.
+ */
+export function createEnv(claim: Claim): Env {
+  const env: Record<string, string | Buffer | undefined> = toDictionary(claim.vars)
+  env.spooler_task_name = displayName(baseName(claim.ref))
+  if (claim.hasBody) {
+    let body: Buffer | undefined
+    Object.defineProperty(env, 'body', {
+      enumerable: true,
+      configurable: true,
+      get: () => (body ??= claim.readBody()),
+      set: value => {
+        body = value
+      },
+    })
+  }
+  return env as Env
+}

@@ -1,0 +1,50 @@
+import { realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { SpooldError, toError } from '../base/errors.js'
+import type { Handler } from '../task/task.js'
+
+/**
+ * Loads a handler file: its default export, or the one named `spooler`. CommonJS may assign either to `module.exports`.
+ *
+ * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected and the stack of what went wrong
+ */
+export async function loadHandler(file: string): Promise<Handler> {
+  const path = resolve(file)
+  const exports = await importFile(path)
+  const handler = findHandler(exports)
+  if (handler !== undefined) return handler
+  const names = Object.keys(exports).join(', ') || 'nothing'
+  throw new SpooldError(
+    'HANDLER_UNLOADABLE',
+    `${path} exports no handler: expected a default function or one named "spooler", got ${names}`,
+  )
+}
+
+async function importFile(path: string): Promise<object> {
+  try {
+    return await import(pathToFileURL(realpathSync(path)).href)
+  } catch (thrown) {
+    const error = toError(thrown)
+    const hint = /\.[cm]?ts$/.test(path) && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION'
+    const why = hint
+      ? `Node ${process.version} runs no TypeScript; Node 22.18 and later do`
+      : (error.stack ?? error.message)
+    throw new SpooldError('HANDLER_UNLOADABLE', `${path} could not be loaded: ${why}`, { cause: error })
+  }
+}
+
+function findHandler(exports: object): Handler | undefined {
+  const candidates = [exports, 'default' in exports ? exports.default : undefined]
+  for (const candidate of candidates) {
+    if (isHandler(candidate)) return candidate
+    if (typeof candidate !== 'object' || candidate === null) continue
+    if ('default' in candidate && isHandler(candidate.default)) return candidate.default
+    if ('spooler' in candidate && isHandler(candidate.spooler)) return candidate.spooler
+  }
+  return undefined
+}
+
+function isHandler(value: unknown): value is Handler {
+  return typeof value === 'function'
+}

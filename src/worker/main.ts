@@ -1,0 +1,91 @@
+import { toError } from '../base/errors.js'
+import { DirectoryEngine } from '../engines/directory-engine.js'
+import { Emitter } from '../events/emitter.js'
+import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Handler } from '../task/task.js'
+import { Executor } from './executor.js'
+import { loadHandler } from './load-module.js'
+import { Runner } from './runner.js'
+
+/** The entry of a worker process: the master forks it and speaks first. */
+
+/** What uWSGI's spooler exits with when it was told to (end_me, core/uwsgi.c). */
+const EXIT_TOLD = 30
+/** An orphan has nobody to set its mercy: the default of worker-reload-mercy. */
+const ORPHAN_MERCY_MS = 60_000
+
+let runner: Runner | undefined
+
+function send(message: WorkerMessage, sent: () => void = () => {}): void {
+  if (!process.connected || process.send === undefined) return sent()
+  process.send(message, undefined, undefined, sent)
+}
+
+function exitAfter(message: WorkerMessage, code: number): void {
+  send(message, () => process.exit(code))
+}
+
+async function open(options: WorkerOptions): Promise<void> {
+  try {
+    if (options.title !== null) process.title = options.title
+    process.chdir(options.spool)
+    const handlers: Handler[] = []
+    for (const file of options.imports) handlers.push(await loadHandler(file))
+    const { spool, frequencyMs, locks, marksReads, ordered, strictNames } = options
+    const engine = await DirectoryEngine.open(
+      { spool, rules: { ordered, strictNames }, frequencyMs, watch: 'off', locks, marksReads },
+      new Emitter(),
+    )
+    const executor = new Executor({
+      handlers,
+      context: { spool, log: (name, message) => send({ type: 'log', name, message }) },
+      chdir: options.chdir,
+      isConcurrent: options.concurrency > 1,
+    })
+    runner = new Runner(engine, executor, {
+      ...options,
+      send,
+      drained: () => exitAfter({ type: 'drained' }, EXIT_TOLD),
+    })
+    send({ type: 'ready' })
+  } catch (thrown) {
+    exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
+  }
+}
+
+function drain(mercyMs: number): void {
+  if (runner === undefined) return process.exit(EXIT_TOLD)
+  runner.drain(mercyMs)
+}
+
+process.on('message', (message: MasterMessage) => {
+  switch (message.type) {
+    case 'open':
+      return void open(message.options)
+    case 'run':
+      return runner?.take(message.first, message.refs, message.blameless)
+    case 'hand-back':
+      return runner?.handBack()
+    case 'drain':
+      return drain(message.mercyMs)
+  }
+})
+
+// the master is gone: finish what runs, so that it does not run twice, and leave no orphan
+process.on('disconnect', () => {
+  setTimeout(() => process.exit(EXIT_TOLD), ORPHAN_MERCY_MS).unref()
+  drain(ORPHAN_MERCY_MS)
+})
+
+// a terminal's Ctrl-C reaches the whole group, but it is the master that decides; USR1 would open Node's debugger
+for (const signal of ['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGTSTP'] as const)
+  process.on(signal, () => {})
+process.on('SIGTERM', () => drain(ORPHAN_MERCY_MS))
+
+// a process in which something was thrown into the blue is not to be trusted with another task
+process.on('uncaughtException', thrown => {
+  if (runner === undefined)
+    return exitAfter({ type: 'unloadable', error: toError(thrown).stack ?? String(thrown) }, 1)
+  runner.fault(thrown)
+  exitAfter({ type: 'faulted', error: toError(thrown).stack ?? String(thrown) }, 1)
+})

@@ -1,0 +1,57 @@
+import type { Claim } from '../engines/engine.js'
+
+/** A handler learns of its end this long before, or half the time it has, whichever is less. */
+const WARNING_MS = 1000
+
+/** One task in flight. */
+export class Run {
+  readonly claim: Claim
+  /** The number under which the master gave it. */
+  readonly number: number
+  /** On the clock of `performance.now()`, as all times here. */
+  readonly startedAt: number
+  /** The master knows that it runs. */
+  isTold = false
+  readonly #deadlineAt: number
+  #mercyEndsAt = Number.POSITIVE_INFINITY
+  #controller: AbortController | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  /** @param harakiriMs 0: no deadline */
+  constructor(claim: Claim, number: number, startedAt: number, harakiriMs: number) {
+    this.claim = claim
+    this.number = number
+    this.startedAt = startedAt
+    this.#deadlineAt = harakiriMs === 0 ? Number.POSITIVE_INFINITY : startedAt + harakiriMs
+  }
+
+  /** Fires shortly before the master's SIGKILL. Only handlers that ask for it pay for it. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      this.#arm()
+    }
+    return this.#controller.signal
+  }
+
+  /** A stop or a reload: from now on it has so long. */
+  setMercy(mercyMs: number): void {
+    this.#mercyEndsAt = performance.now() + mercyMs
+    this.#arm()
+  }
+
+  end(): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer)
+  }
+
+  #arm(): void {
+    const controller = this.#controller
+    const endsAt = Math.min(this.#deadlineAt, this.#mercyEndsAt)
+    clearTimeout(this.#timer)
+    if (controller === undefined || endsAt === Number.POSITIVE_INFINITY) return
+    const leftMs = Math.max(0, endsAt - performance.now())
+    const why = endsAt === this.#deadlineAt ? 'its deadline (spooler-harakiri)' : 'the mercy of a stop'
+    const abort = () => controller.abort(new Error(`this task is about to be killed: ${why} ends`))
+    this.#timer = setTimeout(abort, leftMs - Math.min(WARNING_MS, leftMs / 2))
+  }
+}

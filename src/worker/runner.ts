@@ -1,0 +1,173 @@
+import { Queue } from '../base/queue.js'
+import type { Engine } from '../engines/engine.js'
+import { Outbox, type WorkerMessage } from '../ipc/messages.js'
+import { fromThrown, type Outcome, RELEASE } from '../task/outcome.js'
+import type { Ref } from '../task/ref.js'
+import { isHandled } from '../task/report.js'
+import type { Executor } from './executor.js'
+import { Run } from './run.js'
+
+export interface RunnerOptions {
+  /** Tasks in flight. */
+  readonly concurrency: number
+  /** 0: no limit. */
+  readonly maxTasks: number
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  send(message: WorkerMessage): void
+  /** Nothing runs any more and nothing will. */
+  drained(): void
+}
+
+interface Assignment {
+  readonly number: number
+  readonly ref: Ref
+  readonly isBlameless: boolean
+}
+
+/** The loop is given back this often: messages, timers and signals want their turn. */
+const SLICE_MS = 5
+/** The master is told before a task begins when it has not heard of us for so long; deadlines are that exact. */
+const SILENCE_MS = 20
+
+/**
+ * Claims, runs and settles what the master gives, `concurrency` at a time, and reports in batches.
+ *
+ * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
+ */
+export class Runner {
+  readonly #engine: Engine
+  readonly #executor: Executor
+  readonly #options: RunnerOptions
+  readonly #queue = new Queue<Assignment>()
+  /** Runs that their handlers have promised to end. */
+  readonly #inFlight = new Set<Run>()
+  readonly #outbox = new Outbox()
+  #state: 'running' | 'draining' | 'drained' = 'running'
+  #isPumpDue = false
+  #handled = 0
+  #turnSince = 0
+  #lastReportAt = 0
+  #busySince = 0
+
+  constructor(engine: Engine, executor: Executor, options: RunnerOptions) {
+    this.#engine = engine
+    this.#executor = executor
+    this.#options = options
+  }
+
+  take(first: number, refs: readonly Ref[], blameless: readonly Ref[] = []): void {
+    if (this.#queue.size === 0 && this.#inFlight.size === 0) this.#busySince = performance.now()
+    for (const [i, ref] of refs.entries())
+      this.#queue.push({
+        number: first + i,
+        ref,
+        isBlameless: blameless.length > 0 && blameless.includes(ref),
+      })
+    if (this.#state !== 'running') this.handBack()
+    this.#turn()
+  }
+
+  /** Gives back what is not started. */
+  handBack(): void {
+    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
+      this.#outbox.add(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
+    this.#tell()
+  }
+
+  /** Finishes what runs, for which there are `mercyMs` left. */
+  drain(mercyMs: number): void {
+    if (this.#state === 'running') this.#state = 'draining'
+    for (const run of this.#inFlight) run.setMercy(mercyMs)
+    this.handBack()
+    this.#endIfDrained()
+  }
+
+  /**
+   * Something was thrown outside of every handler's call: settles what is in flight, as a failure of the run that threw
+   * it and as if the others had not begun. Nothing may be run after it.
+   */
+  fault(thrown: unknown): void {
+    this.#state = 'drained'
+    const { author } = this.#executor
+    for (const run of this.#inFlight)
+      this.#finish(run, this.#options.concurrency === 1 || run === author ? fromThrown(thrown) : RELEASE)
+    this.#inFlight.clear()
+    this.handBack()
+  }
+
+  #turn(): void {
+    this.#isPumpDue = false
+    this.#turnSince = performance.now()
+    this.#pump()
+  }
+
+  #pump(): void {
+    if (this.#isPumpDue) return
+    while (this.#state === 'running' && this.#inFlight.size < this.#options.concurrency) {
+      const now = performance.now()
+      if (now - this.#turnSince > SLICE_MS) return this.#pumpLater()
+      const next = this.#queue.pop()
+      if (next === undefined) break
+      this.#start(next, now)
+    }
+    this.#tell()
+    this.#endIfDrained()
+  }
+
+  #pumpLater(): void {
+    this.#tell()
+    this.#isPumpDue = true
+    setImmediate(() => this.#turn())
+  }
+
+  #start({ number, ref, isBlameless }: Assignment, now: number): void {
+    const claim = this.#engine.claim(ref, isBlameless)
+    if ('kind' in claim) return this.#outbox.add(number, claim)
+    const run = new Run(claim, number, now, this.#options.harakiriMs)
+    if (now - this.#lastReportAt > SILENCE_MS) this.#tell(run)
+    const outcome = this.#executor.perform(run)
+    if (!(outcome instanceof Promise)) return this.#finish(run, outcome)
+    this.#inFlight.add(run)
+    void outcome.then(late => {
+      if (this.#inFlight.delete(run)) this.#finish(run, late)
+      this.#pump()
+    })
+  }
+
+  #finish(run: Run, outcome: Outcome): void {
+    run.end()
+    const report = this.#engine.settle(run.claim, outcome, performance.now() - run.startedAt)
+    this.#outbox.add(run.number, report)
+    if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
+  }
+
+  #recycleAfter(handled: number): void {
+    const { maxTasks, send } = this.#options
+    if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
+    this.#state = 'draining'
+    send({ type: 'recycling', tasks: maxTasks })
+    this.handBack()
+  }
+
+  /** Tells the master what ended, and what runs that it does not know of: those in flight, and `starting`. */
+  #tell(starting?: Run): void {
+    const untold = starting === undefined ? [] : [starting]
+    for (const run of this.#inFlight) if (!run.isTold) untold.push(run)
+    if (this.#outbox.isEmpty && untold.length === 0) return
+    const now = performance.now()
+    const started = untold.map(run => {
+      run.isTold = true
+      return run.number
+    })
+    this.#options.send(this.#outbox.take(started, now - this.#busySince))
+    this.#lastReportAt = now
+    this.#busySince = now
+  }
+
+  #endIfDrained(): void {
+    if (this.#state !== 'draining' || this.#inFlight.size > 0) return
+    this.#state = 'drained'
+    this.#options.drained()
+  }
+}

@@ -1,0 +1,70 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { TestProcess } from './process.js'
+import { BIN, FIXTURES } from './workspace.js'
+
+export interface DaemonSetup {
+  readonly spool: string
+  /** The source of a handler module (ESM); JOURNAL is a function that appends a line to the journal. */
+  readonly handler?: string
+  /** Or a file of fixtures/handlers. */
+  readonly fixture?: string
+  /** More ini lines. */
+  readonly ini?: Readonly<Record<string, string | number | boolean | readonly string[]>>
+  readonly env?: NodeJS.ProcessEnv
+  readonly args?: readonly string[]
+  /** Do not wait until it says that it runs. */
+  readonly isUnready?: boolean
+}
+
+export interface Daemon extends TestProcess {
+  readonly directory: string
+  readonly iniFile: string
+  readonly handlerFile: string
+  /** The lines that the handlers wrote with JOURNAL. */
+  journal(): string[]
+}
+
+const PRELUDE = (journal: string) => `
+import { appendFileSync } from 'node:fs'
+const JOURNAL = line => appendFileSync(${JSON.stringify(journal)}, line + '\\n')
+`
+
+/** Starts the built daemon on a spool, with an ini and a handler of its own beside the spool. */
+export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
+  const directory = dirname(setup.spool)
+  const journalFile = join(directory, 'journal')
+  const handlerFile =
+    setup.fixture === undefined ? join(directory, 'handler.mjs') : join(FIXTURES, 'handlers', setup.fixture)
+  if (setup.fixture === undefined)
+    writeFileSync(handlerFile, PRELUDE(journalFile) + (setup.handler ?? DEFAULT_HANDLER))
+  const iniFile = join(directory, 'app.ini')
+  writeIni(iniFile, { spooler: setup.spool, 'spooler-import': handlerFile, ...setup.ini })
+  const daemon = Object.assign(
+    new TestProcess(process.execPath, [BIN, iniFile, ...(setup.args ?? [])], {
+      cwd: directory,
+      ...(setup.env === undefined ? {} : { env: setup.env }),
+    }),
+    { directory, iniFile, handlerFile, journal: () => readJournal(journalFile) },
+  )
+  if (setup.isUnready !== true) await daemon.waitFor(/is running \(pid: \d+\)/)
+  return daemon
+}
+
+/** Journals the task's name and is done. */
+const DEFAULT_HANDLER = `export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
+
+export function writeIni(file: string, settings: DaemonSetup['ini'] = {}): void {
+  const lines = Object.entries(settings).flatMap(([key, value]) =>
+    (Array.isArray(value) ? value : [value]).map(each => `${key} = ${each}`),
+  )
+  writeFileSync(file, `[uwsgi]\n${lines.join('\n')}\n`)
+}
+
+function readJournal(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n').filter(Boolean)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { after } from 'node:test'
+import { until } from './until.js'
+
+/** A program under test with its output so far. It is killed, by pid, when the test ends. */
+export class TestProcess {
+  readonly child: ChildProcess
+  #output = ''
+  readonly exited: Promise<{ code: number | null; signal: string | null }>
+
+  constructor(
+    command: string,
+    args: readonly string[],
+    options: { cwd?: string; env?: NodeJS.ProcessEnv; input?: string } = {},
+  ) {
+    this.child = spawn(command, args, {
+      cwd: options.cwd,
+      env: { ...process.env, ...options.env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    for (const stream of [this.child.stdout, this.child.stderr])
+      stream?.on('data', chunk => (this.#output += chunk))
+    this.child.stdin?.on('error', () => {})
+    this.child.stdin?.end(options.input ?? '')
+    this.exited = new Promise((resolve, reject) => {
+      this.child.once('error', reject)
+      this.child.once('close', (code, signal) => resolve({ code, signal }))
+    })
+    this.exited.catch(() => {})
+    after(async () => {
+      const workers = this.children()
+      if (this.isRunning) this.child.kill('SIGKILL')
+      await this.exited.catch(() => {})
+      for (const pid of workers) killQuietly(pid)
+    })
+  }
+
+  get pid(): number {
+    return this.child.pid ?? 0
+  }
+
+  get isRunning(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null
+  }
+
+  /** Standard output and standard error, as they came. */
+  get output(): string {
+    return this.#output
+  }
+
+  /** The pids of its direct children. */
+  children(): number[] {
+    return childrenOf(this.pid)
+  }
+
+  async waitFor(pattern: RegExp | string, timeoutMs?: number): Promise<void> {
+    try {
+      await until(
+        `the output has ${pattern}`,
+        () => {
+          if (typeof pattern === 'string' ? this.#output.includes(pattern) : pattern.test(this.#output))
+            return true
+          if (!this.isRunning) throw new Error('the process has ended')
+          return false
+        },
+        timeoutMs,
+      )
+    } catch (error) {
+      throw new Error(`${error instanceof Error ? error.message : error}; the output is:\n${this.#output}`)
+    }
+  }
+
+  /** Waits for its end and returns the exit code; fails when that takes too long. */
+  async code(timeoutMs = 20_000): Promise<number | null> {
+    await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs).catch(error => {
+      throw new Error(`${error.message}; the output is:\n${this.#output}`)
+    })
+    return (await this.exited).code
+  }
+}
+
+export function childrenOf(pid: number): number[] {
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(Number)
+    .filter(child => parentOf(child) === pid)
+}
+
+function parentOf(pid: number): number | undefined {
+  try {
+    return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+  } catch {
+    return undefined
+  }
+}
+
+/** Is there a process of this pid that is more than a zombie? */
+export function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
+
+function killQuietly(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {}
+}

@@ -1,0 +1,19 @@
+import { setTimeout } from 'node:timers/promises'
+
+/**
+ * Waits until `probe` gives something other than undefined, false or null, and returns it. Conditions, never sleeps: the
+ * deadline only says when to give up.
+ */
+export async function until<T>(
+  what: string,
+  probe: () => T | Promise<T>,
+  timeoutMs = 20_000,
+): Promise<NonNullable<T>> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const value = await probe()
+    if (value !== undefined && value !== null && value !== false) return value as NonNullable<T>
+    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`)
+    await setTimeout(5)
+  }
+}

@@ -1,0 +1,33 @@
+import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+import { fileURLToPath } from 'node:url'
+
+/** The root of the project. */
+export const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+export const FIXTURES = join(ROOT, 'fixtures')
+export const BIN = join(ROOT, 'bin/spoold.js')
+
+/** A new directory that is removed after the test or suite: in memory where that can be had, or where `base` says. */
+export function workspace(base: string = memoryDirectory()): string {
+  const path = mkdtempSync(join(base, 'spoold-test-'))
+  after(() => rmSync(path, { recursive: true, force: true, maxRetries: 5 }))
+  return path
+}
+
+/** A new, empty spool directory. */
+export function spoolDirectory(base?: string): string {
+  const path = join(workspace(base), 'spool')
+  mkdirSync(path, { mode: 0o750 })
+  return path
+}
+
+function memoryDirectory(): string {
+  try {
+    accessSync('/dev/shm', constants.W_OK)
+    return '/dev/shm'
+  } catch {
+    return tmpdir()
+  }
+}
