@@ -70,7 +70,7 @@ export async function runDaemon(request: DaemonRequest): Promise<number> {
     return 0
   } finally {
     for (const pidfile of pidfiles) pidfile.release(options.vacuum)
-    log.flush()
+    await log.end()
   }
 
   /** Serves signals and touched files until the last worker is gone. */

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { openSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { type DestinationStream, destination, pino } from 'pino'
 import strftime from 'strftime'
 import { messageOf, SpooldError } from './errors.js'
@@ -22,13 +24,14 @@ export interface Log {
   dated(level: Level, text: string, fields?: object): void
   /** Opens the file anew: logrotate has moved it away. */
   reopen(): void
-  /** Writes what is left, for the end of the process. */
-  flush(): void
+  /** Writes what is left, for the end of the process; gives up on a disk that takes none of it. */
+  end(): Promise<void>
 }
 
 /** What waits for a slow disk or reader; more is dropped. */
 const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
 const STDERR = 2
+const MAX_END_MS = 1000
 
 /** @throws SpooldError LOG_UNWRITABLE */
 export function openLog({ file, format, date }: LogOptions): Log {
@@ -52,11 +55,10 @@ export function openLog({ file, format, date }: LogOptions): Log {
     reopen: () => {
       if (file !== null) out.reopen(file)
     },
-    flush: () => {
+    async end() {
       isEnding = true
-      try {
-        out.flushSync()
-      } catch {}
+      out.end() // its synchronous flush would overtake what is being written
+      await Promise.race([once(out, 'close').catch(() => {}), setTimeout(MAX_END_MS)])
     },
   }
 }

@@ -33,7 +33,7 @@ class DirectoryClaim implements Claim {
   readonly file: FileClaim
   readonly record: TaskRecord | undefined
   /** The state byte says that it runs. */
-  readonly isMarked: boolean
+  isMarked: boolean
   #body: Buffer | undefined
   /** From then on `fd` is closed and may be another file's number. */
   isSettled = false
@@ -155,9 +155,22 @@ export class DirectoryEngine implements Engine {
   #start(file: FileClaim, record: TaskRecord | undefined): DirectoryClaim {
     const { marksReads } = this.#options
     if (marksReads && file.wasUnread && file.state === 0) return new DirectoryClaim(file, record, false)
-    const isSuspect = marksReads && file.wasRead && record === undefined
+    const claim = new DirectoryClaim(file, record, false)
+    this.#mark(claim, marksReads && file.wasRead && record === undefined)
+    return claim
+  }
+
+  mark(claim: DirectoryClaim): void {
+    if (claim.isMarked) return
+    try {
+      this.#mark(claim, false)
+    } catch {} // it runs already, and the kernel's mark still stands
+  }
+
+  #mark(claim: DirectoryClaim, isSuspect: boolean): void {
+    const { file, record } = claim
     writeState(file.fd, STARTED | (isSuspect ? SUSPECT : 0) | (record === undefined ? 0 : RECORDED))
-    return new DirectoryClaim(file, record, true)
+    claim.isMarked = true
   }
 
   /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */

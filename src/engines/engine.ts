@@ -57,6 +57,11 @@ export interface Engine extends Enqueuer {
    * crash of the task, unless the caller knows it for blameless.
    */
   claim(ref: Ref, isBlameless?: boolean): Claim | Report
+  /**
+   * The run takes long, or is the first after a pause: whatever the claim left as a mark of its start, from now on the
+   * mark says exactly that this task ran. May be called any number of times.
+   */
+  mark(claim: Claim): void
   /** Applies a run's outcome and gives the claim up. Exactly once a claim. */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Report
 

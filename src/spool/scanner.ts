@@ -79,6 +79,7 @@ export class Scanner {
     if (performance.now() - this.#rateSince >= RATE_WINDOW_MS) this.#judge()
     if (this.#isDeaf && this.#index.ready === 0) this.#wantScan(0)
     else if (this.#index.runsLow) this.#alarm.wakeAt(0)
+    this.#wakeWhenDue()
   }
 
   /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
@@ -235,10 +236,13 @@ export class Scanner {
   }
 
   #setAlarm(): void {
-    const now = performance.now()
     this.#alarm.wakeAt(this.#lastPassAt + this.#options.frequencyMs)
-    this.#alarm.wakeAt(now + Math.max(0, this.#index.nextAtMs - Date.now()))
+    this.#wakeWhenDue()
     if (this.#isDeaf) this.#alarm.wakeAt(Math.min(this.#deafScanAt(), this.#rateSince + RATE_WINDOW_MS))
     this.#alarm.wakeAt(this.#wantedAt)
+  }
+
+  #wakeWhenDue(): void {
+    this.#alarm.wakeAt(performance.now() + Math.max(0, this.#index.nextAtMs - Date.now()))
   }
 }

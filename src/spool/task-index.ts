@@ -100,12 +100,12 @@ export class TaskIndex {
   }
 
   /** The best `limit` refs, from now on busy. */
-  take(limit: number): Ref[] {
+  take(limit: number, nowMs = Date.now()): Ref[] {
     const taken: Ref[] = []
     while (taken.length < limit) {
       const ref = this.#next()
       if (ref === undefined) break
-      if (this.#busy.has(ref)) continue // named by an event and by a scan
+      if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) continue // named by an event and by a scan
       this.#busy.set(ref, 0)
       if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
       taken.push(ref)

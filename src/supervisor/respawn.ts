@@ -1,11 +1,11 @@
 /** A worker that lives so long was no quick death. */
-const LONG_LIFE_MS = 10_000
+const LONG_LIFE_MS = 1000
 const FIRST_DELAY_MS = 100
-const MAX_DELAY_MS = 30_000
+const MAX_DELAY_MS = 5000
 
 /**
  * How long to wait before a dead worker's successor is spawned. uWSGI respawns about once a second for ever; we respawn
- * the first at once, and back off while they keep dying young: 0, 100 ms, 200 ms, … 30 s.
+ * the first at once, and back off while they keep dying young: 0, 100 ms, 200 ms, … 5 s.
  */
 export class RespawnDelay {
   #quickDeaths = 0

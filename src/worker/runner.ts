@@ -158,6 +158,7 @@ export class Runner {
     const now = performance.now()
     const started = untold.map(run => {
       run.isTold = true
+      this.#engine.mark(run.claim)
       return run.number
     })
     this.#options.send(this.#outbox.take(started, now - this.#busySince))

@@ -45,7 +45,7 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
       cwd: directory,
       ...(setup.env === undefined ? {} : { env: setup.env }),
     }),
-    { directory, iniFile, handlerFile, journal: () => readJournal(journalFile) },
+    { directory, iniFile, handlerFile, journal: () => readJournal(directory) },
   )
   if (setup.isUnready !== true) await daemon.waitFor(/is running \(pid: \d+\)/)
   return daemon
@@ -61,9 +61,10 @@ export function writeIni(file: string, settings: DaemonSetup['ini'] = {}): void 
   writeFileSync(file, `[uwsgi]\n${lines.join('\n')}\n`)
 }
 
-function readJournal(file: string): string[] {
+/** What handlers journaled that were started in this directory, our own and others'. */
+export function readJournal(directory: string): string[] {
   try {
-    return readFileSync(file, 'utf8').split('\n').filter(Boolean)
+    return readFileSync(join(directory, 'journal'), 'utf8').split('\n').filter(Boolean)
   } catch {
     return []
   }

@@ -31,8 +31,8 @@ export class TestProcess {
     after(async () => {
       const workers = this.children()
       if (this.isRunning) this.child.kill('SIGKILL')
+      for (const pid of workers) killQuietly(pid) // they hold its pipes open
       await this.exited.catch(() => {})
-      for (const pid of workers) killQuietly(pid)
     })
   }
 

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { ROOT } from './helpers/workspace.js'
+
+/** Which rooms a room may import from, besides itself. The ground floor is open to all. */
+const GROUND = ['base', 'task', 'events']
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  task: ['base'],
+  events: ['base', 'task'],
+  protocol: GROUND,
+  config: GROUND,
+  ipc: GROUND,
+  spool: [...GROUND, 'protocol'],
+  engines: [...GROUND, 'protocol', 'spool'],
+  worker: [...GROUND, 'protocol', 'ipc', 'engines'],
+  supervisor: [...GROUND, 'ipc', 'engines'],
+  client: [...GROUND, 'protocol', 'engines'],
+}
+/** These alone know a library. */
+const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
+  chokidar: 'spool/watch.ts',
+  'proper-lockfile': 'spool/lock.ts',
+  'fs-native-extensions': 'spool/lock.ts',
+  ini: 'config/ini-lines.ts',
+  pino: 'base/log.ts',
+}
+const MAX_LINES = 250
+
+const files = readdirSync(join(ROOT, 'src'), { recursive: true })
+  .map(String)
+  .filter(file => file.endsWith('.ts') && !file.endsWith('.d.ts'))
+  .map(file => ({ file, text: readFileSync(join(ROOT, 'src', file), 'utf8') }))
+
+const importsOf = (text: string) =>
+  [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map(([, name = '']) => name)
+const roomOf = (file: string) => (file.includes('/') ? (file.split('/')[0] ?? '') : '')
+
+/** The path below src that a relative import means. */
+function resolveImport(from: string, name: string): string {
+  return new URL(name, `file:///${from}`).pathname.slice(1)
+}
+
+describe('the house', () => {
+  it('has imports that run down only', () => {
+    const wrong = files.flatMap(({ file, text }) => {
+      const allowed = MAY_IMPORT[roomOf(file)]
+      if (allowed === undefined) return [] // the top: daemon, plan, cli
+      return importsOf(text)
+        .filter(name => name.startsWith('.'))
+        .map(name => roomOf(resolveImport(file, name)))
+        .filter(room => room !== roomOf(file) && !allowed.includes(room))
+        .map(room => `${file} imports from ${room === '' ? 'the top' : room}`)
+    })
+    assert.deepEqual(wrong, [])
+  })
+
+  it('has no room that nobody thought about', () => {
+    const rooms = new Set(files.map(({ file }) => roomOf(file)))
+    assert.deepEqual(
+      [...rooms].filter(room => room !== '' && room !== 'cli' && !(room in MAY_IMPORT)),
+      [],
+    )
+  })
+
+  it('is entered from the command line alone by what wires it', () => {
+    const wrong = files.filter(
+      ({ file, text }) =>
+        roomOf(file) !== 'cli' && importsOf(text).some(name => resolveImport(file, name).startsWith('cli/')),
+    )
+    assert.deepEqual(
+      wrong.map(({ file }) => file),
+      [],
+    )
+  })
+
+  it('has no circles', () => {
+    const graph = new Map(
+      files.map(({ file, text }) => [
+        file,
+        importsOf(text)
+          .filter(name => name.startsWith('.'))
+          .map(name => resolveImport(file, name).replace(/\.js$/, '.ts')),
+      ]),
+    )
+    const circles: string[] = []
+    const done = new Set<string>()
+    const visit = (file: string, path: string[]): void => {
+      if (path.includes(file)) return void circles.push([...path.slice(path.indexOf(file)), file].join(' → '))
+      if (done.has(file)) return
+      for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+      done.add(file)
+    }
+    for (const file of graph.keys()) visit(file, [])
+    assert.deepEqual(circles, [])
+  })
+
+  for (const [library, only] of Object.entries(SOLE_IMPORTERS))
+    it(`knows ${library} in ${only} alone`, () => {
+      assert.deepEqual(
+        files.filter(({ text }) => importsOf(text).includes(library)).map(({ file }) => file),
+        [only],
+      )
+    })
+
+  it(`has files of at most ${MAX_LINES} lines`, () => {
+    assert.deepEqual(
+      files.filter(({ text }) => text.split('\n').length - 1 > MAX_LINES).map(({ file }) => file),
+      [],
+    )
+  })
+
+  it('has no any, no non-null assertion, no console below the command line', () => {
+    const wrong = files.filter(
+      ({ file, text }) =>
+        /: any\b|\bas any\b|@ts-ignore/.test(text) || (roomOf(file) !== 'cli' && /\bconsole\./.test(text)),
+    )
+    assert.deepEqual(
+      wrong.map(({ file }) => file),
+      [],
+    )
+  })
+
+  it('documents what it exports to users', () => {
+    const index = files.find(({ file }) => file === 'index.ts')
+    assert.ok(index !== undefined)
+    for (const name of importsOf(index.text)) {
+      const target = files.find(({ file }) => file === name.slice(2).replace(/\.js$/, '.ts'))
+      assert.match(target?.text ?? '', /\/\*\*/)
+    }
+  })
+})

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { Alarm } from '#src/base/clock.js'
+import { describe as describeValue, errnoOf, SpooldError, toError } from '#src/base/errors.js'
+import { Heap } from '#src/base/heap.js'
+import { Queue } from '#src/base/queue.js'
+
+describe('a heap', () => {
+  it('pops in order, whatever was pushed when', () => {
+    fc.assert(
+      fc.property(fc.array(fc.option(fc.integer(), { nil: null })), steps => {
+        const heap = new Heap<number>((a, b) => a < b)
+        const model: number[] = []
+        for (const step of steps) {
+          if (step === null) assert.equal(heap.pop(), model.sort((a, b) => a - b).shift())
+          else {
+            heap.push(step)
+            model.push(step)
+          }
+          assert.equal(heap.size, model.length)
+          assert.equal(heap.peek(), model.length === 0 ? undefined : Math.min(...model))
+        }
+      }),
+    )
+  })
+
+  it('truncated keeps the first and names the first that it dropped', () => {
+    const heap = new Heap<number>((a, b) => a < b)
+    for (const n of [5, 3, 9, 1, 7]) heap.push(n)
+    assert.equal(heap.truncate(9), undefined)
+    assert.equal(heap.truncate(3), 7)
+    assert.deepEqual([heap.pop(), heap.pop(), heap.pop(), heap.pop()], [1, 3, 5, undefined])
+  })
+})
+
+describe('a queue', () => {
+  it('is first in, first out, also past its own tidying up', () => {
+    const queue = new Queue<number>()
+    let next = 0
+    for (let i = 0; i < 10_000; i++) {
+      queue.push(i)
+      if (i % 3 === 0) assert.equal(queue.pop(), next++)
+    }
+    while (queue.size > 0) {
+      assert.equal(queue.peek(), next)
+      assert.equal(queue.pop(), next++)
+    }
+    assert.deepEqual([queue.pop(), next], [undefined, 10_000])
+  })
+})
+
+describe('an alarm', () => {
+  it('rings at the earliest of the times asked for, once', async () => {
+    let rings = 0
+    const rung = new Promise<void>(resolve => {
+      const alarm = new Alarm(() => {
+        rings++
+        resolve()
+      })
+      const now = performance.now()
+      alarm.wakeAt(now + 60_000)
+      alarm.wakeAt(now + 1)
+      alarm.wakeAt(now + 30_000)
+    })
+    await rung
+    assert.equal(rings, 1)
+  })
+
+  it('can be far ahead: Node fires a timer of more than 2^31 ms at once', async () => {
+    let isRung = false
+    const alarm = new Alarm(() => {
+      isRung = true
+    })
+    alarm.wakeAt(performance.now() + 2 ** 40)
+    await new Promise(resolve => setImmediate(resolve))
+    await new Promise(resolve => setTimeout(resolve, 5))
+    assert.equal(isRung, false)
+    alarm.clear()
+  })
+})
+
+describe('errors', () => {
+  it('keep code, details and cause', () => {
+    const cause = new Error('because')
+    const error = new SpooldError('USAGE', 'wrong', { cause, details: { key: 'k' } })
+    assert.deepEqual(
+      [error.name, error.code, error.details, error.cause],
+      ['SpooldError', 'USAGE', { key: 'k' }, cause],
+    )
+  })
+
+  it('are made of whatever was thrown', () => {
+    for (const thrown of ['text', 5, null, undefined, { a: 1 }, Symbol('s'), 5n, Object.create(null)])
+      assert.ok(toError(thrown) instanceof Error)
+    assert.equal(toError('text').message, 'text')
+    assert.equal(errnoOf(Object.assign(new Error(), { code: 'ENOENT' })), 'ENOENT')
+    assert.equal(errnoOf('ENOENT'), undefined)
+  })
+
+  it('describe any value in a word, and never throw', () => {
+    const table: Array<[unknown, string]> = [
+      ['a', '"a"'],
+      [5n, '5n'],
+      [[], 'an array'],
+      [{}, 'an object (Object)'],
+      [Object.create(null), 'an object (no prototype)'],
+      [() => {}, 'a function'],
+      [null, 'null'],
+      ['x'.repeat(100), `"${'x'.repeat(77)}..."`],
+    ]
+    for (const [value, text] of table) assert.equal(describeValue(value), text)
+  })
+})

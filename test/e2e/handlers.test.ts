@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+/** Starts a daemon whose handler is this file's text, under this name. */
+async function startWith(
+  name: string,
+  text: string,
+  ini: Record<string, string | number | boolean | string[]> = {},
+): Promise<Daemon & { spool: string }> {
+  const spool = spoolDirectory()
+  const file = join(dirname(spool), name)
+  writeFileSync(file, text)
+  drop(spool, 'uwsgi_spoolfile_on_x', packet({ foo: 'bar' }))
+  const daemon = await startDaemon({ spool, isUnready: true, ini: { 'spooler-import': file, ...ini } })
+  return Object.assign(daemon, { spool })
+}
+
+describe('a handler module', () => {
+  const modules: Array<[name: string, text: string]> = [
+    ['a.mjs', 'export default (env, task) => task.SPOOL_OK'],
+    ['b.mjs', 'export function spooler(env, task) { return task.SPOOL_OK }'],
+    ['c.cjs', 'module.exports = (env, task) => task.SPOOL_OK'],
+    ['d.cjs', 'exports.spooler = async (env, task) => task.SPOOL_OK'],
+    ['e.cjs', 'exports.default = () => -2'],
+    ['f.js', 'module.exports = { spooler: () => -2 }'],
+    [
+      'g.mjs',
+      `import { SPOOL_OK } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}\nexport default async () => SPOOL_OK`,
+    ],
+  ]
+  for (const [name, text] of modules)
+    it(`may be ${text.split('\n').at(-1)} (${name})`, async () => {
+      const { spool } = await startWith(name, text)
+      await until('it has run', () => leftIn(spool).length === 0)
+    })
+
+  it('may be TypeScript where Node can, and is told of where it cannot', async () => {
+    const daemon = await startWith(
+      'h.mts',
+      'export default (env: Record<string, unknown>, task: { SPOOL_OK: -2 }) => task.SPOOL_OK',
+    )
+    if ('typescript' in process.features && process.features.typescript)
+      await until('it has run', () => leftIn(daemon.spool).length === 0)
+    else {
+      assert.equal(await daemon.code(), 1)
+      assert.match(daemon.output, /runs no TypeScript; Node 22\.18 and later do/)
+    }
+  })
+
+  const broken: Array<[what: string, text: string, told: RegExp]> = [
+    ['has a syntax error', 'export default (', /SyntaxError/],
+    ['throws while it is loaded', 'throw new Error("at load")', /Error: at load\n {4}at .*broken\.mjs:1/],
+    ['imports what is not there', 'import "./nowhere.mjs"', /Cannot find module .*nowhere\.mjs/],
+    [
+      'exports no function',
+      'export const spooled = 1',
+      /expected a default function or one named "spooler", got spooled/,
+    ],
+    ['ends its process', 'process.exit(3)', /the worker exited with code 3 before it was ready/],
+  ]
+  for (const [what, text, told] of broken)
+    it(`that ${what} fails the start with exit code 1 and says why`, async () => {
+      const daemon = await startWith('broken.mjs', text)
+      assert.equal(await daemon.code(), 1)
+      assert.match(daemon.output, told)
+      assert.deepEqual(leftIn(daemon.spool), ['uwsgi_spoolfile_on_x'])
+    })
+})
+
+describe('what a handler is given', () => {
+  it('env: strings, the task’s name, the body in place of a key of that name, and no prototype', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    drop(
+      spool,
+      '5/uwsgi_spoolfile_on_x',
+      packet(
+        { foo: 'bar', __proto__x: 'y', body: 'a key', spooler_task_name: 'a lie', żółw: '🐢' },
+        Buffer.from([0, 255]),
+      ),
+      1_000_000_000,
+    )
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => {
+        const { vars, body, signal, ...rest } = { name: task.name, path: task.path, spooler: task.spooler, priority: task.priority, at: task.at, attempt: task.attempt, cwd: process.cwd() }
+        JOURNAL(JSON.stringify({ env: Object.entries(env), prototype: Object.getPrototypeOf(env), rest, vars: task.vars.map(pair => pair.map(String)), body: task.body.toString('hex'), aborted: task.signal.aborted }))
+        return task.SPOOL_OK
+      }`,
+      ini: { 'spooler-ordered': true },
+    })
+    await until('it has run', () => daemon.journal().length === 1)
+    const got = JSON.parse(daemon.journal()[0] ?? '')
+    assert.deepEqual(Object.fromEntries(got.env), {
+      foo: 'bar',
+      __proto__x: 'y',
+      żółw: '🐢',
+      spooler_task_name: 'uwsgi_spoolfile_on_x',
+      body: { type: 'Buffer', data: [0, 255] },
+    })
+    assert.equal(got.prototype, null)
+    assert.deepEqual(got.rest, {
+      name: 'uwsgi_spoolfile_on_x',
+      path: join(spool, '5/uwsgi_spoolfile_on_x'),
+      spooler: spool,
+      priority: 5,
+      at: '2001-09-09T01:46:40.000Z',
+      attempt: 1,
+      cwd: join(spool, '5'),
+    })
+    assert.deepEqual(
+      got.vars.find(([key]: [string]) => key === 'body'),
+      ['body', 'a key'],
+    )
+    assert.deepEqual([got.body, got.aborted], ['00ff', false])
+  })
+
+  it('in env, a body key without a body behind the packet is an ordinary key', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'x', packet({ body: 'text' }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { JOURNAL(env.body + ' ' + task.body); return task.SPOOL_OK }`,
+    })
+    await until('it has run', () => daemon.journal().length === 1)
+    assert.deepEqual(daemon.journal(), ['text undefined'])
+  })
+
+  it('a body of 40 MiB, whole', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'x', packet({ a: 'b' }, Buffer.alloc(40 * 1024 * 1024, 'x')))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { JOURNAL(env.body.length + ' ' + env.body.every(byte => byte === 120) + ' ' + (env.body === task.body)); return task.SPOOL_OK }`,
+    })
+    await until('it has run', () => daemon.journal().length === 1)
+    assert.deepEqual(daemon.journal(), ['41943040 true true'])
+  })
+
+  it('task.log, in the daemon’s log with the task’s name', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'logger')
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { task.log('hello there'); return task.SPOOL_OK }`,
+    })
+    await daemon.waitFor(/\[spooler .* pid: \d+\] logger: hello there/)
+  })
+
+  it('spooler-chdir before each task, also when the last one went elsewhere', async () => {
+    const spool = spoolDirectory()
+    const elsewhere = dirname(spool)
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { JOURNAL(process.cwd()); process.chdir('/'); return task.SPOOL_OK }`,
+      ini: { 'spooler-chdir': elsewhere },
+    })
+    for (const name of ['a', 'b']) drop(spool, name)
+    await until('both have run', () => daemon.journal().length === 2)
+    assert.deepEqual(daemon.journal(), [elsewhere, elsewhere])
+  })
+
+  it('/dev/null as its standard input', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'x')
+    const daemon = await startDaemon({
+      spool,
+      handler: `import { readFileSync } from 'node:fs'
+      export default (env, task) => { JOURNAL('read ' + readFileSync(0).length); return task.SPOOL_OK }`,
+    })
+    await until('it has run', () => daemon.journal()[0] === 'read 0')
+  })
+})
+
+describe('what a handler answers', () => {
+  const kept: Array<[answer: string, told: RegExp]> = [
+    ['-1', /^/],
+    ['undefined', /returned undefined; expected SPOOL_OK \(-2\), SPOOL_RETRY \(-1\) or SPOOL_IGNORE \(0\)/],
+    ['"-2"', /returned "-2"; expected/],
+    ['true', /returned true; expected/],
+    ['5', /returned 5; expected/],
+    ['({})', /returned an object \(Object\); expected/],
+    ['Promise.resolve(null)', /returned null; expected/],
+    ['0', /unable to find the spooler function, have you loaded it into the spooler process \?/],
+  ]
+  for (const [answer, told] of kept)
+    it(`${answer} keeps the task`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({
+        spool,
+        handler: `export default (env, task) => { JOURNAL(task.name + task.attempt); return task.name === 'good' ? -2 : ${answer} }`,
+        ini: { 'spooler-frequency': 1000 },
+      })
+      drop(spool, 'kept')
+      await until('it has run', () => daemon.journal().length === 1)
+      await daemon.waitFor(told)
+      drop(spool, 'good')
+      await until('only it is left', () => daemon.journal().length === 2 && leftIn(spool).length === 1)
+      assert.deepEqual(daemon.journal(), ['kept1', 'good1'])
+    })
+
+  it('a retry runs again after one frequency, with its attempt counted, across a restart', async () => {
+    const spool = spoolDirectory()
+    const handler = `export default (env, task) => { JOURNAL(String(task.attempt)); return task.attempt < 3 ? task.SPOOL_RETRY : task.SPOOL_OK }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
+    drop(spool, 'x')
+    await until('it was tried twice', () => daemon.journal().length === 2)
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const next = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
+    await until('it is done', () => leftIn(spool).length === 0)
+    assert.deepEqual(next.journal(), ['1', '2', '3'])
+  })
+
+  it('0 asks the next module, in the order of the ini, until one answers; mixed synchronous and not', async () => {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    const journal = join(directory, 'journal')
+    const modules = [
+      'env.n === "1" ? -2 : 0',
+      'Promise.resolve(env.n === "2" ? -2 : 0)',
+      'env.n === "3" ? -2 : 0',
+    ].map((answer, i) => {
+      const file = join(directory, `m${i}.mjs`)
+      writeFileSync(
+        file,
+        `import { appendFileSync } from 'node:fs'
+        export default env => { appendFileSync(${JSON.stringify(journal)}, 'm${i} ' + env.n + '\\n'); return ${answer} }`,
+      )
+      return file
+    })
+    for (const n of ['1', '2', '3', '4']) drop(spool, `t${n}`, packet({ n }))
+    const daemon = await startDaemon({
+      spool,
+      isUnready: true,
+      ini: { 'spooler-import': modules, 'spooler-ordered': true, 'spooler-frequency': 1000 },
+    })
+    await daemon.waitFor('unable to find the spooler function')
+    assert.deepEqual(daemon.journal(), [
+      'm0 1',
+      'm0 2',
+      'm1 2',
+      'm0 3',
+      'm1 3',
+      'm2 3',
+      'm0 4',
+      'm1 4',
+      'm2 4',
+    ])
+    assert.deepEqual(leftIn(spool), ['t4'])
+  })
+})

@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const NAMED = `export default (env, task) => { JOURNAL(task.path.slice(task.spooler.length + 1)); return task.SPOOL_OK }`
+const SLOW = `export default (env, task) => {
+  JOURNAL(task.path.slice(task.spooler.length + 1))
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+  return task.SPOOL_OK
+}`
+
+describe('order', () => {
+  it("is uWSGI's for its odd names, priorities nested and plain", async () => {
+    const spool = spoolDirectory()
+    const directories = ['1', '2', '10', '01', '001', '010', '0', '00', '9', '100', '3', '3/4', '3/12']
+    for (const directory of directories) mkdirSync(join(spool, directory), { recursive: true })
+    for (const file of [
+      ...directories.slice(0, 10).map(each => `${each}/t`),
+      '5',
+      '05',
+      '50',
+      '20',
+      '3/4/t',
+      '3/7',
+      '3/12/t',
+      '3/uwsgi_spoolfile_on_b',
+      'uwsgi_spoolfile_on_H_1',
+      'uwsgi_spoolfile_on_h_10',
+      'uwsgi_spoolfile_on_h_9',
+    ])
+      drop(spool, file)
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-ordered': true } })
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), [
+      ...[
+        '001/t',
+        '00/t',
+        '01/t',
+        '010/t',
+        '05',
+        '0/t',
+        '1/t',
+        '2/t',
+        '3/4/t',
+        '3/7',
+        '3/12/t',
+        '3/uwsgi_spoolfile_on_b',
+        '5',
+        '9/t',
+        '10/t',
+        '20',
+        '50',
+        '100/t',
+      ],
+      ...['uwsgi_spoolfile_on_H_1', 'uwsgi_spoolfile_on_h_9', 'uwsgi_spoolfile_on_h_10'],
+    ])
+  })
+
+  it('an urgent task dropped into a backlog of 20,000 is among the next', async () => {
+    const spool = spoolDirectory()
+    for (const directory of ['1', '5']) mkdirSync(join(spool, directory))
+    const bytes = packet({ a: 'b' })
+    for (let i = 0; i < 20_000; i++) writeFileSync(join(spool, '5', `uwsgi_spoolfile_on_${i}`), bytes)
+    const daemon = await startDaemon({
+      spool,
+      handler: SLOW,
+      ini: { 'spooler-ordered': true, 'spooler-processes': 2, 'spooler-quiet': true },
+    })
+    await until('some have run', () => daemon.journal().length > 200)
+    drop(spool, '1/urgent')
+    const before = daemon.journal().length
+    await until('the urgent one has run', () => daemon.journal().includes('1/urgent'))
+    const place = daemon.journal().indexOf('1/urgent')
+    // at 2 tasks a millisecond: those that the workers had already, and what ran while the news travelled
+    assert.ok(place - before < 1000, `${place - before} others ran first`)
+    daemon.child.kill('SIGQUIT')
+    assert.equal(await daemon.code(), 0)
+  })
+})
+
+describe('a task is found', () => {
+  it('when 1,000 are renamed in one by one, each once', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-quiet': true, 'spooler-frequency': 1000 },
+    })
+    for (let i = 0; i < 1000; i++) {
+      drop(spool, `task-${i}`)
+      if (i % 50 === 0) await until('it has run', () => daemon.journal().includes(`task-${i}`))
+    }
+    await until('all have run', () => daemon.journal().length >= 1000 && leftIn(spool).length === 0)
+    assert.equal(new Set(daemon.journal()).size, 1000)
+    assert.equal(daemon.journal().length, 1000)
+  })
+
+  it('when written in place without a lock, byte by byte: never half of it', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { JOURNAL(env.a + task.body); return task.SPOOL_OK }`,
+      ini: { 'spooler-frequency': 1000 },
+    })
+    const bytes = packet({ a: 'b' })
+    const path = join(spool, 'uwsgi_spoolfile_on_slow')
+    for (let end = 0; end < bytes.length; end++) {
+      writeFileSync(path, bytes.subarray(0, end))
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    writeFileSync(path, packet({ a: 'b' }, 'body'))
+    await until('it has run', () => leftIn(spool).length === 0)
+    assert.match(daemon.journal().join(), /^(bundefined|bbody)$/) // whole as far as its header can tell
+  })
+
+  it('in a burst of 100,000, of which the kernel’s event queue holds 16,384: none is missed', async () => {
+    const spool = spoolDirectory()
+    const counter = `let n = 0
+      export default (env, task) => { if (++n % 10000 === 0 || n > 99990) JOURNAL(String(n)); return task.SPOOL_OK }`
+    const daemon = await startDaemon({
+      spool,
+      handler: counter,
+      ini: { 'spooler-quiet': true, 'spooler-frequency': 3 },
+    })
+    const aside = join(dirname(spool), 'aside')
+    mkdirSync(aside)
+    const bytes = packet({ a: 'b' })
+    for (let i = 0; i < 100_000; i++) writeFileSync(join(aside, `t${i}`), bytes)
+    for (let i = 0; i < 100_000; i++) renameSync(join(aside, `t${i}`), join(spool, `t${i}`))
+    await until('all have run', () => daemon.journal().includes('100000'), 60_000)
+    assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('with events switched off, within one frequency', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-watch': 'off', 'spooler-frequency': 1 },
+    })
+    for (let i = 0; i < 3; i++) {
+      drop(spool, `t${i}`)
+      await until('it has run', () => daemon.journal().includes(`t${i}`), 5000)
+    }
+  })
+
+  it('by polling, where that is asked for', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-watch': 'poll', 'spooler-frequency': 1000 },
+    })
+    drop(spool, 'polled')
+    await until('it has run', () => daemon.journal().includes('polled'))
+  })
+
+  it('when it comes due, and when its time is changed under us', async () => {
+    const spool = spoolDirectory()
+    const now = Math.floor(Date.now() / 1000)
+    const due = drop(spool, 'due', packet({ a: 'b' }), now + 2)
+    const touched = drop(spool, 'touched', packet({ a: 'b' }), now + 5000)
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1000 } })
+    await until('the due one has run', () => daemon.journal().includes('due'))
+    assert.ok(Date.now() >= (now + 2) * 1000, `${due} ran early`)
+    assert.deepEqual(daemon.journal(), ['due'])
+    utimesSync(touched, now, now)
+    await until('the touched one has run', () => daemon.journal().includes('touched'))
+  })
+
+  it('when its time is changed and no event tells of it: looked at again every frequency', async () => {
+    const spool = spoolDirectory()
+    const now = Math.floor(Date.now() / 1000)
+    const touched = drop(spool, 'touched', packet({ a: 'b' }), now + 5000)
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-watch': 'off', 'spooler-frequency': 1 },
+    })
+    utimesSync(touched, now, now)
+    await until('it has run', () => daemon.journal().includes('touched'))
+  })
+
+  it('in a priority that is made, removed and made again', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-ordered': true, 'spooler-frequency': 1000 },
+    })
+    for (let i = 0; i < 3; i++) {
+      mkdirSync(join(spool, '7', '2'), { recursive: true })
+      drop(spool, `7/2/t${i}`)
+      await until('it has run', () => daemon.journal().includes(`7/2/t${i}`))
+      drop(spool, `7/u${i}`)
+      await until('so has the next', () => daemon.journal().includes(`7/u${i}`))
+      rmSync(join(spool, '7'), { recursive: true })
+    }
+  })
+
+  it('in a spool that was removed and came back', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 2 } })
+    rmSync(spool, { recursive: true })
+    await daemon.waitFor('the directory cannot be listed, waiting for it')
+    mkdirSync(spool)
+    await daemon.waitFor('the directory is back')
+    drop(spool, 'back')
+    await until('it has run', () => daemon.journal().includes('back'))
+    renameSync(spool, `${spool}.old`)
+    mkdirSync(spool)
+    drop(spool, 'replaced')
+    await until('it has run in the directory that replaced the first', () =>
+      daemon.journal().includes('replaced'),
+    )
+  })
+
+  it('in several spools, each with its own processes', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    drop(other, 'in-other')
+    drop(spool, 'in-first')
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { spooler: [spool, other, spool] } })
+    await until('both have run', () => daemon.journal().length === 2)
+    assert.equal(daemon.children().length, 3) // the first was named twice
+  })
+})
+
+describe('what is no task', () => {
+  it('is left alone: dot-files, unfinished ones, links, FIFOs; told of once', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['.hidden', 'a.tmp', 'b.part', 'c.lock', 'd~']) drop(spool, name)
+    drop(spool, 'README', 'this is no packet')
+    const ini = { 'spooler-frequency': 1, 'spooler-watch': 'off' }
+    const daemon = await startDaemon({ spool, handler: NAMED, ini })
+    await daemon.waitFor('README is left alone: modifier1 is 116, expected 17')
+    for (const name of ['one', 'two', 'three']) {
+      drop(spool, name) // without events each needs a scan of its own
+      await until('it has run', () => daemon.journal().includes(name))
+    }
+    assert.deepEqual(leftIn(spool), ['.hidden', 'README', 'a.tmp', 'b.part', 'c.lock', 'd~'])
+    assert.equal(daemon.output.split('README is left alone').length, 2)
+  })
+
+  it('runs after it was mended', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, 'mendable', 'rubbish')
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1000 } })
+    await daemon.waitFor('mendable is left alone')
+    writeFileSync(path, packet({ a: 'b' }))
+    await until('it has run', () => daemon.journal().includes('mendable'))
+  })
+
+  it('tasks in a priority are told of when the spool is not ordered', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    drop(spool, '5/t')
+    const daemon = await startDaemon({ spool, handler: NAMED })
+    await daemon.waitFor('nobody runs what is in 5/: priorities need spooler-ordered = true')
+    assert.deepEqual(leftIn(spool), ['5/t'])
+  })
+
+  it('under spooler-strict-names is all that uWSGI would not run', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['ztask', '12', 'uwsgi_spoolfile_on_a']) drop(spool, name)
+    const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-strict-names': true } })
+    await until('one has run', () => daemon.journal().length === 1)
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    assert.deepEqual([daemon.journal(), leftIn(spool)], [['uwsgi_spoolfile_on_a'], ['12', 'ztask']])
+  })
+})

@@ -1,0 +1,459 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { DirectoryEngine } from '#src/engines/directory-engine.js'
+import type { Claim } from '#src/engines/engine.js'
+import { Emitter } from '#src/events/emitter.js'
+import { toDictionary, toPairs } from '#src/protocol/vars.js'
+import { probeSpool } from '#src/spool/probe.js'
+import { DONE, RECORDED, STARTED, SUSPECT } from '#src/spool/state-byte.js'
+import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const LONG_AGO = 1_000_000_000
+
+type Settings = Partial<{ marksReads: boolean; locks: 'ofd' | 'lockfile'; frequencyMs: number }>
+
+async function openEngine(spool: string, settings: Settings = {}) {
+  const rules = { ordered: true, strictNames: false }
+  const options = {
+    spool,
+    rules,
+    frequencyMs: 30_000,
+    watch: 'off' as const,
+    locks: 'ofd' as const,
+    marksReads: false,
+  }
+  return DirectoryEngine.open({ ...options, ...settings }, new Emitter())
+}
+
+function claimOf(engine: DirectoryEngine, ref = NAME) {
+  const claim = engine.claim(ref)
+  assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
+  return claim
+}
+
+function refusalOf(engine: DirectoryEngine, ref = NAME) {
+  const refusal = engine.claim(ref)
+  assert.ok('kind' in refusal, 'it was claimed')
+  return refusal
+}
+
+const stateOf = (spool: string, ref = NAME) => readFileSync(join(spool, ref))[3]
+const textOf = (claim: Claim) => ({ ...toDictionary(claim.vars) })
+
+/** A new engine on the same directory: what another process, or the next daemon, would see. */
+async function afterCrash(spool: string, settings: Settings = {}) {
+  return openEngine(spool, settings)
+}
+
+describe('a claim', () => {
+  it('brings the packet, the body, and marks the start in the file', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME, packet({ foo: 'bar', at: '5' }, 'BODY'))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    assert.deepEqual(textOf(claim), { foo: 'bar', at: '5' })
+    assert.equal(claim.readBody()?.toString(), 'BODY')
+    assert.equal(claim.attempt, 1)
+    assert.equal(stateOf(spool), STARTED)
+    assert.deepEqual(engine.settle(claim, OK, 3), {
+      ref: NAME,
+      kind: 'ok',
+      ranMs: 3,
+      atMs: undefined,
+      detail: undefined,
+    })
+    assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('excludes others, also other descriptors of the same process', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const [one, two] = [await openEngine(spool), await openEngine(spool)]
+    const claim = claimOf(one)
+    assert.equal(refusalOf(two).kind, 'locked')
+    // closing some other descriptor of the file would drop a POSIX lock
+    readFileSync(join(spool, NAME))
+    assert.equal(refusalOf(two).kind, 'locked')
+    one.settle(claim, RELEASE, 0)
+    two.settle(claimOf(two), OK, 0)
+  })
+
+  it('reads a large body only when it is asked for', async () => {
+    const spool = spoolDirectory()
+    const body = Buffer.alloc(3 * 1024 * 1024, 'b')
+    drop(spool, NAME, packet({ a: 'b' }, body))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    assert.equal(claim.file.body, undefined)
+    assert.equal(claim.readBody()?.equals(body), true)
+    engine.settle(claim, OK, 0)
+  })
+
+  it('gives no body once the run has ended: its descriptor may be another file by then', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME, packet({ a: 'b' }, Buffer.alloc(2 * 1024 * 1024)))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    engine.settle(claim, OK, 0)
+    assert.throws(() => claim.readBody(), { code: 'CLAIM_LOST' })
+  })
+
+  it('of a hard link is a claim of its file', async () => {
+    const spool = spoolDirectory()
+    linkSync(drop(spool, NAME), join(spool, 'uwsgi_spoolfile_on_y'))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    assert.equal(refusalOf(engine, 'uwsgi_spoolfile_on_y').kind, 'locked')
+    engine.settle(claim, OK, 0)
+    assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_y'])
+  })
+
+  it('works for names that are not UTF-8', async () => {
+    const spool = spoolDirectory()
+    const bytes = Buffer.concat([Buffer.from(`${spool}/uwsgi_spoolfile_on_`), Buffer.from([0xff, 0xe9])])
+    writeFileSync(bytes, packet({ odd: 'name' }))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine, 'uwsgi_spoolfile_on_\xff\xe9')
+    assert.deepEqual(textOf(claim), { odd: 'name' })
+    engine.settle(claim, OK, 0)
+    assert.equal(existsSync(bytes), false)
+  })
+})
+
+describe('what is not claimed, and left exactly as it is', () => {
+  const table: Array<
+    [what: string, kind: string, make: (spool: string, path: string) => void, detail?: RegExp]
+  > = [
+    ['nothing there', 'gone', () => {}],
+    ['an empty file', 'incomplete', (_, path) => writeFileSync(path, ''), /0 of the header's 4 bytes/],
+    [
+      'half a header',
+      'incomplete',
+      (_, path) => writeFileSync(path, Buffer.from([17, 1])),
+      /2 of the header's 4/,
+    ],
+    [
+      'a block that is not all there',
+      'incomplete',
+      (_, path) => writeFileSync(path, packet({ a: 'bcd' }).subarray(0, 9)),
+      /announces 8 bytes, 5 are there/,
+    ],
+    [
+      'another modifier',
+      'malformed',
+      (_, path) => writeFileSync(path, Buffer.from([0, 0, 0, 0])),
+      /modifier1 is 0, expected 17/,
+    ],
+    [
+      'a block that is no list of pairs',
+      'malformed',
+      (_, path) => writeFileSync(path, Buffer.from([17, 3, 0, 0, 0, 0, 9])),
+      /a key is empty/,
+    ],
+    ['a future mtime', 'later', spool => drop(spool, NAME, packet({ a: 'b' }), 4_000_000_000)],
+    ['a future at', 'later', spool => drop(spool, NAME, packet({ at: '4000000000.5' }), LONG_AGO)],
+    [
+      'a symbolic link',
+      'unreadable',
+      (spool, path) => symlinkSync(drop(spool, 'elsewhere'), path),
+      /symbolic link/,
+    ],
+    ['a FIFO', 'unreadable', (_, path) => execFileSync('mkfifo', [path]), /not a regular file|FIFO/],
+    ['a directory', 'gone', (_, path) => mkdirSync(path)],
+  ]
+  for (const [what, kind, make, detail] of table)
+    it(`${what}: ${kind}`, async () => {
+      const spool = spoolDirectory()
+      make(spool, join(spool, NAME))
+      const before = leftIn(spool).map(name => [
+        name,
+        statSync(join(spool, name)).isFile() ? readFileSync(join(spool, name), 'hex') : '',
+      ])
+      const refusal = refusalOf(await openEngine(spool))
+      assert.equal(refusal.kind, kind)
+      assert.match(refusal.detail ?? '', detail ?? /^/)
+      assert.deepEqual(
+        leftIn(spool).map(name => [
+          name,
+          statSync(join(spool, name)).isFile() ? readFileSync(join(spool, name), 'hex') : '',
+        ]),
+        before,
+      )
+    })
+
+  it('is told when it is due: the later of mtime and at, an at that is no number not counted', async () => {
+    const spool = spoolDirectory()
+    const engine = await openEngine(spool)
+    const dueOf = (at: string, mtime: number) => {
+      drop(spool, NAME, packet({ at }), mtime)
+      return refusalOf(engine).atMs
+    }
+    assert.equal(dueOf('4000000001', 4_000_000_000), 4_000_000_000_000) // mtime alone: the packet is not even read
+    assert.equal(dueOf('4000000001.5', LONG_AGO), 4_000_000_001_500)
+    for (const at of ['NaN', '-5', '1e99', 'abc', '', ' 4000000000'])
+      assert.deepEqual(
+        [at, (drop(spool, NAME, packet({ at }), LONG_AGO), 'kind' in engine.claim(NAME))],
+        [at, false],
+      )
+  })
+
+  it('an unwritable file, as a user who may not write it', { skip: skipUnless('root') }, () => {
+    const spool = spoolDirectory()
+    chmodSync(drop(spool, NAME), 0o444)
+    chmodSync(join(spool, '..'), 0o755)
+    chmodSync(spool, 0o777)
+    const module = new URL('../../../dist/spool/claim.js', import.meta.url).href
+    const script = `process.setgid(65534); process.setuid(65534);
+      const { claimFile } = await import(${JSON.stringify(module)});
+      console.log(JSON.stringify(claimFile('x', ${JSON.stringify(join(spool, NAME))}, { tryLock: () => true, unlock() {} }, Date.now())))`
+    const refusal = JSON.parse(
+      execFileSync(process.execPath, ['--input-type=module', '-e', script]).toString(),
+    )
+    assert.equal(refusal.kind, 'unreadable')
+    assert.match(refusal.detail, /EACCES/)
+  })
+})
+
+describe('a file that is removed between open and lock', () => {
+  it('is gone: its last runner finished it', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME)
+    const { claimFile } = await import('#src/spool/claim.js')
+    const locker = { kind: 'ofd' as const, tryLock: () => (unlinkSync(path), true), unlock() {} }
+    assert.deepEqual(claimFile(NAME, path, locker, Date.now()), { kind: 'gone' })
+  })
+})
+
+describe('settling', () => {
+  it('SPOOL_RETRY keeps the file, with its next run as mtime for every reader, and a record', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const before = Date.now()
+    const report = engine.settle(claimOf(engine), RETRY, 0)
+    assert.equal(report.kind, 'retry')
+    const mtimeMs = statSync(join(spool, NAME)).mtimeMs
+    assert.ok(mtimeMs >= before + 30_000 - 2 && mtimeMs <= Date.now() + 30_000)
+    assert.equal(stateOf(spool), RECORDED)
+    assert.equal(refusalOf(engine).kind, 'later')
+    utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
+    const again = claimOf(await openEngine(spool))
+    assert.equal(again.attempt, 2)
+  })
+
+  it('an error keeps it too, and the record keeps the stack', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    engine.settle(claimOf(engine), { kind: 'error', error: new Error('boom') }, 0)
+    const record = JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
+    assert.match(record.lastError, /^Error: boom\n {4}at /)
+    assert.deepEqual([record.attempts, record.crashes], [1, 0])
+  })
+
+  it('SPOOL_OK after failures removes the record', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '7'))
+    drop(spool, `7/${NAME}`)
+    const engine = await openEngine(spool)
+    engine.settle(claimOf(engine, `7/${NAME}`), RETRY, 0)
+    const record = join(spool, '.spoold/records/7', `${NAME}.json`)
+    assert.ok(existsSync(record))
+    utimesSync(join(spool, '7', NAME), LONG_AGO, LONG_AGO)
+    engine.settle(claimOf(engine, `7/${NAME}`), OK, 0)
+    assert.ok(!existsSync(record))
+  })
+
+  for (const outcome of [IGNORE, RELEASE])
+    it(`${outcome.kind} leaves the file byte for byte, with its mtime`, async () => {
+      const spool = spoolDirectory()
+      const path = drop(spool, NAME, packet({ a: 'b' }, 'body'), LONG_AGO)
+      const bytes = readFileSync(path, 'hex')
+      for (const marksReads of [false, true]) {
+        const engine = await openEngine(spool, { marksReads })
+        engine.settle(claimOf(engine), outcome, 0)
+        assert.equal(readFileSync(path, 'hex'), bytes)
+        assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
+      }
+    })
+
+  it('a file that somebody removed by hand while it ran is settled', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    unlinkSync(path)
+    assert.equal(engine.settle(claim, OK, 0).kind, 'ok')
+  })
+
+  it('what ran to OK but cannot be removed never runs again, and is removed when that works', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    const [path, aside] = [join(spool, NAME), join(spool, '.aside')]
+    renameSync(path, aside)
+    mkdirSync(path) // unlink now fails, also for root
+    const report = engine.settle(claim, OK, 0)
+    assert.equal(report.kind, 'unsettled')
+    execFileSync('rmdir', [path])
+    renameSync(aside, path)
+    assert.equal((stateOf(spool) ?? 0) & DONE, DONE)
+    assert.equal(refusalOf(engine).kind, 'gone')
+    assert.deepEqual(leftIn(spool), [])
+  })
+})
+
+describe('a run that began and never ended', () => {
+  it('counts as a crash, runs again at once the first time, and then backs off', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const crashing = await openEngine(spool)
+    crashing.claim(NAME) // and its process dies: the lock falls
+    crash(spool)
+    const second = claimOf(await afterCrash(spool))
+    assert.equal(second.attempt, 2)
+    assert.deepEqual([second.record?.crashes, stateOf(spool)], [1, STARTED | RECORDED])
+    crash(spool)
+    const before = Date.now()
+    const refusal = refusalOf(await afterCrash(spool))
+    assert.equal(refusal.kind, 'later')
+    assert.ok((refusal.atMs ?? 0) >= before + 1000 && (refusal.atMs ?? 0) <= Date.now() + 1000)
+  })
+
+  it('is no crash of a task that is known for blameless', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    ;(await openEngine(spool)).claim(NAME)
+    crash(spool)
+    const claim = (await afterCrash(spool)).claim(NAME, true)
+    assert.ok(!('kind' in claim))
+    assert.deepEqual([claim.attempt, claim.record], [1, undefined])
+  })
+
+  /** What a crash leaves: the file with its mark, and no lock. A new inode has none. */
+  function crash(spool: string): void {
+    const path = join(spool, NAME)
+    const bytes = readFileSync(path)
+    const { atime, mtime } = statSync(path)
+    unlinkSync(path)
+    writeFileSync(path, bytes)
+    utimesSync(path, atime, mtime)
+  }
+
+  it('is marked by the kernel where that keeps access times: the read moves the atime past the mtime', async t => {
+    const spool = spoolDirectory()
+    const { marksReads } = await probeSpool(spool, 'auto')
+    if (!marksReads) return t.skip('this file system keeps no access times')
+    const path = drop(spool, NAME, undefined, LONG_AGO)
+    const claim = claimOf(await openEngine(spool, { marksReads }))
+    assert.equal(claim.isMarked, false)
+    assert.equal(stateOf(spool), 0)
+    assert.ok(statSync(path).atimeMs > statSync(path).mtimeMs)
+    crash(spool)
+    const suspect = claimOf(await afterCrash(spool, { marksReads }))
+    assert.deepEqual([suspect.attempt, stateOf(spool)], [1, STARTED | SUSPECT])
+    crash(spool)
+    assert.equal(refusalOf(await afterCrash(spool, { marksReads })).kind, 'later')
+    const record = JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
+    assert.deepEqual([record.attempts, record.crashes], [2, 2])
+  })
+
+  it('a young file is marked by the byte: its atime may be the very time of its mtime', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    claimOf(await openEngine(spool, { marksReads: true }))
+    assert.equal(stateOf(spool), STARTED)
+  })
+
+  it('a look that found the task not due yet is no start', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, packet({ at: '4000000000' }), LONG_AGO)
+    refusalOf(await openEngine(spool, { marksReads: true }))
+    assert.ok(statSync(path).atimeMs <= statSync(path).mtimeMs)
+  })
+})
+
+describe('lease files, where record locks do not work', () => {
+  it('exclude others, and are gone after the run', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const [one, two] = [
+      await openEngine(spool, { locks: 'lockfile' }),
+      await openEngine(spool, { locks: 'lockfile' }),
+    ]
+    const claim = claimOf(one)
+    assert.equal(refusalOf(two).kind, 'locked')
+    one.settle(claim, OK, 0)
+    assert.deepEqual(leftIn(join(spool, '.spoold/locks')), [])
+    assert.deepEqual(leftIn(spool), [])
+  })
+})
+
+describe('the probe', () => {
+  it('finds record locks that work, and leaves nothing behind', async () => {
+    const spool = spoolDirectory()
+    assert.equal((await probeSpool(spool, 'auto')).locks, 'ofd')
+    assert.equal((await probeSpool(spool, 'lockfile')).locks, 'lockfile')
+    assert.deepEqual(leftIn(join(spool, '.spoold')), [])
+  })
+})
+
+describe('a file that changes while it is claimed', () => {
+  it('cut while it runs: the body is refused, not made up', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, packet({ a: 'b' }, Buffer.alloc(2 * 1024 * 1024)))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    truncateSync(path, 100)
+    assert.throws(() => claim.readBody(), { code: 'PACKET_MALFORMED' })
+    engine.settle(claim, RETRY, 0)
+  })
+
+  it('appended to while it runs: the body is what it was', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, packet({ a: 'b' }, 'body'))
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine)
+    appendFileSync(path, 'more')
+    assert.equal(claim.readBody()?.toString(), 'body')
+    assert.deepEqual(
+      toPairs(claim.vars).map(pair => pair.map(String)),
+      [['a', 'b']],
+    )
+    engine.settle(claim, OK, 0)
+  })
+
+  it('descriptors are closed on exec: a grandchild must not hold the lock for ever', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const claim = claimOf(await openEngine(spool))
+    const flags = readFileSync(`/proc/self/fdinfo/${claim.file.fd}`, 'utf8')
+    assert.match(flags, /flags:\s+0?2\d{6}/) // O_CLOEXEC is 02000000
+    assert.ok(openSync('/dev/null', 'r') > 0)
+  })
+})
