@@ -5,6 +5,7 @@ import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
 import type { Locker } from './lock.js'
+import { ownState } from './state-byte.js'
 
 /** Bodies up to here are read with the packet; larger ones when the handler asks for them. */
 export const EAGER_BODY_BYTES = 1024 * 1024
@@ -15,6 +16,7 @@ export interface FileClaim {
   readonly fd: number
   readonly fsPath: string | Buffer
   readonly vars: Vars
+  readonly inode: number
   readonly mtimeMs: number
   /** The later of mtime (whole seconds) and the packet's `at`; epoch ms. */
   readonly dueAtMs: number
@@ -136,12 +138,13 @@ function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): FileClaim | Refu
   const bodyBytes = stats.size - bodyOffset
   const body =
     bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES ? smallBody(fd, bodyOffset, bodyBytes, read) : undefined
-  const state = scratch[MODIFIER2_OFFSET] ?? 0
+  const state = ownState(scratch[MODIFIER2_OFFSET] ?? 0)
   return {
     ref,
     fd,
     fsPath,
     vars,
+    inode: stats.ino,
     mtimeMs: stats.mtimeMs,
     dueAtMs,
     state,

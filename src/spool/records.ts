@@ -15,6 +15,8 @@ export interface TaskRecord {
   readonly lastFailureAt: number
   readonly lastError?: string
   readonly nextRunAt?: number
+  /** The file of this inode ran to SPOOL_OK, but could not be removed: it must not run again. */
+  readonly doneInode?: number
 }
 
 const NAME_BYTES = 200

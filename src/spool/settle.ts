@@ -3,28 +3,22 @@ import { errnoOf, messageOf } from '../base/errors.js'
 import type { Report } from '../task/report.js'
 import { type FileClaim, setTimes } from './claim.js'
 import type { Locker } from './lock.js'
-import { DONE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
+import { RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
 
 /** What is left to say of a claim once its file is dealt with. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
 const SETTLED_OK: Settled = { kind: 'ok' }
 
-/**
- * SPOOL_OK: removes the file while it is still locked. When that fails, the file is marked so that nobody runs it a
- * second time; uWSGI kills its spooler there ("something horrible happened").
- */
+/** SPOOL_OK: removes the file while it is still locked. */
 export function removeTask(claim: FileClaim): Settled {
   try {
     unlinkSync(claim.fsPath)
-    return SETTLED_OK
   } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return SETTLED_OK // somebody removed it by hand while it ran
-    try {
-      writeState(claim.fd, claim.state | DONE)
-    } catch {}
-    return { kind: 'unsettled', detail: messageOf(error) }
+    // ENOENT: somebody removed it by hand while it ran
+    if (errnoOf(error) !== 'ENOENT') return { kind: 'unsettled', detail: messageOf(error) }
   }
+  return SETTLED_OK
 }
 
 /**

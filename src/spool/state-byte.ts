@@ -12,10 +12,17 @@ import { MODIFIER2_OFFSET } from '../protocol/packet.js'
 export const STARTED = 0x80
 /** A record of earlier failures exists. */
 export const RECORDED = 0x01
-/** Ran to SPOOL_OK, but the file could not be removed: never run it again, only try to remove it. */
+/** Ran to SPOOL_OK, but the file could not be removed: see its record, and if that agrees only remove it. */
 export const DONE = 0x02
 /** With STARTED: somebody had read it before this run; should this run crash too, that was the first. */
 export const SUSPECT = 0x04
+
+const OURS = STARTED | RECORDED | DONE | SUSPECT
+
+/** modifier2 as our mark; 0 when it has other bits: then it is somebody else's, and says nothing. */
+export function ownState(modifier2: number): number {
+  return (modifier2 & ~OURS) === 0 ? modifier2 : 0
+}
 
 const byte = Buffer.alloc(1)
 

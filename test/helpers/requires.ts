@@ -7,7 +7,7 @@ const PROBES = {
   root: () => {
     if (process.getuid?.() !== 0) throw new Error('not root')
   },
-  mount: () => execFileSync('unshare', ['-m', 'true'], { stdio: 'ignore' }),
+  mount: () => execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' }),
   strace: () => execFileSync('strace', ['-V'], { stdio: 'ignore' }),
 } as const
 

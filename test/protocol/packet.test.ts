@@ -81,7 +81,7 @@ describe('the dictionary of a packet', () => {
     const env = dictionary(['__proto__', 'polluted'], ['constructor', 'c'], ['toString', 't'])
     assert.equal(Object.getPrototypeOf(env), null)
     assert.deepEqual(Object.keys(env), ['__proto__', 'constructor', 'toString'])
-    assert.equal(env.__proto__, 'polluted')
+    assert.equal(Object.entries(env)[0]?.[1], 'polluted')
     assert.equal(({} as Record<string, unknown>).polluted, undefined)
   })
 
@@ -90,7 +90,7 @@ describe('the dictionary of a packet', () => {
   })
 
   it('reads UTF-8, and the replacement character where it is none', () => {
-    assert.equal(dictionary(['żółw', '🐢'])['żółw'], '🐢')
+    assert.equal(dictionary(['żółw', '🐢']).żółw, '🐢')
     const vars = parseGood(encodePacket([[Buffer.from('k'), Buffer.from([0xff, 0x41])]]))
     assert.equal(toDictionary(vars).k, '\ufffdA')
   })

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { DirectoryEngine } from '#src/engines/directory-engine.js'
+import { Emitter } from '#src/events/emitter.js'
+import { MODIFIER2_OFFSET } from '#src/protocol/packet.js'
+import { RELEASE } from '#src/task/outcome.js'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
+import { until } from '../helpers/until.js'
+import { BIN, FIXTURES, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const NAMED = `export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
+
+describe('files of rubbish', () => {
+  it(`are left byte for byte, and packets among them are run: ${isLong ? 20_000 : 2000} random and mutated ones`, async () => {
+    const spool = spoolDirectory()
+    const good = packet({ hello: 'world', at: '1600000000' }, 'body')
+    const mutated = fc
+      .array(fc.tuple(fc.nat(good.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 })
+      .map(changes => {
+        const bytes = Buffer.from(good)
+        for (const [at, byte] of changes) if (at !== MODIFIER2_OFFSET) bytes[at] = byte
+        return bytes
+      })
+    const random = fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes))
+    const cut = fc.nat(good.length).map(end => good.subarray(0, end))
+    const files = new Map<string, Buffer>()
+    for (const [i, bytes] of fc.sample(fc.oneof(mutated, random, cut), isLong ? 20_000 : 2000).entries()) {
+      const name = `uwsgi_spoolfile_on_${i}`
+      files.set(name, bytes)
+      drop(spool, name, bytes)
+    }
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-quiet': true, 'spooler-processes': 2, 'spooler-frequency': 1000 },
+    })
+    drop(spool, 'zzz-last')
+    await until('the last has run, and all others were looked at', () =>
+      daemon.journal().includes('zzz-last'),
+    )
+    const engine = await openEngine(spool)
+    await until('none is left that could run', () =>
+      leftIn(spool).every(name => 'kind' in engine.claim(name)),
+    )
+    const ran = new Set(daemon.journal())
+    for (const [name, bytes] of files) {
+      const path = join(spool, name)
+      assert.notEqual(existsSync(path), ran.has(name), `${name} is gone and did not run, or ran and is there`)
+      if (existsSync(path)) assert.deepEqual(readFileSync(path), bytes)
+    }
+    assert.ok(ran.size > 100 && ran.size < files.size, `${ran.size} ran`)
+    assert.ok(daemon.isRunning)
+  })
+
+  it('with any modifier2, which nobody sets but us, are run or wait: a foreign one costs no task', async () => {
+    const spool = spoolDirectory()
+    const engine = await openEngine(spool)
+    for (let modifier2 = 0; modifier2 < 256; modifier2++) {
+      const bytes = packet({ n: String(modifier2) })
+      bytes[MODIFIER2_OFFSET] = modifier2
+      drop(spool, 'uwsgi_spoolfile_on_foreign', bytes, 1_600_000_000)
+      const claim = engine.claim('uwsgi_spoolfile_on_foreign')
+      if ('kind' in claim) assert.equal(claim.kind, 'later')
+      else engine.settle(claim, RELEASE, 0)
+      assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_foreign'])
+    }
+  })
+
+  it('at every truncation of the golden files: never run, never removed', async () => {
+    const spool = spoolDirectory()
+    const engine = await openEngine(spool)
+    const asked: Array<{ asked: Record<string, string> }> = JSON.parse(
+      readFileSync(join(FIXTURES, 'golden/asked.json'), 'utf8'),
+    )
+    let cuts = 0
+    for (const { asked: dictionary } of asked) {
+      const { body: _, ...vars } = dictionary
+      const bytes = packet(
+        Object.fromEntries(Object.entries(vars).map(([key, value]) => [key, Buffer.from(value, 'base64')])),
+      )
+      const path = drop(spool, 'uwsgi_spoolfile_on_cut', bytes, 1_600_000_000)
+      const whole = engine.claim('uwsgi_spoolfile_on_cut')
+      assert.ok(!('kind' in whole))
+      engine.settle(whole, RELEASE, 0)
+      const step = isLong ? 1 : Math.ceil(bytes.length / 150)
+      for (let end = bytes.length - 1; end >= 0; end -= step) {
+        truncateSync(path, end)
+        const refusal = engine.claim('uwsgi_spoolfile_on_cut')
+        assert.deepEqual(['kind' in refusal && refusal.kind, statSync(path).size], ['incomplete', end])
+        cuts++
+      }
+    }
+    assert.ok(cuts > 5000, `${cuts} cuts`)
+  })
+})
+
+async function openEngine(spool: string): Promise<DirectoryEngine> {
+  const rules = { ordered: false, strictNames: false }
+  return DirectoryEngine.open(
+    { spool, rules, frequencyMs: 1000, watch: 'off', locks: 'ofd', marksReads: false },
+    new Emitter(),
+  )
+}
+
+describe('a directory that cannot be read', () => {
+  it('is told of once, and the rest is run', { skip: skipUnless('root') }, async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o777)
+    chmodSync(spool, 0o777)
+    for (const directory of ['1', '2']) mkdirSync(join(spool, directory), { mode: 0o777 })
+    for (const directory of ['1', '2']) chmodSync(join(spool, directory), 0o777)
+    for (const name of ['1/hidden', '2/seen']) chmodSync(drop(spool, name), 0o666)
+    chmodSync(join(spool, '1'), 0)
+    const daemon = await startDaemon({
+      spool,
+      handler: NAMED,
+      ini: { 'spooler-ordered': true, 'spooler-frequency': 1, uid: 65534, gid: 65534 },
+    })
+    await until('the other has run', () => !existsSync(join(spool, '2/seen')))
+    await daemon.waitFor('1/ cannot be listed: EACCES')
+    chmodSync(join(spool, '1'), 0o777)
+    await until('it is run once it can be read', () => !existsSync(join(spool, '1/hidden')))
+    assert.equal(daemon.output.split('cannot be listed').length, 2)
+  })
+})
+
+describe('a full disk', () => {
+  it('under the spool: tasks run, failed ones are kept and tried again', {
+    skip: skipUnless('root', 'mount'),
+  }, async () => {
+    const disk = smallDisk('size=400k')
+    const spool = join(disk, 'spool')
+    mkdirSync(spool)
+    const [bad, good] = [drop(spool, 'bad'), drop(spool, 'good')]
+    for (let i = 0; i < 20; i++) drop(spool, `bulk-${i}`, packet({ a: 'b' }, Buffer.alloc(4000)))
+    const journal = join(workspace(), 'journal')
+    const handler = `export default (env, task) => {
+        appendFileSync(${JSON.stringify(journal)}, task.name + '\\n')
+        if (task.name === 'bad') throw new Error('x'.repeat(5000))
+        return task.SPOOL_OK
+      }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
+    try {
+      for (;;) writeFileSync(join(disk, `fill-${Math.random()}`), Buffer.alloc(4096))
+    } catch {} // ENOSPC: now it is full
+    await until(
+      'the failing one was tried three times',
+      () => lines(journal).filter(line => line === 'bad').length >= 3,
+    )
+    await until('the good ones are gone', () => leftIn(spool).join() === 'bad')
+    assert.ok(existsSync(bad) && !existsSync(good))
+    assert.ok(daemon.isRunning)
+  })
+
+  const lines = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [])
+})
+
+describe('64 file descriptors', () => {
+  it('are enough', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 500; i++) drop(spool, `t${i}`)
+    const daemon = await startDaemon({ spool, isUnready: true })
+    daemon.child.kill('SIGKILL')
+    await daemon.exited
+    writeIni(daemon.iniFile, {
+      spooler: spool,
+      'spooler-import': daemon.handlerFile,
+      'spooler-processes': 2,
+      'spooler-frequency': 1,
+    })
+    const limited = new TestProcess('sh', [
+      '-c',
+      `ulimit -n 64; exec ${process.execPath} ${BIN} ${daemon.iniFile}`,
+    ])
+    await limited.waitFor('is running')
+    drop(spool, 'later')
+    await until('all have run', () => leftIn(spool).length === 0)
+    limited.child.kill('SIGTERM')
+    assert.equal(await limited.code(), 0)
+  })
+})

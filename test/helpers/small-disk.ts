@@ -1,0 +1,16 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after } from 'node:test'
+
+/** A file system of its own that is soon full; needs `skipUnless('root', 'mount')`. It is unmounted after the test. */
+export function smallDisk(options: string): string {
+  const path = mkdtempSync(join(tmpdir(), 'spoold-disk-'))
+  execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', path])
+  after(() => {
+    execFileSync('umount', ['-l', path])
+    rmdirSync(path)
+  })
+  return path
+}
