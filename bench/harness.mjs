@@ -1,0 +1,164 @@
+// What every benchmark needs: files, processes, and figures that say how sure they are.
+import { execFileSync, spawn } from 'node:child_process'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { encodePacket } from '../dist/protocol/packet.js'
+
+export const ROOT = fileURLToPath(new URL('..', import.meta.url))
+export const BIN = join(ROOT, 'bin/spoold.js')
+
+/** A directory in memory (for CPU work) or on disk (for the real thing); removed by `use`. */
+export async function withDirectory(kind, use) {
+  const path = mkdtempSync(join(kind === 'memory' ? '/dev/shm' : tmpdir(), 'spoold-bench-'))
+  try {
+    return await use(path)
+  } finally {
+    rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** Canonical spool files: uWSGI's names, three short keys. */
+export function fill(directory, count, { at } = {}) {
+  mkdirSync(directory, { recursive: true, mode: 0o755 })
+  for (let i = 1; i <= count; i++) {
+    const path = `${directory}/uwsgi_spoolfile_on_bench_1234_${i}_${840383826 + i}_1795238706_${i % 1_000_000}`
+    const vars = Object.entries({ hello: 'world', n: String(i), foo: 'bar' })
+    writeFileSync(path, encodePacket(vars.map(pair => pair.map(text => Buffer.from(text)))), { mode: 0o600 })
+    if (at !== undefined) utimesSync(path, at, at)
+  }
+}
+
+/** How many tasks are left, without listing the directory: on tmpfs an entry takes 20 bytes of its size. */
+export const leftOnTmpfs = directory => statSync(directory).size / 20 - 2
+/** The same by the inodes in use, for file systems that are nobody else's. */
+export const inodesUsed = directory => {
+  const { files, ffree } = statfsSync(directory)
+  return files - ffree
+}
+
+export async function until(what, probe, timeoutMs = 120_000, stepMs = 4) {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const value = await probe()
+    if (value) return value
+    if (performance.now() > deadline) throw new Error(`waited in vain until ${what}`)
+    await setTimeout(stepMs)
+  }
+}
+
+/** A daemon under measurement. Its output goes to a file, as a service's does. */
+export function start(command, args, logFile) {
+  const child = spawn('sh', ['-c', `exec ${command} "$@" > "${logFile}" 2>&1`, 'sh', ...args], {
+    stdio: 'ignore',
+  })
+  return {
+    pid: child.pid,
+    log: () => (existsSync(logFile) ? readFileSync(logFile, 'utf8') : ''),
+    async stop() {
+      child.kill('SIGINT')
+      if (child.exitCode === null && child.signalCode === null)
+        await new Promise(resolve => child.once('exit', resolve))
+    },
+  }
+}
+
+const NOOP_JS = 'export default (env, task) => task.SPOOL_OK\n'
+const NOOP_PY = 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n'
+
+export function startSpoold(directory, spool, options = []) {
+  const handler = join(directory, 'noop.mjs')
+  writeFileSync(handler, NOOP_JS)
+  return start(
+    process.execPath,
+    [BIN, '--spooler', spool, '--spooler-import', handler, ...options],
+    join(directory, 'log'),
+  )
+}
+
+export function startUwsgi(directory, spool, options = []) {
+  const handler = join(directory, 'noop.py')
+  writeFileSync(handler, NOOP_PY)
+  const args = [
+    '--plugin',
+    'python3',
+    '--master',
+    '--spooler-frequency',
+    '1',
+    '--import',
+    handler,
+    '--spooler',
+    spool,
+    ...options,
+  ]
+  return start('uwsgi', args, join(directory, 'log'))
+}
+
+export function isInstalled(command, args = ['--version']) {
+  try {
+    execFileSync(command, args, { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+export const median = numbers => {
+  const sorted = [...numbers].sort((a, b) => a - b)
+  const middle = sorted.length / 2
+  return sorted.length % 2 === 1 ? sorted[Math.floor(middle)] : (sorted[middle - 1] + sorted[middle]) / 2
+}
+
+export const percentile = (numbers, p) =>
+  [...numbers].sort((a, b) => a - b)[Math.min(numbers.length - 1, Math.ceil((numbers.length * p) / 100) - 1)]
+
+/**
+ * Runs ours and the peer's in turn, so that both see the same machine, and gives the ratio of each pair.
+ * Every run gives named figures, larger is better; the ratio is taken of each.
+ */
+export async function inPairs(pairs, ours, peer, progress) {
+  const results = []
+  for (let i = 0; i < pairs; i++) {
+    // who goes first alternates: what the first leaves behind in caches is not always the second's
+    const [first, second] = i % 2 === 0 ? [ours, peer] : [peer, ours]
+    const [a, b] = [await first(), await second()]
+    const [mine, theirs] = i % 2 === 0 ? [a, b] : [b, a]
+    results.push({ mine, theirs })
+    progress?.(mine, theirs)
+  }
+  return Object.keys(results[0].mine).map(name => {
+    const ratios = results.map(({ mine, theirs }) => mine[name] / theirs[name])
+    return {
+      name,
+      mine: median(results.map(({ mine }) => mine[name])),
+      theirs: median(results.map(({ theirs }) => theirs[name])),
+      ratio: median(ratios),
+      low: Math.min(...ratios),
+      high: Math.max(...ratios),
+    }
+  })
+}
+
+/** One figure of /proc: VmHWM and VmRSS in MB, CPU in seconds. */
+export function memoryOf(pid, field = 'VmHWM') {
+  return (
+    Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) /
+    1024
+  )
+}
+
+export function cpuSecondsOf(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / 100
+}

@@ -1,0 +1,115 @@
+// A directory of a million files: the first task, the memory of the master, the rate, and a million that wait.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import {
+  cpuSecondsOf,
+  fill,
+  leftOnTmpfs,
+  median,
+  memoryOf,
+  startSpoold,
+  until,
+  withDirectory,
+} from './harness.mjs'
+
+const FILES = 1_000_000
+const SMALL = 10_000
+
+export const title = 'A million files'
+export const about = 'tmpfs, two processes, no-op tasks, quiet.'
+
+export async function run({ scale, say }) {
+  const count = Math.round(FILES * scale)
+  const rows = []
+  for (const [name, options] of [
+    ['', []],
+    ['ordered: ', ['--spooler-ordered']],
+  ]) {
+    const large = await drain(count, options)
+    const small = median(await several(5, async () => (await drain(SMALL, options)).rate))
+    say(`${name}${Math.round(large.rate)} / ${Math.round(small)}`)
+    rows.push({
+      case: `${name}first task after start`,
+      figure: `${large.firstSeconds.toFixed(2)} s`,
+      target: '≤ 3 s',
+    })
+    rows.push({
+      case: `${name}memory of the master, peak`,
+      figure: `${Math.round(large.memory)} MB`,
+      target: '≤ 150 MB',
+    })
+    rows.push({
+      case: `${name}rate over ${count}, against ${SMALL}`,
+      figure: `${Math.round(large.rate)} / ${Math.round(small)} = ${(large.rate / small).toFixed(2)}`,
+      target: '≥ 0.80',
+    })
+  }
+  const waiting = await wait(count, scale)
+  rows.push({
+    case: `${count} due next year: CPU of the master`,
+    figure: `${(waiting.cpuShare * 100).toFixed(2)} %`,
+    target: '≤ 1 %',
+  })
+  rows.push({
+    case: `${count} due next year: memory of the master, now / peak`,
+    figure: `${Math.round(waiting.memory)} / ${Math.round(waiting.peak)} MB`,
+    target: '≤ 250 MB',
+  })
+  return { rows }
+}
+
+async function several(times, measure) {
+  const results = []
+  for (let i = 0; i < times; i++) results.push(await measure())
+  return results
+}
+
+async function drain(count, options) {
+  return withDirectory('memory', async directory => {
+    const spool = join(directory, 'spool')
+    fill(spool, count)
+    const total = leftOnTmpfs(spool)
+    const startedAt = performance.now()
+    const daemon = startSpoold(directory, spool, ['--spooler-processes', '2', '--spooler-quiet', ...options])
+    try {
+      await until('it begins', () => leftOnTmpfs(spool) < total)
+      const firstAt = performance.now()
+      await until('all is done', () => leftOnTmpfs(spool) < 2)
+      const rate = (count * 1000) / (performance.now() - firstAt)
+      return { firstSeconds: (firstAt - startedAt) / 1000, rate, memory: memoryOf(daemon.pid) }
+    } finally {
+      await daemon.stop()
+    }
+  })
+}
+
+async function wait(count, scale) {
+  return withDirectory('memory', async directory => {
+    const spool = join(directory, 'spool')
+    mkdirSync(spool)
+    fill(spool, count, { at: Math.floor(Date.now() / 1000) + 365 * 86_400 })
+    const daemon = startSpoold(directory, spool, ['--spooler-processes', '2', '--spooler-quiet'])
+    try {
+      // after the first scan: the CPU time of a second is small
+      let before = cpuSecondsOf(daemon.pid)
+      await until('it has seen all', async () => {
+        await setTimeout(2000)
+        const now = cpuSecondsOf(daemon.pid)
+        const isQuiet = now > 0.3 && now - before < 0.1
+        before = now
+        return isQuiet
+      })
+      const seconds = Math.max(10, 100 * scale) // several frequencies of 30 s
+      const cpu = cpuSecondsOf(daemon.pid)
+      await setTimeout(seconds * 1000)
+      return {
+        cpuShare: (cpuSecondsOf(daemon.pid) - cpu) / seconds,
+        memory: memoryOf(daemon.pid, 'VmRSS'),
+        peak: memoryOf(daemon.pid),
+      }
+    } finally {
+      await daemon.stop()
+    }
+  })
+}
