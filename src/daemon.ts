@@ -1,18 +1,23 @@
-import { messageOf, SpooldError } from './base/errors.js'
+import { existsSync } from 'node:fs'
+import { messageOf } from './base/errors.js'
 import { type Log, openLog } from './base/log.js'
+import { STDERR } from './base/log-output.js'
 import type { CheckedConfig } from './config/check.js'
 import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
 import { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
-import { type PlanContext, planCrews, processTitle } from './plan.js'
-import { become, findIdentity, type Identity } from './privileges.js'
-import { checkSpool, prepareSpool, prepareStateDirectory } from './spool/directory.js'
+import { planCrews, processTitle } from './plan.js'
+import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
+import { Reloader, unappliedChanges } from './reload.js'
+import { prepareSpool } from './spool/directory.js'
 import { tryHold } from './spool/lock.js'
+import { checkSpool } from './spool/usable.js'
 import { watchTouches } from './spool/watch.js'
-import { Master } from './supervisor/master.js'
-import { acquirePidfile, type Pidfile } from './supervisor/pidfile.js'
+import { type CrewPlan, Master } from './supervisor/master.js'
+import { Pidfiles } from './supervisor/pidfiles.js'
 import { listenToSignals } from './supervisor/signals.js'
+import { Surroundings } from './surroundings.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -26,120 +31,196 @@ export interface DaemonRequest {
 }
 
 /**
- * Runs a daemon from its configuration to its end: the one place where the rooms are wired together.
+ * Runs a daemon from its configuration to its end.
  *
  * @returns the exit code
  * @throws SpooldError what kept it from starting; nothing is left behind
  */
 export async function runDaemon(request: DaemonRequest): Promise<number> {
-  let { options } = request.config
-  const startDirectory = process.cwd()
-  enterEnvironment(request.config)
-  const identity = findIdentity(options.uid, options.gid, options.addGid)
-  const openSpools = (all: Options) => all.spooler.map(path => openSpool(path, identity))
-  let spools = openSpools(options)
-  const log = openLog({
-    file: request.logFile ?? options.logto,
-    format: options.logFormat,
-    date: options.logDate,
-  })
+  const surroundings = new Surroundings()
+  surroundings.enter(request.config)
+  const { logto, logFormat: format, logDate: date } = request.config.options
+  const log = openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
-  subscribeLog(events, log, { isQuiet: () => options.spoolerQuiet })
-  tellConfig(request.config, events)
-  const pidfiles: Pidfile[] = []
-  const master = new Master(events)
-  const context: PlanContext = {
-    events,
-    get logFd() {
-      return log.fd
-    },
-    workerIdentity: identity !== null && options.masterAsRoot ? identity : null,
-  }
   try {
-    if (options.pidfile !== null) pidfiles.push(await acquirePidfile(options.pidfile, tryHold))
-    if (identity !== null && !options.masterAsRoot) drop(identity, log)
-    if (options.chdir !== null) process.chdir(options.chdir)
-    for (const spool of spools) checkSpool(spool)
-    process.title = processTitle(options, 'uWSGI master') ?? process.title
-    await master.start(await planCrews(spools, options, context))
-    if (options.safePidfile !== null) pidfiles.push(await acquirePidfile(options.safePidfile, tryHold))
-    events.emit('daemon-started', { pid: process.pid, version: request.version })
-    request.started()
-    await untilStopped()
-    events.emit('daemon-stopped', {})
+    await new Daemon(request, surroundings, events, log).run()
     return 0
+  } catch (error) {
+    // standard error is told in any case, and is the log of a process in the background
+    if (log.fd !== STDERR && request.logFile === null)
+      events.emit('start-failed', { error: messageOf(error) })
+    throw error
   } finally {
-    for (const pidfile of pidfiles) pidfile.release(options.vacuum)
     await log.end()
   }
+}
 
-  /** Serves signals and touched files until the last worker is gone. */
-  async function untilStopped(): Promise<void> {
-    const watches = [
-      watchTouches(options.touchReload, file => void reload(file)),
-      watchTouches(options.touchSpoolersReload, file => void replaceWorkers(file)),
-    ]
-    await new Promise<void>(stopped => {
-      listenToSignals({
-        stop(signal) {
-          events.emit('stop-asked', { signal })
-          void master.stop().then(stopped)
-        },
-        kill(signal) {
-          events.emit('stop-forced', { signal })
-          void master.kill().then(stopped)
-        },
-        reload: () => void reload('SIGHUP'),
-        scanNow: () => master.scanNow(),
-      })
-      if (options.drain) void master.whenDrained().then(() => master.stop().then(stopped))
+/**
+ * The one place where the rooms are wired together.
+ *
+ * States: starting → running ↔ reloading → stopping → stopped. Signals are obeyed in each of them.
+ */
+class Daemon {
+  readonly #request: DaemonRequest
+  readonly #surroundings: Surroundings
+  readonly #events: Emitter
+  readonly #log: Log
+  readonly #identity: Identity | null
+  readonly #master = new Master()
+  readonly #pidfiles: Pidfiles
+  readonly #reloader: Reloader
+  /** What is in place. A reload that is refused leaves it. */
+  #config: CheckedConfig
+  #stopWatching = () => {}
+  #tellStopped = () => {}
+
+  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
+    this.#request = request
+    this.#surroundings = surroundings
+    this.#events = events
+    this.#log = log
+    this.#config = request.config
+    subscribeLog(events, log, { isQuiet: () => this.#options.spoolerQuiet })
+    const { uid, gid, addGid } = this.#options
+    this.#identity = findIdentity(uid, gid, addGid)
+    this.#pidfiles = new Pidfiles(events, tryHold)
+    this.#reloader = new Reloader({
+      events,
+      log,
+      isStopping: () => this.#master.isStopping,
+      readConfig: () => {
+        surroundings.leave()
+        return request.readConfig()
+      },
+      apply: config => this.#apply(config ?? this.#config, config !== null),
+      revert: () => this.#revert(),
     })
-    for (const watch of watches) watch.close()
   }
 
-  async function replaceWorkers(because: string): Promise<void> {
-    events.emit('reload-asked', { because, touched: because !== 'SIGHUP' })
-    log.reopen()
-    await master.reload(await planCrews(spools, options, context))
+  get #options(): Options {
+    return this.#config.options
   }
 
-  async function reload(because: string): Promise<void> {
+  /** Whom the workers become, when the master stays who it is. */
+  get #workerIdentity(): Identity | null {
+    return this.#options.masterAsRoot ? this.#identity : null
+  }
+
+  async run(): Promise<void> {
+    const stopped = new Promise<void>(resolve => {
+      this.#tellStopped = resolve
+    })
+    let hasStarted = false
+    this.#listen()
     try {
-      process.chdir(startDirectory) // relative names mean what they meant at the start
-      const config = request.readConfig()
-      const { errors } = config.problems
-      if (errors.length > 0) throw new SpooldError('CONFIG_INVALID', errors.map(formatProblem).join('\n'))
-      spools = openSpools(config.options)
-      for (const spool of spools) checkSpool(spool)
-      options = config.options
-      if (options.chdir !== null) process.chdir(options.chdir)
-    } catch (error) {
-      return events.emit('reload-refused', { error: messageOf(error) })
+      await this.#start()
+      hasStarted = true
+      await stopped
+      this.#events.emit('daemon-stopped', {})
+    } finally {
+      this.#stopWatching()
+      this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
-    await replaceWorkers(because)
   }
-}
 
-function enterEnvironment({ options, environment }: CheckedConfig): void {
-  for (const [name, value] of environment)
-    if (value === undefined) delete process.env[name]
-    else process.env[name] = value
-  if (options.umask !== null) process.umask(options.umask)
-}
+  #listen(): void {
+    const master = this.#master
+    listenToSignals({
+      stop: signal => {
+        this.#events.emit('stop-asked', { signal })
+        void master.stop().then(this.#tellStopped)
+      },
+      kill: signal => {
+        this.#events.emit('stop-forced', { signal })
+        void master.kill().then(this.#tellStopped)
+      },
+      reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
+      scanNow: () => master.scanNow(),
+    })
+  }
 
-function tellConfig({ files, problems }: CheckedConfig, events: Emitter): void {
-  for (const file of files) events.emit('config-read', { file })
-  for (const warning of problems.warnings) events.emit('config-warning', { message: formatProblem(warning) })
-}
+  /** Resolves when everything runs, or when it was told to stop before. */
+  async #start(): Promise<void> {
+    const events = this.#events
+    const options = this.#options
+    const master = this.#master
+    this.#tell(this.#config)
+    const spools = this.#prepareSpools(options)
+    if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
+    if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
+      events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
+    if (options.chdir !== null) events.emit('directory-entered', { directory: options.chdir })
+    const plans = await this.#plan(spools, options)
+    events.emit('master-spawned', { pid: process.pid })
+    await master.start(plans)
+    if (master.isStopping) return
+    if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
+    this.#watchTouches()
+    events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    this.#request.started()
+    this.#reloader.open()
+    if (options.drain) void master.whenDrained().then(() => master.stop().then(this.#tellStopped))
+  }
 
-function openSpool(path: string, owner: Identity | null): string {
-  const spool = prepareSpool(path, owner)
-  prepareStateDirectory(spool, owner)
-  return spool
-}
+  /** @throws what keeps it from being put in place */
+  async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
+    const { options } = config
+    this.#surroundings.enter(config)
+    await this.#master.reload(await this.#plan(this.#prepareSpools(options), options))
+    const unapplied = unappliedChanges(this.#options, options)
+    this.#config = config
+    this.#watchTouches()
+    if (isNew) this.#tell(config)
+    if (unapplied.length > 0)
+      this.#events.emit('config-warning', {
+        message: `these options of the new configuration count only after a restart: ${unapplied.join(', ')}`,
+      })
+  }
 
-function drop(identity: Identity, log: Log): void {
-  become(identity)
-  log.line('info', `setgid() to ${identity.gid}`)
-  log.line('info', `setuid() to ${identity.uid}`)
+  #revert(): void {
+    this.#surroundings.enter(this.#config)
+    try {
+      this.#surroundings.settle(this.#options.chdir)
+    } catch {} // it is gone, or closed to us, since the start
+  }
+
+  /** With the rights that the process has from its start, as long as it has them. @returns the real paths */
+  #prepareSpools({ spooler }: Options): string[] {
+    return spooler.map(path => prepareSpool(this.#surroundings.resolve(path), this.#identity))
+  }
+
+  /** As the user that will do the work. */
+  async #plan(spools: readonly string[], options: Options): Promise<CrewPlan[]> {
+    this.#surroundings.settle(options.chdir)
+    for (const spool of spools) checkSpool(spool, this.#workerIdentity)
+    const title = processTitle(options, 'uWSGI master')
+    if (title !== null) process.title = title // to set what it is already would lose the arguments in `ps`
+    const log = this.#log
+    return planCrews(spools, options, {
+      events: this.#events,
+      get logFd() {
+        return log.fd
+      },
+      workerIdentity: this.#workerIdentity,
+    })
+  }
+
+  #watchTouches(): void {
+    this.#stopWatching()
+    const { touchReload, touchSpoolersReload } = this.#options
+    const watch = (files: readonly string[], asks: 'reload' | 'new-workers') =>
+      watchTouches(files, file => this.#reloader.ask({ kind: 'touch', file, asks }))
+    const watches = [watch(touchReload, 'reload'), watch(touchSpoolersReload, 'new-workers')]
+    this.#stopWatching = () => {
+      for (const each of watches) each.close()
+    }
+    for (const file of [...touchReload, ...touchSpoolersReload])
+      if (!existsSync(file)) this.#events.emit('file-awaited', { file })
+  }
+
+  #tell({ files, problems }: CheckedConfig): void {
+    for (const file of files) this.#events.emit('config-read', { file })
+    for (const problem of problems.warnings)
+      this.#events.emit('config-warning', { message: formatProblem(problem) })
+  }
 }

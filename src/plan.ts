@@ -10,6 +10,7 @@ import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
 /** What crews need that is no option. */
 export interface PlanContext {
   readonly events: Emitter
+  /** Another one after the log was opened anew. */
   readonly logFd: number
   /** Whom the workers become, when the master stays who it is. */
   readonly workerIdentity: { readonly uid: number; readonly gid: number } | null
@@ -60,7 +61,7 @@ function poolOptions(
   count: number,
   capabilities: Pick<Capabilities, 'locks' | 'marksReads'>,
   options: Options,
-  { logFd, workerIdentity }: PlanContext,
+  context: PlanContext,
 ): PoolOptions {
   const worker: WorkerOptions = {
     spool,
@@ -81,19 +82,23 @@ function poolOptions(
     processes: Math.max(1, options.spoolerProcesses) * count,
     cheap: options.spoolerCheap,
     mercyMs: options.workerReloadMercyMs,
-    logFd,
-    ...workerIdentity,
+    get logFd() {
+      return context.logFd // a worker may be spawned long after the plan was made
+    },
+    ...context.workerIdentity,
   }
 }
 
-/** The name in `ps`; null leaves it alone. Any procname option asks for names (core/uwsgi.c, UWSGI_OPT_PROCNAME). */
+/**
+ * The name in `ps`; null leaves it alone. Any procname option asks for names, and what goes before and behind goes around
+ * every one of them (core/utils.c, uwsgi_set_processname).
+ */
 export function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'): string | null {
   const { procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend, autoProcname } =
     options
   const asked = [procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend]
   if (!autoProcname && asked.every(text => text === null)) return null
-  if (role === 'uWSGI master' && procnameMaster !== null) return procnameMaster
-  if (procname !== null) return procname
+  const name = (role === 'uWSGI master' ? procnameMaster : null) ?? procname ?? role
   const prefix = procnamePrefixSpaced === null ? (procnamePrefix ?? '') : `${procnamePrefixSpaced} `
-  return `${prefix}${role}${procnameAppend ?? ''}`
+  return `${prefix}${name}${procnameAppend ?? ''}`
 }

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process'
 import { messageOf, SpooldError } from './base/errors.js'
 import { findGroup, findPrimaryGroup, findUser } from './config/identity.js'
+import type { AdditionalGroup } from './events/event-map.js'
 
 /** @types/node 20 does not know it. */
 type WithInitgroups = { initgroups?(user: string, group: number): void }
@@ -45,19 +47,36 @@ function known(number: number | undefined, kind: 'user' | 'group', name: string)
 /**
  * Becomes it for good: groups first, the user last.
  *
+ * @returns whether there was anything to become
  * @throws SpooldError USER_UNKNOWN when this process may not
  */
-export function become({ uid, gid, user, groups }: Identity): void {
-  if (process.geteuid?.() === uid && process.getegid?.() === gid && groups.length === 0) return
+export function become({ uid, gid, user, groups }: Identity): boolean {
+  if (process.geteuid?.() === uid && process.getegid?.() === gid && groups.length === 0) return false
   try {
     if (user !== null) (process as WithInitgroups).initgroups?.(user, gid)
     else process.setgroups?.([gid])
     if (groups.length > 0) process.setgroups?.([...(process.getgroups?.() ?? []), ...groups])
     process.setgid?.(gid)
     process.setuid?.(uid)
+    return true
   } catch (error) {
     throw new SpooldError('USER_UNKNOWN', `cannot become uid ${uid} gid ${gid}: ${messageOf(error)}`, {
       cause: error,
     })
+  }
+}
+
+/** The groups of this process besides its main one. */
+export function additionalGroups(): AdditionalGroup[] {
+  const main = process.getegid?.()
+  return (process.getgroups?.() ?? []).filter(gid => gid !== main).map(gid => ({ gid, name: groupName(gid) }))
+}
+
+function groupName(gid: number): string | null {
+  try {
+    const entry = execFileSync('getent', ['group', String(gid)], { encoding: 'utf8' })
+    return entry.split(':')[0] ?? null
+  } catch {
+    return null
   }
 }

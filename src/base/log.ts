@@ -1,9 +1,7 @@
-import { once } from 'node:events'
-import { openSync } from 'node:fs'
-import { setTimeout } from 'node:timers/promises'
-import { type DestinationStream, destination, pino } from 'pino'
-import strftime from 'strftime'
-import { messageOf, SpooldError } from './errors.js'
+import { pino } from 'pino'
+import { messageOf } from './errors.js'
+import { LogOutput } from './log-output.js'
+import { createStamp } from './log-stamp.js'
 
 export type Level = 'info' | 'warn' | 'error'
 
@@ -11,94 +9,57 @@ export interface LogOptions {
   /** Appended to; null: standard error. */
   readonly file: string | null
   readonly format: 'text' | 'json'
-  /** Begin lines with the date: a strftime format, '' for uWSGI's own; null: no date. */
+  /** Begin lines with the date: a strftime format, or what uWSGI takes for a plain yes; null: no date. */
   readonly date: string | null
 }
 
 /** The daemon's log. Writing never blocks and never throws: what a full disk does not take is dropped, tasks go on. */
 export interface Log {
-  /** The descriptor that children write to as well. */
+  /** The descriptor that children write to as well; another one after `reopen`. */
   readonly fd: number
   line(level: Level, text: string, fields?: object): void
   /** A line that uWSGI always dates (uwsgi_log_verbose). */
   dated(level: Level, text: string, fields?: object): void
-  /** Opens the file anew: logrotate has moved it away. */
+  /** Opens the file anew when logrotate has moved it away; when that fails, it says so where it is. */
   reopen(): void
-  /** Writes what is left, for the end of the process; gives up on a disk that takes none of it. */
+  /** Writes what is left, for the end of the process. */
   end(): Promise<void>
 }
 
-/** What waits for a slow disk or reader; more is dropped. */
-const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
-const STDERR = 2
-const MAX_END_MS = 1000
-
 /** @throws SpooldError LOG_UNWRITABLE */
 export function openLog({ file, format, date }: LogOptions): Log {
-  let isEnding = false
-  const out = destination({
-    dest: file === null ? STDERR : openFile(file),
-    sync: false,
-    maxLength: MAX_BACKLOG_BYTES,
-    mode: 0o640,
-    retryEAGAIN: () => !isEnding,
+  const output = new LogOutput(file, {
+    lost: lines => write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
   })
-  out.on('error', () => {}) // ENOSPC, EPIPE, …: it tries again with the next line
-
-  const write = format === 'json' ? jsonWriter(out) : textWriter(out, date)
+  const write = format === 'json' ? jsonWriter(output) : textWriter(output, date)
   return {
     get fd() {
-      return 'fd' in out && typeof out.fd === 'number' ? out.fd : STDERR
+      return output.fd
     },
     line: (level, text, fields) => write(level, text, fields, false),
     dated: (level, text, fields) => write(level, text, fields, true),
-    reopen: () => {
-      if (file !== null) out.reopen(file)
+    reopen() {
+      try {
+        output.reopen()
+      } catch (error) {
+        write('error', `the log goes on in the old file: ${messageOf(error)}`, undefined, false)
+      }
     },
-    async end() {
-      isEnding = true
-      out.end() // its synchronous flush would overtake what is being written
-      await Promise.race([once(out, 'close').catch(() => {}), setTimeout(MAX_END_MS)])
-    },
+    end: () => output.end(),
   }
 }
 
 type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
 
-function textWriter(out: DestinationStream, date: string | null): Write {
-  const stamp = createStamp(date === null || date === '' ? CTIME : date)
+function textWriter(output: LogOutput, date: string | null): Write {
+  const stamp = createStamp(date)
   return (_level, text, _fields, isDated) =>
-    out.write(isDated || date !== null ? `${stamp()} - ${text}\n` : `${text}\n`)
+    output.write(isDated || date !== null ? `${stamp()} - ${text}\n` : `${text}\n`)
 }
 
-function jsonWriter(out: DestinationStream): Write {
-  const logger = pino({ base: { pid: process.pid }, formatters: { level: label => ({ level: label }) } }, out)
+function jsonWriter(output: LogOutput): Write {
+  const stream = { write: (line: string) => output.write(line) }
+  const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
+  const logger = pino(options, stream)
   return (level, text, fields) => logger[level](fields ?? {}, text)
-}
-
-/** As ctime(3): `Sat Nov 21 07:06:00 2026`. */
-const CTIME = '%a %b %e %H:%M:%S %Y'
-
-/** Formats the time once a second. */
-function createStamp(format: string): () => string {
-  let second = 0
-  let text = ''
-  return () => {
-    const now = Date.now()
-    if (Math.floor(now / 1000) !== second) {
-      second = Math.floor(now / 1000)
-      text = strftime(format, new Date(now))
-    }
-    return text
-  }
-}
-
-function openFile(file: string): number {
-  try {
-    return openSync(file, 'a', 0o640)
-  } catch (error) {
-    throw new SpooldError('LOG_UNWRITABLE', `the log file ${file} cannot be opened: ${messageOf(error)}`, {
-      cause: error,
-    })
-  }
 }

@@ -3,6 +3,9 @@ import { OPTION_TABLE, type OptionGroup, type OptionSpec, optionNames } from '..
 import type { Setting } from '../config/setting.js'
 import { UWSGI_LETTERS, uwsgiArity } from '../config/uwsgi-names.js'
 
+/** Tells a process that it is the one in the background. Not for people, so not in the table. */
+export const BACKGROUND_FLAG = '--in-background'
+
 const GROUPS: Readonly<Record<OptionGroup, string>> = {
   spools: 'Spools:',
   workers: 'Workers:',

@@ -1,20 +1,19 @@
 import { Command, CommanderError, Option } from 'commander'
 import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
-import { check } from './commands/check.js'
-import { type EnqueueOptions, enqueue } from './commands/enqueue.js'
-import { type LsOptions, ls } from './commands/ls.js'
-import { BACKGROUND_FLAG, run } from './commands/run.js'
-import { type ShowOptions, show } from './commands/show.js'
-import { addOptionFlags, completeAbbreviations } from './option-flags.js'
+import type { EnqueueOptions } from './commands/enqueue.js'
+import type { LsOptions } from './commands/ls.js'
+import type { ShowOptions } from './commands/show.js'
+import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
 import { readVersion } from './version.js'
 
-const TAKES_NO_CONFIGURATION = new Set(['ls', 'show', 'enqueue'])
+const TAKES_NO_CONFIGURATION = new Set(['ls', 'show', 'enqueue', 'help'])
+const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
 export async function main(argv: readonly string[]): Promise<number> {
   const args = TAKES_NO_CONFIGURATION.has(argv[0] ?? '') ? argv : completeAbbreviations(argv)
-  let exitCode: Promise<number> | number = 0
+  let exitCode = 0
   const program = createProgram(args, code => {
     exitCode = code
   })
@@ -27,7 +26,8 @@ export async function main(argv: readonly string[]): Promise<number> {
   return exitCode
 }
 
-function createProgram(argv: readonly string[], done: (exitCode: Promise<number> | number) => void): Command {
+/** A command is loaded when it is called: those that scripts call often do without the daemon's libraries. */
+function createProgram(argv: readonly string[], done: (exitCode: number) => void): Command {
   const settings: Setting[] = []
   const sources = (files: readonly string[]): Sources => ({
     environment: process.env,
@@ -41,12 +41,16 @@ function createProgram(argv: readonly string[], done: (exitCode: Promise<number>
     .version(readVersion(), '--version')
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'spoold: ')) })
+    .configureOutput({ outputError: (text, write) => write(usageError(text, argv)) })
+    .helpCommand('help [command]', 'display help for a command')
     .argument('[files...]', 'ini files, each as FILE or FILE:SECTION')
     .usage('[app.ini] [--option value…]')
     .addOption(new Option(BACKGROUND_FLAG).hideHelp())
     .addHelpText('after', EXAMPLES)
-    .action((files: string[], { inBackground }) => done(run(sources(files), inBackground === true)))
+    .action(async (files: string[], { inBackground }) => {
+      const { run } = await import('./commands/run.js')
+      done(await run(sources(files), inBackground === true))
+    })
   addOptionFlags(program, settings, argv)
 
   const checker = program
@@ -55,7 +59,10 @@ function createProgram(argv: readonly string[], done: (exitCode: Promise<number>
       'print every error and warning of a configuration, with file:line; exit 1 if there is an error',
     )
     .argument('[files...]', 'as for running')
-    .action((files: string[]) => done(check(sources(files))))
+    .action(async (files: string[]) => {
+      const { check } = await import('./commands/check.js')
+      done(check(sources(files)))
+    })
   addOptionFlags(checker, settings, argv)
 
   program
@@ -63,14 +70,20 @@ function createProgram(argv: readonly string[], done: (exitCode: Promise<number>
     .description('list the tasks of spool directories, in the order in which they run')
     .argument('<dir...>')
     .option('--json', 'one JSON object a line')
-    .action((directories: string[], options: LsOptions) => done(ls(directories, options)))
+    .action(async (directories: string[], options: LsOptions) => {
+      const { ls } = await import('./commands/ls.js')
+      done(await ls(directories, options))
+    })
 
   program
     .command('show')
     .description('decode a spool file')
     .argument('<file>')
     .option('--json', 'as JSON, bytes that are not UTF-8 as base64')
-    .action((file: string, options: ShowOptions) => done(show(file, options)))
+    .action(async (file: string, options: ShowOptions) => {
+      const { show } = await import('./commands/show.js')
+      done(show(file, options))
+    })
 
   program
     .command('enqueue')
@@ -80,9 +93,22 @@ function createProgram(argv: readonly string[], done: (exitCode: Promise<number>
     .option('--at <time>', 'not before: epoch seconds, or a date')
     .option('--priority <n>', 'the priority directory; needs spooler-ordered')
     .option('--body <file>', 'the body; - is standard input')
-    .action((pairs: string[], options: EnqueueOptions) => done(enqueue(pairs, options)))
+    .action(async (pairs: string[], options: EnqueueOptions) => {
+      const { enqueue } = await import('./commands/enqueue.js')
+      done(await enqueue(pairs, options))
+    })
 
   return program
+}
+
+/** commander's words as one sentence that says where to look. */
+function usageError(text: string, [command = '']: readonly string[]): string {
+  const said = text
+    .replace(/^error: /, '')
+    .trim()
+    .replaceAll('\n', ' ')
+  const help = COMMANDS.has(command) ? `spoold ${command} --help` : 'spoold --help'
+  return `spoold: ${said}; see ${help}\n`
 }
 
 const EXAMPLES = `

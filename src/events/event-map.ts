@@ -1,11 +1,23 @@
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
+export type PidfileKind = 'pidfile' | 'safe pidfile'
+
+/** A group besides the main one; `name` where the system knows it. */
+export interface AdditionalGroup {
+  readonly gid: number
+  readonly name: string | null
+}
+
 /** Every fact that spoold tells the outside, and what comes with it. Names are past or present facts, never orders. */
 export interface EventMap {
   'config-read': { file: string }
   'config-warning': { message: string }
+  'master-spawned': { pid: number }
+  'identity-taken': { uid: number; gid: number; groups: readonly AdditionalGroup[] }
+  'directory-entered': { directory: string }
   'daemon-started': { pid: number; version: string }
+  'start-failed': { error: string }
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
@@ -37,7 +49,15 @@ export interface EventMap {
   'spool-unvisited': { spool: string; prefix: string }
   'watch-lost': { spool: string; error: string; frequencyMs: number }
 
-  'reload-asked': { because: string; touched: boolean }
+  'pidfile-written': { file: string }
+  'pidfile-removed': { kind: PidfileKind }
+  'pidfile-left': { file: string; error: string }
+
+  /** A file that is watched for touches; `asks` is what a touch means. */
+  'file-touched': { file: string; asks: 'reload' | 'new-workers' }
+  'file-awaited': { file: string }
+  /** The new configuration is good, and is about to be put in place. */
+  'reload-began': { because: string }
   'reload-refused': { error: string }
   'reload-done': Record<string, never>
   'stop-asked': { signal: string }

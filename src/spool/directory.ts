@@ -1,13 +1,8 @@
-import { accessSync, chmodSync, chownSync, constants, mkdirSync, realpathSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+import { errnoOf, messageOf } from '../base/errors.js'
 import { STATE_DIRECTORY } from './file-name.js'
-
-/** Who is going to use the directory, when that is somebody else than the process that makes it. */
-export interface Owner {
-  readonly uid: number
-  readonly gid: number
-}
+import { asideCommand, checkWay, makeCommand, type Owner, quote, remountCommand, unusable } from './usable.js'
 
 /**
  * Makes the spool directory when it is missing (0750, one level, as uWSGI) and gives it to `owner`: uWSGI leaves a
@@ -19,19 +14,13 @@ export interface Owner {
 export function prepareSpool(path: string, owner: Owner | null): string {
   const absolute = resolve(path)
   if (makeDirectory(absolute, 0o750, owner)) chmodSync(absolute, 0o750)
-  const real = realpathSync(absolute)
-  if (!statSync(real).isDirectory())
-    throw unusable(
-      absolute,
-      'it is not a directory',
-      `mv ${absolute} ${absolute}.old && mkdir -m 0750 ${absolute}`,
-    )
+  const real = realPath(absolute, owner)
+  if (!statSync(real).isDirectory()) {
+    const mend = `${asideCommand(absolute)} && ${makeCommand(absolute, owner)}`
+    throw unusable(absolute, 'it is not a directory', mend)
+  }
+  if (owner !== null) makeDirectory(join(real, STATE_DIRECTORY), 0o700, owner)
   return real
-}
-
-/** Our own directory inside the spool, 0700. */
-export function prepareStateDirectory(spool: string, owner: Owner | null): void {
-  makeDirectory(join(spool, STATE_DIRECTORY), 0o700, owner)
 }
 
 /** @returns whether it was made now */
@@ -40,49 +29,22 @@ function makeDirectory(path: string, mode: number, owner: Owner | null): boolean
     mkdirSync(path, { mode })
   } catch (error) {
     if (errnoOf(error) === 'EEXIST') return false
-    if (errnoOf(error) === 'ENOENT')
-      throw unusable(path, `its parent ${dirname(path)} does not exist`, installCommand(path, owner), error)
-    throw unusable(path, `it cannot be made (${messageOf(error)})`, installCommand(path, owner), error)
+    checkWay(path, owner)
+    const isOrphan = errnoOf(error) === 'ENOENT'
+    const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
+    const mend = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, owner)
+    throw unusable(path, `it cannot be made (${fault})`, mend, error)
   }
   if (owner !== null) chownSync(path, owner.uid, owner.gid)
   return true
 }
 
-/**
- * Checks, as the user that will do it, that tasks can be read, written and removed here.
- *
- * @throws SpooldError SPOOL_UNUSABLE
- */
-export function checkSpool(spool: string): void {
-  const checks = [
-    [constants.R_OK, 'listed'],
-    [constants.W_OK, 'written to'],
-    [constants.X_OK, 'entered'],
-  ] as const
-  for (const [mode, verb] of checks)
-    try {
-      accessSync(spool, mode)
-    } catch (error) {
-      const { uid, gid, mode: bits } = statSync(spool)
-      const me = process.geteuid?.() ?? 0
-      const state = `owner ${uid}:${gid}, mode ${(bits & 0o7777).toString(8).padStart(4, '0')}`
-      const mend = `chown ${me}:${process.getegid?.() ?? 0} ${spool} && chmod 0750 ${spool}`
-      throw unusable(spool, `it cannot be ${verb} by uid ${me} (${state})`, mend, error)
-    }
-}
-
-function installCommand(path: string, owner: Owner | null): string {
-  const who = owner ?? { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
-  return `install -d -m 0750 -o ${who.uid} -g ${who.gid} ${path}`
-}
-
-function unusable(path: string, fault: string, mend: string, cause?: unknown): SpooldError {
-  return new SpooldError(
-    'SPOOL_UNUSABLE',
-    `the spool directory ${path} cannot be used: ${fault}. To mend it: ${mend}`,
-    {
-      cause,
-      details: { path },
-    },
-  )
+function realPath(path: string, owner: Owner | null): string {
+  try {
+    return realpathSync(path)
+  } catch (error) {
+    checkWay(path, owner)
+    const mend = `rm ${quote(path)} && ${makeCommand(path, owner)}`
+    throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, mend, error)
+  }
 }

@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync, readSync } from 'node:fs'
-import { messageOf } from '../base/errors.js'
+import { errnoOf, messageOf } from '../base/errors.js'
 import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { toFsPath } from '../task/ref.js'
@@ -34,11 +34,13 @@ export function inspectFile(path: string, locks: Locks, nowMs: number): Inspecti
   try {
     fd = openSync(toFsPath(path), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
-    const isGone = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    return nothing(isGone ? 'gone' : 'unreadable', messageOf(error))
+    if (errnoOf(error) === 'ELOOP') return nothing('unreadable', 'it is a symbolic link, which is never run')
+    return nothing(errnoOf(error) === 'ENOENT' ? 'gone' : 'unreadable', messageOf(error))
   }
   try {
     return inspectOpen(fd, locks, nowMs)
+  } catch (error) {
+    return nothing('unreadable', messageOf(error))
   } finally {
     closeSync(fd)
   }
@@ -49,7 +51,9 @@ function nothing(state: FileState, detail: string): Inspection {
 }
 
 function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
-  const { size: bytes, mtimeMs, dev, ino } = fstatSync(fd)
+  const stats = fstatSync(fd)
+  if (!stats.isFile()) return nothing('unreadable', 'it is no regular file, which is never run')
+  const { size: bytes, mtimeMs, dev, ino } = stats
   const read = readSync(fd, buffer, 0, Math.min(bytes, MAX_PACKET_BYTES), 0)
   const isHeld = locks.isHeld(dev, ino)
   const bare = { bytes, mtimeMs, dueAtMs: mtimeMs, mark: 0, vars: undefined, bodyOffset: 0 }

@@ -1,6 +1,5 @@
-import { messageOf } from '../base/errors.js'
+import { SpooldError } from '../base/errors.js'
 import type { Engine } from '../engines/engine.js'
-import type { Emitter } from '../events/emitter.js'
 import type { PoolOptions, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
@@ -22,29 +21,33 @@ export interface CrewPlan {
 
 /** How often --drain looks whether anything is left. */
 const DRAIN_CHECK_MS = 50
+const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
 /**
  * All spools of a daemon.
  *
- * States: starting → running ↔ reloading → stopping → stopped.
+ * States: starting → running ↔ reloading → stopping → stopped. A stop is obeyed in each of them.
  */
 export class Master {
-  readonly #events: Emitter
   #crews: Crew[] = []
-  /** Replaced or given up, but still finishing what they run. */
-  readonly #retired = new Set<Crew>()
-  #reloading: Promise<void> | undefined
+  /** Not yet, or no longer, among the crews: they start, or finish what they run. */
+  readonly #aside = new Set<Crew>()
   #stopping: Promise<void> | undefined
 
-  constructor(events: Emitter) {
-    this.#events = events
+  get isStopping(): boolean {
+    return this.#stopping !== undefined
   }
 
-  /** @throws SpooldError what keeps the first spool that cannot start from starting; nothing is left running */
+  /**
+   * Resolves when every spool has a ready worker, or when it was told to stop before.
+   *
+   * @throws SpooldError what keeps the first spool that cannot start from starting; nothing is left running
+   */
   async start(plans: readonly CrewPlan[]): Promise<void> {
     try {
-      for (const plan of plans) this.#crews.push(await startCrew(plan))
+      for (const plan of plans) this.#crews.push(await this.#startCrew(plan))
     } catch (error) {
+      if (this.isStopping) return
       await this.kill()
       throw error
     }
@@ -60,38 +63,53 @@ export class Master {
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 
-  /** Makes the crews be what the plans say. When one cannot, those before it are changed and the rest go on as they were. */
+  /**
+   * Makes the crews be what the plans say. What must be opened is opened first, so that nothing is changed when a spool
+   * cannot be used or a handler cannot be loaded. One reload at a time.
+   *
+   * @throws SpooldError why the crews are what they were
+   */
   async reload(plans: readonly CrewPlan[]): Promise<void> {
-    if (this.#reloading !== undefined || this.#stopping !== undefined) return
-    this.#reloading = this.#reload(plans)
-    await this.#reloading
-    this.#reloading = undefined
-  }
-
-  async #reload(plans: readonly CrewPlan[]): Promise<void> {
+    const old = new Map(this.#crews.map(crew => [crew.spool, crew]))
+    const kept = plans.filter(({ spool, engineKey }) => old.get(spool)?.engineKey === engineKey)
+    const fresh: Crew[] = []
     try {
-      for (const plan of plans) await this.#reloadCrew(plan)
-      const wanted = new Set(plans.map(({ spool }) => spool))
-      for (const crew of this.#crews.filter(({ spool }) => !wanted.has(spool))) this.#retire(crew)
-      this.#events.emit('reload-done', {})
+      for (const plan of plans) if (!kept.includes(plan)) fresh.push(await this.#startCrew(plan))
+      for (const { spool, pool } of kept) {
+        if (this.isStopping) throw STOPPING
+        await old.get(spool)?.pool.reload(pool)
+      }
     } catch (error) {
-      this.#events.emit('reload-refused', { error: messageOf(error) })
+      for (const crew of fresh) this.#retire(crew)
+      throw error
     }
+    const staying = new Set(kept.map(({ spool }) => spool))
+    const gone = this.#crews.filter(({ spool }) => !staying.has(spool))
+    this.#crews = [...this.#crews.filter(({ spool }) => staying.has(spool)), ...fresh]
+    for (const crew of gone) this.#retire(crew)
   }
 
-  async #reloadCrew(plan: CrewPlan): Promise<void> {
-    const before = this.#crews.find(({ spool }) => spool === plan.spool)
-    if (before?.engineKey === plan.engineKey) return before.pool.reload(plan.pool)
-    this.#crews.push(await startCrew(plan))
-    if (before !== undefined) this.#retire(before)
+  async #startCrew(plan: CrewPlan): Promise<Crew> {
+    const crew = await plan.open()
+    this.#aside.add(crew)
+    try {
+      if (this.isStopping) throw STOPPING
+      await Promise.all([crew.pool.start(), crew.engine.onWakeUp(() => crew.pool.dispatch())])
+      return crew
+    } catch (error) {
+      crew.engine.close()
+      if (!this.isStopping) await crew.pool.kill()
+      throw error
+    } finally {
+      if (!this.isStopping) this.#aside.delete(crew)
+    }
   }
 
   /** Lets a crew finish; its successor shares the directory with it meanwhile, as two daemons would. */
   #retire(crew: Crew): void {
-    this.#crews = this.#crews.filter(each => each !== crew)
-    this.#retired.add(crew)
+    this.#aside.add(crew)
     crew.engine.close()
-    void crew.pool.stop().then(() => this.#retired.delete(crew))
+    void crew.pool.stop().then(() => this.#aside.delete(crew))
   }
 
   async stop(): Promise<void> {
@@ -105,19 +123,8 @@ export class Master {
   }
 
   async #end(endPool: (pool: WorkerPool) => Promise<void>): Promise<void> {
-    for (const { engine } of this.#crews) engine.close()
-    await Promise.all([...this.#crews, ...this.#retired].map(({ pool }) => endPool(pool)))
-  }
-}
-
-async function startCrew(plan: CrewPlan): Promise<Crew> {
-  const crew = await plan.open()
-  try {
-    await Promise.all([crew.pool.start(), crew.engine.onWakeUp(() => crew.pool.dispatch())])
-    return crew
-  } catch (error) {
-    crew.engine.close()
-    await crew.pool.kill()
-    throw error
+    const crews = [...this.#crews, ...this.#aside]
+    for (const { engine } of crews) engine.close()
+    await Promise.all(crews.map(({ pool }) => endPool(pool)))
   }
 }

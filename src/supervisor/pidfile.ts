@@ -8,12 +8,20 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
+import { resolve } from 'node:path'
 import { messageOf, SpooldError } from '../base/errors.js'
 
 /** A pidfile that this process holds. */
 export interface Pidfile {
-  /** Gives it up; `remove` is uWSGI's vacuum. */
-  release(remove: boolean): void
+  readonly path: string
+  isAt(file: string): boolean
+  /**
+   * Gives it up.
+   *
+   * @param remove uWSGI's vacuum
+   * @returns why it could not be removed: a process that gave its rights away may not do what root did
+   */
+  release(remove: boolean): string | undefined
 }
 
 /**
@@ -24,30 +32,28 @@ export interface Pidfile {
  * @throws SpooldError PIDFILE_HELD, START_FAILED
  */
 export async function acquirePidfile(
-  path: string,
+  file: string,
   tryHold: (fd: number) => Promise<boolean>,
 ): Promise<Pidfile> {
+  const path = resolve(file) // the process may enter another directory before it removes it
   for (;;) {
     const fd = open(path)
     if (!(await tryHold(fd))) {
-      const pid = readFileSync(path, 'utf8').trim()
       closeSync(fd)
       throw new SpooldError(
         'PIDFILE_HELD',
-        `another spoold (pid ${pid}) holds ${path}; stop it, or name another pidfile`,
+        `another spoold${pidIn(path)} holds ${path}; stop it, or name another pidfile`,
       )
     }
-    if (statSync(path, { throwIfNoEntry: false })?.ino !== fstatSync(fd).ino) {
+    if (!isAt(path, fd)) {
       closeSync(fd) // its last holder removed it between our open and our lock
       continue
     }
-    ftruncateSync(fd)
-    writeSync(fd, `${process.pid}\n`)
+    writePid(path, fd)
     return {
-      release(remove) {
-        if (remove) rmSync(path, { force: true })
-        closeSync(fd)
-      },
+      path,
+      isAt: other => isAt(resolve(other), fd),
+      release: remove => release(path, fd, remove),
     }
   }
 }
@@ -56,8 +62,50 @@ function open(path: string): number {
   try {
     return openSync(path, 'a+', 0o644)
   } catch (error) {
-    throw new SpooldError('START_FAILED', `the pidfile ${path} cannot be opened: ${messageOf(error)}`, {
-      cause: error,
-    })
+    throw failure(path, 'opened', error)
   }
+}
+
+function writePid(path: string, fd: number): void {
+  try {
+    ftruncateSync(fd)
+    writeSync(fd, `${process.pid}\n`)
+  } catch (error) {
+    closeSync(fd)
+    throw failure(path, 'written', error)
+  }
+}
+
+function release(path: string, fd: number, remove: boolean): string | undefined {
+  try {
+    if (remove && isAt(path, fd)) rmSync(path) // what was put in its place is not ours
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function isAt(path: string, fd: number): boolean {
+  const [there, here] = [statSync(path, { throwIfNoEntry: false }), fstatSync(fd)]
+  return there?.ino === here.ino && there.dev === here.dev
+}
+
+/** Its holder may be about to remove it, or not have written it yet. */
+function pidIn(path: string): string {
+  try {
+    const pid = readFileSync(path, 'utf8').trim()
+    return pid === '' ? '' : ` (pid ${pid})`
+  } catch {
+    return ''
+  }
+}
+
+function failure(path: string, verb: string, error: unknown): SpooldError {
+  return new SpooldError(
+    'START_FAILED',
+    `the pidfile ${path} cannot be ${verb} (${messageOf(error)}); name another one, or mend its directory`,
+    { cause: error },
+  )
 }

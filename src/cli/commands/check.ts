@@ -7,8 +7,14 @@ export function check(sources: Sources): number {
   const { problems, files, options } = checkConfig(sources)
   for (const problem of problems.list) console.log(formatProblem(problem))
   const { errors, warnings } = problems
-  const spools = options.spooler.length === 1 ? '1 spool' : `${options.spooler.length} spools`
-  const verdict = errors.length === 0 ? `the configuration is good (${spools})` : `${errors.length} errors`
-  console.log(`${files.join(', ') || 'no file'}: ${verdict}, ${warnings.length} warnings`)
-  return errors.length === 0 ? 0 : 1
+  const isGood = errors.length === 0
+  const verdict = isGood
+    ? `the configuration is good (${count(options.spooler, 'spool')})`
+    : count(errors, 'error')
+  console.log(`${files.join(', ') || 'no file'}: ${verdict}, ${count(warnings, 'warning')}`)
+  return isGood ? 0 : 1
+}
+
+function count({ length }: readonly unknown[], word: string): string {
+  return `${length} ${word}${length === 1 ? '' : 's'}`
 }

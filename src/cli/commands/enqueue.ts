@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { buffer } from 'node:stream/consumers'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { requestFrom, type Value } from '../../client/request-from.js'
 import { openDirectoryEnqueuer } from '../../engines/directory-enqueuer.js'
@@ -18,7 +19,7 @@ export async function enqueue(
   const request = requestFrom(Object.fromEntries(pairs.map(pairOf)), {
     ...(at === undefined ? {} : { at }),
     ...(priority === undefined ? {} : { priority }),
-    ...(body === undefined ? {} : { body: readBodyFile(body) }),
+    ...(body === undefined ? {} : { body: await readBodyFile(body) }),
   })
   console.log(await openDirectoryEnqueuer(spooler).enqueue(request))
   return 0
@@ -30,9 +31,9 @@ function pairOf(pair: string): [string, Value] {
   return [pair.slice(0, cut), pair.slice(cut + 1)]
 }
 
-function readBodyFile(file: string): Buffer {
+async function readBodyFile(file: string): Promise<Buffer> {
   try {
-    return readFileSync(file === '-' ? 0 : file)
+    return file === '-' ? await buffer(process.stdin) : await readFile(file)
   } catch (error) {
     throw new SpooldError('FILE_UNREADABLE', `the body ${file} cannot be read: ${messageOf(error)}`, {
       cause: error,

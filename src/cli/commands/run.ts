@@ -1,15 +1,14 @@
-import { spawn } from 'node:child_process'
-import { openSync } from 'node:fs'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { openLogFile } from '../../base/log-output.js'
 import { checkConfig } from '../../config/check.js'
 import { setReload } from '../../config/ini-logic.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
 import { runDaemon } from '../../daemon.js'
-
-/** Tells a process that it is the one in the background. Not for people, so not in the table. */
-export const BACKGROUND_FLAG = '--in-background'
+import { BACKGROUND_FLAG } from '../option-flags.js'
 
 /** What the process in the background tells the one that started it. */
 type Word = { readonly started: true } | { readonly failed: string }
@@ -24,12 +23,12 @@ export async function run(sources: Sources, isBackground: boolean): Promise<numb
       ['the configuration is wrong:', ...[...errors, ...warnings].map(formatProblem)].join('\n'),
     )
   const { daemonize } = config.options
-  if (daemonize !== null && !isBackground) return sendToBackground(resolve(daemonize))
+  if (daemonize !== null && !isBackground) return sendToBackground(daemonize)
   try {
     return await runDaemon({
       config,
       version: sources.version,
-      logFile: daemonize === null ? null : resolve(daemonize),
+      logFile: daemonize,
       readConfig() {
         setReload()
         return checkConfig(sources)
@@ -47,21 +46,30 @@ function tell(word: Word): void {
   process.send?.(word, () => process.disconnect?.())
 }
 
-/** Starts this program once more without a terminal, and waits until it runs or says why it does not. */
+/**
+ * Starts this program once more without a terminal, and waits until it runs or says why it does not.
+ *
+ * @throws SpooldError LOG_UNWRITABLE, START_FAILED
+ */
 async function sendToBackground(logFile: string): Promise<number> {
-  const log = openSync(logFile, 'a', 0o640)
-  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1), BACKGROUND_FLAG], {
+  const log = openLogFile(logFile)
+  const [script = '', ...args] = process.argv.slice(1)
+  const child = spawn(process.execPath, [...process.execArgv, script, BACKGROUND_FLAG, ...args], {
     detached: true,
     stdio: ['ignore', log, log, 'ipc'],
   })
-  return new Promise((resolve, reject) => {
-    child.on('message', (word: Word) => {
-      if ('failed' in word) return reject(new SpooldError('START_FAILED', word.failed))
-      child.unref()
-      resolve(0)
-    })
-    child.once('exit', code =>
-      reject(new SpooldError('START_FAILED', `the daemon exited with code ${code}; see ${logFile}`)),
-    )
+  closeSync(log)
+  const failure = await hearOf(child, logFile)
+  if (failure !== undefined) throw new SpooldError('START_FAILED', failure)
+  return 0
+}
+
+/** Resolves with why it does not run, or with undefined once it does. */
+function hearOf(child: ChildProcess, logFile: string): Promise<string | undefined> {
+  return new Promise(hear => {
+    child.once('message', (word: Word) => hear('failed' in word ? word.failed : undefined))
+    child.once('error', error => hear(`the process for the background cannot be made: ${messageOf(error)}`))
+    // its last word is read before its end of the channel
+    child.once('disconnect', () => hear(`the daemon ended before it ran; ${resolve(logFile)} says why`))
   })
 }

@@ -1,80 +1,75 @@
 import { closeSync, openSync } from 'node:fs'
 import { SpooldError } from '../../base/errors.js'
+import { printable } from '../../base/printable.js'
 import type { VarPair } from '../../protocol/packet.js'
 import { toPairs } from '../../protocol/vars.js'
 import { EAGER_BODY_BYTES, readBody } from '../../spool/claim.js'
 import { type Inspection, inspectFile, readLocks } from '../../spool/inspect.js'
 import { toByteString } from '../../task/ref.js'
+import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
 
 export interface ShowOptions {
   readonly json?: boolean
 }
 
+/** What a terminal gets of one value. */
+const MAX_SHOWN_CHARS = 200
+
 /** `spoold show FILE`: the packet, decoded. Text is shown as text, everything else as base64. */
 export function show(file: string, { json }: ShowOptions): number {
   const inspection = inspectFile(toByteString(file), readLocks(), Date.now())
-  if (inspection.state === 'gone') throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
-  if (inspection.vars === undefined)
-    throw new SpooldError(
-      'PACKET_MALFORMED',
-      `${file} is no spool packet (${inspection.state}): ${inspection.detail}`,
-    )
-  const pairs = toPairs(inspection.vars)
-  const bodyBytes = inspection.bytes - inspection.bodyOffset
-  if (json) console.log(JSON.stringify(asJson(file, inspection, pairs, bodyBytes), null, 2))
-  else console.log(asText(file, inspection, pairs, bodyBytes))
+  const { state, detail, vars } = inspection
+  if (state === 'gone') throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
+  if (state === 'unreadable') throw new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${detail}`)
+  if (vars === undefined)
+    throw new SpooldError('PACKET_MALFORMED', `${file} is no spool packet (${state}): ${detail}`)
+  const pairs = toPairs(vars)
+  if (json) console.log(JSON.stringify(asJson(file, inspection, pairs), null, 2))
+  else console.log(asText(file, inspection, pairs))
   return 0
 }
 
-function asText(
-  file: string,
-  { state, dueAtMs, bytes }: Inspection,
-  pairs: readonly VarPair[],
-  bodyBytes: number,
-): string {
-  const head = [`${file}: ${state}, due ${new Date(dueAtMs).toISOString()}, ${bytes} bytes`]
-  const vars = pairs.map(([key, value]) => `  ${printable(key)} = ${printable(value)}`)
-  return [...head, ...vars, ...(bodyBytes > 0 ? [`  body: ${bodyBytes} bytes`] : [])].join('\n')
+function asText(file: string, inspection: Inspection, pairs: readonly VarPair[]): string {
+  const { state, dueAtMs, bytes, bodyOffset } = inspection
+  const lines = [`${printable(file)}: ${state}, due ${isoTime(dueAtMs)}, ${bytes} bytes`]
+  for (const [key, value] of pairs) lines.push(`  ${shown(key)} = ${shown(value)}`)
+  const bodyBytes = bytes - bodyOffset
+  if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
+  else if (bodyBytes > 0) lines.push(`  body: ${shown(readBodyOf(file, inspection))} (${bodyBytes} bytes)`)
+  return lines.join('\n')
 }
 
-function asJson(file: string, inspection: Inspection, pairs: readonly VarPair[], bodyBytes: number) {
+function asJson(file: string, inspection: Inspection, pairs: readonly VarPair[]) {
   const { state, dueAtMs, mtimeMs, bytes, mark, bodyOffset } = inspection
+  const bodyBytes = bytes - bodyOffset
+  const isSmall = bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
   return {
     file,
     state,
-    due: new Date(dueAtMs).toISOString(),
-    mtime: new Date(mtimeMs).toISOString(),
+    due: isoTime(dueAtMs),
+    mtime: isoTime(mtimeMs),
     bytes,
     mark,
-    vars: pairs.map(([key, value]) => [encode(key), encode(value)]),
+    // pairs: a packet may have a key twice, and any key
+    vars: pairs.map(([key, value]) => [jsonBytes(key), jsonBytes(value)]),
     bodyBytes,
-    ...(bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
-      ? { body: encode(readBodyOf(file, bodyOffset, bodyBytes)) }
-      : {}),
+    bodyOffset,
+    ...(isSmall ? { body: jsonBytes(readBodyOf(file, inspection)) } : {}),
   }
 }
 
-function readBodyOf(file: string, offset: number, bytes: number): Buffer {
+function readBodyOf(file: string, { bytes, bodyOffset }: Inspection): Buffer {
   const fd = openSync(file, 'r')
   try {
-    return readBody(fd, offset, bytes)
+    return readBody(fd, bodyOffset, bytes - bodyOffset)
   } finally {
     closeSync(fd)
   }
 }
 
-/** A string where the bytes are UTF-8, else an object that says how they are written. */
-function encode(bytes: Buffer): string | { base64: string } {
-  return isUtf8(bytes) ? bytes.toString('utf8') : { base64: bytes.toString('base64') }
-}
-
-const MAX_SHOWN = 200
-
-function printable(bytes: Buffer): string {
-  const text = isUtf8(bytes) ? JSON.stringify(bytes.toString('utf8')) : `base64 ${bytes.toString('base64')}`
-  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}… (${bytes.length} bytes)` : text
-}
-
-function isUtf8(bytes: Buffer): boolean {
-  return Buffer.from(bytes.toString('utf8')).equals(bytes)
+function shown(bytes: Buffer): string {
+  const text = isUtf8(bytes)
+    ? printable(JSON.stringify(bytes.toString('utf8')))
+    : `base64 ${bytes.toString('base64')}`
+  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}… (${bytes.length} bytes)` : text
 }

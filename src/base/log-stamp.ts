@@ -1,0 +1,47 @@
+import strftime from 'strftime'
+
+/** As ctime(3), and as `%c` in the C locale: `Sat Nov 21 07:06:00 2026`. */
+const CTIME = '%a %b %e %H:%M:%S %Y'
+/** What uWSGI takes for "with a date, please" and not for a format (core/uwsgi.c, uwsgi_opt_log_date). */
+const PLAIN_YES = /^(|true|1|on|yes)$/i
+
+/** The date at the beginning of a log line, in uWSGI's form or a strftime format of the C locale, made once a second. */
+export function createStamp(format: string | null): () => string {
+  const wanted = format === null || PLAIN_YES.test(format) ? CTIME : format
+  let second = Number.NaN
+  let text = ''
+  return () => {
+    const nowMs = Date.now()
+    if (Math.floor(nowMs / 1000) !== second) {
+      second = Math.floor(nowMs / 1000)
+      text = formatTime(wanted, new Date(second * 1000))
+    }
+    return text
+  }
+}
+
+/** strftime(3) in the C locale; the library's `%c`, `%X` and `%Z` are of another. */
+function formatTime(format: string, date: Date): string {
+  const local = format.replace(/%[%cXZ]/g, directive => {
+    switch (directive) {
+      case '%c':
+        return CTIME
+      case '%X':
+        return '%H:%M:%S'
+      case '%Z':
+        return zoneName(date)
+      default:
+        return directive
+    }
+  })
+  return strftime(local, date)
+}
+
+/** `CET`, `EST`: each locale knows the abbreviations of its own part of the world. */
+function zoneName(date: Date): string {
+  const names = ['en-US', 'en-GB', 'en-AU', 'en-IN'].map(locale => {
+    const parts = new Intl.DateTimeFormat(locale, { timeZoneName: 'short' }).formatToParts(date)
+    return parts.find(({ type }) => type === 'timeZoneName')?.value ?? ''
+  })
+  return names.find(name => !name.includes('GMT')) ?? names[0] ?? ''
+}

@@ -1,0 +1,139 @@
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, readdirSync, type Stats, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { errnoOf, SpooldError } from '../base/errors.js'
+import { STATE_DIRECTORY } from './file-name.js'
+
+/** Who is going to use a directory, when that is somebody else than this process. */
+export interface Owner {
+  readonly uid: number
+  readonly gid: number
+}
+
+const CHECKS = [
+  ['x', 'entered'],
+  ['r', 'listed'],
+  ['w', 'written to'],
+] as const
+type Right = (typeof CHECKS)[number][0]
+const MODES: Readonly<Record<Right, number>> = { r: constants.R_OK, w: constants.W_OK, x: constants.X_OK }
+
+/**
+ * Checks that tasks can be found, run and removed in a spool, and that what belongs to us inside it can be used.
+ *
+ * @param user null: this process
+ * @throws SpooldError SPOOL_UNUSABLE
+ */
+export function checkSpool(spool: string, user: Owner | null): void {
+  checkWay(spool, user)
+  const state = join(spool, STATE_DIRECTORY)
+  checkDirectory(spool, spool, user)
+  if (!existsSync(state)) return
+  checkDirectory(spool, state, user)
+  for (const entry of readdirSync(state, { withFileTypes: true }))
+    if (entry.isDirectory()) checkDirectory(spool, join(state, entry.name), user)
+}
+
+function checkDirectory(spool: string, directory: string, user: Owner | null): void {
+  for (const [right, done] of CHECKS) {
+    if (mayUse(directory, right, user)) continue
+    const { uid, gid } = user ?? me()
+    const which = directory === spool ? 'it' : directory
+    const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
+    if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
+    const [path, recursive] = [quote(directory), directory === spool ? '' : '-R ']
+    const mend = `chown ${recursive}${uid}:${gid} ${path} && chmod ${recursive}u+rwX ${path}`
+    throw unusable(spool, fault, mend)
+  }
+}
+
+/**
+ * Checks that what is above a path are directories, which let through to it.
+ *
+ * @throws SpooldError SPOOL_UNUSABLE
+ */
+export function checkWay(path: string, user: Owner | null): void {
+  for (const above of ancestors(path)) {
+    const stats = statSync(above, { throwIfNoEntry: false })
+    if (stats === undefined) return
+    if (!stats.isDirectory())
+      throw unusable(
+        path,
+        `${above} is not a directory`,
+        `${asideCommand(above)} && ${makeCommand(path, user)}`,
+      )
+    if (mayUse(above, 'x', user)) continue
+    const who = user ?? me()
+    const fault = `${above} cannot be entered by uid ${who.uid} (${describeRights(above)})`
+    throw unusable(path, fault, `chmod ${classOf(stats, who)}+x ${quote(above)}`)
+  }
+}
+
+/** From the root down, the path itself apart. */
+function ancestors(path: string): string[] {
+  const above = dirname(path)
+  return above === path ? [] : [...ancestors(above), above]
+}
+
+function me(): Owner {
+  return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
+}
+
+/** For another user this is asked as that user: rights may come from more than the mode. */
+function mayUse(path: string, right: Right, user: Owner | null): boolean {
+  if (user !== null)
+    return spawnSync('test', [`-${right}`, path], { uid: user.uid, gid: user.gid }).status === 0
+  try {
+    accessSync(path, MODES[right])
+    return true
+  } catch {
+    return false
+  }
+}
+
+function isReadOnly(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return false
+  } catch (error) {
+    return errnoOf(error) === 'EROFS'
+  }
+}
+
+function describeRights(path: string): string {
+  const { uid, gid, mode } = statSync(path)
+  return `owner ${uid}:${gid}, mode ${(mode & 0o7777).toString(8).padStart(4, '0')}`
+}
+
+/** Whose bits of a mode count for a user, as chmod names them. */
+function classOf({ uid, gid }: Stats, user: Owner): 'u' | 'g' | 'o' {
+  if (uid === user.uid) return 'u'
+  return gid === user.gid ? 'g' : 'o'
+}
+
+/** Makes a directory with all that is missing above it. */
+export function makeCommand(path: string, owner: Owner | null): string {
+  const { uid, gid } = owner ?? me()
+  return `install -d -m 0750 -o ${uid} -g ${gid} ${quote(path)}`
+}
+
+export function asideCommand(path: string): string {
+  return `mv ${quote(path)} ${quote(`${path}.old`)}`
+}
+
+export function remountCommand(path: string): string {
+  return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${quote(path)})"`
+}
+
+/** A word for the shell. */
+export function quote(path: string): string {
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
+}
+
+export function unusable(path: string, fault: string, mend: string, cause?: unknown): SpooldError {
+  return new SpooldError(
+    'SPOOL_UNUSABLE',
+    `the spool directory ${path} cannot be used: ${fault}. To mend it: ${mend}`,
+    { cause, details: { path } },
+  )
+}

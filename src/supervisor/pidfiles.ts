@@ -1,0 +1,32 @@
+import type { Emitter } from '../events/emitter.js'
+import type { PidfileKind } from '../events/event-map.js'
+import { acquirePidfile, type Pidfile } from './pidfile.js'
+
+/** The pidfiles of this process: at most one of a kind. */
+export class Pidfiles {
+  readonly #events: Emitter
+  readonly #tryHold: (fd: number) => Promise<boolean>
+  readonly #held = new Map<PidfileKind, Pidfile>()
+
+  constructor(events: Emitter, tryHold: (fd: number) => Promise<boolean>) {
+    this.#events = events
+    this.#tryHold = tryHold
+  }
+
+  /** @throws SpooldError PIDFILE_HELD, START_FAILED */
+  async acquire(kind: PidfileKind, file: string): Promise<void> {
+    const isOurs = [...this.#held.values()].some(each => each.isAt(file))
+    if (!isOurs) this.#held.set(kind, await acquirePidfile(file, this.#tryHold))
+    this.#events.emit('pidfile-written', { file })
+  }
+
+  /** @param remove the process did not start, or vacuum: nobody should look for it */
+  release(remove: boolean): void {
+    for (const [kind, pidfile] of this.#held) {
+      const error = pidfile.release(remove)
+      if (error !== undefined) this.#events.emit('pidfile-left', { file: pidfile.path, error })
+      else if (remove) this.#events.emit('pidfile-removed', { kind })
+    }
+    this.#held.clear()
+  }
+}

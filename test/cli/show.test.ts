@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict'
+import { symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { encodePacket } from '#src/protocol/packet.js'
+import { spoold } from '../helpers/cli.js'
+import { drop, packet } from '../helpers/files.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+async function show(path: string): Promise<string> {
+  const { code, stdout, stderr } = await spoold(['show', path])
+  assert.equal(stderr, '')
+  assert.equal(code, 0)
+  return stdout
+}
+
+async function showJson(path: string) {
+  const { code, stdout } = await spoold(['show', '--json', path])
+  assert.equal(code, 0)
+  return JSON.parse(stdout)
+}
+
+const LATIN1 = Buffer.from([0x66, 0xfc, 0x72])
+
+describe('spoold show', () => {
+  it('decodes a packet for people', async () => {
+    const path = drop(spoolDirectory(), 'a', packet({ to: 'joe', said: 'a "b"\n' }, 'BODY'), 1_700_000_000)
+    assert.equal(
+      await show(path),
+      `${path}: due, due 2023-11-14T22:13:20.000Z, 31 bytes\n  "to" = "joe"\n  "said" = "a \\"b\\"\\n"\n  body: "BODY" (4 bytes)\n`,
+    )
+  })
+
+  it('decodes a packet for programs, with the pairs in their order', async () => {
+    const pairs = [
+      ['b', '1'],
+      ['a', ''],
+      ['b', '2'],
+    ].map(([key = '', value = '']) => [Buffer.from(key), Buffer.from(value)] as const)
+    const path = drop(spoolDirectory(), 'a', encodePacket(pairs), 1_700_000_000)
+    assert.deepEqual(await showJson(path), {
+      file: path,
+      state: 'due',
+      due: '2023-11-14T22:13:20.000Z',
+      mtime: '2023-11-14T22:13:20.000Z',
+      bytes: 21,
+      mark: 0,
+      vars: [
+        ['b', '1'],
+        ['a', ''],
+        ['b', '2'],
+      ],
+      bodyBytes: 0,
+      bodyOffset: 21,
+    })
+  })
+
+  it('shows keys that objects have already', async () => {
+    const path = drop(spoolDirectory(), 'a', packet({ ['__proto__']: 'p', constructor: 'c' }))
+    assert.deepEqual((await showJson(path)).vars, [
+      ['__proto__', 'p'],
+      ['constructor', 'c'],
+    ])
+    assert.match(await show(path), /"__proto__" = "p"\n {2}"constructor" = "c"/)
+  })
+
+  it('shows what is not UTF-8 as base64, bit by bit', async () => {
+    const every = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
+    const pairs = [
+      [Buffer.from('latin1'), LATIN1],
+      [LATIN1, Buffer.from('value')],
+    ] as const
+    const path = drop(spoolDirectory(), 'a', Buffer.concat([encodePacket(pairs), every]))
+    const { vars, body } = await showJson(path)
+    const base64 = { base64: LATIN1.toString('base64') }
+    assert.deepEqual(vars, [
+      ['latin1', base64],
+      [base64, 'value'],
+    ])
+    assert.deepEqual(Buffer.from(body.base64, 'base64'), every)
+    assert.match(await show(path), /"latin1" = base64 Zvxy\n {2}base64 Zvxy = "value"\n {2}body: base64 AAEC/)
+  })
+
+  it('cuts huge values for people, and not for programs', async () => {
+    const value = 'é'.repeat(30_000)
+    const path = drop(spoolDirectory(), 'a', packet({ value }, 'x'.repeat(1000)))
+    const text = await show(path)
+    assert.match(text, /… \(60000 bytes\)/)
+    assert.match(text, /… \(1000 bytes\)/)
+    assert.ok(text.length < 1000)
+    const json = await showJson(path)
+    assert.deepEqual(json.vars, [['value', value]])
+    assert.equal(json.body, 'x'.repeat(1000))
+  })
+
+  it('says where a body is that is too large to be shown', async () => {
+    const path = drop(spoolDirectory(), 'a', packet({ a: 'b' }, Buffer.alloc(2 ** 20 + 1)))
+    const { bodyBytes, bodyOffset, body } = await showJson(path)
+    assert.deepEqual(
+      { bodyBytes, bodyOffset, body },
+      { bodyBytes: 2 ** 20 + 1, bodyOffset: 10, body: undefined },
+    )
+    assert.match(await show(path), /body: 1048577 bytes, from byte 10/)
+  })
+
+  it('knows no year in which it would fail', async () => {
+    const path = drop(spoolDirectory(), 'a', packet({ at: '99999999999999999999' }))
+    assert.match(await show(path), /waiting, due \+275760-/)
+    assert.match((await showJson(path)).due, /^\+275760-/)
+  })
+
+  it('shows nothing that a terminal would obey', async () => {
+    const path = drop(spoolDirectory(), 'a\x1b[2J', packet({ 'k\x1b[2J': 'v\x9b2J' }, '\x1b[2J'))
+    assert.doesNotMatch((await show(path)).replaceAll('\n', ''), /\p{Cc}/u)
+  })
+
+  it('follows no link, and says so', async () => {
+    const directory = workspace()
+    writeFileSync(join(directory, 'file'), packet({ a: 'b' }))
+    symlinkSync('file', join(directory, 'link'))
+    const { code, stderr } = await spoold(['show', join(directory, 'link')])
+    assert.equal(code, 1)
+    assert.match(stderr, /^spoold: .*link cannot be read: it is a symbolic link, which is never run\n$/)
+  })
+
+  for (const [what, bytes, expected] of [
+    ['a short header', '\x11\x00', /incomplete\): 2 of the header's 4 bytes/],
+    ['a short block', Buffer.from([17, 9, 0, 0, 1, 0]), /incomplete\): 2 of the block's 9 bytes/],
+    ['a wrong block', Buffer.from([17, 2, 0, 0, 9, 9]), /malformed\): /],
+  ] as const)
+    it(`says why ${what} is no packet`, async () => {
+      const { code, stdout, stderr } = await spoold(['show', drop(spoolDirectory(), 'a', bytes)])
+      assert.deepEqual({ code, stdout }, { code: 1, stdout: '' })
+      assert.match(stderr, /^spoold: [^\n]+ is no spool packet \([^\n]+\n$/)
+      assert.match(stderr, expected)
+    })
+})

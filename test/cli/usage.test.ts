@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { writeIni } from '../helpers/daemon.js'
+import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+describe('spoold --help and --version', () => {
+  it('print to standard output and exit 0', async () => {
+    const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    assert.deepEqual(await spoold(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+    for (const args of [['--help'], ['help']]) {
+      const { code, stdout, stderr } = await spoold(args)
+      assert.equal(code, 0)
+      assert.equal(stderr, '')
+      for (const word of [
+        '--spooler <DIR>',
+        '--daemonize',
+        'check',
+        'ls',
+        'show',
+        'enqueue',
+        'Exit codes: 0',
+      ])
+        assert.ok(stdout.includes(word), `${args} says ${word}`)
+    }
+    for (const command of ['check', 'ls', 'show', 'enqueue']) {
+      const { code, stdout } = await spoold([command, '--help'])
+      assert.equal(code, 0)
+      assert.match(stdout, new RegExp(`^Usage: spoold ${command} `))
+    }
+  })
+})
+
+describe('a wrong command line', () => {
+  const missing = '/nonexistent/spool'
+  const WRONG: ReadonlyArray<readonly [readonly string[], RegExp]> = [
+    [['--nope'], /unknown option '--nope'; see spoold --help/],
+    [['--spooler-procesess', '3'], /Did you mean --spooler-processes\?/],
+    [['--spooler'], /option '-Q, --spooler <DIR>' argument missing; see spoold --help/],
+    [['ls'], /missing required argument 'dir'; see spoold ls --help/],
+    [['ls', '--nope', '.'], /unknown option '--nope'; see spoold ls --help/],
+    [['ls', missing], /\/nonexistent\/spool does not exist; name a spool directory/],
+    [['ls', '/dev/null'], /\/dev\/null is no directory; .* spoold show/],
+    [['show'], /missing required argument 'file'; see spoold show --help/],
+    [['show', missing], /\/nonexistent\/spool does not exist/],
+    [['show', '/tmp'], /\/tmp cannot be read: it is no regular file/],
+    [['show', '/dev/null'], /\/dev\/null cannot be read: it is no regular file/],
+    [
+      ['show', join(ROOT, 'package.json')],
+      /package\.json is no spool packet \(malformed\): modifier1 is 123, expected 17/,
+    ],
+    [['enqueue', 'a=b'], /required option '--spooler <dir>' not specified; see spoold enqueue --help/],
+    [['enqueue', '--spooler', missing, 'ab'], /expected key=value, got "ab"/],
+    [['enqueue', '--spooler', missing, '=b'], /expected key=value, got "=b"/],
+    [['enqueue', '--spooler', missing, 'a=b', '--at', 'soon'], /at must be epoch seconds.*got "soon"/],
+    [
+      ['enqueue', '--spooler', missing, 'a=b', '--body', missing],
+      /the body \/nonexistent\/spool cannot be read: ENOENT/,
+    ],
+    [['enqueue', '--spooler', missing, 'a=b'], /To mend it: install -d -m 0750 .* \/nonexistent\/spool$/],
+    [['--logto', '127.0.0.1:99', '--spooler', '.', '--spooler-import', 'package.json'], /not sent over UDP/],
+  ]
+  for (const [args, expected] of WRONG)
+    it(`is one sentence and exit code 1: spoold ${args.join(' ')}`, async () => {
+      const { code, stdout, stderr } = await spoold(args, { cwd: ROOT })
+      assert.equal(code, 1)
+      assert.equal(stdout, '')
+      assert.match(stderr, /^spoold: [^\n]+\n$/)
+      assert.match(stderr.trim(), expected)
+    })
+})
+
+describe('spoold check', () => {
+  const good = () => {
+    const spool = spoolDirectory()
+    const handler = join(workspace(), 'h.mjs')
+    writeFileSync(handler, 'export default () => -2')
+    return { spooler: spool, 'spooler-import': handler }
+  }
+
+  it('exits 0 for a good configuration, and says how good', async () => {
+    const ini = join(workspace(), 'app.ini')
+    writeIni(ini, good())
+    assert.deepEqual(await spoold(['check', ini]), {
+      code: 0,
+      stdout: `${ini}: the configuration is good (1 spool), 0 warnings\n`,
+      stderr: '',
+    })
+  })
+
+  it('exits 0 for warnings, each with its line', async () => {
+    const ini = join(workspace(), 'app.ini')
+    writeIni(ini, { ...good(), 'spooler-orderd': true })
+    const { code, stdout } = await spoold(['check', ini])
+    assert.equal(code, 0)
+    assert.match(
+      stdout,
+      /app\.ini:4: warning: unknown option "spooler-orderd"; did you mean "spooler-ordered"\?/,
+    )
+    assert.match(stdout, /good \(1 spool\), 1 warning\n$/)
+  })
+
+  it('exits 1 for errors, all of them at once', async () => {
+    const ini = join(workspace(), 'app.ini')
+    writeIni(ini, { ...good(), 'spooler-processes': 'many', chdir: '/nonexistent' })
+    const { code, stdout } = await spoold(['check', ini])
+    assert.equal(code, 1)
+    assert.match(stdout, /app\.ini:4: error: spooler-processes: expected a whole number/)
+    assert.match(stdout, /app\.ini:5: error: chdir: expected a directory, got \/nonexistent/)
+    assert.match(stdout, /: 2 errors, 0 warnings\n$/)
+  })
+
+  it('knows what is given on the command line', async () => {
+    const { spooler, 'spooler-import': handler } = good()
+    const { code } = await spoold(['check', '--spooler', spooler, '--spooler-import', handler])
+    assert.equal(code, 0)
+    const wrong = await spoold(['check', '--spooler', spooler, '--spooler-import', handler, '--umask', '9'])
+    assert.equal(wrong.code, 1)
+    assert.match(
+      wrong.stdout,
+      /command line: error: umask: expected 3 or 4 octal digits.*\n.*: 1 error, 0 warn/,
+    )
+  })
+
+  it('starts nothing and makes nothing', async () => {
+    const directory = workspace()
+    const { 'spooler-import': handler } = good()
+    const made = join(directory, 'spool')
+    await spoold([
+      'check',
+      '--spooler',
+      made,
+      '--spooler-import',
+      handler,
+      '--pidfile',
+      join(directory, 'pid'),
+    ])
+    assert.deepEqual(readdirSync(directory), [])
+  })
+})

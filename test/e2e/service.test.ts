@@ -1,0 +1,486 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { endWithTest, openFile, sessionOf, titleOf, untilGone } from '../helpers/proc.js'
+import { isAlive, TestProcess } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
+
+/** Runs a task until a file of the given name appears beside the spool. */
+const PATIENT = `
+import { existsSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+export default async (env, task) => {
+  JOURNAL('began ' + task.name)
+  while (env.until && !existsSync(env.until)) await setTimeout(5)
+  JOURNAL('ended ' + task.name)
+  return task.SPOOL_OK
+}`
+
+/** A daemon in the middle of the task `runs`, with `waits` behind it. */
+async function busyDaemon(ini: DaemonSetup['ini'] = {}) {
+  const spool = spoolDirectory()
+  const gate = join(dirname(spool), 'gate')
+  const daemon = await startDaemon({ spool, handler: PATIENT, ini })
+  drop(spool, 'runs', packet({ until: gate }))
+  await until('it runs', () => daemon.journal().includes('began runs'))
+  drop(spool, 'waits', packet({}))
+  return { spool, daemon, open: () => writeFileSync(gate, ''), workers: daemon.children() }
+}
+
+describe('a stop', () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const)
+    it(`by ${signal} lets the running task end, begins no other, and exits 0`, async () => {
+      const { spool, daemon, open, workers } = await busyDaemon()
+      daemon.child.kill(signal)
+      daemon.child.kill(signal) // as a terminal and npm would: once is meant
+      await daemon.waitFor('SIGINT/SIGTERM received...killing workers...')
+      assert.ok(workers.every(isAlive))
+      open()
+      assert.equal(await daemon.code(), 0)
+      assert.deepEqual(daemon.journal(), ['began runs', 'ended runs'])
+      assert.deepEqual(leftIn(spool), ['waits'])
+      await untilGone(...workers)
+      assert.match(daemon.output, /goodbye to uWSGI\.\n$/)
+    })
+
+  it('by a second SIGTERM is a stop at once; what ran stays', async () => {
+    const { spool, daemon, workers } = await busyDaemon()
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('killing workers')
+    const isStill = () => daemon.isRunning
+    await until('the second counts', () => {
+      if (isStill()) daemon.child.kill('SIGTERM')
+      return !isStill()
+    })
+    assert.equal(await daemon.code(), 0)
+    await untilGone(...workers)
+    assert.deepEqual(leftIn(spool), ['runs', 'waits'])
+    assert.match(daemon.output, /SIGTERM received\.\.\.everything is killed now\n/)
+  })
+
+  it('by SIGQUIT is one at once', async () => {
+    const { spool, daemon, workers } = await busyDaemon()
+    daemon.child.kill('SIGQUIT')
+    assert.equal(await daemon.code(), 0)
+    await untilGone(...workers)
+    assert.deepEqual(leftIn(spool), ['runs', 'waits'])
+  })
+
+  it('kills a task whose mercy is over, and keeps it', async () => {
+    const { spool, daemon } = await busyDaemon({ 'worker-reload-mercy': 1 })
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.match(
+      daemon.output,
+      / - spooler 1 \(pid: \d+\) is taking too much time to die\.\.\.NO MERCY !!!\n/,
+    )
+    assert.deepEqual(leftIn(spool), ['runs', 'waits'])
+  })
+
+  it('is obeyed while the handlers are being loaded', async () => {
+    const spool = spoolDirectory()
+    const pidfile = join(dirname(spool), 'pid')
+    const daemon = await startDaemon({
+      spool,
+      handler: `JOURNAL('loading'); await new Promise(() => setInterval(() => {}, 1000)); export default () => -2`,
+      ini: { pidfile, vacuum: true },
+      isUnready: true,
+    })
+    await until('it loads', () => daemon.journal().length > 0)
+    const workers = daemon.children()
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    await untilGone(...workers)
+    assert.ok(!existsSync(pidfile))
+    assert.doesNotMatch(daemon.output, /is running/)
+  })
+
+  it('of a master that is killed leaves no worker behind, and what ran ends', async () => {
+    const { spool, daemon, open, workers } = await busyDaemon()
+    daemon.child.kill('SIGKILL')
+    await untilGone(daemon.pid)
+    open()
+    await untilGone(...workers)
+    assert.deepEqual(daemon.journal(), ['began runs', 'ended runs'])
+    assert.deepEqual(leftIn(spool), ['waits'])
+  })
+})
+
+describe('a signal', () => {
+  it('SIGUSR1 finds a file that nothing else would find', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, ini: { 'spooler-watch': 'off', 'spooler-frequency': 3600 } })
+    drop(spool, 'a')
+    daemon.child.kill('SIGUSR1')
+    await until('it has run', () => daemon.journal().length > 0)
+    assert.doesNotMatch(daemon.output, /Debugger listening/)
+  })
+
+  it('SIGUSR1, SIGUSR2 and SIGHUP do no harm while the handlers are being loaded', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { existsSync } from 'node:fs'
+        import { setTimeout } from 'node:timers/promises'
+        JOURNAL('loading')
+        while (!existsSync(${JSON.stringify(gate)})) await setTimeout(5)
+        export default (env, task) => { JOURNAL(task.name); return -2 }`,
+      isUnready: true,
+    })
+    await until('it loads', () => daemon.journal().length > 0)
+    for (const signal of ['SIGUSR1', 'SIGUSR2', 'SIGHUP'] as const) daemon.child.kill(signal)
+    writeFileSync(gate, '')
+    await daemon.waitFor('is running')
+    await daemon.waitFor('the spoolers are reloaded')
+    drop(spool, 'a')
+    await until('it has run', () => daemon.journal().includes('a'))
+    assert.doesNotMatch(daemon.output, /Debugger/)
+  })
+})
+
+describe('a pidfile', () => {
+  const withPidfile = (extra: DaemonSetup['ini'] = {}) => {
+    const spool = spoolDirectory()
+    return { spool, ini: { pidfile: join(dirname(spool), 'pid'), ...extra } }
+  }
+
+  it('refuses a second master while the first lives, and does it no harm', async () => {
+    const { spool, ini } = withPidfile()
+    const daemon = await startDaemon({ spool, ini })
+    const { code, stderr } = await spoold([daemon.iniFile], { cwd: daemon.directory })
+    assert.equal(code, 1)
+    assert.ok(
+      stderr.endsWith(
+        `spoold: another spoold (pid ${daemon.pid}) holds ${ini.pidfile}; stop it, or name another pidfile\n`,
+      ),
+      stderr,
+    )
+    assert.equal(readFileSync(ini.pidfile, 'utf8'), `${daemon.pid}\n`)
+    drop(spool, 'a')
+    await until('the first goes on', () => daemon.journal().length > 0)
+  })
+
+  it('that a killed master left is taken over', async () => {
+    const { spool, ini } = withPidfile()
+    const first = await startDaemon({ spool, ini })
+    const workers = first.children()
+    first.child.kill('SIGKILL')
+    await untilGone(first.pid, ...workers)
+    assert.equal(readFileSync(ini.pidfile, 'utf8'), `${first.pid}\n`)
+    const second = await startDaemon({ spool, ini })
+    assert.equal(readFileSync(ini.pidfile, 'utf8'), `${second.pid}\n`)
+    assert.match(second.output, new RegExp(`^writing pidfile to ${ini.pidfile}$`, 'm'))
+    second.child.kill('SIGTERM')
+    assert.equal(await second.code(), 0)
+    assert.ok(existsSync(ini.pidfile), 'without vacuum it stays, as in uWSGI')
+  })
+
+  it('is removed at the end with vacuum, also when it was named from another directory', async () => {
+    const { spool } = withPidfile()
+    const home = dirname(spool)
+    mkdirSync(join(home, 'elsewhere'))
+    const ini = { pidfile: 'p', 'safe-pidfile': 's', vacuum: true, chdir: join(home, 'elsewhere') }
+    const daemon = await startDaemon({ spool, ini })
+    // the first is written before chdir, the other after it
+    const files = [join(home, 'p'), join(home, 'elsewhere', 's')]
+    for (const file of files) assert.equal(readFileSync(file, 'utf8'), `${daemon.pid}\n`)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(files.filter(existsSync), [])
+    assert.match(
+      daemon.output,
+      /goodbye to uWSGI\.\nVACUUM: pidfile removed\.\nVACUUM: safe pidfile removed\.\n$/,
+    )
+  })
+
+  it('is removed when the start fails; a safe one is not even written', async () => {
+    const { spool, ini } = withPidfile()
+    const safe = join(dirname(spool), 'safe')
+    const daemon = await startDaemon({
+      spool,
+      ini: { ...ini, 'safe-pidfile': safe },
+      handler: 'throw new Error("boom")',
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.deepEqual([ini.pidfile, safe].filter(existsSync), [])
+    assert.doesNotMatch(daemon.output, new RegExp(`writing pidfile to ${safe}`))
+  })
+})
+
+describe('daemonize', () => {
+  /** Starts into the background; the handler file is loaded when `gate` exists. */
+  function background(handler?: string) {
+    const spool = spoolDirectory()
+    const home = dirname(spool)
+    const paths = { log: join(home, 'log'), pid: join(home, 'pid'), gate: join(home, 'gate') }
+    writeFileSync(
+      join(home, 'h.mjs'),
+      handler ??
+        `import { existsSync } from 'node:fs'
+         import { setTimeout } from 'node:timers/promises'
+         while (!existsSync(${JSON.stringify(paths.gate)})) await setTimeout(5)
+         export default (env, task) => { console.log('printed by ' + task.name); return task.SPOOL_OK }`,
+    )
+    const ini = join(home, 'app.ini')
+    writeIni(ini, {
+      spooler: spool,
+      'spooler-import': 'h.mjs',
+      daemonize: 'log',
+      pidfile: paths.pid,
+      vacuum: true,
+    })
+    const starter = new TestProcess(process.execPath, [BIN, ini], { cwd: home })
+    return {
+      spool,
+      starter,
+      ...paths,
+      text: () => (existsSync(paths.log) ? readFileSync(paths.log, 'utf8') : ''),
+    }
+  }
+
+  it('returns 0 once it runs and not before; it has no terminal and logs to its file', async () => {
+    const { spool, starter, log, pid: pidfile, gate, text } = background()
+    await until('it loads', () => text().includes('spawned the uWSGI spooler'))
+    const pid = Number(readFileSync(pidfile, 'utf8'))
+    endWithTest(pid)
+    assert.ok(starter.isRunning, 'it does not run yet')
+    writeFileSync(gate, '')
+    assert.equal(await starter.code(), 0)
+    assert.equal(starter.output, '')
+    assert.match(text(), new RegExp(`is running \\(pid: ${pid}\\)`))
+    assert.equal(sessionOf(pid), pid, 'a session of its own')
+    assert.deepEqual(
+      [0, 1, 2].map(fd => openFile(pid, fd)),
+      ['/dev/null', log, log],
+    )
+    drop(spool, 'a')
+    await until('it has run', () => text().includes('done with task a'))
+    assert.match(text(), /^printed by a$/m)
+    process.kill(pid, 'SIGTERM')
+    await untilGone(pid)
+    assert.match(text(), /goodbye to uWSGI\.\nVACUUM: pidfile removed\.\n$/)
+  })
+
+  it('returns 1 with the reason when it cannot start, and logs it too', async () => {
+    const { starter, text, pid } = background('throw new Error("boom at load")')
+    assert.equal(await starter.code(), 1)
+    assert.match(
+      starter.output,
+      /^spoold: .*h\.mjs could not be loaded: Error: boom at load\n {4}at .*h\.mjs/,
+    )
+    assert.match(text(), /^spoold: .*h\.mjs could not be loaded: Error: boom at load\n {4}at .*h\.mjs/m)
+    assert.ok(!existsSync(pid))
+  })
+
+  it('returns 1 when it is ended before it runs', async () => {
+    const { starter, text, pid: pidfile, log } = background()
+    await until('it loads', () => text().includes('spawned the uWSGI spooler'))
+    const pid = Number(readFileSync(pidfile, 'utf8'))
+    endWithTest(pid)
+    process.kill(pid, 'SIGKILL')
+    assert.equal(await starter.code(), 1)
+    assert.equal(starter.output, `spoold: the daemon ended before it ran; ${log} says why\n`)
+  })
+
+  it('with a wrong configuration, or a log that cannot be opened, is told at once', async () => {
+    const spool = spoolDirectory()
+    const handler = join(dirname(spool), 'h.mjs')
+    writeFileSync(handler, 'export default () => -2')
+    const args = ['--spooler', spool, '--spooler-import', handler, '--daemonize']
+    const unopened = await spoold([...args, '/nonexistent/log'])
+    assert.equal(unopened.code, 1)
+    assert.match(
+      unopened.stderr,
+      /^spoold: the log file \/nonexistent\/log cannot be opened \(ENOENT[^\n]+\n$/,
+    )
+    const wrong = await spoold([...args, join(dirname(spool), 'log'), '--umask', '9'])
+    assert.equal(wrong.code, 1)
+    assert.match(wrong.stderr, /umask: expected 3 or 4 octal digits/)
+  })
+})
+
+describe('the surroundings of handlers', () => {
+  const REPORT = `export default (env, task) => {
+    const umask = process.umask(0); process.umask(umask)
+    JOURNAL(JSON.stringify({ umask, cwd: process.cwd(), made: process.env.MADE, gone: process.env.GONE }))
+    return task.SPOOL_OK
+  }`
+
+  it('are what umask, env, unenv and spooler-chdir ask for', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: REPORT,
+      env: { GONE: 'x' },
+      ini: { umask: '027', env: 'MADE=a=b', unenv: 'GONE', 'spooler-chdir': '/' },
+    })
+    drop(spool, 'a')
+    await until('it has run', () => daemon.journal().length > 0)
+    assert.deepEqual(JSON.parse(daemon.journal()[0] ?? ''), { umask: 0o027, cwd: '/', made: 'a=b' })
+  })
+
+  it('are those of the start where nothing is asked for', async () => {
+    const spool = spoolDirectory()
+    const umask = process.umask()
+    const daemon = await startDaemon({ spool, handler: REPORT, env: { GONE: 'x' } })
+    drop(spool, 'a')
+    await until('it has run', () => daemon.journal().length > 0)
+    assert.deepEqual(JSON.parse(daemon.journal()[0] ?? ''), { umask, cwd: spool, gone: 'x' })
+  })
+
+  it('begin in chdir, where relative names of handlers are found, and those of spools are not', async () => {
+    const spool = spoolDirectory()
+    const home = dirname(spool)
+    mkdirSync(join(home, 'app'))
+    const daemon = await startDaemon({
+      spool,
+      ini: { spooler: basename(spool), 'spooler-import': 'moved.mjs', chdir: 'app' },
+      isUnready: true,
+      handler: REPORT,
+    }).then(async early => {
+      await early.code() // it finds no such handler
+      assert.match(early.output, /app\/moved\.mjs cannot be read/)
+      renameSync(early.handlerFile, join(home, 'app', 'moved.mjs'))
+      const again = new TestProcess(process.execPath, [BIN, early.iniFile], { cwd: home })
+      await again.waitFor('is running')
+      return Object.assign(again, { journal: early.journal })
+    })
+    assert.match(daemon.output, /^chdir\(\) to app$/m)
+    drop(spool, 'a')
+    await until('it has run', () => daemon.journal().length > 0)
+    assert.equal(JSON.parse(daemon.journal()[0] ?? '').cwd, spool)
+  })
+})
+
+describe('procname', () => {
+  const CASES: ReadonlyArray<readonly [NonNullable<DaemonSetup['ini']>, string, string]> = [
+    [{ 'auto-procname': true }, 'uWSGI master', 'uWSGI spooler'],
+    [{ 'procname-prefix': 'app-' }, 'app-uWSGI master', 'app-uWSGI spooler'],
+    [{ 'procname-prefix-spaced': 'app' }, 'app uWSGI master', 'app uWSGI spooler'],
+    [{ 'procname-append': '/app' }, 'uWSGI master/app', 'uWSGI spooler/app'],
+    [{ procname: 'name', 'procname-prefix': '<', 'procname-append': '>' }, '<name>', '<name>'],
+    [{ 'procname-master': 'boss', 'procname-prefix': '<' }, '<boss', '<uWSGI spooler'],
+  ]
+  for (const [ini, master, worker] of CASES)
+    it(`names as uWSGI does with ${JSON.stringify(ini)}`, async () => {
+      const daemon = await startDaemon({ spool: spoolDirectory(), ini })
+      assert.equal(titleOf(daemon.pid), master)
+      assert.deepEqual(daemon.children().map(titleOf), [worker])
+    })
+
+  it('not asked for leaves the command line', async () => {
+    const daemon = await startDaemon({ spool: spoolDirectory() })
+    assert.ok(titleOf(daemon.pid).includes(daemon.iniFile))
+  })
+})
+
+describe('--drain', () => {
+  it('runs what is due and exits 0; what is due later, or again later, stays', async () => {
+    const spool = spoolDirectory()
+    const soon = Math.floor(Date.now() / 1000) + 1000
+    for (let i = 0; i < 20; i++) drop(spool)
+    drop(spool, 'later', packet({}), soon)
+    drop(spool, 'at', packet({ at: String(soon) }))
+    drop(spool, 'again', packet({ again: '1' }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { JOURNAL(task.name); return env.again ? task.SPOOL_RETRY : task.SPOOL_OK }`,
+      args: ['--drain'],
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.equal(daemon.journal().length, 21)
+    assert.deepEqual(leftIn(spool), ['again', 'at', 'later'])
+    assert.match(daemon.output, /goodbye to uWSGI\.\n$/)
+  })
+
+  it('runs what the tasks themselves put there', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a-3')
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { copyFileSync } from 'node:fs'
+        export default (env, { name, path, SPOOL_OK }) => {
+          JOURNAL(name)
+          const left = Number(name.slice(2))
+          if (left > 0) copyFileSync(path, path.replace(name, 'a-' + (left - 1)))
+          return SPOOL_OK
+        }`,
+      args: ['--drain'],
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), ['a-3', 'a-2', 'a-1', 'a-0'])
+  })
+
+  it('of an empty spool exits 0 too', async () => {
+    const daemon = await startDaemon({ spool: spoolDirectory(), args: ['--drain'] })
+    assert.equal(await daemon.code(), 0)
+  })
+})
+
+describe('a start that fails', () => {
+  it('exits 1 with the stack of a handler that cannot be loaded, and leaves no process', async () => {
+    const daemon = await startDaemon({
+      spool: spoolDirectory(),
+      handler: `function deep() { throw new Error('boom') }\ndeep()`,
+      ini: { 'spooler-processes': 2 },
+      isUnready: true,
+    })
+    await daemon.waitFor('spawned the uWSGI spooler')
+    const workers = [...daemon.output.matchAll(/with pid (\d+)/g)].map(([, pid]) => Number(pid))
+    assert.equal(await daemon.code(), 1)
+    assert.match(
+      daemon.output,
+      /spoold: .*handler\.mjs could not be loaded: Error: boom\n {4}at deep \(.*handler\.mjs/,
+    )
+    await untilGone(...workers)
+  })
+
+  it('exits 1 for a module without a handler, and says what was expected', async () => {
+    const daemon = await startDaemon({
+      spool: spoolDirectory(),
+      handler: 'export const x = 1',
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(
+      daemon.output,
+      /exports no handler: expected a default function or one named "spooler", got x\n$/,
+    )
+  })
+
+  it('exits 1 with every error of a wrong configuration', async () => {
+    const daemon = await startDaemon({
+      spool: spoolDirectory(),
+      ini: { 'spooler-frequency': 'often', 'spooler-processes': -1 },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(
+      daemon.output,
+      /^spoold: the configuration is wrong:\n.*app\.ini:4: error: spooler-frequency.*\n.*app\.ini:5: error: spooler-processes.*\n$/,
+    )
+  })
+
+  it('is told in the log file as well', async () => {
+    const spool = spoolDirectory()
+    const logto = join(dirname(spool), 'log')
+    const daemon = await startDaemon({
+      spool,
+      handler: 'throw new Error("boom")',
+      ini: { logto },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    for (const text of [daemon.output, readFileSync(logto, 'utf8')])
+      assert.match(text, /^spoold: .*handler\.mjs could not be loaded: Error: boom$/m)
+  })
+})

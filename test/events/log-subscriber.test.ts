@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Level, Log } from '#src/base/log.js'
+import { Emitter } from '#src/events/emitter.js'
+import type { EventMap, EventName } from '#src/events/event-map.js'
+import { subscribeLog } from '#src/events/log-subscriber.js'
+import { REPORT_KINDS, type Report } from '#src/task/report.js'
+
+interface Line {
+  readonly level: Level
+  readonly text: string
+  readonly fields: object | undefined
+  readonly isDated: boolean
+}
+
+/** A log that keeps its lines, and the emitter whose events become them. */
+function listen(isQuiet = false) {
+  const lines: Line[] = []
+  const keep = (isDated: boolean) => (level: Level, text: string, fields?: object) =>
+    void lines.push({ level, text, fields, isDated })
+  const log: Log = { fd: 2, line: keep(false), dated: keep(true), reopen() {}, async end() {} }
+  const events = new Emitter()
+  subscribeLog(events, log, { isQuiet: () => isQuiet })
+  return { events, lines, texts: () => lines.map(({ text, isDated }) => (isDated ? `DATE - ${text}` : text)) }
+}
+
+const spool = '/s'
+const pid = 7
+const NAME = 'uwsgi_spoolfile_on_a'
+
+/** Every event once, with the lines it becomes. What uWSGI 2.0.21 says is said so to the byte. */
+const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string[]] } = {
+  'config-read': [{ file: 'app.ini' }, '[uWSGI] getting INI configuration from app.ini'],
+  'config-warning': [{ message: 'app.ini:1: warning: w' }, 'app.ini:1: warning: w'],
+  'pidfile-written': [{ file: 'p' }, 'writing pidfile to p'],
+  'pidfile-removed': [{ kind: 'safe pidfile' }, 'VACUUM: safe pidfile removed.'],
+  'pidfile-left': [{ file: '/p', error: 'EACCES' }, 'VACUUM: /p cannot be removed: EACCES'],
+  'identity-taken': [
+    {
+      uid: 33,
+      gid: 34,
+      groups: [
+        { gid: 4, name: 'adm' },
+        { gid: 99, name: null },
+      ],
+    },
+    'setgid() to 34',
+    'set additional group 4 (adm)',
+    'set additional group 99',
+    'setuid() to 33',
+  ],
+  'directory-entered': [{ directory: '/d' }, 'chdir() to /d'],
+  'master-spawned': [{ pid }, 'spawned uWSGI master process (pid: 7)'],
+  'daemon-started': [{ pid, version: '1.2.3' }, '*** spoold 1.2.3 is running (pid: 7) ***'],
+  'start-failed': [{ error: 'boom' }, 'spoold: boom'],
+  'spool-opened': [{ spool, locks: 'ofd' }, '[spooler /s] claims with record locks (spooler-lock = ofd)'],
+  'worker-spawned': [{ spool, pid }, 'spawned the uWSGI spooler on dir /s with pid 7'],
+  'worker-died': [
+    { spool, pid, code: 1, signal: null, running: [] },
+    '[spooler /s pid: 7] the process exited with code 1',
+    'OOOPS the spooler is no more...trying respawn...',
+  ],
+  'worker-respawn-delayed': [
+    { spool, delayMs: 1600 },
+    '[spooler /s] the processes die young, the next one is spawned in 1.6 s',
+  ],
+  'worker-unloadable': [
+    { spool, error: '/h.mjs could not be loaded' },
+    '[spooler /s] /h.mjs could not be loaded',
+  ],
+  'worker-recycling': [
+    { spool, pid, tasks: 5 },
+    '[spooler /s pid: 7] maximum number of tasks reached (5) recycling ...',
+  ],
+  'worker-faulted': [
+    { spool, pid, error: 'Error: x' },
+    '[spooler /s pid: 7] something was thrown outside of any task, the process is replaced: Error: x',
+  ],
+  'worker-overran': [
+    { spool, pid, running: [`5/${NAME}`] },
+    '*** HARAKIRI ON THE SPOOLER (pid: 7) ***',
+    `[spooler /s pid: 7] task ${NAME} overran spooler-harakiri`,
+  ],
+  'worker-out-of-mercy': [
+    { spool, pid, running: [] },
+    'DATE - spooler 1 (pid: 7) is taking too much time to die...NO MERCY !!!',
+  ],
+  'worker-stopping': [{ spool, pid }, 'killing the spooler with pid 7'],
+  'worker-stopped': [{ spool, pid }, 'spooler (pid: 7) annihilated'],
+  'spool-cheaped': [{ spool }, 'DATE - cheaping spooler /s ...'],
+  'task-started': [{ spool, pid, ref: `5/${NAME}` }, `[spooler /s pid: 7] managing request ${NAME} ...`],
+  'tasks-reported': [
+    { spool, pid, reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 2999 }], known: new Set() },
+    `[spooler /s pid: 7] managing request ${NAME} ...`,
+    `[spooler /s pid: 7] done with task ${NAME} after 2 seconds`,
+  ],
+  'task-logged': [{ spool, pid, name: NAME, message: 'hello' }, `[spooler /s pid: 7] ${NAME}: hello`],
+  'spool-missing': [
+    { spool, error: 'ENOENT' },
+    '[spooler /s] the directory cannot be listed, waiting for it: ENOENT',
+  ],
+  'spool-back': [{ spool }, '[spooler /s] the directory is back'],
+  'spool-unlisted': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
+  'spool-unvisited': [
+    { spool, prefix: '5/' },
+    '[spooler /s] nobody runs what is in 5/: priorities need spooler-ordered = true',
+  ],
+  'watch-lost': [
+    { spool, error: 'ENOSPC', frequencyMs: 30_000 },
+    '[spooler /s] no file-system events (ENOSPC), new tasks are found every 30 s',
+  ],
+  'file-touched': [
+    { file: '/t', asks: 'reload' },
+    'DATE - *** /t has been touched... grace them all !!! ***',
+  ],
+  'file-awaited': [
+    { file: '/t' },
+    'unable to stat() /t, events will be triggered as soon as the file is created',
+  ],
+  'reload-began': [{ because: 'SIGHUP' }, '...gracefully killing workers...'],
+  'reload-refused': [{ error: 'no' }, 'the reload is refused, everything goes on as before: no'],
+  'reload-done': [{}, 'the spoolers are reloaded'],
+  'stop-asked': [{ signal: 'SIGTERM' }, 'SIGINT/SIGTERM received...killing workers...'],
+  'stop-forced': [{ signal: 'SIGQUIT' }, 'SIGQUIT received...everything is killed now'],
+  'daemon-stopped': [{}, 'goodbye to uWSGI.'],
+}
+
+describe('every event has its line', () => {
+  for (const name of Object.keys(LINES) as EventName[])
+    it(name, () => {
+      const [payload, ...expected] = LINES[name]
+      const { events, texts } = listen()
+      events.emit(name, payload as EventMap[typeof name])
+      assert.deepEqual(texts(), expected)
+    })
+
+  it('and those with variants have theirs', () => {
+    const { events, texts } = listen()
+    events.emit('file-touched', { file: '/t', asks: 'new-workers' })
+    events.emit('worker-died', {
+      spool,
+      pid,
+      code: null,
+      signal: 'SIGSEGV',
+      running: ['a', '1/b', 'c', 'd'],
+    })
+    events.emit('spool-opened', { spool, locks: 'lockfile', because: 'EINVAL' })
+    assert.deepEqual(texts(), [
+      'DATE - *** /t has been touched... spoolers reload !!! ***',
+      '[spooler /s pid: 7] the process was killed by SIGSEGV; it had a, 1/b, c, …',
+      'OOOPS the spooler is no more...trying respawn...',
+      '[spooler /s] claims with lease files (spooler-lock = lockfile), which a uWSGI does not see: EINVAL',
+    ])
+  })
+})
+
+/** The lines of one report. `now` is there for what is said relative to the time. */
+function linesOf(report: Partial<Report>, { isQuiet = false, isKnown = false } = {}): string[] {
+  const { events, texts } = listen(isQuiet)
+  const ref = report.ref ?? NAME
+  const known = new Set(isKnown ? [ref] : [])
+  events.emit('tasks-reported', { spool, pid, reports: [{ ref, kind: 'ok', ranMs: 0, ...report }], known })
+  return texts()
+}
+
+const MANAGING = `[spooler /s pid: 7] managing request ${NAME} ...`
+
+describe('what is told of a task', () => {
+  const longAgo = 1000
+  const CASES: ReadonlyArray<readonly [Partial<Report>, ...string[]]> = [
+    [{ kind: 'ok' }, MANAGING, `[spooler /s pid: 7] done with task ${NAME} after 0 seconds`],
+    [{ kind: 'retry' }, MANAGING],
+    [{ kind: 'retry', detail: 'why' }, MANAGING, `[spooler /s pid: 7] task ${NAME}: why`],
+    [
+      { kind: 'error', detail: 'Error: x', atMs: Date.now() - 5 },
+      MANAGING,
+      `[spooler /s pid: 7] task ${NAME} failed, runs again in 0 s: Error: x`,
+    ],
+    [
+      { kind: 'ignore' },
+      MANAGING,
+      'unable to find the spooler function, have you loaded it into the spooler process ?',
+    ],
+    [
+      { kind: 'unsettled', detail: 'EROFS' },
+      MANAGING,
+      `[spooler /s pid: 7] task ${NAME} is done but cannot be removed, it will not run again: EROFS`,
+    ],
+    [{ kind: 'malformed', detail: 'no 17' }, `[spooler /s] ${NAME} is left alone: no 17`],
+    [{ kind: 'unreadable', detail: 'EACCES' }, `[spooler /s] ${NAME} is left alone: EACCES`],
+    [{ kind: 'incomplete', detail: 'short', atMs: longAgo }, `[spooler /s] ${NAME} is left alone: short`],
+    [{ kind: 'incomplete', detail: 'short', atMs: Date.now() + 60_000 }],
+    [{ kind: 'gone' }],
+    [{ kind: 'locked' }],
+    [{ kind: 'later' }],
+    [{ kind: 'untouched' }],
+  ]
+  for (const [report, ...expected] of CASES)
+    it(`${report.kind}${report.detail === undefined ? '' : ` (${report.detail})`}`, () => {
+      assert.deepEqual(linesOf(report), expected)
+    })
+
+  it('covers every kind of report', () => {
+    assert.deepEqual(new Set(CASES.map(([{ kind }]) => kind)), new Set(REPORT_KINDS))
+  })
+
+  it('is not that it begins, when that was told before', () => {
+    assert.deepEqual(linesOf({ kind: 'retry' }, { isKnown: true }), [])
+  })
+
+  it('is with spooler-quiet only what went wrong', () => {
+    assert.deepEqual(linesOf({ kind: 'ok' }, { isQuiet: true }), [])
+    assert.deepEqual(linesOf({ kind: 'retry' }, { isQuiet: true }), [])
+    assert.equal(linesOf({ kind: 'error', detail: 'x' }, { isQuiet: true }).length, 1)
+    assert.equal(linesOf({ kind: 'ignore' }, { isQuiet: true }).length, 1) // as in uWSGI
+    const { events, lines } = listen(true)
+    events.emit('task-started', { spool, pid, ref: NAME })
+    assert.deepEqual(lines, [])
+  })
+
+  it('is told once of a file that is left alone', () => {
+    const { events, lines } = listen()
+    for (const ref of ['a', 'b', 'a', 'a'])
+      events.emit('tasks-reported', {
+        spool,
+        pid,
+        reports: [{ ref, kind: 'malformed', ranMs: 0 }],
+        known: new Set(),
+      })
+    assert.equal(lines.length, 2)
+  })
+
+  it('has names in which nobody can hide another line', () => {
+    const ref = 'evil\ngoodbye to uWSGI.\x1b[2J'
+    const [managing] = linesOf({ ref })
+    assert.equal(managing, '[spooler /s pid: 7] managing request evil\\x0agoodbye to uWSGI.\\x1b[2J ...')
+  })
+
+  it('has fields for a JSON log, with the name as it is', () => {
+    const { events, lines } = listen()
+    const report: Report = { ref: '5/a\nb', kind: 'ok', ranMs: 1234 }
+    events.emit('tasks-reported', { spool, pid, reports: [report], known: new Set([report.ref]) })
+    assert.deepEqual(lines[0]?.fields, { spool, worker: pid, task: 'a\nb', ranMs: 1234 })
+  })
+})

@@ -1,0 +1,44 @@
+import { readFileSync, readlinkSync } from 'node:fs'
+import { after } from 'node:test'
+import { childrenOf, isAlive } from './process.js'
+import { until } from './until.js'
+
+/** What the kernel says of a process: real, effective, saved and file-system ids, and its other groups. */
+export function identityOf(pid: number): { uids: number[]; gids: number[]; groups: number[] } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const numbers = (field: string) =>
+    (new RegExp(`^${field}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? '').split(/\s+/).filter(Boolean).map(Number)
+  return { uids: numbers('Uid'), gids: numbers('Gid'), groups: numbers('Groups') }
+}
+
+/** The name that `ps` shows. */
+export function titleOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trimEnd()
+}
+
+export function sessionOf(pid: number): number {
+  // "pid (comm) state ppid pgrp session …", and comm may hold anything
+  return Number(
+    readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')[3],
+  )
+}
+
+export function openFile(pid: number, fd: number): string {
+  return readlinkSync(`/proc/${pid}/fd/${fd}`)
+}
+
+/** A daemon that left its starter: it and its workers are ended, by pid, with the test. */
+export function endWithTest(pid: number): void {
+  after(() => {
+    for (const each of [...childrenOf(pid), pid])
+      try {
+        process.kill(each, 'SIGKILL')
+      } catch {}
+  })
+}
+
+export async function untilGone(...pids: number[]): Promise<void> {
+  await until(`${pids.join(', ')} are gone`, () => !pids.some(isAlive))
+}
