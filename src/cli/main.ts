@@ -1,11 +1,14 @@
 import { SpooldError, toError } from '../base/errors.js'
 import { main } from './program.js'
 
-/** A sentence for what people can mend, a stack for what only we can. */
+/** A sentence for what people can mend, with the code under which docs/errors.md explains it; else a stack. */
 function complain(thrown: unknown): void {
-  const error = toError(thrown)
-  const isForPeople = error instanceof SpooldError || error instanceof TypeError
-  process.stderr.write(`spoold: ${isForPeople ? error.message : (error.stack ?? error.message)}\n`)
+  process.stderr.write(`spoold: ${textOf(toError(thrown))}\n`)
+}
+
+function textOf(error: Error): string {
+  if (error instanceof SpooldError) return error.message.replace(/$/m, ` [${error.code}]`)
+  return error instanceof TypeError ? error.message : (error.stack ?? error.message)
 }
 
 main(process.argv.slice(2)).then(
