@@ -12,7 +12,7 @@ An option can be written in three places, by the same name:
 | where | how |
 |---|---|
 | ini file | \`spooler-frequency = 5\` in the section \`[uwsgi]\` |
-| command line | \`--spooler-frequency 5\`; a beginning that fits no other option (\`--spooler-proc\`) is enough |
+| command line | \`--spooler-frequency 5\`, or a beginning of it that fits no other option |
 | environment | \`SPOOLD_SPOOLER_FREQUENCY=5\`, or \`UWSGI_SPOOLER_FREQUENCY=5\` |
 
 **When an option is given twice, the later one counts; a repeatable one adds up.** They are read in this order, which is
