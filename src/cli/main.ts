@@ -1,11 +1,14 @@
 import { SpooldError, toError } from '../base/errors.js'
 import { main } from './program.js'
 
-/** A sentence for what people can mend, a stack for what only we can. */
+/** A sentence for what people can mend, with the code under which docs/errors.md explains it; else a stack. */
 function complain(thrown: unknown): void {
-  const error = toError(thrown)
-  const text = error instanceof SpooldError ? error.message : (error.stack ?? error.message)
-  process.stderr.write(`spoold: ${text}\n`)
+  process.stderr.write(`spoold: ${textOf(toError(thrown))}\n`)
+}
+
+function textOf(error: Error): string {
+  if (error instanceof SpooldError) return error.message.replace(/$/m, ` [${error.code}]`)
+  return error.stack ?? error.message
 }
 
 // `spoold ls DIR | head`: whoever reads has seen enough

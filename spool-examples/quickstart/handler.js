@@ -1,0 +1,9 @@
+/** Called once for each task. What it returns decides what becomes of the task's file. */
+export default async (env, task) => {
+  if (env.flaky === 'yes' && task.attempt === 1) {
+    task.log('not today: this one is kept and runs again')
+    return task.SPOOL_RETRY
+  }
+  task.log(`hello ${env.to}${task.body === undefined ? '' : `, your letter has ${task.body.length} bytes`}`)
+  return task.SPOOL_OK // done: the file is removed
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { LOGIC_KEYS } from '#src/config/ini-logic.js'
+import { findOption } from '#src/config/option-table.js'
+import { uwsgiArity } from '#src/config/uwsgi-names.js'
+import { allPages, type Page } from '../helpers/markdown.js'
+
+/** The flags of the commands, which are no options of the daemon. */
+const FLAGS = new Set(['help', 'version', 'json', 'at', 'priority', 'body', 'spooler'])
+/** What only an option begins with. */
+const OPTION = /^(spooler|touch|worker|procname|log|master|safe|auto|add|set|die|if|for)-[a-z0-9-]*[a-z0-9]$/
+
+describe('every option that the docs name exists', () => {
+  for (const page of allPages())
+    it(page.name, () => {
+      assert.deepEqual(
+        namedOptions(page).filter(name => !exists(name)),
+        [],
+      )
+    })
+})
+
+function exists(name: string): boolean {
+  return findOption(name) !== undefined || LOGIC_KEYS.includes(name) || uwsgiArity(name) !== undefined
+}
+
+function namedOptions(page: Page): string[] {
+  const inis = page.blocks.filter(({ language, marks }) => language === 'ini' && !isUnit(marks))
+  const keys = inis.flatMap(({ text }) => [...text.matchAll(/^([a-z0-9-]+) *=/gm)].map(([, key = '']) => key))
+  const commands = [...page.spans, ...page.blocks.flatMap(({ text }) => text.split('\n'))].filter(line =>
+    /\bspoold |^--/.test(line),
+  )
+  const flags = commands.flatMap(line => [...line.matchAll(/--([a-z0-9-]+)/g)].map(([, flag = '']) => flag))
+  const spans = page.spans.map(span => span.split(/ *= */)[0] ?? '').filter(word => OPTION.test(word))
+  return [...keys, ...flags.filter(flag => !FLAGS.has(flag)), ...spans]
+}
+
+/** A systemd unit has ini's looks, but not its keys. */
+function isUnit(marks: readonly string[]): boolean {
+  return marks.some(mark => mark.endsWith('.service'))
+}

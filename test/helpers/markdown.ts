@@ -1,0 +1,70 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT } from './workspace.js'
+
+/** A fenced block. The words behind the language say what tests do with it: `run`, `attended`, `file=NAME`. */
+export interface Block {
+  readonly language: string
+  readonly marks: readonly string[]
+  readonly text: string
+}
+
+/** A page for people, taken apart as far as the tests need it. */
+export class Page {
+  /** Its path below the root of the project. */
+  readonly name: string
+  readonly text: string
+  readonly blocks: readonly Block[]
+  /** Its text without the fenced blocks. */
+  readonly prose: string
+
+  constructor(name: string) {
+    this.name = name
+    this.text = readFileSync(join(ROOT, name), 'utf8')
+    const fence = /^```([^\n]*)\n(.*?)^```$/gms
+    this.blocks = [...this.text.matchAll(fence)].map(([, info = '', text = '']) => {
+      const [language = '', ...marks] = info.split(' ')
+      return { language, marks, text }
+    })
+    this.prose = this.text.replace(fence, '')
+  }
+
+  /** What stands between backquotes. */
+  get spans(): string[] {
+    return [...this.prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span)
+  }
+
+  headings(level: number): string[] {
+    const pattern = new RegExp(`^#{${level}} (.*)$`, 'gm')
+    return [...this.prose.matchAll(pattern)].map(([, title = '']) => title)
+  }
+
+  /** The targets of its links. */
+  get links(): string[] {
+    return [...this.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
+  }
+
+  /** What a `#…` may name here: headings as GitHub turns them into anchors. */
+  get anchors(): Set<string> {
+    const titles = [1, 2, 3, 4].flatMap(level => this.headings(level))
+    return new Set(
+      titles.map(title =>
+        title
+          .toLowerCase()
+          .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+          .replaceAll(' ', '-'),
+      ),
+    )
+  }
+}
+
+/** README, CHANGELOG, docs/ and the examples' READMEs. */
+export function allPages(): Page[] {
+  const docs = readdirSync(join(ROOT, 'docs')).map(name => `docs/${name}`)
+  const examples = readdirSync(join(ROOT, 'spool-examples'), { recursive: true, encoding: 'utf8' }).map(
+    name => `spool-examples/${name}`,
+  )
+  return ['README.md', 'CHANGELOG.md', ...docs, ...examples.filter(name => !name.includes('node_modules'))]
+    .filter(name => name.endsWith('.md'))
+    .map(name => new Page(name))
+}
