@@ -1,7 +1,15 @@
 import { type Command, Option } from 'commander'
-import { OPTION_TABLE, type OptionGroup, type OptionSpec, optionNames } from '../config/option-table.js'
+import { SpooldError } from '../base/errors.js'
+import { LOGIC_KEYS, logicTakesValue } from '../config/ini-logic.js'
+import {
+  findOption,
+  OPTION_TABLE,
+  type OptionGroup,
+  type OptionSpec,
+  optionNames,
+} from '../config/option-table.js'
 import type { Setting } from '../config/setting.js'
-import { UWSGI_LETTERS, uwsgiArity } from '../config/uwsgi-names.js'
+import { type Arity, UWSGI_LETTERS, uwsgiArity, uwsgiNames } from '../config/uwsgi-names.js'
 
 /** Tells a process that it is the one in the background. Not for people, so not in the table. */
 export const BACKGROUND_FLAG = '--in-background'
@@ -15,6 +23,18 @@ const GROUPS: Readonly<Record<OptionGroup, string>> = {
   configuration: 'Configuration:',
 }
 
+/** commander's own. */
+const OTHERS = ['help', 'version']
+const OURS = [...optionNames(), ...OTHERS]
+const ALL = [...new Set([...OURS, ...LOGIC_KEYS, ...uwsgiNames()])]
+const LETTERS: ReadonlyMap<string, string> = new Map([
+  ...UWSGI_LETTERS,
+  ['h', 'help'],
+  ...OPTION_TABLE.flatMap(
+    ({ name, short }: OptionSpec): Array<[string, string]> => (short === undefined ? [] : [[short, name]]),
+  ),
+])
+
 /**
  * Gives a command every option of the table as a flag, and collects what is used into `settings`, in its order, as
  * uWSGI does. uWSGI's other options are accepted too where `argv` has them; reading the configuration names them.
@@ -27,23 +47,20 @@ export function addOptionFlags(command: Command, settings: Setting[], argv: read
     })
   }
   for (const spec of OPTION_TABLE) addOption(spec, collect)
-  for (const name of usedUwsgiNames(argv)) {
-    const letter = Object.keys(UWSGI_LETTERS).find(each => UWSGI_LETTERS[each] === name)
-    const flags = `${letter === undefined ? '' : `-${letter}, `}--${name}${uwsgiArity(name) === 'value' ? ' <value>' : ''}`
-    collect(name, new Option(flags).hideHelp())
-  }
+  for (const name of otherNames(argv))
+    collect(name, new Option(`--${name}${arityOf(name) === 'flag' ? '' : ' <value>'}`).hideHelp())
 }
 
 function addOption(spec: OptionSpec, collect: (key: string, flag: Option) => void): void {
-  const value = spec.kind === 'flag' ? '' : argumentOf(spec)
+  const value = argumentOf(spec)
   const short = spec.short === undefined ? '' : `-${spec.short}, `
   collect(spec.name, new Option(`${short}--${spec.name}${value}`, helpOf(spec)).helpGroup(GROUPS[spec.group]))
-  for (const alias of spec.aliases ?? []) collect(spec.name, new Option(`--${alias}${value}`).hideHelp())
+  for (const alias of spec.aliases ?? []) collect(alias, new Option(`--${alias}${value}`).hideHelp())
 }
 
-function argumentOf({ name, value, choices }: OptionSpec): string {
-  if (name === 'log-date') return ' [FORMAT]' // the one whose value may be left out
-  return ` <${choices === undefined ? (value ?? 'VALUE') : choices.join('|')}>`
+function argumentOf({ name, kind, value, choices }: OptionSpec): string {
+  const text = choices === undefined ? (value ?? 'VALUE') : choices.join('|')
+  return { flag: '', optional: ` [${text}]`, value: ` <${text}>` }[arityOfOption({ name, kind })]
 }
 
 function helpOf({ help, fallback, kind }: OptionSpec): string {
@@ -51,22 +68,83 @@ function helpOf({ help, fallback, kind }: OptionSpec): string {
   return isWorthSaying ? `${help} (default: ${fallback})` : help
 }
 
-function usedUwsgiNames(argv: readonly string[]): string[] {
-  const names = argv.flatMap(arg => {
-    if (arg.startsWith('--')) return [arg.slice(2).split('=')[0] ?? '']
-    return arg.startsWith('-') ? [UWSGI_LETTERS[arg[1] ?? ''] ?? ''] : []
-  })
-  const ours = new Set([...optionNames(), 'help', 'version'])
-  return [...new Set(names)].filter(name => !ours.has(name) && uwsgiArity(name) !== undefined)
+function arityOfOption({ name, kind }: Pick<OptionSpec, 'name' | 'kind'>): Arity {
+  if (name === 'log-date') return 'optional'
+  return kind === 'flag' ? 'flag' : 'value'
 }
 
-/** Completes unique abbreviations (`--spooler-proc 3`), as getopt_long does. */
+function arityOf(name: string): Arity | undefined {
+  const spec = findOption(name)
+  if (spec !== undefined) return arityOfOption(spec)
+  if (OTHERS.includes(name)) return 'flag'
+  if (LOGIC_KEYS.includes(name)) return logicTakesValue(name) ? 'value' : 'optional'
+  return uwsgiArity(name)
+}
+
+/** The options in a command line that are known, but not ours. */
+function otherNames(argv: readonly string[]): string[] {
+  const end = argv.indexOf('--')
+  const names = argv.slice(0, end < 0 ? argv.length : end).flatMap(arg => /^--([^=]+)/.exec(arg)?.[1] ?? [])
+  return [...new Set(names)].filter(name => arityOf(name) !== undefined && !OURS.includes(name))
+}
+
+/**
+ * Spells out what getopt_long(3) lets people abbreviate, so that uWSGI's command lines work: letters, alone and together
+ * (`-Mp4`), names as far as they are unique (`--spooler-proc 3`), values that may be missing. Behind it each option is
+ * `--name` or `--name=value`, and nothing that follows it can be taken for its value.
+ *
+ * @throws SpooldError USAGE a flag was given a value
+ */
 export function completeAbbreviations(argv: readonly string[]): string[] {
-  const names = [...optionNames(), 'help', 'version']
-  return argv.map(arg => {
-    const [, given, rest = ''] = /^--([a-z0-9][a-z0-9-]*)(=.*)?$/s.exec(arg) ?? []
-    if (given === undefined || names.includes(given) || uwsgiArity(given) !== undefined) return arg
-    const matches = names.filter(name => name.startsWith(given))
-    return matches.length === 1 ? `--${matches[0]}${rest}` : arg
-  })
+  const spelt: string[] = []
+  const rest = [...argv]
+  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    if (arg === '--') return [...spelt, arg, ...rest]
+    if (arg.startsWith('--')) spelt.push(spellName(arg, rest))
+    else if (arg.startsWith('-') && arg !== '-') spelt.push(...spellLetters(arg, rest))
+    else spelt.push(arg)
+  }
+  return spelt
+}
+
+/** @param rest what follows; a value is taken from it */
+function spellName(arg: string, rest: string[]): string {
+  const [, given = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg) ?? []
+  const name = arityOf(given) === undefined ? completeName(given) : given
+  return name === undefined ? arg : spell(name, value, rest)
+}
+
+function spellLetters(arg: string, rest: string[]): string[] {
+  const spelt: string[] = []
+  for (let at = 1; at < arg.length; at++) {
+    const name = LETTERS.get(arg[at] ?? '')
+    if (name === undefined) return [...spelt, `-${arg.slice(at)}`] // commander knows what to say
+    const behind = arg.slice(at + 1)
+    if (arityOf(name) !== 'flag') return [...spelt, spell(name, behind === '' ? undefined : behind, rest)]
+    spelt.push(`--${name}`)
+  }
+  return spelt
+}
+
+function spell(name: string, value: string | undefined, rest: string[]): string {
+  const arity = arityOf(name)
+  if (arity === 'optional') return `--${name}=${value ?? ''}`
+  if (arity === 'flag') {
+    if (value === undefined) return `--${name}`
+    throw new SpooldError(
+      'USAGE',
+      `--${name} takes no value, got ${JSON.stringify(value)}; only in a file can it be false`,
+    )
+  }
+  const taken = value ?? rest.shift()
+  return taken === undefined ? `--${name}` : `--${name}=${taken}`
+}
+
+/** The one name that begins so: of all that uWSGI knows, or else of ours. */
+function completeName(given: string): string | undefined {
+  for (const names of [ALL, OURS]) {
+    const [match, ...more] = names.filter(name => given !== '' && name.startsWith(given))
+    if (match !== undefined && more.length === 0) return match
+  }
+  return undefined
 }

@@ -1,6 +1,7 @@
-import { accessSync, constants, statSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { accessSync, constants } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
+import { statsOf } from './file-stats.js'
 import { findGroup, findUser } from './identity.js'
 import type { Options } from './option-table.js'
 import { type ResolvedOptions, resolveOptions } from './options.js'
@@ -27,7 +28,7 @@ export function checkConfig(sources: Sources): CheckedConfig {
 
 function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems): void {
   const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
-  const home = options.chdir === null ? process.cwd() : resolve(options.chdir)
+  const home = resolve(options.chdir ?? '.')
   if (options.spooler.length === 0) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
   if (options.spoolerImport.length === 0)
     problems.error(
@@ -36,11 +37,16 @@ function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems)
     )
   for (const [i, path] of options.spooler.entries()) checkDirectoryOrFree(path, where('spooler', i), problems)
   for (const [i, file] of options.spoolerImport.entries())
-    checkFile(resolve(home, file), where('spooler-import', i), problems)
-  if (options.chdir !== null) checkDirectory(options.chdir, 'chdir', where('chdir'), problems)
+    checkHandler(resolve(home, file), where('spooler-import', i), problems)
+  if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
   if (options.spoolerChdir !== null)
     checkDirectory(resolve(home, options.spoolerChdir), 'spooler-chdir', where('spooler-chdir'), problems)
-  for (const name of ['uid', 'gid'] as const) checkIdentity(options, name, where(name), problems)
+  checkWritten(options, home, where, problems)
+  for (const kind of ['uid', 'gid'] as const)
+    if (options[kind] !== null) checkIdentity(kind, options[kind], where(kind), problems)
+  for (const [i, group] of options.addGid.entries())
+    if (findGroup(group) === undefined)
+      problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
   checkNumbers(options, where, problems)
 }
 
@@ -59,36 +65,65 @@ function checkNumbers(options: Options, where: (name: string) => Where, problems
     )
 }
 
+/** Files that will be made: their directories must be there. A safe-pidfile is written after chdir. */
+function checkWritten(
+  options: Options,
+  home: string,
+  where: (name: string) => Where,
+  problems: Problems,
+): void {
+  const files: Array<readonly [name: string, file: string | null, base: string]> = [
+    ['pidfile', options.pidfile, '.'],
+    ['safe-pidfile', options.safePidfile, home],
+    ['logto', options.logto, '.'],
+    ['daemonize', options.daemonize, '.'],
+  ]
+  for (const [name, file, base] of files) {
+    if (file === null) continue
+    const path = resolve(base, file)
+    if (statsOf(path)?.isDirectory())
+      problems.error(where(name), `${name}: expected a file, got the directory ${path}`)
+    else if (!statsOf(dirname(path))?.isDirectory())
+      problems.error(
+        where(name),
+        `${name}: ${path} cannot be written, because there is no directory ${dirname(path)}`,
+      )
+    else if (/^[^/]*:[0-9]+$/.test(file) && name !== 'pidfile' && name !== 'safe-pidfile')
+      problems.warning(
+        where(name),
+        `${name}: expected a file, got ${file}, which is taken for one: spoold logs to no address`,
+      )
+  }
+}
+
 function checkDirectoryOrFree(path: string, where: Where, problems: Problems): void {
-  const stats = statSync(path, { throwIfNoEntry: false })
+  const stats = statsOf(path)
+  const parent = resolve(path, '..')
   if (stats !== undefined) {
     if (!stats.isDirectory()) problems.error(where, `spooler: expected a directory, got the file ${path}`)
-  } else if (statSync(resolve(path, '..'), { throwIfNoEntry: false }) === undefined) {
-    problems.error(where, `spooler: ${path} cannot be made, because ${resolve(path, '..')} does not exist`)
+  } else if (!statsOf(parent)?.isDirectory()) {
+    problems.error(where, `spooler: ${path} cannot be made, because there is no directory ${parent}`)
   }
 }
 
 function checkDirectory(path: string, name: string, where: Where, problems: Problems): void {
-  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
-    problems.error(where, `${name}: expected a directory, got ${path}`)
+  if (!statsOf(path)?.isDirectory()) problems.error(where, `${name}: expected a directory, got ${path}`)
 }
 
-function checkFile(path: string, where: Where, problems: Problems): void {
+function checkHandler(path: string, where: Where, problems: Problems): void {
   try {
-    if (!statSync(path).isFile()) return problems.error(where, `spooler-import: expected a file, got ${path}`)
     accessSync(path, constants.R_OK)
+    if (!statsOf(path)?.isFile()) problems.error(where, `spooler-import: expected a file, got ${path}`)
   } catch (error) {
     problems.error(where, `spooler-import: ${path} cannot be read: ${messageOf(error)}`)
   }
 }
 
-function checkIdentity(options: Options, name: 'uid' | 'gid', where: Where, problems: Problems): void {
-  const wanted = options[name]
-  if (wanted === null) return
-  const number = name === 'uid' ? findUser(wanted) : findGroup(wanted)
+function checkIdentity(kind: 'uid' | 'gid', wanted: string, where: Where, problems: Problems): void {
+  const number = kind === 'uid' ? findUser(wanted) : findGroup(wanted)
   if (number === undefined)
-    return problems.error(where, `${name}: ${name === 'uid' ? 'user' : 'group'} ${wanted} not found`)
-  const mine = (name === 'uid' ? process.geteuid : process.getegid)?.()
+    return problems.error(where, `${kind}: ${kind === 'uid' ? 'user' : 'group'} ${wanted} not found`)
+  const mine = (kind === 'uid' ? process.geteuid : process.getegid)?.()
   if (process.geteuid?.() !== 0 && number !== mine)
-    problems.error(where, `${name}: only root can become ${wanted} (${number}); this process is ${mine}`)
+    problems.error(where, `${kind}: only root can become ${wanted} (${number}); this process is ${mine}`)
 }

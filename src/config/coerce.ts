@@ -10,6 +10,10 @@ export interface Coerced {
 
 const FALSE = new Set(['false', 'off', 'no', '0'])
 const TRUE = new Set(['', 'true', 'on', 'yes', '1'])
+/** A longer timer would fire at once: Node counts its milliseconds in 31 bits. */
+const MAX_SECONDS = 2_147_483
+/** What a text names, where it may not be empty. */
+const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP'])
 
 /** An option's text as its value. A wrong one keeps the daemon from starting, where uWSGI would quietly use 0. */
 export function coerce(spec: OptionSpec, text: string): Coerced {
@@ -17,13 +21,9 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
     case 'flag':
       return coerceFlag(text)
     case 'count':
-      return /^[0-9]{1,15}$/.test(text)
-        ? { value: Number(text) }
-        : { value: 0, error: `expected a whole number from 0, got ${describe(text)}` }
+      return coerceNumber(text, /^\+?[0-9]{1,15}$/, 'a whole number from 0')
     case 'seconds':
-      return /^[0-9]{1,12}(\.[0-9]+)?$/.test(text)
-        ? { value: Math.round(Number(text) * 1000) }
-        : { value: 0, error: `expected a number of seconds, got ${describe(text)}` }
+      return coerceSeconds(text)
     case 'octal':
       return /^[0-7]{3,4}$/.test(text)
         ? { value: Number.parseInt(text, 8) }
@@ -32,7 +32,7 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
       return coerceChoice(spec, text)
     case 'text':
     case 'directive':
-      return { value: text }
+      return coerceText(spec, text)
   }
 }
 
@@ -44,12 +44,43 @@ function coerceFlag(text: string): Coerced {
   return { value: true, warning: `expected true or false, got ${describe(text)}, which counts as true` }
 }
 
-function coerceChoice(spec: OptionSpec, text: string): Coerced {
-  const choices = spec.choices ?? []
+/** Blanks around it, which atoi(3) skips, come with `$(…)` and `@(…)`. */
+function coerceNumber(text: string, pattern: RegExp, expected: string): Coerced {
+  const digits = text.trim()
+  if (pattern.test(digits)) return { value: Number(digits) }
+  return { value: 0, error: `expected ${expected}, got ${describe(text)}${commentHint(text)}` }
+}
+
+/** Behind this everything is milliseconds. */
+function coerceSeconds(text: string): Coerced {
+  const { value, error } = coerceNumber(text, /^\+?[0-9]{1,12}(\.[0-9]{1,12})?$/, 'a number of seconds')
+  if (error !== undefined) return { value, error }
+  const seconds = Number(value)
+  if (seconds <= MAX_SECONDS) return { value: Math.round(seconds * 1000) }
+  const warning = `expected at most ${MAX_SECONDS} seconds (24 days), got ${describe(text)}, which counts as so many`
+  return { value: MAX_SECONDS * 1000, warning }
+}
+
+function coerceChoice({ name, choices = [] }: OptionSpec, text: string): Coerced {
   if (choices.includes(text)) return { value: text }
   const expected = `expected ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}, got ${describe(text)}`
   // a line format for requests is what uWSGI means by this key, and there are no requests here
-  if (spec.name === 'log-format' && text.includes('%'))
+  if (name === 'log-format' && text.includes('%'))
     return { value: 'text', warning: `${expected}; uWSGI's request log format has no meaning here` }
-  return { value: choices[0] ?? '', error: expected }
+  return { value: choices[0] ?? '', error: `${expected}${commentHint(text)}` }
+}
+
+function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
+  // "log-date = true" asks for the usual format (core/uwsgi.c, uwsgi_opt_log_date)
+  if (name === 'log-date') return { value: TRUE.has(text.toLowerCase()) ? '' : text }
+  if (!THINGS.has(value)) return { value: text }
+  if (text === '') return { value: text, error: `expected ${value}, got nothing` }
+  const hint = commentHint(text) || (/^(["']).*\1$/s.test(text) ? ' (the quotes are part of the value)' : '')
+  return hint === ''
+    ? { value: text }
+    : { value: text, warning: `expected ${value}, got ${describe(text)}${hint}` }
+}
+
+function commentHint(text: string): string {
+  return /[ \t][;#]/.test(text) ? ' (a comment needs a line of its own)' : ''
 }

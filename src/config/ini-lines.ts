@@ -1,4 +1,5 @@
 import { parse } from 'ini'
+import type { NumberedLine } from './magic.js'
 import type { Setting } from './setting.js'
 
 /** The section that is read when none is named. */
@@ -16,8 +17,9 @@ export interface IniLines {
  * The package `ini` takes the lines apart; `literal` first turns each into a form in which `ini` finds nothing to
  * interpret, because uWSGI (core/ini.c) knows no quotes, no escapes and no inline comments.
  */
-export function readIni(text: string, file: string, section = DEFAULT_SECTION): IniLines {
-  const sections: Record<string, unknown> = parse(text.split('\n').map(literal).join('\n'))
+export function readIni(lines: Iterable<NumberedLine>, file: string, section = DEFAULT_SECTION): IniLines {
+  const text = [`[${OUTSIDE}]`, ...Array.from(lines, literal)].join('\n')
+  const sections: Record<string, unknown> = parse(text)
   const wanted = sections[encodeName(section)]
   const settings = Object.entries(typeof wanted === 'object' && wanted !== null ? wanted : {}).map(
     ([folded, value]) => {
@@ -37,21 +39,44 @@ export function readIni(text: string, file: string, section = DEFAULT_SECTION): 
   }
 }
 
+/** Without the blanks at both ends that uWSGI knows: space, tab and carriage return. */
+export function strip(text: string): string {
+  let start = 0
+  let end = text.length
+  while (start < end && isBlank(text[start])) start++
+  while (end > start && isBlank(text[end - 1])) end--
+  return text.slice(start, end)
+}
+
+function isBlank(character: string | undefined): boolean {
+  return character === ' ' || character === '\t' || character === '\r'
+}
+
+export function isComment(stripped: string): boolean {
+  return stripped.startsWith(';') || stripped.startsWith('#')
+}
+
 /** Between a key and the number of its line, which makes every key unique. */
 const FOLD = '\u0001'
 /** Keys before the first section belong to section "", which is never asked for. */
 const OUTSIDE = 'outside'
 
-/** One line in the form `"key␁line" = ":value"`, as JSON strings, or `[hex of the section's name]`. */
-function literal(line: string, index: number): string {
-  const stripped = line.replace(/^[ \t\r]+|[ \t\r]+$/g, '')
-  const prologue = index === 0 ? `[${OUTSIDE}]\n` : ''
-  if (stripped === '' || stripped.startsWith(';') || stripped.startsWith('#')) return prologue
+/** One line in the form `"key␁number"=":value"`, as JSON strings, or `[hex of the section's name]`. */
+function literal({ number, text }: NumberedLine): string {
+  // a C string ends at its first NUL
+  const stripped = strip(text.split('\0', 1)[0] ?? '')
+  if (stripped === '' || isComment(stripped)) return ''
   // the name is what follows the bracket without the last character, whatever that is
-  if (stripped.startsWith('[')) return `${prologue}[${encodeName(stripped.slice(1, -1))}]`
-  const [, key = '', value = ''] = /^([^=]*)=?(.*)$/s.exec(stripped) ?? []
-  const folded = JSON.stringify(key.replace(/[ \t\r]+$/, '') + FOLD + (index + 1))
-  return `${prologue}${folded}=${JSON.stringify(`:${value.replace(/^[ \t\r]+/, '')}`)}`
+  if (stripped.startsWith('[')) return `[${encodeName(stripped.slice(1, -1))}]`
+  const cut = stripped.indexOf('=')
+  const key = cut < 0 ? stripped : strip(stripped.slice(0, cut))
+  const value = cut < 0 ? '' : strip(stripped.slice(cut + 1))
+  return `${quote(key + FOLD + number)}=${quote(`:${value}`)}`
+}
+
+/** JSON leaves the Unicode line separators as they are, at which the patterns of `ini` would stop. */
+function quote(text: string): string {
+  return JSON.stringify(text).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
 }
 
 function encodeName(section: string): string {

@@ -1,61 +1,15 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { hostname } from 'node:os'
-import { dirname, join } from 'node:path'
 import { messageOf } from '../base/errors.js'
+import { CONDITIONS, LOOPS, type LogicContext, type Verdict } from './logic-rules.js'
 import type { Problems, Setting } from './setting.js'
 
 const END = new Set(['end', 'endfor', 'endif', 'end-if', 'end-for'])
+const ELSE = 'else'
 
-/** What of a line inside a block is left: the values for `%(_)`, one a repetition; null leaves `%(_)` alone. */
-type Decision = ReadonlyArray<string | null>
-type Rule = (argument: string, options: ReadonlyMap<string, string>) => Decision
+export const LOGIC_KEYS: readonly string[] = [...CONDITIONS.keys(), ...LOOPS.keys(), ELSE, ...END]
 
-const KEPT: Decision = [null]
-const DROPPED: Decision = []
-
-const keptIf = (isTrue: boolean, item: string | null): Decision => (isTrue ? [item] : DROPPED)
-
-/** `NAME` or `NAME=value` against what `lookUp` knows (core/config.c, uwsgi_logic_opt_if_env). */
-function isSet(argument: string, lookUp: (name: string) => string | undefined): string | undefined {
-  const cut = argument.indexOf('=')
-  const value = lookUp(cut < 0 ? argument : argument.slice(0, cut))
-  return cut >= 0 && value !== argument.slice(cut + 1) ? undefined : value
-}
-
-const env = (name: string) => process.env[name]
-const exists = (path: string) => statSync(path, { throwIfNoEntry: false })
-
-const RULES: Readonly<Record<string, Rule>> = {
-  for: argument => argument.split(' ').filter(Boolean),
-  'for-glob': glob,
-  'for-times': argument =>
-    Array.from({ length: Number.parseInt(argument, 10) || 0 }, (_, i) => String(i + 1)),
-  'for-readline': argument => readFileSync(argument, 'utf8').replace(/\n$/, '').split('\n'),
-  'if-opt': (argument, options) => keptIfSet(isSet(argument, name => options.get(name))),
-  'if-not-opt': (argument, options) => keptIf(isSet(argument, name => options.get(name)) === undefined, null),
-  'if-env': argument => keptIfSet(isSet(argument, env)),
-  'if-not-env': argument => keptIf(isSet(argument, env) === undefined, null),
-  'if-exists': argument => keptIf(exists(argument) !== undefined, argument),
-  'if-not-exists': argument => keptIf(exists(argument) === undefined, argument),
-  'if-file': argument => keptIf(exists(argument)?.isFile() ?? false, argument),
-  'if-not-file': argument => keptIf(!exists(argument)?.isFile(), argument),
-  'if-dir': argument => keptIf(exists(argument)?.isDirectory() ?? false, argument),
-  'if-not-dir': argument => keptIf(!exists(argument)?.isDirectory(), argument),
-  'if-hostname': argument => keptIf(hostname() === argument, argument),
-  'if-not-hostname': argument => keptIf(hostname() !== argument, argument),
-  'if-hostname-match': argument => keptIf(new RegExp(argument).test(hostname()), argument),
-  'if-not-hostname-match': argument => keptIf(!new RegExp(argument).test(hostname()), argument),
-  'if-plugin': () => DROPPED, // none is ever loaded
-  'if-not-plugin': argument => [argument],
-  'if-reload': () => keptIf(isReload, null),
-  'if-not-reload': () => keptIf(!isReload, null),
-}
-
-const ALIASES: Readonly<Record<string, string>> = {
-  ifenv: 'if-env',
-  ifexists: 'if-exists',
-  ifdir: 'if-dir',
-  ifplugin: 'if-plugin',
+/** Does this logic key need a value on the command line? */
+export function logicTakesValue(key: string): boolean {
+  return (CONDITIONS.has(key) || LOOPS.has(key)) && !key.endsWith('reload')
 }
 
 let isReload = false
@@ -65,89 +19,113 @@ export function setReload(): void {
   isReload = true
 }
 
-export const LOGIC_KEYS: readonly string[] = [...Object.keys(RULES), ...Object.keys(ALIASES), ...END, 'else']
+interface Block {
+  /** The line that opened it. */
+  readonly opening: Setting
+  readonly isElse: boolean
+  /** What the condition last said. */
+  verdict?: Verdict
+}
 
 /**
- * The `for…`, `if-…`, `else` and `end…` of uWSGI's ini: not blocks, but a rule that is applied to each following line by
- * itself, so that `for = a b` over two lines gives a, b of the first and then a, b of the second. They do not nest.
+ * The `for…`, `if-…`, `else` and `end…` of uWSGI's ini (core/config.c): not blocks, but a rule that is applied to each
+ * following line by itself, so that `for = a b` over two lines gives a, b of the first and then a, b of the second.
+ * They do not nest, and they do not end with the file.
  */
 export class IniLogic {
   readonly #problems: Problems
-  #rule: { readonly rule: Rule; readonly setting: Setting } | undefined
-  #decision: Decision | undefined
+  readonly #context: LogicContext
+  #block: Block | undefined
 
-  constructor(problems: Problems) {
+  constructor(problems: Problems, look: Pick<LogicContext, 'option' | 'variable'>) {
     this.#problems = problems
+    this.#context = { ...look, isReload }
   }
 
-  /** The settings that stand for this one: itself, none, or one a repetition. */
-  apply(setting: Setting, options: ReadonlyMap<string, string>): Setting[] {
-    if (END.has(setting.key)) return this.#end()
-    if (setting.key === 'else') return this.#else()
-    const rule = RULES[ALIASES[setting.key] ?? setting.key]
-    if (rule !== undefined) return this.#begin(rule, setting)
-    if (this.#rule === undefined) return [setting]
-    return this.#decide(options).map(item =>
-      item === null ? setting : { ...setting, value: setting.value.replaceAll('%(_)', item) },
-    )
+  get isOpen(): boolean {
+    return this.#block !== undefined
   }
 
-  #begin(rule: Rule, setting: Setting): Setting[] {
-    if (this.#rule !== undefined)
-      this.#problems.error(
-        setting.where,
-        `recursive logic in options is not supported (option = ${setting.key}): end "${this.#rule.setting.key}" first`,
-      )
-    this.#rule = { rule, setting }
-    this.#decision = undefined
-    return []
-  }
-
-  #end(): Setting[] {
-    this.#rule = undefined
-    return []
-  }
-
-  #else(): Setting[] {
-    const before = this.#rule
-    const wasDropped = this.#decision?.length === 0
-    if (before === undefined) return []
-    this.#rule = { rule: () => (wasDropped ? KEPT : DROPPED), setting: before.setting }
-    this.#decision = undefined
-    return []
-  }
-
-  #decide(options: ReadonlyMap<string, string>): Decision {
-    if (this.#rule === undefined) return KEPT
-    const { rule, setting } = this.#rule
-    try {
-      this.#decision = rule(setting.value, options)
-    } catch (error) {
-      this.#problems.error(setting.where, `${setting.key} = ${setting.value}: ${messageOf(error)}`)
-      this.#decision = DROPPED
+  /** To be called with every key that is kept, wherever it comes from. */
+  begin(setting: Setting): void {
+    if (!CONDITIONS.has(setting.key) && !LOOPS.has(setting.key)) return
+    if (this.#block === undefined) {
+      this.#block = { opening: setting, isElse: false }
+      return
     }
-    return this.#decision
+    const { opening } = this.#block
+    this.#problems.error(
+      setting.where,
+      `"${setting.key}" cannot stand inside "${opening.key}" (they do not nest); write end = before it`,
+    )
+  }
+
+  /** @returns whether the line was an `end…` or an `else`, which no rule is applied to */
+  turn({ key, where }: Setting): boolean {
+    if (END.has(key)) {
+      if (this.#block === undefined)
+        this.#problems.warning(where, `"${key}" ends nothing: no for or if is open`)
+      this.#block = undefined
+      return true
+    }
+    if (key !== ELSE) return false
+    const block = this.#block
+    if (block === undefined || block.isElse || LOOPS.has(block.opening.key))
+      this.#problems.error(where, '"else" belongs between an if and its end')
+    else this.#block = { ...block, isElse: true, verdict: block.verdict ?? this.#judge(block.opening) }
+    return true
+  }
+
+  /** What stands for a line inside: itself, nothing, or one setting a repetition. */
+  *apply(setting: Setting): Generator<Setting> {
+    if (this.#block === undefined) return yield setting
+    const { opening, isElse } = this.#block
+    const loop = LOOPS.get(opening.key)
+    if (isElse) {
+      if (this.#block.verdict?.isTrue === false) yield setting
+    } else if (loop === undefined) {
+      this.#block.verdict = this.#judge(opening)
+      if (this.#block.verdict.isTrue) yield withItem(setting, this.#block.verdict.item)
+    } else {
+      for (const item of this.#itemsOf(opening, loop)) yield withItem(setting, item)
+    }
+  }
+
+  /** Nothing follows any more. */
+  finish(): void {
+    if (this.#block === undefined) return
+    const { key, value, where } = this.#block.opening
+    this.#problems.warning(
+      where,
+      `"${key} = ${value}" is never ended, so all that follows is inside; write end =`,
+    )
+  }
+
+  #judge({ key, value, where }: Setting): Verdict {
+    try {
+      return CONDITIONS.get(key)?.(value, this.#context) ?? NO
+    } catch (error) {
+      this.#problems.error(where, `${key}: ${messageOf(error)}`)
+      return NO
+    }
+  }
+
+  /** What uWSGI cannot read repeats nothing, and it goes on. */
+  #itemsOf({ key, value, where }: Setting, loop: (argument: string) => Iterable<string>): Iterable<string> {
+    try {
+      return loop(value)
+    } catch (error) {
+      this.#problems.warning(
+        where,
+        `${key}: ${value} cannot be read, so nothing is repeated: ${messageOf(error)}`,
+      )
+      return []
+    }
   }
 }
 
-function keptIfSet(value: string | undefined): Decision {
-  return value === undefined ? DROPPED : [value]
-}
+const NO: Verdict = { isTrue: false, item: undefined }
 
-/** glob(3) for the last segment, with GLOB_MARK | GLOB_NOCHECK: `/etc/spool.d/*.conf`. */
-function glob(pattern: string): Decision {
-  const directory = dirname(pattern)
-  const source = pattern.slice(pattern.lastIndexOf('/') + 1)
-  const escaped = source
-    .replace(/[.+^${}()|\\]/g, '\\$&')
-    .replaceAll('*', '.*')
-    .replaceAll('?', '.')
-  const matches = readdirSync(directory, { withFileTypes: true })
-    .filter(
-      entry =>
-        new RegExp(`^${escaped}$`).test(entry.name) &&
-        (source.startsWith('.') || !entry.name.startsWith('.')),
-    )
-    .map(entry => join(directory, entry.name) + (entry.isDirectory() ? '/' : ''))
-  return matches.length > 0 ? matches.sort() : [pattern]
+function withItem(setting: Setting, item: string | undefined): Setting {
+  return item === undefined ? setting : { ...setting, value: setting.value.replaceAll('%(_)', () => item) }
 }

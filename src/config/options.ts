@@ -1,4 +1,4 @@
-import leven from 'leven'
+import { describe } from '../base/errors.js'
 import { coerce } from './coerce.js'
 import { LOGIC_KEYS } from './ini-logic.js'
 import {
@@ -11,6 +11,7 @@ import {
 } from './option-table.js'
 import type { Config } from './read-config.js'
 import { formatWhere, type Problems, type Setting, type Where } from './setting.js'
+import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
 
 export interface ResolvedOptions {
@@ -27,25 +28,20 @@ export function resolveOptions(config: Config): ResolvedOptions {
     OPTION_TABLE.map((spec: OptionSpec) => [spec.name, defaultOf(spec)]),
   )
   const origins = new Map<string, Where[]>()
-  const environment: Array<[string, string | undefined]> = []
-  const isStrict = config.settings.some(({ key, value }) => key === 'strict' && coerceStrict(value))
+  const environment: Array<readonly [string, string | undefined]> = []
   for (const setting of config.settings) {
     const spec = findOption(setting.key)
-    if (spec === undefined) continue
+    if (spec === undefined || setting.isPlaceholder === true) continue
     if (spec.name === 'env' || spec.name === 'unenv')
-      environment.push(environmentChange(setting, config.problems))
+      environment.push(...environmentChange(setting, config.problems))
     if (spec.kind !== 'directive') apply(spec, setting, values, origins, config.problems)
   }
-  reportUnknown(config, isStrict)
+  reportUnknown(config, values.get('strict') === true)
   const named = OPTION_TABLE.filter(({ kind }) => kind !== 'directive').map((spec: OptionSpec) => [
     propertyName(spec),
     values.get(spec.name),
   ])
   return { options: Object.fromEntries(named) as Options, origins, environment }
-}
-
-function coerceStrict(value: string): boolean {
-  return !['false', 'off', 'no', '0'].includes(value.toLowerCase())
 }
 
 function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {
@@ -68,27 +64,38 @@ function apply(
   origins.set(spec.name, spec.isList ? [...(origins.get(spec.name) ?? []), setting.where] : [setting.where])
 }
 
-function environmentChange({ key, value, where }: Setting, problems: Problems): [string, string | undefined] {
+/** `env = NAME` without a value removes, as putenv(3) does. */
+function environmentChange(
+  { key, value, where }: Setting,
+  problems: Problems,
+): Array<readonly [string, string | undefined]> {
   const cut = value.indexOf('=')
-  if (key === 'unenv') return [value, undefined]
-  if (cut <= 0) problems.error(where, `env expects NAME=VALUE, got "${value}"`)
-  return [value.slice(0, cut), value.slice(cut + 1)]
+  const name = key === 'unenv' || cut < 0 ? value : value.slice(0, cut)
+  const isName = name !== '' && !name.includes('=')
+  if (!isName) {
+    const expected = key === 'env' ? 'NAME=VALUE' : 'NAME'
+    problems.error(where, `${key}: expected ${expected}, got ${describe(value)}`)
+    return []
+  }
+  if (key === 'env' && cut < 0)
+    problems.warning(where, `env: expected NAME=VALUE, got ${describe(value)}, which removes the variable`)
+  return [[name, key === 'unenv' || cut < 0 ? undefined : value.slice(cut + 1)]]
 }
 
 /** What is uWSGI's and has no meaning here is named once; what nobody knows is probably misspelt. */
 function reportUnknown({ settings, references, problems }: Config, isStrict: boolean): void {
   const known = new Set([...optionNames(), ...LOGIC_KEYS])
   const ignored = new Map<string, Where>()
-  const placeholders = new Set(
-    settings.flatMap(({ key, value }) =>
-      /^set-(ph|placeholder)$/.test(key) ? [value.split('=')[0] ?? ''] : [],
-    ),
-  )
-  for (const { key, where } of settings) {
-    if (known.has(key) || placeholders.has(key)) continue
-    if (uwsgiArity(key) !== undefined) ignored.set(key, ignored.get(key) ?? where)
-    else if (isStrict) problems.error(where, `unknown option "${key}"${suggestion(key)}`)
-    else if (!references.has(key)) problems.warning(where, `unknown option "${key}"${suggestion(key)}`)
+  for (const setting of settings) {
+    const { key, where } = setting
+    const isIgnored = uwsgiArity(key) !== undefined
+    if (setting.isPlaceholder === true) {
+      if (known.has(key) || isIgnored)
+        problems.error(where, `${key} is an option, so it cannot be a placeholder; write set = ${key}=…`)
+    } else if (known.has(key)) continue
+    else if (isIgnored) ignored.set(key, ignored.get(key) ?? where)
+    else if (isStrict) problems.error(where, complaint(setting))
+    else if (!references.has(key)) problems.warning(where, complaint(setting))
   }
   const [first] = ignored.values()
   if (first === undefined) return
@@ -96,13 +103,7 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
   problems.warning(first, `these options of uWSGI have no effect in spoold: ${list}`)
 }
 
-/** `; did you mean "spooler-ordered"?` when something is near enough. */
-function suggestion(key: string): string {
-  const wanted = key.replaceAll('_', '-')
-  const [best] = optionNames()
-    .map(name => ({ name, distance: leven(wanted, name) }))
-    .sort((a, b) => a.distance - b.distance)
-  return best !== undefined && best.distance <= Math.max(2, wanted.length / 4)
-    ? `; did you mean "${best.name}"?`
-    : ''
+function complaint({ key, value }: Setting): string {
+  if (key === '') return `expected KEY = VALUE, got ${describe(`= ${value}`)}`
+  return `unknown option ${describe(key)}${suggestName(key)}`
 }

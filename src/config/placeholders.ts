@@ -1,127 +1,101 @@
-import { readFileSync } from 'node:fs'
-import { messageOf } from '../base/errors.js'
+import { describe, messageOf } from '../base/errors.js'
+import { calculate, type Lookup } from './arithmetic.js'
+import { readText } from './read-text.js'
 import type { Problems, Setting } from './setting.js'
 
-/** What stands for the text between the parentheses; undefined leaves the placeholder as it is. */
-type Lookup = (name: string) => string | undefined
-
-/** Far more than any configuration needs: a value that still grows refers to itself. uWSGI loops for ever there. */
+/** Far more than any configuration needs: a value that still changes refers to itself. uWSGI loops for ever there. */
 const MAX_REPLACEMENTS = 1000
+/** The most that Linux lets an environment variable or an argument hold. */
+const MAX_LENGTH = 128 * 1024
 
 /**
  * Expands `$(ENV)`, then `@(file)`, then `%(key)` in all values, as uwsgi_setup does after everything was read. Each pass
  * sees the results of the one before, so what `%()` brings in is not searched for `$()` again.
  */
-export function expandPlaceholders(settings: readonly Setting[], problems: Problems): Setting[] {
-  const fromEnvironment = settings.map(setting => expandOne(setting, '$', environment, problems))
-  const withFiles = fromEnvironment.map(setting =>
-    expandOne(setting, '@', fileOf(setting, problems), problems),
+export function expandPlaceholders(
+  settings: readonly Setting[],
+  variable: Lookup,
+  problems: Problems,
+): Setting[] {
+  const fromEnvironment = settings.map(setting =>
+    expandOne(setting, '$', name => variable(name) ?? withDefault(name, variable), problems),
   )
-  const expanded = [...withFiles]
-  // in their order, each seeing what became of those before it: a reference to a later one brings its text, and goes on
-  for (const [i, setting] of withFiles.entries())
-    expanded[i] = expandOne(setting, '%', referenceTo(expanded), problems)
+  const expanded = fromEnvironment.map(setting =>
+    expandOne(setting, '@', path => contentOf(path, setting, problems), problems),
+  )
+  const refer = referenceTo(expanded)
+  // in their order, each seeing what became of those before it; what a later one brings is expanded with it
+  for (const [i, setting] of expanded.entries()) expanded[i] = expandOne(setting, '%', refer, problems)
   return expanded
 }
 
-function expandOne(setting: Setting, symbol: string, lookup: Lookup, problems: Problems): Setting {
+function expandOne(setting: Setting, symbol: string, lookUp: Lookup, problems: Problems): Setting {
   if (setting.isLiteral === true || !setting.value.includes(`${symbol}(`)) return setting
   let value = setting.value
   let from = 0
-  for (let count = 0; ; count++) {
+  for (let count = 0; ; ) {
     const found = findPlaceholder(value, symbol, from)
     if (found === undefined) return { ...setting, value }
-    const replacement = found.name === '' ? undefined : lookup(found.name)
+    const replacement = lookUp(found.name)
     if (replacement === undefined) {
       from = found.end
       continue
     }
-    if (count >= MAX_REPLACEMENTS || replacement.includes(`${symbol}(${found.name})`)) {
-      problems.error(setting.where, `${symbol}(${found.name}) in "${setting.key}" refers to itself`)
-      return setting
-    }
     value = value.slice(0, found.start) + replacement + value.slice(found.end)
     from = 0
+    if (++count <= MAX_REPLACEMENTS && value.length <= MAX_LENGTH) continue
+    const written = `${symbol}(${found.name})`
+    problems.error(
+      setting.where,
+      `"${setting.key}" does not end: ${describe(written)} brings back itself, or more than ${MAX_LENGTH} characters`,
+    )
+    return setting
   }
 }
 
-/** The next `$(…)` with balanced parentheses, from `from` on. */
+/**
+ * The next placeholder with balanced parentheses from `from` on, the innermost of nested ones: a symbol starts anew
+ * (core/utils.c, uwsgi_apply_config_pass).
+ */
 function findPlaceholder(value: string, symbol: string, from: number) {
-  for (
-    let start = value.indexOf(`${symbol}(`, from);
-    start >= 0;
-    start = value.indexOf(`${symbol}(`, start + 1)
-  ) {
-    let depth = 0
-    for (let at = start + 2; at < value.length; at++) {
-      if (value[at] === '(') depth++
-      else if (value[at] === ')' && depth-- === 0)
-        return { start, end: at + 1, name: value.slice(start + 2, at) }
+  let start = -1
+  let depth = 0
+  for (let at = from; at < value.length; at++) {
+    const character = value[at]
+    if (character === symbol) {
+      start = value[at + 1] === '(' ? at : -1
+      depth = -1
+    } else if (start < 0) continue
+    else if (character === '(') depth++
+    else if (character === ')' && depth-- === 0) {
+      if (at > start + 2) return { start, end: at + 1, name: value.slice(start + 2, at) }
+      start = -1
     }
   }
   return undefined
 }
 
-/** `NAME`, `NAME:-default` (unset or empty) and `NAME-default` (unset). */
-function environment(name: string): string | undefined {
-  if (process.env[name] !== undefined) return process.env[name]
-  const [, variable = '', colon, fallback] = /^([^-:]+)(:?)-(.*)$/s.exec(name) ?? []
-  if (fallback === undefined) return undefined
-  const value = process.env[variable]
+/** `NAME:-default` (when unset or empty) and `NAME-default` (when unset), as in uWSGI 2.1. */
+function withDefault(name: string, variable: Lookup): string | undefined {
+  const [, key = '', colon, fallback] = /^([^-:]+)(:?)-(.*)$/s.exec(name) ?? []
+  const value = variable(key)
   return value === undefined || (colon === ':' && value === '') ? fallback : value
 }
 
-function fileOf(setting: Setting, problems: Problems): Lookup {
-  return path => {
-    try {
-      return readFileSync(path, 'utf8').replace(/\n$/, '')
-    } catch (error) {
-      problems.error(setting.where, `@(${path}) in "${setting.key}" cannot be read: ${messageOf(error)}`)
-      return ''
-    }
+/** One line end behind the text does not count. */
+function contentOf(path: string, { key, where }: Setting, problems: Problems): string {
+  try {
+    return (readText(path).split('\0', 1)[0] ?? '').replace(/[\r\n]$/, '')
+  } catch (error) {
+    problems.error(where, `@(${path}) in "${key}" cannot be read: ${messageOf(error)}`)
+    return ''
   }
 }
 
+/** Of a repeated key the first counts here, while an option otherwise takes its last value (uwsgi_get_exported_opt). */
 function referenceTo(settings: readonly Setting[]): Lookup {
-  // of a repeated key the first counts here, while an option otherwise takes its last value: uwsgi_get_exported_opt
-  const lookUp = (key: string) => settings.find(setting => setting.key === key)?.value
+  const firsts = new Map<string, number>()
+  for (const [i, { key }] of settings.entries()) if (!firsts.has(key)) firsts.set(key, i)
+  const lookUp: Lookup = key => settings[firsts.get(key) ?? -1]?.value
   return name => (name.includes(' ') ? calculate(name, lookUp) : lookUp(name))
-}
-
-const OPERATIONS: Readonly<Record<string, (a: bigint, b: bigint) => bigint>> = {
-  '+': (a, b) => a + b,
-  '-': (a, b) => a - b,
-  '*': (a, b) => a * b,
-  '/': (a, b) => (b === 0n ? 0n : a / b),
-}
-
-/**
- * uWSGI's arithmetic (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are joined, an
- * operator is for the next term, `++` and `--` change what there is. `%(three four + 2)` with 3 and 4 is 36.
- */
-function calculate(expression: string, lookUp: Lookup): string {
-  let current = ''
-  let operation: ((a: bigint, b: bigint) => bigint) | undefined
-  for (const term of expression.split(' ').filter(Boolean)) {
-    const next = OPERATIONS[term]
-    if (next !== undefined) {
-      operation = next
-    } else if (term === '++' || term === '--') {
-      current = String(BigInt.asIntN(64, toInteger(current) + (term === '++' ? 1n : -1n)))
-      operation = undefined
-    } else {
-      const value = /^[0-9]+$/.test(term) ? term : (lookUp(term) ?? '')
-      current =
-        operation === undefined
-          ? current + value
-          : String(BigInt.asIntN(64, operation(toInteger(current), toInteger(value))))
-      operation = undefined
-    }
-  }
-  return current
-}
-
-/** strtoll: the leading digits, 0 when there are none. */
-function toInteger(text: string): bigint {
-  return BigInt(/^\s*([+-]?\d+)/.exec(text)?.[1]?.replace('+', '') ?? '0')
 }

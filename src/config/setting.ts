@@ -1,6 +1,6 @@
 /** Where a setting was written, for messages. */
 export interface Where {
-  /** The file as named, "command line" or "environment". */
+  /** The file as named, "command line" or "environment NAME". */
   readonly file: string
   /** From 1; undefined outside of files. */
   readonly line?: number
@@ -11,8 +11,10 @@ export interface Setting {
   readonly key: string
   readonly value: string
   readonly where: Where
-  /** It comes from an `inherit`ed file, whose values uWSGI never expands. */
+  /** Its placeholders stay as they are: it acted when it was read, or it comes from an `inherit`ed file. */
   readonly isLiteral?: boolean
+  /** `set-placeholder` made it: other values may refer to it, and it never is an option. */
+  readonly isPlaceholder?: boolean
 }
 
 export interface Problem {
@@ -24,22 +26,39 @@ export interface Problem {
 
 /** Collects everything that is wrong, so that all of it can be told at once. */
 export class Problems {
-  readonly list: Problem[] = []
+  /** By their text: what a loop repeats is told once. */
+  readonly #found = new Map<string, Problem>()
 
   error(where: Where, message: string): void {
-    this.list.push({ severity: 'error', where, message })
+    this.#add({ severity: 'error', where, message })
   }
 
   warning(where: Where, message: string): void {
-    this.list.push({ severity: 'warning', where, message })
+    this.#add({ severity: 'warning', where, message })
+  }
+
+  /** File by file in the order of their first problem, inside each by line. */
+  get list(): Problem[] {
+    const problems = [...this.#found.values()]
+    const files = [...new Set(problems.map(({ where }) => where.file))]
+    const rank = new Map(files.map((file, i) => [file, i]))
+    return problems.sort(
+      ({ where: a }, { where: b }) =>
+        (rank.get(a.file) ?? 0) - (rank.get(b.file) ?? 0) || (a.line ?? 0) - (b.line ?? 0),
+    )
   }
 
   get errors(): Problem[] {
-    return this.list.filter(problem => problem.severity === 'error')
+    return this.list.filter(({ severity }) => severity === 'error')
   }
 
   get warnings(): Problem[] {
-    return this.list.filter(problem => problem.severity === 'warning')
+    return this.list.filter(({ severity }) => severity === 'warning')
+  }
+
+  #add(problem: Problem): void {
+    const text = formatProblem(problem)
+    if (!this.#found.has(text)) this.#found.set(text, problem)
   }
 }
 

@@ -65,17 +65,17 @@ http-resubscribe http-server-name-as-http-host http-socket http-socket-modifier1
 http-stats http-stats-server http-stud-prefix http-subscription-fallback-key http-subscription-server
 http-timeout http-to http-to-https http-uid http-use-base http-use-code-string http-use-pattern http-var
 http-workers http-zerg http11-socket httprouter https https-session-context https-socket https-socket-modifier1
-https-socket-modifier2 https2 idle ienv if-directory immediate-gid immediate-uid import ini-paste
-ini-paste-logged inject-after inject-before iprint jail jail-attach jail-ip4 jail-ip6 jail2 jid-file jidfile js
-json jvm-class jvm-classpath jvm-main-class jvm-opt jwsgi ldap legion legion-attach-daemon legion-cron
-legion-cron-curl legion-curl-cron legion-death legion-death-on-lord-error legion-freq legion-join legion-lord
-legion-mcast legion-node legion-node-joined legion-node-left legion-quorum legion-scroll
-legion-scroll-list-max-size legion-scroll-max-size legion-setup legion-skew-tolerance legion-smart-attach-daemon
-legion-smart-attach-daemon2 legion-tolerance legion-unlord libjail limit-as limit-nproc limit-post listen
-listen-queue-alarm load-file-in-cache load-file-in-cache-gzip lock-engine locks log-alarm log-backupname log-big
-log-drain log-encoder log-filter log-ioerror log-master-bufsize log-maxsize log-req-encoder log-req-route
-log-route log-sendfile log-slow log-socket log-zeromq logfile-chmod logformat logger logger-req loop lq-alarm
-lua lua-gc-freq lua-load lua-postfork-mule lua-postfork-spooler lua-postfork-worker lua-postload map-socket
+https-socket-modifier2 https2 idle ienv immediate-gid immediate-uid import ini-paste ini-paste-logged
+inject-after inject-before iprint jail jail-attach jail-ip4 jail-ip6 jail2 jid-file jidfile js json jvm-class
+jvm-classpath jvm-main-class jvm-opt jwsgi ldap legion legion-attach-daemon legion-cron legion-cron-curl
+legion-curl-cron legion-death legion-death-on-lord-error legion-freq legion-join legion-lord legion-mcast
+legion-node legion-node-joined legion-node-left legion-quorum legion-scroll legion-scroll-list-max-size
+legion-scroll-max-size legion-setup legion-skew-tolerance legion-smart-attach-daemon legion-smart-attach-daemon2
+legion-tolerance legion-unlord libjail limit-as limit-nproc limit-post listen listen-queue-alarm
+load-file-in-cache load-file-in-cache-gzip lock-engine locks log-alarm log-backupname log-big log-drain
+log-encoder log-filter log-ioerror log-master-bufsize log-maxsize log-req-encoder log-req-route log-route
+log-sendfile log-slow log-socket log-zeromq logfile-chmod logformat logger logger-req loop lq-alarm lua
+lua-gc-freq lua-load lua-postfork-mule lua-postfork-spooler lua-postfork-worker lua-postload map-socket
 master-fifo max-apps max-fd max-requests max-requests-delta max-vars max-worker-lifetime
 max-worker-lifetime-delta mem-collector-freq metric metric-alarm metric-dir metric-threshold metrics-dir
 mime-file mimefile min-worker-lifetime mode module mongrel2 mono-app mono-assembly mono-config mono-exec
@@ -87,59 +87,59 @@ optimize pam pam-user paste paste-name pause pecan perl-arg perl-args perl-auto-
 perl-exec perl-exec-post-fork perl-local-lib php-allowed-docroot php-allowed-ext php-allowed-script php-app
 php-app-bypass php-app-qs php-config php-config-append php-constant php-docroot php-exec-after php-exec-before
 php-exec-begin php-exec-end php-fallback php-fallback-qs php-fallback2 php-index php-ini php-ini-append
-php-mount php-sapi-name php-server-software php-set php-var ping ping-timeout pivot pivot-root plugin plugin-dir
-plugins plugins-dir post-buffering post-buffering-bufsize post-pymodule-alias pp print print-sym print-symbol
-prio privileged-binary-patch privileged-binary-patch-arg processes profiler protocol psgi pty-connect pty-exec
-pty-socket pty-uconnect pull-header pump puwsgi-socket py py-auto-reload py-auto-reload-ignore py-autoreload
-py-executable py-import py-program-name py-programname py-sharedarea py-sys-executable py-tracebacker pyargv
-pyhome pyimport pymodule-alias pypy-eval pypy-eval-post-fork pypy-exec pypy-exec-post-fork pypy-home
-pypy-ini-paste pypy-lib pypy-paste pypy-pp pypy-python-path pypy-pythonpath pypy-setup pypy-wsgi pypy-wsgi-file
-pyrun python python-auto-reload python-autoreload python-import python-path python-raw python-worker-override
-pythonpath queue queue-blocksize queue-store queue-store-sync rack rados-mount rados-timeout rails raw-modifier1
-raw-modifier2 raw-socket rawrouter rawrouter-buffer-size rawrouter-events rawrouter-fallback rawrouter-gracetime
-rawrouter-harakiri rawrouter-max-retries rawrouter-processes rawrouter-quiet rawrouter-ss rawrouter-stats
-rawrouter-stats-server rawrouter-subscription-server rawrouter-subscription-slot rawrouter-timeout rawrouter-to
-rawrouter-use-base rawrouter-use-code-string rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq
-rb-lib rb-require rbrequire rbtimer reload reload-mercy reload-on-as reload-on-exception-repr
-reload-on-exception-type reload-on-exception-value reload-on-fd reload-on-pss reload-on-rss reload-on-uss
-rem-header remap-modifier req-logger require resolve response-header-collect response-headers-limit
-response-route response-route-host response-route-if response-route-if-not response-route-label
-response-route-qs response-route-referer response-route-remote-addr response-route-remote-user
-response-route-run response-route-status response-route-uri response-route-user-agent resume ring-app ring-load
-route route-host route-if route-if-not route-label route-qs route-referer route-remote-addr route-remote-user
-route-run route-uri route-user-agent rpc-max rrdtool rrdtool-freq rrdtool-lib rsyslog-packet-size ruby-gc-freq
-ruby-lib ruby-require rubyrequire rvm rvm-path safe-fd scgi-modifier1 scgi-modifier2 scgi-nph-socket scgi-socket
-segfault-alarm setns setns-skip setns-socket setns-socket-skip shared-import shared-py-import shared-pyimport
-shared-python-import shared-rb-require shared-rbrequire shared-require shared-ruby-require shared-rubyrequire
-shared-socket sharedarea signal signal-bufsize signal-rbtimer signal-timer signals-bufsize smart-attach-daemon
-smart-attach-daemon2 sni sni-dir sni-dir-ciphers sni-regexp snmp-community socket socket-protocol socket-rcvbuf
-socket-sndbuf socket-timeout spooler-external spooler-py-import spooler-pyimport spooler-python-import sqlite
-sqlite3 ssl-session-timeout ssl-sessions-timeout ssl-socket ssl-tmp-dir sslrouter sslrouter-buffer-size
-sslrouter-events sslrouter-fallback sslrouter-gracetime sslrouter-harakiri sslrouter-max-retries
-sslrouter-processes sslrouter-quiet sslrouter-session-context sslrouter-ss sslrouter-stats
-sslrouter-stats-server sslrouter-subscription-server sslrouter-timeout sslrouter-to sslrouter-use-base
-sslrouter-use-code-string sslrouter-use-pattern sslrouter-workers sslrouter-zerg sslrouter2 st
-static-cache-paths static-cache-paths-name static-check static-expires static-expires-mtime
-static-expires-path-info static-expires-path-info-mtime static-expires-type static-expires-type-mtime
-static-expires-uri static-expires-uri-mtime static-gzip static-gzip-dir static-gzip-ext static-gzip-prefix
-static-gzip-suffix static-index static-map static-map2 static-safe static-skip-ext stats stats-push
-stats-pusher-default-freq stats-pushers-default-freq stats-server stop subscribe subscribe-freq subscribe-to
-subscribe-with-modifier1 subscribe2 subscription-algo subscription-mountpoint subscription-mountpoints
-subscription-notify-socket subscription-tolerance subscription-tolerance-inactive
-subscriptions-credentials-check subscriptions-sign-check subscriptions-sign-check-tolerance
-subscriptions-sign-skip-uid suspend suwsgi-socket symcall symcall-post-fork symcall-register-rpc tcp-fast-open
-tcp-fastopen test thread-stack-size thread-stacksize threads threads-stack-size threads-stacksize timer tornado
-touch-chain-reload touch-exec touch-logreopen touch-logrotate touch-mules-reload touch-signal
-touch-workers-reload tuntap-device tuntap-device-rule tuntap-router tuntap-router-firewall-in
-tuntap-router-firewall-out tuntap-router-route tuntap-router-stats udp ugreen-stacksize umount-as-emperor
-umount-as-root umount-as-vassal umount-asap umount-in-jail umount-post-jail umount-pre-jail
-undeferred-shared-socket unique-cron unique-cron-legion unique-legion-cron unprivileged-binary-patch
-unprivileged-binary-patch-arg unshare unshare2 upload-progress uwsgi-socket vassal-cap vassal-fork-base
-vassal-set vassal-sos vassal-sos-backlog vassals-cap vassals-include vassals-include-before vassals-inherit
-vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook venv virtualenv wait-for-dir
-wait-for-file wait-for-fs wait-for-fs-timeout wait-for-iface wait-for-iface-timeout wait-for-interface
-wait-for-interface-timeout wait-for-mountpoint wait-for-socket wait-for-socket-timeout wait-iface
-wait-iface-timeout wait-interface wait-interface-timeout web3 webdav-add-collection-prop
+php-mount php-sapi-name php-server-software php-set php-var ping ping-timeout pivot pivot-root pivot_root plugin
+plugin-dir plugins plugins-dir post-buffering post-buffering-bufsize post-pymodule-alias pp print print-sym
+print-symbol prio privileged-binary-patch privileged-binary-patch-arg processes profiler protocol psgi
+pty-connect pty-exec pty-socket pty-uconnect pull-header pump puwsgi-socket py py-auto-reload
+py-auto-reload-ignore py-autoreload py-executable py-import py-program-name py-programname py-sharedarea
+py-sys-executable py-tracebacker pyargv pyhome pyimport pymodule-alias pypy-eval pypy-eval-post-fork pypy-exec
+pypy-exec-post-fork pypy-home pypy-ini-paste pypy-lib pypy-paste pypy-pp pypy-python-path pypy-pythonpath
+pypy-setup pypy-wsgi pypy-wsgi-file pyrun python python-auto-reload python-autoreload python-import python-path
+python-raw python-worker-override pythonpath queue queue-blocksize queue-store queue-store-sync rack rados-mount
+rados-timeout rails raw-modifier1 raw-modifier2 raw-socket rawrouter rawrouter-buffer-size rawrouter-events
+rawrouter-fallback rawrouter-gracetime rawrouter-harakiri rawrouter-max-retries rawrouter-processes
+rawrouter-quiet rawrouter-ss rawrouter-stats rawrouter-stats-server rawrouter-subscription-server
+rawrouter-subscription-slot rawrouter-timeout rawrouter-to rawrouter-use-base rawrouter-use-code-string
+rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq rb-lib rb-require rbrequire rbtimer reload
+reload-mercy reload-on-as reload-on-exception-repr reload-on-exception-type reload-on-exception-value
+reload-on-fd reload-on-pss reload-on-rss reload-on-uss rem-header remap-modifier req-logger require resolve
+response-header-collect response-headers-limit response-route response-route-host response-route-if
+response-route-if-not response-route-label response-route-qs response-route-referer response-route-remote-addr
+response-route-remote-user response-route-run response-route-status response-route-uri response-route-user-agent
+resume ring-app ring-load route route-host route-if route-if-not route-label route-qs route-referer
+route-remote-addr route-remote-user route-run route-uri route-user-agent rpc-max rrdtool rrdtool-freq
+rrdtool-lib rsyslog-packet-size ruby-gc-freq ruby-lib ruby-require rubyrequire rvm rvm-path safe-fd
+scgi-modifier1 scgi-modifier2 scgi-nph-socket scgi-socket segfault-alarm setns setns-skip setns-socket
+setns-socket-skip shared-import shared-py-import shared-pyimport shared-python-import shared-rb-require
+shared-rbrequire shared-require shared-ruby-require shared-rubyrequire shared-socket sharedarea signal
+signal-bufsize signal-rbtimer signal-timer signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
+sni-dir-ciphers sni-regexp snmp-community socket socket-protocol socket-rcvbuf socket-sndbuf socket-timeout
+spooler-external spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
+ssl-sessions-timeout ssl-socket ssl-tmp-dir sslrouter sslrouter-buffer-size sslrouter-events sslrouter-fallback
+sslrouter-gracetime sslrouter-harakiri sslrouter-max-retries sslrouter-processes sslrouter-quiet
+sslrouter-session-context sslrouter-ss sslrouter-stats sslrouter-stats-server sslrouter-subscription-server
+sslrouter-timeout sslrouter-to sslrouter-use-base sslrouter-use-code-string sslrouter-use-pattern
+sslrouter-workers sslrouter-zerg sslrouter2 st static-cache-paths static-cache-paths-name static-check
+static-expires static-expires-mtime static-expires-path-info static-expires-path-info-mtime static-expires-type
+static-expires-type-mtime static-expires-uri static-expires-uri-mtime static-gzip static-gzip-dir
+static-gzip-ext static-gzip-prefix static-gzip-suffix static-index static-map static-map2 static-safe
+static-skip-ext stats stats-push stats-pusher-default-freq stats-pushers-default-freq stats-server stop
+subscribe subscribe-freq subscribe-to subscribe-with-modifier1 subscribe2 subscription-algo
+subscription-mountpoint subscription-mountpoints subscription-notify-socket subscription-tolerance
+subscription-tolerance-inactive subscriptions-credentials-check subscriptions-sign-check
+subscriptions-sign-check-tolerance subscriptions-sign-skip-uid suspend suwsgi-socket symcall symcall-post-fork
+symcall-register-rpc tcp-fast-open tcp-fastopen test thread-stack-size thread-stacksize threads
+threads-stack-size threads-stacksize timer tornado touch-chain-reload touch-exec touch-logreopen touch-logrotate
+touch-mules-reload touch-signal touch-workers-reload tuntap-device tuntap-device-rule tuntap-router
+tuntap-router-firewall-in tuntap-router-firewall-out tuntap-router-route tuntap-router-stats udp
+ugreen-stacksize umount-as-emperor umount-as-root umount-as-vassal umount-asap umount-in-jail umount-post-jail
+umount-pre-jail undeferred-shared-socket unique-cron unique-cron-legion unique-legion-cron
+unprivileged-binary-patch unprivileged-binary-patch-arg unshare unshare2 upload-progress uwsgi-socket vassal-cap
+vassal-fork-base vassal-set vassal-sos vassal-sos-backlog vassals-cap vassals-include vassals-include-before
+vassals-inherit vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook venv virtualenv
+wait-for-dir wait-for-file wait-for-fs wait-for-fs-timeout wait-for-iface wait-for-iface-timeout
+wait-for-interface wait-for-interface-timeout wait-for-mountpoint wait-for-socket wait-for-socket-timeout
+wait-iface wait-iface-timeout wait-interface wait-interface-timeout web3 webdav-add-collection-prop
 webdav-add-collection-prop-comp webdav-add-collection-prop-href webdav-add-object-prop
 webdav-add-object-prop-comp webdav-add-object-prop-href webdav-add-option webdav-add-prop webdav-add-prop-comp
 webdav-add-prop-href webdav-add-rtype-collection-prop webdav-add-rtype-object-prop webdav-add-rtype-prop
@@ -152,81 +152,86 @@ xslt-content-type xslt-docroot xslt-ext xslt-stylesheet xslt-var yaml yml zerg z
 zeromq zeromq-socket zeus zmq zmq-socket
 `
 
-/** Those that do not, or need not. */
+/** Those that may: `--need-app`, `--need-app=false`. */
+const OPTIONAL = `
+check-cache chmod chmod-socket exit fastrouter-use-cache fastrouter-use-socket http-enable-proxy-protocol
+http-keepalive http-manage-expect http-use-cache http-use-socket ksm log-syslog memory-report mule mule-msg-size
+need-app plshell pyshell pyshell-oneshot rawrouter-use-cache rawrouter-use-socket rbshell snmp
+ssl-session-use-cache ssl-sessions-use-cache ssl-verify-depth sslrouter-use-cache sslrouter-use-socket
+tuntap-use-credentials zabbix-template
+`
+
+/** Those that do not. */
 const FLAGS = `
 abstract-socket alarm-list alarms-list autoload cache-no-expire cache-report-freed-items cache-use-last-modified
 carbon-name-resolve carbon-no-workers carbon-resolve-names carbon-use-metrics catch-exceptions cflags
 cgi-async-max-attempts cgi-close-stdin-on-eof cgi-do-not-kill-on-error cgi-dontresolve cgi-from-docroot cgi-mode
 cgi-optimize cgi-optimized cgi-path-info cheap cheaper-algo-list cheaper-algos-list cheaper-busyness-verbose
-cheaper-list check-cache check-static-docroot chmod chmod-socket clock-list clocks-list close-on-exec
-close-on-exec2 command-mode config-py daemons-honour-stdin die-on-idle die-on-no-workers
-disable-async-warn-on-queue-full disable-logging disable-sendfile disable-write-exception dot-h drop-after-apps
-drop-after-init dump-options dynamic-apps early-emperor early-php early-python emperor-graceful-shutdown
-emperor-magic-exec emperor-no-blacklist emperor-nofollow emperor-subreaper emperor-tyrant
-emperor-tyrant-initgroups emperor-tyrant-nofollow emperor-wait-for-command enable-metrics enable-proxy-protocol
-enable-threads end-blacklist end-whitelist exit exit-on-reload fastrouter-cheap fastrouter-fallback-on-no-key
-fastrouter-use-cache fastrouter-use-socket fiber force-gateway forkptyrouter-cheap freebind geoip-use-disk
-gevent-early-monkey-patch gevent-monkey-patch gevent-wait-for-hub greenlet harakiri-no-arh harakiri-verbose help
-honour-range honour-stdin http-auto-chunked http-auto-gzip http-backend-http http-cheap http-chunked-input
-http-enable-proxy-protocol http-keepalive http-manage-expect http-manage-rtsp http-manage-source http-raw-body
-http-use-cache http-use-socket http-websockets https-export-cert ignore-script-name ignore-sigpipe
-ignore-write-errors imperial-monitor-list imperial-monitors-list jailed ksm lazy lazy-apps ldap-schema
-ldap-schema-ldif log-4xx log-5xx log-format-strftime log-master log-master-req-stream log-master-stream
-log-micros log-reopen log-syslog log-truncate log-x-forwarded-for log-zero logfile-chown logformat-strftime
-logger-list loggers-list loop-list loops-list lua-gc-full lua-shell lua-shell-oneshot luashell luashell-oneshot
-manage-script-name memory-report metric-dir-restore metrics-dir-restore metrics-no-cores mule mule-msg-size
-nagios need-app never-swap no-default-app no-defer-accept no-fd-passing no-harakiri-after-req-hook
-no-harakiri-arh no-initgroups no-orphans no-server no-site no-threads-wait notfound-log paste-logger pcre-jit
-perl-no-die-catch perl-no-plack perl-version persistent-ipcsem php-dump-config plshell plshell-oneshot
-plugin-list plugins-list propagate-touch psgi-enable-psgix-io pty-input pty-log pty-no-isig py-call-osafterfork
-py-call-uwsgi-fork-hooks py-master-check-signals pyshell pyshell-oneshot python-version rawrouter-cheap
-rawrouter-use-cache rawrouter-use-socket rawrouter-xclient rb-thread rb-threads rbshell rbshell-oneshot rbthread
-rbthreads re-fork re-fork-as-root re-fork-post-jail reaper refork refork-as-root refork-post-jail
+cheaper-list check-static-docroot clock-list clocks-list close-on-exec close-on-exec2 command-mode config-py
+daemons-honour-stdin die-on-idle die-on-no-workers disable-async-warn-on-queue-full disable-logging
+disable-sendfile disable-write-exception dot-h drop-after-apps drop-after-init dump-options dynamic-apps
+early-emperor early-php early-python emperor-graceful-shutdown emperor-magic-exec emperor-no-blacklist
+emperor-nofollow emperor-subreaper emperor-tyrant emperor-tyrant-initgroups emperor-tyrant-nofollow
+emperor-wait-for-command enable-metrics enable-proxy-protocol enable-threads end-blacklist end-whitelist
+exit-on-reload fastrouter-cheap fastrouter-fallback-on-no-key fiber force-gateway forkptyrouter-cheap freebind
+geoip-use-disk gevent-early-monkey-patch gevent-monkey-patch gevent-wait-for-hub greenlet harakiri-no-arh
+harakiri-verbose help honour-range honour-stdin http-auto-chunked http-auto-gzip http-backend-http http-cheap
+http-chunked-input http-manage-rtsp http-manage-source http-raw-body http-websockets https-export-cert
+ignore-script-name ignore-sigpipe ignore-write-errors imperial-monitor-list imperial-monitors-list jailed lazy
+lazy-apps ldap-schema ldap-schema-ldif log-4xx log-5xx log-format-strftime log-master log-master-req-stream
+log-master-stream log-micros log-reopen log-truncate log-x-forwarded-for log-zero logfile-chown
+logformat-strftime logger-list loggers-list loop-list loops-list lua-gc-full lua-shell lua-shell-oneshot
+luashell luashell-oneshot manage-script-name metric-dir-restore metrics-dir-restore metrics-no-cores nagios
+never-swap no-default-app no-defer-accept no-fd-passing no-harakiri-after-req-hook no-harakiri-arh no-initgroups
+no-orphans no-server no-site no-threads-wait notfound-log paste-logger pcre-jit perl-no-die-catch perl-no-plack
+perl-version persistent-ipcsem php-dump-config plshell-oneshot plugin-list plugins-list propagate-touch
+psgi-enable-psgix-io pty-input pty-log pty-no-isig py-call-osafterfork py-call-uwsgi-fork-hooks
+py-master-check-signals python-version rawrouter-cheap rawrouter-xclient rb-thread rb-threads rbshell-oneshot
+rbthread rbthreads re-fork re-fork-as-root re-fork-post-jail reaper refork refork-as-root refork-post-jail
 reload-on-exception reload-os-env reuse-port router-list routers-list rsyslog-split-messages setns-preopen
-show-config shutdown-sockets single-interpreter skip-atexit skip-atexit-teardown skip-zero snmp so-keepalive
+show-config shutdown-sockets single-interpreter skip-atexit skip-atexit-teardown skip-zero so-keepalive
 so-send-timeout so-write-timeout socket-send-timeout socket-write-timeout spooler-signal-as-task
-ssl-enable-sslv3 ssl-enable-tlsv1 ssl-enable3 ssl-option ssl-session-use-cache ssl-sessions-use-cache
-ssl-verbose ssl-verify-depth sslrouter-cheap sslrouter-sni sslrouter-use-cache sslrouter-use-socket stackless
-start-unsubscribed static-gzip-all stats-http stats-min stats-minified stats-no-cores stats-no-metrics
-statsd-all-gauges statsd-no-workers subscription-clear-on-shutdown subscription-dotsplit
+ssl-enable-sslv3 ssl-enable-tlsv1 ssl-enable3 ssl-option ssl-verbose sslrouter-cheap sslrouter-sni stackless
+start-unsubscribed start_response-nodelay static-gzip-all stats-http stats-min stats-minified stats-no-cores
+stats-no-metrics statsd-all-gauges statsd-no-workers subscription-clear-on-shutdown subscription-dotsplit
 subscription-vassal-required subscriptions-use-credentials symcall-use-next tcp-fast-open-client
-tcp-fastopen-client tcp-nodelay threaded-logger thunder-lock thunder-lock-watchdog tuntap-use-credentials ugreen
+tcp-fastopen-client tcp-nodelay threaded-logger thunder-lock thunder-lock-watchdog ugreen
 unsubscribe-on-graceful-reload usage use-abort version vhost vhost-host write-errors-exception-only
 wsgi-accept-buffer wsgi-accept-buffers wsgi-disable-file-wrapper wsgi-manage-chunked-input wsgi-strict
-zabbix-template zerg-fallback
+zerg-fallback
 `
 
-const withValue = new Set(WITH_VALUE.trim().split(/\s+/))
-const flags = new Set(FLAGS.trim().split(/\s+/))
+export type Arity = 'value' | 'optional' | 'flag'
+
+const ARITIES: ReadonlyMap<string, Arity> = new Map([
+  ...names(WITH_VALUE, 'value'),
+  ...names(OPTIONAL, 'optional'),
+  ...names(FLAGS, 'flag'),
+])
 
 /** What uWSGI's command line expects behind this option; undefined when uWSGI does not know it either. */
-export function uwsgiArity(name: string): 'value' | 'flag' | undefined {
-  if (withValue.has(name)) return 'value'
-  return flags.has(name) ? 'flag' : undefined
+export function uwsgiArity(name: string): Arity | undefined {
+  return ARITIES.get(name)
 }
 
-/** The short letters of those that are ignored, with their long names. */
-export const UWSGI_LETTERS: Readonly<Record<string, string>> = {
-  s: 'socket',
-  p: 'processes',
-  t: 'harakiri',
-  x: 'xml',
-  l: 'listen',
-  v: 'max-vars',
-  b: 'buffer-size',
-  m: 'memory-report',
-  c: 'cgi-mode',
-  a: 'abstract-socket',
-  C: 'chmod-socket',
-  T: 'enable-threads',
-  i: 'single-interpreter',
-  r: 'reaper',
-  R: 'max-requests',
-  z: 'socket-timeout',
-  A: 'sharedarea',
-  L: 'disable-logging',
-  y: 'yaml',
-  j: 'json',
-  H: 'virtualenv',
-  w: 'module',
+export function uwsgiNames(): Iterable<string> {
+  return ARITIES.keys()
 }
+
+function names(list: string, arity: Arity): Array<[string, Arity]> {
+  return list
+    .trim()
+    .split(/\s+/)
+    .map(name => [name, arity])
+}
+
+// biome-ignore format: as dense as the lists above
+/** The short letters of those that are ignored, with their long names. */
+export const UWSGI_LETTERS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    s: 'socket', p: 'processes', t: 'harakiri', x: 'xml', l: 'listen', v: 'max-vars', b: 'buffer-size',
+    m: 'memory-report', c: 'cgi-mode', a: 'abstract-socket', C: 'chmod-socket', T: 'enable-threads',
+    i: 'single-interpreter', r: 'reaper', R: 'max-requests', z: 'socket-timeout', A: 'sharedarea',
+    L: 'disable-logging', y: 'yaml', j: 'json', H: 'virtualenv', w: 'module', J: 'test', O: 'optimize',
+  }),
+)

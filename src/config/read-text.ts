@@ -1,0 +1,36 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+
+/** Far more than a person writes; what is larger is some other file, or a device without an end. */
+const MAX_BYTES = 4 * 1024 * 1024
+const CHUNK_BYTES = 64 * 1024
+const STDIN = 0
+
+/**
+ * A whole text file; `-` is standard input, as in uWSGI.
+ *
+ * @throws Error with a message for people
+ */
+export function readText(file: string): string {
+  const [, scheme] = /^([a-z]+):\/\//.exec(file) ?? []
+  if (scheme !== undefined) throw new Error(`expected the name of a file; ${scheme}:// is not supported`)
+  const fd = file === '-' ? STDIN : openSync(file, 'r')
+  try {
+    return readAll(fd).toString()
+  } finally {
+    if (fd !== STDIN) closeSync(fd)
+  }
+}
+
+/** Not readFileSync, which would read /dev/zero until the memory is full. */
+function readAll(fd: number): Buffer {
+  const chunks: Buffer[] = []
+  let length = 0
+  for (;;) {
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+    const count = readSync(fd, chunk)
+    if (count === 0) return Buffer.concat(chunks, length)
+    chunks.push(chunk.subarray(0, count))
+    length += count
+    if (length > MAX_BYTES) throw new Error(`it is larger than ${MAX_BYTES} bytes`)
+  }
+}
