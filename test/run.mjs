@@ -26,7 +26,9 @@ let passed = 0
 let failed = 0
 let skipped = 0
 const isFile = name => name?.endsWith('.test.js')
-const stream = run({ files, concurrency: 2, timeout: 15 * 60_000 })
+/** A file that hangs is ended and fails; what it said until then is shown. */
+const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 3 : 30) * 60_000
+const stream = run({ files, concurrency: 2, timeout })
 stream.on('test:pass', ({ name, skip, details }) => {
   if (details?.type === 'suite' || isFile(name)) return
   if (skip === undefined) passed++

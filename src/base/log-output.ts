@@ -1,4 +1,4 @@
-import { close, fstatSync, openSync, statSync, write } from 'node:fs'
+import { close, constants, fstatSync, openSync, statSync, write } from 'node:fs'
 import { resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from './errors.js'
 
@@ -25,7 +25,10 @@ export const STDERR = 2
 export class LogOutput {
   readonly #file: string | null
   readonly #listener: LogOutputListener
+  /** What children inherit. */
   #fd: number
+  /** What is written to: the same file. */
+  #out: number
   /** Not to be closed now. */
   #fdInUse: number | undefined
   #state: 'idle' | 'writing' | 'pausing' = 'idle'
@@ -43,6 +46,7 @@ export class LogOutput {
     this.#file = file === null ? null : resolve(file) // the process may be elsewhere when it is opened anew
     this.#listener = listener
     this.#fd = file === null ? STDERR : openLogFile(file)
+    this.#out = unblocked(this.#fd)
   }
 
   get fd(): number {
@@ -66,9 +70,11 @@ export class LogOutput {
    */
   reopen(): void {
     if (this.#file === null || isSameFile(this.#file, this.#fd)) return
-    const old = this.#fd
+    const [fd, out] = [this.#fd, this.#out]
     this.#fd = openLogFile(this.#file)
-    if (old !== this.#fdInUse) closeQuietly(old)
+    this.#out = unblocked(this.#fd)
+    if (fd !== out) closeQuietly(fd)
+    if (out !== this.#fdInUse) closeQuietly(out)
   }
 
   /** Resolves when everything is written, or when nobody takes it. */
@@ -86,11 +92,11 @@ export class LogOutput {
     }
     this.#state = this.#chunk.length === 0 ? 'idle' : 'writing'
     if (this.#state === 'idle') return
-    const fd = this.#fd
+    const fd = this.#out
     this.#fdInUse = fd
     write(fd, this.#chunk, (error, bytes) => {
       this.#fdInUse = undefined
-      if (fd !== this.#fd) closeQuietly(fd) // the file was opened anew meanwhile
+      if (fd !== this.#out) closeQuietly(fd) // the file was opened anew meanwhile
       if (error === null) this.#wrote(bytes)
       else this.#failed(error)
     })
@@ -127,6 +133,21 @@ export function openLogFile(file: string): number {
       `the log file ${file} cannot be opened (${messageOf(error)}); name another one, or mend its directory`,
       { cause: error },
     )
+  }
+}
+
+/**
+ * A pipe or a terminal, opened anew so that a write returns when its reader does not read; else the process could not even
+ * exit, which waits for the thread that writes. (A flag on `fd` itself would count for everybody who shares it, and is
+ * cleared with each child that inherits it.) Sockets, and pipes of other users, cannot be opened like that.
+ */
+function unblocked(fd: number): number {
+  const stats = fstatSync(fd)
+  if (!stats.isFIFO() && !stats.isCharacterDevice()) return fd
+  try {
+    return openSync(`/proc/self/fd/${fd}`, constants.O_WRONLY | constants.O_NONBLOCK)
+  } catch {
+    return fd
   }
 }
 

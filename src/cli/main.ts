@@ -7,7 +7,7 @@ function complain(thrown: unknown): void {
 }
 
 function textOf(error: Error): string {
-  if (error instanceof SpooldError) return error.message.replace(/$/m, ` [${error.code}]`)
+  if (error instanceof SpooldError) return `[${error.code}] ${error.message}`
   return error.stack ?? error.message
 }
 

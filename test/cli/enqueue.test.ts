@@ -83,7 +83,7 @@ describe('spoold enqueue', () => {
       const { code, stderr } = await spoold(['enqueue', '--spooler', spool, 'a=b', '--priority', priority])
       if (priority === '') return assert.equal(code, 0, 'as in uWSGI, no priority')
       assert.equal(code, 1)
-      assert.match(stderr, /^spoold: priority must be digits only, got "[^\n]*"\n$/)
+      assert.match(stderr, /^spoold: \[REQUEST_INVALID\] priority must be digits only, got "[^\n]*"\n$/)
       assert.deepEqual(readdirSync(spool), [])
       assert.deepEqual(readdirSync(dirname(spool)), ['spool'])
     })

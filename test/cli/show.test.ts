@@ -120,7 +120,10 @@ describe('spoold show', () => {
     symlinkSync('file', join(directory, 'link'))
     const { code, stderr } = await spoold(['show', join(directory, 'link')])
     assert.equal(code, 1)
-    assert.match(stderr, /^spoold: .*link cannot be read: it is a symbolic link, which is never run\n$/)
+    assert.match(
+      stderr,
+      /^spoold: \[FILE_UNREADABLE\] .*link cannot be read: it is a symbolic link, which is never run\n$/,
+    )
   })
 
   for (const [what, bytes, expected] of [

@@ -158,7 +158,7 @@ describe('a pidfile', () => {
     assert.equal(code, 1)
     assert.ok(
       stderr.endsWith(
-        `spoold: another spoold (pid ${daemon.pid}) holds ${ini.pidfile}; stop it, or name another pidfile\n`,
+        `spoold: [PIDFILE_HELD] another spoold (pid ${daemon.pid}) holds ${ini.pidfile}; stop it, or name another pidfile\n`,
       ),
       stderr,
     )
@@ -287,7 +287,7 @@ describe('daemonize', () => {
     endWithTest(pid)
     process.kill(pid, 'SIGKILL')
     assert.equal(await starter.code(), 1)
-    assert.equal(starter.output, `spoold: the daemon ended before it ran; ${log} says why\n`)
+    assert.equal(starter.output, `spoold: [START_FAILED] the daemon ended before it ran; ${log} says why\n`)
   })
 
   it('with a wrong configuration, or a log that cannot be opened, is told at once', async () => {
@@ -299,7 +299,7 @@ describe('daemonize', () => {
     assert.equal(unopened.code, 1)
     assert.match(
       unopened.stderr,
-      /^spoold: the log file \/nonexistent\/log cannot be opened \(ENOENT[^\n]+\n$/,
+      /^spoold: \[CONFIG_INVALID\] .*\n.*daemonize: \/nonexistent\/log cannot be written, because there is no directory \/nonexistent\n$/,
     )
     const wrong = await spoold([...args, join(dirname(spool), 'log'), '--umask', '9'])
     assert.equal(wrong.code, 1)
@@ -466,7 +466,7 @@ describe('a start that fails', () => {
     assert.equal(await daemon.code(), 1)
     assert.match(
       daemon.output,
-      /^spoold: the configuration is wrong:\n.*app\.ini:4: error: spooler-frequency.*\n.*app\.ini:5: error: spooler-processes.*\n$/,
+      /^spoold: \[CONFIG_INVALID\] the configuration is wrong:\n.*app\.ini:4: error: spooler-frequency.*\n.*app\.ini:5: error: spooler-processes.*\n$/,
     )
   })
 
