@@ -177,10 +177,14 @@ export class TaskIndex {
     const harvest = this.#harvest ?? []
     this.#harvest = undefined
     if (this.#ordered) this.#keepBest(harvest)
-    this.#window =
-      this.#takenSinceScan.size === 0 ? harvest : harvest.filter(ref => !this.#takenSinceScan.has(ref))
+    this.#window = harvest.filter(ref => !this.#isElsewhere(ref))
     this.#head = 0
     this.#takenSinceScan.clear()
+  }
+
+  /** Given away since the scan met it, or ready by an event. (Beyond a full window what is fresh may wait long: twice, then.) */
+  #isElsewhere(ref: Ref): boolean {
+    return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
   }
 
   #keepBest(harvest: Ref[]): void {

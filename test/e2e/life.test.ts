@@ -426,6 +426,7 @@ describe('a cheap spool', () => {
       'spooler-cheap': true,
       'spooler-processes': 2,
       'spooler-frequency': 0.1,
+      'spooler-watch': 'off',
     })
     await until('it is cheaped', () => daemon.children().length === 0)
     await daemon.waitFor(/- cheaping spooler .* \.\.\./)
