@@ -18,6 +18,7 @@ import { type CrewPlan, Master } from './supervisor/master.js'
 import { Pidfiles } from './supervisor/pidfiles.js'
 import { listenToSignals } from './supervisor/signals.js'
 import { Surroundings } from './surroundings.js'
+import { Sweeper } from './sweeper.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -69,6 +70,7 @@ class Daemon {
   readonly #master = new Master()
   readonly #pidfiles: Pidfiles
   readonly #reloader: Reloader
+  readonly #sweeper: Sweeper
   /** What is in place. A reload that is refused leaves it. */
   #config: CheckedConfig
   #stopWatching = () => {}
@@ -84,6 +86,7 @@ class Daemon {
     const { uid, gid, addGid } = this.#options
     this.#identity = findIdentity(uid, gid, addGid)
     this.#pidfiles = new Pidfiles(events, tryHold)
+    this.#sweeper = new Sweeper(events)
     this.#reloader = new Reloader({
       events,
       log,
@@ -119,6 +122,7 @@ class Daemon {
       this.#events.emit('daemon-stopped', {})
     } finally {
       this.#stopWatching()
+      this.#sweeper.stop()
       this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
   }
@@ -145,7 +149,8 @@ class Daemon {
     const options = this.#options
     const master = this.#master
     this.#tell(this.#config)
-    const spools = this.#prepareSpools(options)
+    const spools = this.#prepareSpools(options.spooler)
+    const externals = this.#prepareSpools(options.spoolerExternal)
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
       events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
@@ -156,6 +161,7 @@ class Daemon {
     if (master.isStopping) return
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#watchTouches()
+    this.#sweep([...spools, ...externals], options)
     events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
     this.#reloader.open()
@@ -166,10 +172,13 @@ class Daemon {
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     const { options } = config
     this.#surroundings.enter(config)
-    await this.#master.reload(await this.#plan(this.#prepareSpools(options), options))
+    const spools = this.#prepareSpools(options.spooler)
+    const externals = this.#prepareSpools(options.spoolerExternal)
+    await this.#master.reload(await this.#plan(spools, options))
     const unapplied = unappliedChanges(this.#options, options)
     this.#config = config
     this.#watchTouches()
+    this.#sweep([...spools, ...externals], options)
     if (isNew) this.#tell(config)
     if (unapplied.length > 0)
       this.#events.emit('config-warning', {
@@ -185,8 +194,8 @@ class Daemon {
   }
 
   /** With the rights that the process has from its start, as long as it has them. @returns the real paths */
-  #prepareSpools({ spooler }: Options): string[] {
-    return spooler.map(path => prepareSpool(this.#surroundings.resolve(path), this.#identity))
+  #prepareSpools(paths: readonly string[]): string[] {
+    return paths.map(path => prepareSpool(this.#surroundings.resolve(path), this.#identity))
   }
 
   /** As the user that will do the work. */
@@ -203,6 +212,10 @@ class Daemon {
       },
       workerIdentity: this.#workerIdentity,
     })
+  }
+
+  #sweep(spools: readonly string[], { spoolerSweepMs: graceMs, spoolerIdTtlMs: idTtlMs }: Options): void {
+    if (!this.#master.isStopping) this.#sweeper.start(spools, { graceMs, idTtlMs })
   }
 
   #watchTouches(): void {

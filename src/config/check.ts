@@ -35,7 +35,9 @@ function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems)
       NOWHERE,
       'there is no handler; add spooler-import = FILE, a JavaScript module that exports a function',
     )
-  for (const [i, path] of options.spooler.entries()) checkDirectoryOrFree(path, where('spooler', i), problems)
+  for (const name of ['spooler', 'spooler-external'] as const)
+    for (const [i, path] of options[name === 'spooler' ? name : 'spoolerExternal'].entries())
+      checkDirectoryOrFree(name, path, where(name, i), problems)
   for (const [i, file] of options.spoolerImport.entries())
     checkHandler(resolve(home, file), where('spooler-import', i), problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
@@ -96,13 +98,13 @@ function checkWritten(
   }
 }
 
-function checkDirectoryOrFree(path: string, where: Where, problems: Problems): void {
+function checkDirectoryOrFree(name: string, path: string, where: Where, problems: Problems): void {
   const stats = statsOf(path)
   const parent = resolve(path, '..')
   if (stats !== undefined) {
-    if (!stats.isDirectory()) problems.error(where, `spooler: expected a directory, got the file ${path}`)
+    if (!stats.isDirectory()) problems.error(where, `${name}: expected a directory, got the file ${path}`)
   } else if (!statsOf(parent)?.isDirectory()) {
-    problems.error(where, `spooler: ${path} cannot be made, because there is no directory ${parent}`)
+    problems.error(where, `${name}: ${path} cannot be made, because there is no directory ${parent}`)
   }
 }
 

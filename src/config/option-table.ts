@@ -27,11 +27,15 @@ export type OptionGroup = 'spools' | 'workers' | 'handlers' | 'service' | 'log' 
 // biome-ignore format: one option a line reads as the table it is
 export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks of this directory; the same one twice means twice the processes' },
+  { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'tasks may be put into this directory, but somebody else runs them' },
   { name: 'spooler-ordered', kind: 'flag', fallback: false, group: 'spools', help: 'run by name, numbers inside names as numbers, and enter priority directories (1, 2, …)' },
   { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', help: 'look at the directory at least so often, and run a retried task after so long' },
   { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', isOurs: true, help: 'run only the names that uWSGI runs: uwsgi_spoolfile_on_*, and numbers when ordered' },
   { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how a task is claimed: record locks, which uWSGI respects, or lease files where those do not work; auto probes' },
   { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how new files are noticed before the next look: file-system events, polling once a second, or not at all' },
+  { name: 'spooler-sync', kind: 'flag', fallback: true, group: 'spools', isOurs: true, help: "a task that spoold stores is on disk before it counts as stored; off is uWSGI's behaviour" },
+  { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', isOurs: true, help: 'remove what a writer that died left behind, after so long; 0 never' },
+  { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', isOurs: true, help: 'remember the id of a task for so long, so that it is stored only once; 0 for ever' },
 
   { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', help: 'worker processes for each spooler' },
   { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', isOurs: true, help: 'tasks in flight in each worker; above 1 the handlers must be asynchronous to gain from it' },

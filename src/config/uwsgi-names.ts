@@ -114,7 +114,7 @@ setns-socket-skip shared-import shared-py-import shared-pyimport shared-python-i
 shared-rbrequire shared-require shared-ruby-require shared-rubyrequire shared-socket sharedarea signal
 signal-bufsize signal-rbtimer signal-timer signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
 sni-dir-ciphers sni-regexp snmp-community socket socket-protocol socket-rcvbuf socket-sndbuf socket-timeout
-spooler-external spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
+spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
 ssl-sessions-timeout ssl-socket ssl-tmp-dir sslrouter sslrouter-buffer-size sslrouter-events sslrouter-fallback
 sslrouter-gracetime sslrouter-harakiri sslrouter-max-retries sslrouter-processes sslrouter-quiet
 sslrouter-session-context sslrouter-ss sslrouter-stats sslrouter-stats-server sslrouter-subscription-server

@@ -47,6 +47,9 @@ export interface EventMap {
   'spool-back': { spool: string }
   'spool-unlisted': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
+  /** Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published. */
+  'spool-swept': { spool: string; removed: number; published: number; forgotten: number }
+  'spool-unswept': { spool: string; error: string }
   'watch-lost': { spool: string; error: string; frequencyMs: number }
 
   'pidfile-written': { file: string }

@@ -168,6 +168,16 @@ function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | 
         `[spooler ${spool}] nobody runs what is in ${printable(prefix)}: priorities need spooler-ordered = true`,
         { spool },
       ),
+    'spool-swept': ({ spool, removed, published }) =>
+      log.line(
+        'info',
+        `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published`,
+        { spool, removed, published },
+      ),
+    'spool-unswept': ({ spool, error }) =>
+      log.line('warn', `[spooler ${spool}] what dead writers left behind cannot be swept: ${error}`, {
+        spool,
+      }),
     'watch-lost': ({ spool, error, frequencyMs }) =>
       log.line(
         'warn',

@@ -20,9 +20,7 @@ export type VarPair = readonly [key: Buffer, value: Buffer]
  *   uWSGI cuts a long value to its length modulo 65,536 instead, in silence.
  */
 export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIER): Buffer {
-  const blockBytes = vars.reduce((sum, pair) => sum + checkedPairBytes(pair), 0)
-  if (blockBytes > MAX_BLOCK_BYTES)
-    throw tooLong('', blockBytes, `all keys and values together take ${blockBytes} bytes`)
+  const blockBytes = checkedBlockBytes(vars)
   const packet = Buffer.allocUnsafe(HEADER_BYTES + blockBytes)
   packet.writeUInt8(modifier1, 0)
   packet.writeUInt16LE(blockBytes, 1)
@@ -36,16 +34,27 @@ export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIE
   return packet
 }
 
+/**
+ * The size of the block that these pairs make.
+ *
+ * @throws SpooldError REQUEST_INVALID when no packet can hold them
+ */
+export function checkedBlockBytes(vars: readonly VarPair[]): number {
+  let bytes = 0
+  for (const pair of vars) bytes += checkedPairBytes(pair)
+  if (bytes > MAX_BLOCK_BYTES) throw tooLong('', bytes, `all keys and values together take ${bytes} bytes`)
+  return bytes
+}
+
 function checkedPairBytes([key, value]: VarPair): number {
-  const name = key.toString('utf8')
   if (key.length === 0)
     throw new SpooldError('REQUEST_INVALID', 'a key is empty; the format has no way to write that', {
       details: { key: '' },
     })
   if (key.length > MAX_BLOCK_BYTES)
-    throw tooLong(name.slice(0, 64), key.length, `a key takes ${key.length} bytes`)
+    throw tooLong(key.toString('utf8', 0, 64), key.length, `a key takes ${key.length} bytes`)
   if (value.length > MAX_BLOCK_BYTES)
-    throw tooLong(name, value.length, `the value of "${name}" takes ${value.length} bytes`)
+    throw tooLong(key.toString(), value.length, `the value of "${key}" takes ${value.length} bytes`)
   return 4 + key.length + value.length
 }
 

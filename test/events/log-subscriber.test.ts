@@ -99,6 +99,14 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { spool, error: 'ENOENT' },
     '[spooler /s] the directory cannot be listed, waiting for it: ENOENT',
   ],
+  'spool-swept': [
+    { spool, removed: 2, published: 1, forgotten: 3 },
+    '[spooler /s] swept what writers that died left behind: 2 unfinished tasks removed, 1 promised tasks published',
+  ],
+  'spool-unswept': [
+    { spool, error: 'EACCES' },
+    '[spooler /s] what dead writers left behind cannot be swept: EACCES',
+  ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
   'spool-unlisted': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
   'spool-unvisited': [
