@@ -97,6 +97,25 @@ describe('the house', () => {
     assert.deepEqual(circles, [])
   })
 
+  it('is light to import for a program that only enqueues', () => {
+    const reached = new Set<string>()
+    const visit = (file: string): void => {
+      if (reached.has(file)) return
+      reached.add(file)
+      const text = files.find(each => each.file === file)?.text ?? ''
+      const statics = [...text.matchAll(/^(?:import|export) (?!type )[^;]*?from '([^']+)'/gm)]
+      for (const [, name = ''] of statics)
+        if (name.startsWith('.')) visit(resolveImport(file, name).replace(/\.js$/, '.ts'))
+        else if (!name.startsWith('node:')) reached.add(name)
+    }
+    visit('index.ts')
+    assert.ok(reached.has('spool/draft.ts'))
+    assert.deepEqual(
+      [...reached].filter(name => !name.endsWith('.ts')),
+      [],
+    )
+  })
+
   for (const [library, only] of Object.entries(SOLE_IMPORTERS))
     it(`knows ${library} in ${only} alone`, () => {
       assert.deepEqual(

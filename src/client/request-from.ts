@@ -76,7 +76,7 @@ function magicOption(vars: VarPair[], key: string, value: string | number | unde
 
 function bodyOf(body: TaskOptions['body']): Request['body'] | undefined {
   if (body === undefined) return undefined
-  if (typeof body === 'object' && Symbol.asyncIterator in body) return body
+  if (typeof body === 'object' && body !== null && Symbol.asyncIterator in body) return body
   return bytesOf('body', body)
 }
 

@@ -1,6 +1,6 @@
 import { SpooldError, toError } from '../base/errors.js'
 import type { Request, Stored } from '../task/request.js'
-import { perform } from './write.js'
+import { perform, writeTask } from './write.js'
 import { type Steps, type Wait, type WriteOptions, writeSteps } from './write-steps.js'
 
 /** What became of one task of a batch. */
@@ -30,6 +30,8 @@ export async function writeTasks(
   requests: readonly Request[],
   options: BatchOptions,
 ): Promise<WriteResult[]> {
+  if (!options.sync && !options.isAllOrNothing)
+    return Promise.all(requests.map(one => resultOf(one, options)))
   const walkers = requests.map(
     (request): Walker => ({
       request,
@@ -48,6 +50,15 @@ export async function writeTasks(
     for (const walker of waiting) advance(walker, failures.get(pathOf(walker.wait)))
   }
   return walkers.map(({ result }) => result ?? { error: new Error('unreachable') })
+}
+
+/** Nothing to share, nothing to take back. */
+async function resultOf(request: Request, options: WriteOptions): Promise<WriteResult> {
+  try {
+    return { stored: await writeTask(request, options) }
+  } catch (error) {
+    return { error: toError(error) }
+  }
 }
 
 async function walkToWritten(walker: Walker): Promise<void> {
@@ -92,16 +103,12 @@ function hasFailed({ result }: Walker): boolean {
 
 /** What waits still can be taken back, but for a promise that others may rely on (spool/ids). */
 function giveUp(walkers: readonly Walker[]): void {
-  const cause = walkers.find(hasFailed)?.result
-  const because = cause !== undefined && 'error' in cause ? cause.error : undefined
+  const failed = walkers.find(hasFailed)?.result
+  if (failed === undefined || !('error' in failed)) return
+  const { error: cause } = failed
+  const code = cause instanceof SpooldError ? cause.code : 'ENQUEUE_FAILED'
+  const message = `not stored, because another task of the batch was not: ${cause.message}`
   for (const walker of walkers)
     if (walker.wait?.kind === 'written' || (walker.wait !== undefined && walker.request.id === undefined))
-      advance(
-        walker,
-        new SpooldError(
-          'ENQUEUE_FAILED',
-          `not stored, because another task of the batch was not: ${because?.message}`,
-          { cause: because },
-        ),
-      )
+      advance(walker, new SpooldError(code, message, { cause }))
 }
