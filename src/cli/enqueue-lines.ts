@@ -38,23 +38,21 @@ export async function enqueueLines(work: EnqueueLines): Promise<void> {
   }
   try {
     for await (const task of tasksOf(work.file)) {
-      await addTask(batch, task, work).catch(async error => {
-        await flush()
-        throw error
-      })
+      addTask(batch, task, work)
       if (batch.size < CHUNK) continue
       await flush()
       progress.show(stored, task.bytes)
     }
     await flush()
   } catch (error) {
+    if (batch.size > 0) await flush() // the lines before a wrong one
     throw withCount(error, stored)
   } finally {
     progress.end()
   }
 }
 
-async function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common }: EnqueueLines) {
+function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common }: EnqueueLines) {
   const options = common.id === undefined ? common : { ...common, id: `${common.id}:${line}` }
   try {
     batch.add([...pairs, ...more], options)
