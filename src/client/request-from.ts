@@ -33,36 +33,44 @@ export interface Addressed {
 export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): Addressed {
   const vars: VarPair[] = []
   const magic: Magic = {}
-  for (const [key, value] of pairsOf(dictionary)) {
-    const bytes = bytesOf(key, value)
-    if (key === 'body') magic.body = bytes
-    else if (key === 'at') vars.push([Buffer.from(key), atBytes(value, bytes)])
-    else vars.push([Buffer.from(key), bytes])
-    if (key === 'at' || key === 'priority' || key === 'spooler') magic[key] = vars.at(-1)?.[1] ?? bytes
-  }
+  if (typeof dictionary !== 'object' || dictionary === null)
+    throw new TypeError(`expected a dictionary, got ${describe(dictionary)}`)
+  if (isPairs(dictionary)) for (const [key, value] of dictionary) addPair(vars, magic, key, value)
+  else for (const key of Object.keys(dictionary)) addPair(vars, magic, key, dictionary[key])
   const at = magicOption(vars, 'at', options.at === undefined ? undefined : secondsOf(options.at)) ?? magic.at
   const priority = magicOption(vars, 'priority', options.priority) ?? magic.priority
   checkedBlockBytes(vars)
+  const request: { -readonly [Key in keyof Request]: Request[Key] } = { vars }
   const body = bodyOf(options.body) ?? magic.body
+  if (body !== undefined) request.body = body
   const seconds = at === undefined || at.length === 0 ? 0 : Math.floor(Number(at.toString()))
-  const request = {
-    vars,
-    ...(body === undefined ? {} : { body }),
-    ...(seconds <= 0 ? {} : { atSeconds: seconds }),
-    ...(priority === undefined || priority.length === 0 ? {} : { priority: checkedPriority(priority) }),
-    ...(options.id === undefined ? {} : { id: checkedId(options.id) }),
-  }
+  if (seconds > 0) request.atSeconds = seconds
+  if (priority !== undefined && priority.length > 0) request.priority = checkedPriority(priority)
+  if (options.id !== undefined) request.id = checkedId(options.id)
   return { request, spooler: magic.spooler }
 }
 
 type Magic = { [Key in 'at' | 'body' | 'priority' | 'spooler']?: Buffer }
 
-function pairsOf(dictionary: Dictionary): Iterable<readonly [string, unknown]> {
-  if (typeof dictionary !== 'object' || dictionary === null)
-    throw new TypeError(`expected a dictionary, got ${describe(dictionary)}`)
+function isPairs(dictionary: Dictionary): dictionary is Iterable<readonly [string, Value]> {
   return Symbol.iterator in dictionary
-    ? (dictionary as Iterable<readonly [string, Value]>)
-    : Object.entries(dictionary)
+}
+
+function addPair(vars: VarPair[], magic: Magic, key: string, value: unknown): void {
+  const bytes = bytesOf(key, value)
+  switch (key) {
+    case 'body':
+      magic.body = bytes
+      return
+    case 'at':
+      magic.at = atBytes(value, bytes)
+      vars.push([Buffer.from(key), magic.at])
+      return
+    case 'priority':
+    case 'spooler':
+      magic[key] = bytes
+  }
+  vars.push([Buffer.from(key), bytes])
 }
 
 /** Puts an option into the packet, in place of the key when there is one. */

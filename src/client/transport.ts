@@ -1,4 +1,4 @@
-import { isAbsolute, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { SpooldError } from '../base/errors.js'
 import type { DirectoryEnqueuer } from '../engines/directory-enqueuer.js'
 import { SpoolTargets } from '../engines/spool-targets.js'
@@ -17,7 +17,9 @@ export interface Destination {
   readonly sync?: boolean
 }
 
-const opened = new Map<string, SpoolTargets>()
+/** By what was given as `spooler`. */
+const synced = new Map<string, SpoolTargets>()
+const unsynced = new Map<string, SpoolTargets>()
 
 /**
  * The one place where it is chosen how a task travels.
@@ -25,27 +27,36 @@ const opened = new Map<string, SpoolTargets>()
  * @param named the dictionary's own `spooler`
  * @throws SpooldError SPOOL_UNUSABLE, SPOOLER_UNKNOWN; REQUEST_INVALID when there is no spool at all
  */
-export function openTransport(destination: Destination, named?: Buffer): DirectoryEnqueuer {
-  const { spooler = named?.toString() ?? '', sync = true } = destination
+export function openTransport({ spooler, sync = true }: Destination, named?: Buffer): DirectoryEnqueuer {
+  return openTargets(spooler ?? named?.toString() ?? [], sync).get(named)
+}
+
+/** The spools behind an option `spooler`; looked up by what was given, because this is done for every task. */
+function openTargets(spooler: string | readonly string[], sync: boolean): SpoolTargets {
+  const opened = sync ? synced : unsynced
+  const given = typeof spooler === 'string' ? spooler : spooler.join('\0')
+  const key = given.startsWith('/') ? given : `${process.cwd()}\0${given}`
+  const known = opened.get(key)
+  if (known !== undefined) return known
   const directories = typeof spooler === 'string' ? [spooler] : spooler
   if (directories.length === 0 || directories.includes(''))
     throw new SpooldError(
       'REQUEST_INVALID',
       'there is no spool; name its directory with the option spooler',
-      { details: { key: 'spooler' } },
+      {
+        details: { key: 'spooler' },
+      },
     )
-  return openTargets(directories, sync).get(named)
-}
-
-function openTargets(directories: readonly string[], sync: boolean): SpoolTargets {
-  const paths = directories.map(path => (isAbsolute(path) ? path : resolve(path)))
-  const key = `${sync}\0${paths.join('\0')}`
-  const targets = opened.get(key) ?? new SpoolTargets(paths, sync)
+  const targets = new SpoolTargets(
+    directories.map(path => resolve(path)),
+    sync,
+  )
   opened.set(key, targets)
   return targets
 }
 
 /** After a failure the directory is looked for again: it may have been moved away and made anew. */
 export function forgetTransports(): void {
-  opened.clear()
+  synced.clear()
+  unsynced.clear()
 }

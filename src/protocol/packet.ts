@@ -22,16 +22,21 @@ export type VarPair = readonly [key: Buffer, value: Buffer]
 export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIER): Buffer {
   const blockBytes = checkedBlockBytes(vars)
   const packet = Buffer.allocUnsafe(HEADER_BYTES + blockBytes)
-  packet.writeUInt8(modifier1, 0)
-  packet.writeUInt16LE(blockBytes, 1)
-  packet.writeUInt8(0, MODIFIER2_OFFSET)
+  packet[0] = modifier1
+  packet[1] = blockBytes
+  packet[2] = blockBytes >> 8
+  packet[MODIFIER2_OFFSET] = 0
   let at = HEADER_BYTES
-  for (const pair of vars)
-    for (const bytes of pair) {
-      at = packet.writeUInt16LE(bytes.length, at)
-      at += bytes.copy(packet, at)
-    }
+  for (const [key, value] of vars) at = append(packet, append(packet, at, key), value)
   return packet
+}
+
+/** A length and as many bytes. @returns where they end */
+function append(packet: Buffer, at: number, bytes: Buffer): number {
+  packet[at] = bytes.length
+  packet[at + 1] = bytes.length >> 8
+  packet.set(bytes, at + 2)
+  return at + 2 + bytes.length
 }
 
 /**

@@ -97,20 +97,24 @@ export class Draft {
   }
 }
 
-/** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */
-export function writeInPlace(spool: string, bytes: Buffer): Ref {
-  const ref = createTaskName()
-  const path = toFsPath(`${spool}/${ref}`)
-  const fd = openSync(path, NEW_FILE, 0o600)
+/**
+ * Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page.
+ *
+ * @returns the path as people read it
+ */
+export function writeInPlace(spool: string, bytes: Buffer): string {
+  const path = `${spool}/${createTaskName()}`
+  const fsPath = toFsPath(path)
+  const fd = openSync(fsPath, NEW_FILE, 0o600)
   try {
     writeAll(fd, bytes, 0)
   } catch (error) {
-    rmSync(path, { force: true })
+    rmSync(fsPath, { force: true })
     throw error
   } finally {
     closeSync(fd)
   }
-  return ref
+  return typeof fsPath === 'string' ? fsPath : displayName(path)
 }
 
 /** `write` may take less than it was given, on a disk that is nearly full. */

@@ -1,7 +1,7 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
 import { SpooldError } from '../base/errors.js'
 import { encodePacket } from '../protocol/packet.js'
-import { displayName, toFsPath } from '../task/ref.js'
+import { toFsPath } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
 import { syncData, syncDirectory } from './disk-sync.js'
 import { type Draft, writeInPlace } from './draft.js'
@@ -103,7 +103,7 @@ function writeAtOnce(request: Request, { spool, sync }: WriteOptions): Stored | 
   const packet = encodePacket(vars)
   if (packet.length > PAGE_BYTES) return undefined
   try {
-    return { path: displayName(`${spool}/${writeInPlace(spool, packet)}`), isDuplicate: false }
+    return { path: writeInPlace(spool, packet), isDuplicate: false }
   } catch (error) {
     throw writeError(spool, error)
   }
