@@ -7,6 +7,7 @@ import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
 import { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
+import { Network, takeInheritedSockets } from './network.js'
 import { planCrews, processTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
 import { Reloader, unappliedChanges } from './reload.js'
@@ -37,13 +38,14 @@ export interface DaemonRequest {
  * @throws SpooldError what kept it from starting; nothing is left behind
  */
 export async function runDaemon(request: DaemonRequest): Promise<number> {
+  const inherited = takeInheritedSockets()
   const surroundings = new Surroundings()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
   const log = openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
   try {
-    await new Daemon(request, surroundings, events, log).run()
+    await new Daemon(request, surroundings, events, log, inherited).run()
     return 0
   } catch (error) {
     // standard error is told in any case, and is the log of a process in the background
@@ -69,12 +71,19 @@ class Daemon {
   readonly #master = new Master()
   readonly #pidfiles: Pidfiles
   readonly #reloader: Reloader
+  readonly #network: Network
   /** What is in place. A reload that is refused leaves it. */
   #config: CheckedConfig
   #stopWatching = () => {}
   #tellStopped = () => {}
 
-  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
+  constructor(
+    request: DaemonRequest,
+    surroundings: Surroundings,
+    events: Emitter,
+    log: Log,
+    inherited: readonly number[],
+  ) {
     this.#request = request
     this.#surroundings = surroundings
     this.#events = events
@@ -84,6 +93,12 @@ class Daemon {
     const { uid, gid, addGid } = this.#options
     this.#identity = findIdentity(uid, gid, addGid)
     this.#pidfiles = new Pidfiles(events, tryHold)
+    this.#network = new Network(this.#options, {
+      events,
+      inherited,
+      resolve: path => surroundings.resolve(path),
+      engineOf: spool => this.#master.engineOf(spool),
+    })
     this.#reloader = new Reloader({
       events,
       log,
@@ -119,54 +134,63 @@ class Daemon {
       this.#events.emit('daemon-stopped', {})
     } finally {
       this.#stopWatching()
+      await this.#network.close(this.#options.vacuum || !hasStarted)
       this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
   }
 
   #listen(): void {
-    const master = this.#master
     listenToSignals({
       stop: signal => {
         this.#events.emit('stop-asked', { signal })
-        void master.stop().then(this.#tellStopped)
+        void this.#stop()
       },
       kill: signal => {
         this.#events.emit('stop-forced', { signal })
-        void master.kill().then(this.#tellStopped)
+        void Promise.all([this.#network.close(false), this.#master.kill()]).then(this.#tellStopped)
       },
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
-      scanNow: () => master.scanNow(),
+      scanNow: () => this.#master.scanNow(),
     })
+  }
+
+  /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
+  async #stop(): Promise<void> {
+    await Promise.all([this.#network.stop(this.#options.workerReloadMercyMs), this.#master.stop()])
+    this.#tellStopped()
   }
 
   /** Resolves when everything runs, or when it was told to stop before. */
   async #start(): Promise<void> {
     const events = this.#events
     const options = this.#options
-    const master = this.#master
     this.#tell(this.#config)
     const spools = this.#prepareSpools(options)
+    await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
       events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
     if (options.chdir !== null) events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, options)
     events.emit('master-spawned', { pid: process.pid })
-    await master.start(plans)
-    if (master.isStopping) return
+    await this.#master.start(plans)
+    if (this.#master.isStopping) return
+    this.#network.serve(options, spools)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#watchTouches()
     events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
     this.#reloader.open()
-    if (options.drain) void master.whenDrained().then(() => master.stop().then(this.#tellStopped))
+    if (options.drain) void this.#master.whenDrained().then(() => this.#stop())
   }
 
   /** @throws what keeps it from being put in place */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     const { options } = config
     this.#surroundings.enter(config)
-    await this.#master.reload(await this.#plan(this.#prepareSpools(options), options))
+    const spools = this.#prepareSpools(options)
+    await this.#master.reload(await this.#plan(spools, options))
+    this.#network.serve(options, spools)
     const unapplied = unappliedChanges(this.#options, options)
     this.#config = config
     this.#watchTouches()

@@ -18,6 +18,12 @@ export const ERROR_CATALOGUE = {
   REQUEST_INVALID:
     'A task cannot be written as asked; the message names the key, the limit and what was given.',
   ENQUEUE_FAILED: 'A task could not be stored; nothing of it is left in the spool.',
+  ADDRESS_INVALID: 'An address of a socket is none.',
+  SOCKET_UNUSABLE: 'A socket to listen on could not be had; the message says why.',
+  SOCKET_UNREACHABLE: 'No connection to the daemon; nothing was stored.',
+  SOCKET_REFUSED: 'The daemon refused the task; nothing was stored.',
+  SOCKET_UNANSWERED: 'The connection broke before the answer; the task may have been stored.',
+  SOCKET_BODYLESS: 'The server at the other end takes no bodies; nothing was sent.',
   PACKET_MALFORMED: 'Bytes that should be a uwsgi spool packet are not one.',
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rename, rm, writeFile } from 'node:fs/promises'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { encodePacket } from '../protocol/packet.js'
 import { displayName, toFsPath } from '../task/ref.js'
@@ -26,12 +26,7 @@ export async function writeTask(request: Request, { spool, sync }: WriteOptions)
   const hidden = toFsPath(`${directory}/.spoold-${randomUUID()}.tmp`)
   const path = `${directory}/${createTaskName()}`
   try {
-    await fill(
-      hidden,
-      request.body === undefined ? [packet] : [packet, request.body],
-      request.atSeconds,
-      sync,
-    )
+    await fill(hidden, packet, request, sync)
     await rename(hidden, toFsPath(path))
     if (sync) await syncDirectory(directory)
     return displayName(path)
@@ -72,13 +67,14 @@ async function makeDirectory(spool: string, priority: string | undefined): Promi
 
 async function fill(
   path: string | Buffer,
-  parts: Buffer[],
-  atSeconds: number | undefined,
+  packet: Buffer,
+  { body, atSeconds }: Request,
   sync: boolean,
 ): Promise<void> {
   const file: FileHandle = await open(path, 'wx', 0o600)
   try {
-    await file.writev(parts)
+    await file.writeFile(packet)
+    if (body !== undefined) await writeFile(file, body)
     if (atSeconds !== undefined) await file.utimes(atSeconds, atSeconds)
     if (sync) await file.datasync()
   } finally {

@@ -53,6 +53,11 @@ export class Master {
     }
   }
 
+  /** The engine of a spool, by its real path; another one after some reloads. */
+  engineOf(spool: string): Engine | undefined {
+    return this.#crews.find(crew => crew.spool === spool)?.engine
+  }
+
   scanNow(): void {
     for (const { engine } of this.#crews) engine.scanNow()
   }
