@@ -1,5 +1,5 @@
 import { SpooldError } from '../base/errors.js'
-import { SPOOL_MODIFIER } from '../protocol/packet.js'
+import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { type Packet, PacketDecoder } from '../protocol/packet-decoder.js'
 import { requestFromBlock, type WireRequest } from '../protocol/request-vars.js'
 import type { Request } from '../task/request.js'
@@ -35,8 +35,6 @@ export interface ConnectionDuties {
 
 const PING_MODIFIER = 100
 const SIGNAL_MODIFIER = 110
-/** modifier2 of a packet behind which more will come. uWSGI never looks at it. */
-const KEEP_OPEN = 1
 /** uWSGI's answers (plugins/spooler, plugins/ping, plugins/signal). A signal without handler is taken all the same. */
 const STORED = Buffer.of(255, 0, 0, 1)
 const REFUSED = Buffer.of(255, 0, 0, 0)
