@@ -24,7 +24,7 @@ const MAX_PATH_BYTES = 102
  * @throws SpooldError ADDRESS_INVALID
  */
 export function parseAddress(text: string): Address {
-  const abstract = /^(?:@|\\0|\0)(.+)$/s.exec(text)?.[1]
+  const abstract = /^(?:@|\\0|\0)(.*)$/s.exec(text)?.[1]
   if (abstract !== undefined) return { kind: 'abstract', name: short(abstract, text) }
   if (!text.includes(':') || /^\.?\.?\//.test(text)) return { kind: 'unix', path: short(text, text) }
   const [, v6, host = v6, port] = /^(?:\[([^\]]*)\]|([^:]*)):([0-9]{1,5})$/.exec(text) ?? []

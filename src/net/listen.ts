@@ -1,4 +1,4 @@
-import { chmod, chown, lstat, rename, rm } from 'node:fs/promises'
+import { chmod, chown, lstat, readFile, readlink, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { type Address, formatAddress, socketPath } from '../base/address.js'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
@@ -45,8 +45,9 @@ export async function listen(address: Address, settings: ListenSettings): Promis
 /** Takes over a socket that listens already, under its descriptor. @throws SpooldError SOCKET_UNUSABLE */
 export async function adopt(fd: number, settings: ListenSettings): Promise<Listener> {
   try {
+    const unixAddress = await unixAddressOf(fd)
     const server = await startServer({ fd }, settings)
-    return listenerOf(server, boundAddress(server, { kind: 'unix', path: `fd ${fd}` }))
+    return listenerOf(server, boundAddress(server, unixAddress))
   } catch (error) {
     throw new SpooldError(
       'SOCKET_UNUSABLE',
@@ -117,13 +118,23 @@ function optionsOf(address: Exclude<Address, { kind: 'unix' }>): ListenOptions {
 /** As it was asked for, with the port that the kernel chose. */
 function boundAddress(server: Server, asked: Address): Address {
   const bound = server.address()
-  if (bound === null) return asked
-  if (typeof bound === 'string') {
-    const [zero, name = ''] = /^\0([^\0]*)/.exec(bound) ?? []
-    return zero === undefined ? { kind: 'unix', path: bound } : { kind: 'abstract', name }
-  }
+  if (bound === null || typeof bound !== 'object') return asked // a unix socket
   const host = asked.kind === 'tcp' ? asked.host : bound.address
   return { kind: 'tcp', host, port: bound.port }
+}
+
+/** Where a unix socket is that somebody else has bound: the kernel's list has it, Node does not tell. */
+async function unixAddressOf(fd: number): Promise<Address> {
+  const inode = /^socket:\[(\d+)\]$/.exec(await readlink(`/proc/self/fd/${fd}`))?.[1]
+  const list = await readFile('/proc/net/unix', 'utf8').catch(() => '')
+  const path = list
+    .split('\n')
+    .map(line => /^(?:\S+ +){6}(\d+) (.*)$/.exec(line))
+    .find(fields => fields?.[1] === inode)?.[2]
+  if (path === undefined) return { kind: 'unix', path: `fd ${fd}` }
+  return path.startsWith('@')
+    ? { kind: 'abstract', name: path.slice(1).replace(/@+$/, '') }
+    : { kind: 'unix', path }
 }
 
 function listenerOf(server: Server, address: Address, inode?: number): Listener {
