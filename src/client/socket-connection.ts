@@ -33,6 +33,7 @@ export class SocketConnection {
   readonly #waiting = new Queue<Waiting>()
   #received: Buffer = Buffer.alloc(0)
   #end: SpooldError | undefined
+  #isRetired = false
 
   private constructor(socket: Socket, name: string, options: SocketConnectionOptions) {
     this.#socket = socket
@@ -75,8 +76,9 @@ export class SocketConnection {
     })
   }
 
+  /** Whether more can be asked on it. */
   get isOpen(): boolean {
-    return this.#end === undefined
+    return this.#end === undefined && !this.#isRetired
   }
 
   /** Whether the server keeps connections open, and so is a spoold. Not to be used any more when it does not. */
@@ -93,6 +95,8 @@ export class SocketConnection {
   async request(...parts: readonly Buffer[]): Promise<void> {
     const modifier2 = await this.#ask(...parts)
     if (modifier2 === 1) return
+    this.#isRetired = true // it may be about to be closed: what is not read cannot be followed by anything
+    if (this.#waiting.size === 0) this.end()
     throw new SpooldError(
       'SOCKET_REFUSED',
       `${this.#name} refused the task; its log says why (an unknown spooler, a size over its limits, a full disk)`,
@@ -126,7 +130,9 @@ export class SocketConnection {
       received = received.subarray(end)
     }
     this.#received = received
-    if (this.#waiting.size === 0) this.#rest()
+    if (this.#waiting.size > 0) return
+    if (this.#isRetired) this.end()
+    else this.#rest()
   }
 
   #rest(): void {
