@@ -147,7 +147,8 @@ class Daemon {
       },
       kill: signal => {
         this.#events.emit('stop-forced', { signal })
-        void Promise.all([this.#network.close(false), this.#master.kill()]).then(this.#tellStopped)
+        this.#network.kill()
+        void this.#master.kill().then(this.#tellStopped)
       },
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
       scanNow: () => this.#master.scanNow(),
@@ -162,23 +163,22 @@ class Daemon {
 
   /** Resolves when everything runs, or when it was told to stop before. */
   async #start(): Promise<void> {
-    const events = this.#events
     const options = this.#options
     this.#tell(this.#config)
     const spools = this.#prepareSpools(options)
     await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
-      events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
-    if (options.chdir !== null) events.emit('directory-entered', { directory: options.chdir })
+      this.#events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
+    if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, options)
-    events.emit('master-spawned', { pid: process.pid })
+    this.#events.emit('master-spawned', { pid: process.pid })
     await this.#master.start(plans)
     if (this.#master.isStopping) return
     this.#network.serve(options, spools)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#watchTouches()
-    events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
     this.#reloader.open()
     if (options.drain) void this.#master.whenDrained().then(() => this.#stop())

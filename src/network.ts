@@ -52,12 +52,12 @@ export class Network {
     const settings = listenSettings(this.#options, socket => this.#server.accept(socket))
     try {
       for (const fd of this.#context.inherited) this.#add(await adopt(fd, settings), 'inherited')
-      const handedOver = new Set(this.#listeners.map(({ address }) => formatAddress(address)))
+      const handedOver = this.#listeners.map(({ address }) => address)
       for (const text of this.#options.socket) {
         const asked = parseAddress(text)
         const address: Address =
           asked.kind === 'unix' ? { kind: 'unix', path: this.#context.resolve(asked.path) } : asked
-        if (!handedOver.has(formatAddress(address)))
+        if (!handedOver.some(each => isSame(each, address)))
           this.#add(await listen(address, settings), 'bound', asked)
       }
     } catch (error) {
@@ -84,12 +84,15 @@ export class Network {
   }
 
   /** Cuts everything off. */
-  async close(isVacuum: boolean): Promise<void> {
+  kill(): void {
     for (const listener of this.#listeners) listener.close()
     this.#server.kill()
-    const listeners = this.#listeners
-    this.#listeners = []
-    if (isVacuum) for (const listener of listeners) await this.#removeFile(listener)
+  }
+
+  /** To be called at the end. */
+  async close(isVacuum: boolean): Promise<void> {
+    this.kill()
+    if (isVacuum) for (const listener of this.#listeners) await this.#removeFile(listener)
   }
 
   async #store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void> {
@@ -162,6 +165,13 @@ export function takeInheritedSockets(): number[] {
   const count = Number(LISTEN_FDS)
   if (Number(LISTEN_PID) !== process.pid || !Number.isInteger(count) || count <= 0) return []
   return Array.from({ length: Math.min(count, 1024) }, (_, i) => 3 + i)
+}
+
+/** `:3031` in an ini and `[::]:3031` from systemd are one. */
+function isSame(a: Address, b: Address): boolean {
+  if (a.kind !== 'tcp' || b.kind !== 'tcp') return formatAddress(a) === formatAddress(b)
+  const isAny = ({ host }: { readonly host: string }) => ['', '0.0.0.0', '::'].includes(host)
+  return a.port === b.port && (a.host === b.host || (isAny(a) && isAny(b)))
 }
 
 function limitsOf(options: Options): ServerLimits {
