@@ -55,6 +55,8 @@ export class Connection {
   #rest: Buffer = NOTHING
   #isReading = false
   #isParting = false
+  /** The peer may have sent, or may go on to send, what is not read any more. */
+  #isMisread = false
   #isFinishing = false
   /** The request whose body is under way; it waits for its peer, not for us. */
   #bodies = 0
@@ -82,9 +84,9 @@ export class Connection {
       while (await this.#serveOne(idleMs)) idleMs = this.#limits.keepaliveMs
       await this.#replies.done()
       this.#isParting = true
-      await this.#peer.part(this.#limits.timeoutMs)
+      if (this.#isMisread) await this.#peer.part(this.#limits.timeoutMs)
     } catch {
-      await this.#replies.done().catch(() => {})
+      await this.#replies.done()
     }
     this.#peer.close()
   }
@@ -101,17 +103,20 @@ export class Connection {
 
   /** @returns whether there may be another one */
   async #serveOne(idleMs: number): Promise<boolean> {
+    this.#isMisread = true
     const packet = await this.#receive(idleMs)
     if (packet === undefined) return false
     this.#duties.progressed(this)
     const isLast = packet.modifier2 !== KEEP_OPEN
+    if (!isLast) this.#peer.expectMore()
+    this.#isMisread = !isLast || this.#rest.length > 0
     switch (packet.modifier1) {
       case PING_MODIFIER:
-        this.#replies.push(Promise.resolve(PONG), 0)
+        this.#replies.push(PONG, 0)
         await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
         return !isLast
       case SIGNAL_MODIFIER:
-        this.#replies.push(Promise.resolve(STORED), 0)
+        this.#replies.push(STORED, 0)
         return false
       default:
         return (await this.#spool(packet)) && !isLast
@@ -211,8 +216,9 @@ export class Connection {
   }
 
   #refuse(error: unknown): void {
+    this.#isMisread = true
     this.#duties.refused(this.#peer.name, error)
-    this.#replies.push(Promise.resolve(REFUSED), 0)
+    this.#replies.push(REFUSED, 0)
   }
 
   async #read(deadlineMs: number): Promise<Buffer | null> {

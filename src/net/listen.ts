@@ -98,7 +98,7 @@ function startServer(
   options: ListenOptions | { readonly fd: number },
   settings: ListenSettings,
 ): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true, noDelay: true }, settings.accept)
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, settings.accept)
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ ...options, backlog: settings.backlog }, () => {

@@ -10,19 +10,29 @@ export class PeerLost extends Error {}
 /** The other end of a connection, read and written at our pace: nothing is read that nobody asked for. */
 export class Peer {
   readonly #socket: Socket
-  readonly name: string
   readonly #waits = new Set<() => void>()
   #isDismissed = false
+  #isChatty = false
+  #isGathering = false
 
   constructor(socket: Socket) {
     this.#socket = socket
-    const { remoteAddress: host, remotePort: port } = socket
-    this.name =
-      host === undefined || port === undefined
-        ? 'a unix socket'
-        : formatAddress({ kind: 'tcp', host: host.replace(/^::ffff:(?=.*\.)/, ''), port })
     for (const event of ['readable', 'end', 'close']) socket.on(event, () => this.#wake())
     socket.on('error', () => {}) // 'close' follows
+  }
+
+  /** Who it is, as far as the socket still knows. */
+  get name(): string {
+    const { remoteAddress: host, remotePort: port } = this.#socket
+    if (host === undefined || port === undefined) return 'a unix socket, or a peer that has gone'
+    return formatAddress({ kind: 'tcp', host: host.replace(/^::ffff:(?=.*\.)/, ''), port })
+  }
+
+  /** Many small replies will be written: what comes within one turn of the loop is sent together, and at once. */
+  expectMore(): void {
+    if (this.#isChatty) return
+    this.#isChatty = true
+    this.#socket.setNoDelay(true)
   }
 
   /**
@@ -46,6 +56,7 @@ export class Peer {
    */
   async write(bytes: Buffer, timeoutMs: number): Promise<void> {
     if (this.#socket.destroyed) throw new PeerLost('gone')
+    if (this.#isChatty) this.#gather()
     this.#socket.write(bytes, () => this.#wake())
     const deadlineMs = performance.now() + timeoutMs
     while (this.#socket.writableLength > 0) await this.#change(deadlineMs)
@@ -73,6 +84,16 @@ export class Peer {
 
   close(): void {
     this.#socket.destroy()
+  }
+
+  #gather(): void {
+    if (this.#isGathering) return
+    this.#isGathering = true
+    this.#socket.cork()
+    setImmediate(() => {
+      this.#isGathering = false
+      this.#socket.uncork()
+    })
   }
 
   #wake(): void {
