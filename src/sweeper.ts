@@ -1,5 +1,6 @@
 import { Alarm } from './base/clock.js'
 import { messageOf } from './base/errors.js'
+import type { Options } from './config/option-table.js'
 import type { Emitter } from './events/emitter.js'
 import { type SweepOptions, sweepSpool } from './spool/sweep.js'
 import { toByteString } from './task/ref.js'
@@ -22,9 +23,9 @@ export class Sweeper {
   }
 
   /** Also after a reload, with what is in place now. */
-  start(spools: readonly string[], options: Omit<SweepOptions, 'spool'>): void {
+  start(spools: readonly string[], { spoolerSweepMs, spoolerIdTtlMs }: Options): void {
     this.#spools = [...new Set(spools)]
-    this.#options = options
+    this.#options = { graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs }
     this.#alarm.wakeAt(performance.now())
   }
 

@@ -18,6 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   worker: [...GROUND, 'protocol', 'ipc', 'engines'],
   supervisor: [...GROUND, 'ipc', 'engines'],
   client: [...GROUND, 'protocol', 'engines'],
+  net: [...GROUND, 'protocol', 'stats'],
 }
 /** These alone know a library. */
 const SOLE_IMPORTERS: Readonly<Record<string, string>> = {

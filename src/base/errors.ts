@@ -4,7 +4,6 @@
  */
 export const ERROR_CATALOGUE = {
   CONFIG_INVALID: 'The configuration has errors; the message lists each with its file and line.',
-  CONFIG_UNREADABLE: 'A configuration file could not be read.',
   SPOOL_UNUSABLE:
     'A spool directory cannot be used; the message says which check failed and the command that mends it.',
   LOCKS_UNUSABLE: 'The lock kind asked for does not work in this directory.',
@@ -21,6 +20,12 @@ export const ERROR_CATALOGUE = {
   SPOOL_FULL: 'A task could not be stored, because there is no room; nothing of it is left in the spool.',
   ENQUEUE_FAILED: 'A task could not be stored; nothing of it is left in the spool.',
   BATCH_INCOMPLETE: 'Some tasks of a batch could not be stored; the error has a result for each.',
+  ADDRESS_INVALID: 'An address of a socket is none.',
+  SOCKET_UNUSABLE: 'A socket to listen on could not be had; the message says why.',
+  SOCKET_UNREACHABLE: 'No connection to the daemon; nothing was stored.',
+  SOCKET_REFUSED: 'The daemon refused the task; nothing was stored.',
+  SOCKET_UNANSWERED: 'The connection broke before the answer; the task may have been stored.',
+  SOCKET_BODYLESS: 'The server at the other end takes no bodies; nothing was sent.',
   PACKET_MALFORMED: 'Bytes that should be a uwsgi spool packet are not one.',
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const

@@ -8,12 +8,14 @@ import { readVersion } from './version.js'
 export interface DestinationOptions {
   readonly spooler?: string
   readonly ini?: string
+  readonly socket?: string
 }
 
 /** @throws SpooldError USAGE */
-export function destinationOf({ spooler, ini }: DestinationOptions): Destination {
-  if ((spooler === undefined) === (ini === undefined))
-    throw new SpooldError('USAGE', 'say where: --spooler DIR or --ini FILE')
+export function destinationOf({ spooler, ini, socket }: DestinationOptions): Destination {
+  if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
+    throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
+  if (socket !== undefined) return { socket }
   return ini === undefined ? { spooler: spooler ?? '' } : destinationOfIni(ini)
 }
 

@@ -24,8 +24,11 @@ export function enqueueExitCode(error: unknown): number {
     case 'USAGE':
     case 'REQUEST_INVALID':
     case 'SPOOLER_UNKNOWN':
+    case 'ADDRESS_INVALID':
       return EX_USAGE
     case 'SPOOL_FULL':
+    case 'SOCKET_UNREACHABLE':
+    case 'SOCKET_UNANSWERED':
       return EX_TEMPFAIL
     case 'BATCH_INCOMPLETE':
       return enqueueExitCode(error.cause)

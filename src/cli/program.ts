@@ -96,6 +96,7 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     .argument('[key=value...]', 'the pairs; key=@file takes the bytes of a file')
     .option('--spooler <dir>', 'the spool directory')
     .option('--ini <file>', 'the first spooler of this configuration')
+    .option('--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract')
     .option('--json <file>', 'one JSON object, or one a line; - is standard input')
     .option('--at <time>', "not before: '2026-12-24 08:00', +5m, or epoch seconds")
     .option('--priority <n>', 'the priority directory; needs spooler-ordered')

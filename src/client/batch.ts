@@ -1,8 +1,8 @@
 import { SpooldError } from '../base/errors.js'
-import type { DirectoryEnqueuer, WriteResult } from '../engines/directory-enqueuer.js'
+import type { WriteResult } from '../engines/directory-enqueuer.js'
 import type { Request, Stored } from '../task/request.js'
-import { type Dictionary, requestFrom, type TaskOptions } from './request-from.js'
-import { type Destination, forgetTransports, openTransport } from './transport.js'
+import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
+import { type Destination, forgetTransports, openTransport, type Transport } from './transport.js'
 
 export interface BatchOptions extends Destination {
   /** When one task cannot be stored, none is. */
@@ -36,7 +36,7 @@ export class BatchError extends SpooldError {
  */
 export class Batch {
   readonly #options: BatchOptions
-  #transport: DirectoryEnqueuer | undefined
+  #transport: Transport | undefined
   #requests: Request[] = []
 
   constructor(options: BatchOptions = {}) {
@@ -54,7 +54,7 @@ export class Batch {
    * @throws what `spool` throws before it writes anything; the batch is as it was
    */
   add(dictionary: Dictionary, options: TaskOptions = {}): this {
-    const { request, spooler } = requestFrom(dictionary, options)
+    const { request, spooler } = addressedFrom(dictionary, options)
     const transport = openTransport(this.#options, spooler)
     this.#transport ??= transport
     if (transport.directory !== this.#transport.directory)

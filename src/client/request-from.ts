@@ -30,7 +30,7 @@ export interface Addressed {
  * @throws TypeError that names the key, for a value that has no bytes
  * @throws SpooldError REQUEST_INVALID for sizes, a priority, a time or an id that cannot be; details has key and sizes
  */
-export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): Addressed {
+export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {}): Addressed {
   const vars: VarPair[] = []
   const magic: Magic = {}
   if (typeof dictionary !== 'object' || dictionary === null)
@@ -48,6 +48,11 @@ export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): 
   if (priority !== undefined && priority.length > 0) request.priority = checkedPriority(priority)
   if (options.id !== undefined) request.id = checkedId(options.id)
   return { request, spooler: magic.spooler }
+}
+
+/** The request alone, for a place that is known. */
+export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): Request {
+  return addressedFrom(dictionary, options).request
 }
 
 type Magic = { [Key in 'at' | 'body' | 'priority' | 'spooler']?: Buffer }

@@ -1,5 +1,5 @@
 import type { Stored } from '../task/request.js'
-import { type Dictionary, requestFrom, type TaskOptions } from './request-from.js'
+import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
 import { type Destination, forgetTransports, openTransport } from './transport.js'
 
 export interface SpoolOptions extends Destination, TaskOptions {}
@@ -25,7 +25,7 @@ export function spoolSync(dictionary: Dictionary, options: SpoolOptions = {}): s
 
 /** As `spool`, and says whether a task with this `id` was there before. */
 export async function enqueue(dictionary: Dictionary, options: SpoolOptions = {}): Promise<Stored> {
-  const { request, spooler } = requestFrom(dictionary, options)
+  const { request, spooler } = addressedFrom(dictionary, options)
   try {
     return await openTransport(options, spooler).store(request)
   } catch (error) {
@@ -36,7 +36,7 @@ export async function enqueue(dictionary: Dictionary, options: SpoolOptions = {}
 
 /** As `spoolSync`, and says whether a task with this `id` was there before. */
 export function enqueueSync(dictionary: Dictionary, options: SpoolOptions = {}): Stored {
-  const { request, spooler } = requestFrom(dictionary, options)
+  const { request, spooler } = addressedFrom(dictionary, options)
   try {
     return openTransport(options, spooler).storeSync(request)
   } catch (error) {

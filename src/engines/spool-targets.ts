@@ -1,4 +1,5 @@
 import { realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { describe, SpooldError } from '../base/errors.js'
 import { DirectoryEnqueuer } from './directory-enqueuer.js'
 
@@ -8,6 +9,8 @@ import { DirectoryEnqueuer } from './directory-enqueuer.js'
  */
 export class SpoolTargets {
   readonly #enqueuers: readonly DirectoryEnqueuer[]
+  /** By real path and by the path that was given. */
+  readonly #byName = new Map<string, DirectoryEnqueuer>()
 
   /**
    * @param directories one at least
@@ -15,6 +18,9 @@ export class SpoolTargets {
    */
   constructor(directories: readonly string[], sync = true) {
     this.#enqueuers = directories.map(directory => new DirectoryEnqueuer(directory, sync))
+    for (const [i, enqueuer] of this.#enqueuers.entries())
+      for (const name of [enqueuer.directory, resolve(directories[i] ?? '')])
+        if (!this.#byName.has(name)) this.#byName.set(name, enqueuer)
   }
 
   get directories(): readonly string[] {
@@ -22,30 +28,35 @@ export class SpoolTargets {
   }
 
   /**
-   * @param name what the task's `spooler` says; compared by real path, so a link and a slash at the end are fine. Empty or
-   *   undefined is the first.
+   * The spool that strangers name: by its real path or the path that the configuration has for it. The file system is not
+   * asked, so that nobody can look around in it.
+   *
+   * @param name what the task's `spooler` says; empty or undefined is the first
    * @returns undefined when it is none of ours
    */
-  find(name?: string | Uint8Array): DirectoryEnqueuer | undefined {
+  known(name?: Uint8Array): DirectoryEnqueuer | undefined {
     if (name === undefined || name.length === 0) return this.#enqueuers[0]
-    const text = typeof name === 'string' ? name : Buffer.from(name).toString()
-    return this.#named(text) ?? this.#named(realPath(text))
+    const text = Buffer.from(name).toString()
+    return text.startsWith('/') ? this.#byName.get(resolve(text)) : undefined
+  }
+
+  /** The same by any path that leads there. */
+  find(name?: Uint8Array): DirectoryEnqueuer | undefined {
+    const known = this.known(name)
+    if (known !== undefined || name === undefined) return known
+    return this.#byName.get(realPath(Buffer.from(name).toString()) ?? '')
   }
 
   /** @throws SpooldError SPOOLER_UNKNOWN */
-  get(name?: string | Uint8Array): DirectoryEnqueuer {
+  get(name?: Uint8Array): DirectoryEnqueuer {
     const found = this.find(name)
     if (found !== undefined) return found
-    const got = describe(typeof name === 'string' ? name : Buffer.from(name ?? []).toString())
+    const got = describe(Buffer.from(name ?? []).toString())
     throw new SpooldError(
       'SPOOLER_UNKNOWN',
       `spooler must be one of ${this.directories.join(', ')}, got ${got}`,
       { details: { key: 'spooler', got } },
     )
-  }
-
-  #named(directory: string | undefined): DirectoryEnqueuer | undefined {
-    return this.#enqueuers.find(enqueuer => enqueuer.directory === directory)
   }
 }
 

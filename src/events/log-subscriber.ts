@@ -2,16 +2,13 @@ import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Emitter } from './emitter.js'
-import type { EventMap, EventName } from './event-map.js'
+import type { EventName, Listeners } from './event-map.js'
+import { networkLines } from './network-lines.js'
 import { TaskLines } from './task-lines.js'
 
 export interface LogSubscriberOptions {
   /** spooler-quiet: nothing about single tasks that went well. A reload may change it. */
   isQuiet(): boolean
-}
-
-type Listeners<Name extends EventName = EventName> = {
-  readonly [Each in Name]: (payload: EventMap[Each]) => void
 }
 
 /** The only place where events become text. Lines that uWSGI has are uWSGI's to the byte (core/spooler.c, core/master*.c). */
@@ -21,6 +18,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...reloadLines(log),
     ...workerLines(log, new TaskLines(log, isQuiet)),
     ...spoolLines(log),
+    ...networkLines(log, isQuiet),
   }
   for (const name of Object.keys(listeners) as EventName[]) subscribe(events, name, listeners)
 }

@@ -9,6 +9,8 @@ export const MAX_BLOCK_BYTES = 0xffff
 export const MAX_PACKET_BYTES = HEADER_BYTES + MAX_BLOCK_BYTES
 /** Where modifier2 lies: unused in spool files, our write-ahead mark (spool/state-byte). */
 export const MODIFIER2_OFFSET = 3
+/** modifier2 of a request behind which more will come on the connection. uWSGI never looks at it. */
+export const KEEP_OPEN = 1
 
 /** One key and its value. Keys are 1–65,535 bytes, values 0–65,535; both may hold any byte. */
 export type VarPair = readonly [key: Buffer, value: Buffer]

@@ -2,7 +2,7 @@
 export interface Request {
   /** Keys and values as bytes, in the order in which they are written. The magic keys are among them, as in uWSGI's files. */
   readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
-  /** Bytes, or a source that is read once; when that throws, nothing is stored. */
+  /** Bytes, or a stream, which is stored as it comes; when it throws, nothing is stored. */
   readonly body?: Buffer | AsyncIterable<Uint8Array>
   /** Not before this time: whole epoch seconds, as a file's mtime has them. */
   readonly atSeconds?: number

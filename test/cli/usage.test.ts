@@ -51,7 +51,7 @@ describe('a wrong command line', () => {
       ['show', join(ROOT, 'package.json')],
       /package\.json is no spool packet \(malformed\): modifier1 is 123, expected 17/,
     ],
-    [['enqueue', 'a=b'], /\[USAGE\] say where: --spooler DIR or --ini FILE/, 64],
+    [['enqueue', 'a=b'], /\[USAGE\] say where: --spooler DIR, --ini FILE or --socket ADDRESS/, 64],
     [['enqueue', '--spooler', missing, '--ini', 'app.ini', 'a=b'], /\[USAGE\] say where/, 64],
     [['enqueue', '--nope'], /unknown option '--nope'; see spoold enqueue --help/, 64],
     [['enqueue', '--spooler', missing, 'ab'], /expected key=value, got "ab"/, 64],

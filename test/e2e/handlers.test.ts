@@ -143,14 +143,27 @@ describe('what a handler is given', () => {
     assert.deepEqual(daemon.journal(), ['41943040 true true'])
   })
 
-  it('task.log, in the daemon’s log with the task’s name', async () => {
+  it('task.log, in the daemon’s log with the task’s name, between the lines of its run', async () => {
     const spool = spoolDirectory()
-    drop(spool, 'logger')
+    const names = ['a1', 'a2', 'a3', 'a4', 'a5']
+    for (const name of names) drop(spool, name)
     const daemon = await startDaemon({
       spool,
       handler: `export default (env, task) => { task.log('hello there'); return task.SPOOL_OK }`,
+      ini: { 'spooler-ordered': true },
     })
-    await daemon.waitFor(/\[spooler .* pid: \d+\] logger: hello there/)
+    await daemon.waitFor('done with task a5')
+    const told = [...daemon.output.matchAll(/^\[spooler .* pid: \d+\] (.*\ba\d.*)$/gm)].map(
+      ([, line]) => line,
+    )
+    assert.deepEqual(
+      told,
+      names.flatMap(name => [
+        `managing request ${name} ...`,
+        `${name}: hello there`,
+        `done with task ${name} after 0 seconds`,
+      ]),
+    )
   })
 
   it('spooler-chdir before each task, also when the last one went elsewhere', async () => {
