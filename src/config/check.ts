@@ -30,8 +30,11 @@ export function checkConfig(sources: Sources): CheckedConfig {
 function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems): void {
   const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
   const home = resolve(options.chdir ?? '.')
-  if (options.spooler.length === 0) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
-  if (options.spoolerImport.length === 0)
+  // it may also be there to take tasks from the network for others to run
+  const onlyTakes = options.spoolerExternal.length > 0 && options.socket.length > 0
+  if (options.spooler.length === 0 && !onlyTakes)
+    problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
+  if (options.spoolerImport.length === 0 && (options.spooler.length > 0 || !onlyTakes))
     problems.error(
       NOWHERE,
       'there is no handler; add spooler-import = FILE, a JavaScript module that exports a function',

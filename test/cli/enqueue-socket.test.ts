@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Batch, enqueue, spoolSync } from '#src/index.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn, packet } from '../helpers/files.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { TestProcess } from '../helpers/process.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** A daemon with a socket, and an external spool that nobody runs. */
 async function start() {
@@ -50,5 +51,19 @@ describe('over a socket', () => {
     assert.equal(nobody.code, 75)
     assert.match(nobody.stderr, /^spoold: \[SOCKET_UNREACHABLE\]/)
     assert.equal((await spoold(['enqueue', '--socket', '127.0.0.1:99999', 'a=b'])).code, 64)
+  })
+
+  it('a daemon may do nothing but take tasks for others to run', async () => {
+    const external = spoolDirectory()
+    const directory = workspace()
+    const ini = join(directory, 'app.ini')
+    const socket = join(directory, 'a.sock')
+    writeFileSync(ini, `[uwsgi]\nspooler-external = ${external}\nsocket = ${socket}\n`)
+    const daemon = new TestProcess(process.execPath, [BIN, ini])
+    await daemon.waitFor(/is running/)
+    await enqueue({ n: 1 }, { socket })
+    assert.equal(leftIn(external).length, 1)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0, daemon.output)
   })
 })
