@@ -1,6 +1,7 @@
 // What every benchmark needs: files, processes, and figures that say how sure they are.
 import { execFileSync, spawn } from 'node:child_process'
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -87,7 +88,7 @@ export function startSpoold(directory, spool, options = []) {
   )
 }
 
-export function startUwsgi(directory, spool, options = []) {
+export function startUwsgi(directory, spool, options = [], spoolerFlag = '--spooler') {
   const handler = join(directory, 'noop.py')
   writeFileSync(handler, NOOP_PY)
   const args = [
@@ -98,7 +99,7 @@ export function startUwsgi(directory, spool, options = []) {
     '1',
     '--import',
     handler,
-    '--spooler',
+    spoolerFlag,
     spool,
     ...options,
   ]

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { messageOf } from './base/errors.js'
 import { type Log, openLog } from './base/log.js'
@@ -6,19 +5,22 @@ import { STDERR } from './base/log-output.js'
 import type { CheckedConfig } from './config/check.js'
 import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
+import { SpoolTargets } from './engines/spool-targets.js'
 import { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
+import { Network, takeInheritedSockets } from './network.js'
 import { planCrews, processTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
 import { Reloader, unappliedChanges } from './reload.js'
 import { prepareSpool } from './spool/directory.js'
 import { tryHold } from './spool/lock.js'
 import { checkSpool } from './spool/usable.js'
-import { watchTouches } from './spool/watch.js'
 import { type CrewPlan, Master } from './supervisor/master.js'
 import { Pidfiles } from './supervisor/pidfiles.js'
 import { listenToSignals } from './supervisor/signals.js'
 import { Surroundings } from './surroundings.js'
+import { Sweeper } from './sweeper.js'
+import { Touches } from './touches.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -42,13 +44,14 @@ const HEAP_GROWTH_PERCENT = 15
  */
 export async function runDaemon(request: DaemonRequest): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
+  const inherited = takeInheritedSockets()
   const surroundings = new Surroundings()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
   const log = openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
   try {
-    await new Daemon(request, surroundings, events, log).run()
+    await new Daemon(request, surroundings, events, log, inherited).run()
     return 0
   } catch (error) {
     // standard error is told in any case, and is the log of a process in the background
@@ -74,12 +77,20 @@ class Daemon {
   readonly #master = new Master()
   readonly #pidfiles: Pidfiles
   readonly #reloader: Reloader
+  readonly #sweeper: Sweeper
+  readonly #touches: Touches
+  readonly #network: Network
   /** What is in place. A reload that is refused leaves it. */
   #config: CheckedConfig
-  #stopWatching = () => {}
   #tellStopped = () => {}
 
-  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
+  constructor(
+    request: DaemonRequest,
+    surroundings: Surroundings,
+    events: Emitter,
+    log: Log,
+    inherited: readonly number[],
+  ) {
     this.#request = request
     this.#surroundings = surroundings
     this.#events = events
@@ -89,6 +100,13 @@ class Daemon {
     const { uid, gid, addGid } = this.#options
     this.#identity = findIdentity(uid, gid, addGid)
     this.#pidfiles = new Pidfiles(events, tryHold)
+    this.#sweeper = new Sweeper(events)
+    this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#network = new Network(this.#options, {
+      events,
+      inherited,
+      resolve: path => surroundings.resolve(path),
+    })
     this.#reloader = new Reloader({
       events,
       log,
@@ -123,58 +141,68 @@ class Daemon {
       await stopped
       this.#events.emit('daemon-stopped', {})
     } finally {
-      this.#stopWatching()
+      this.#touches.stop()
+      this.#sweeper.stop()
+      await this.#network.close(this.#options.vacuum || !hasStarted)
       this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
   }
 
   #listen(): void {
-    const master = this.#master
     listenToSignals({
       stop: signal => {
         this.#events.emit('stop-asked', { signal })
-        void master.stop().then(this.#tellStopped)
+        void this.#stop()
       },
       kill: signal => {
         this.#events.emit('stop-forced', { signal })
-        void master.kill().then(this.#tellStopped)
+        this.#network.kill()
+        void this.#master.kill().then(this.#tellStopped)
       },
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
-      scanNow: () => master.scanNow(),
+      scanNow: () => this.#master.scanNow(),
     })
+  }
+
+  /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
+  async #stop(): Promise<void> {
+    await Promise.all([this.#network.stop(this.#options.workerReloadMercyMs), this.#master.stop()])
+    this.#tellStopped()
   }
 
   /** Resolves when everything runs, or when it was told to stop before. */
   async #start(): Promise<void> {
-    const events = this.#events
     const options = this.#options
-    const master = this.#master
     this.#tell(this.#config)
-    const spools = this.#prepareSpools(options)
+    const spools = this.#prepareSpools(options.spooler)
+    this.#prepareSpools(options.spoolerExternal)
+    await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
-      events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
-    if (options.chdir !== null) events.emit('directory-entered', { directory: options.chdir })
+      this.#events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
+    if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, options)
-    events.emit('master-spawned', { pid: process.pid })
-    await master.start(plans)
-    if (master.isStopping) return
+    this.#events.emit('master-spawned', { pid: process.pid })
+    await this.#master.start(plans)
+    if (this.#master.isStopping) return
+    this.#serve(this.#config)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
-    this.#watchTouches()
-    events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
     this.#reloader.open()
-    if (options.drain) void master.whenDrained().then(() => master.stop().then(this.#tellStopped))
+    if (options.drain) void this.#master.whenDrained().then(() => this.#stop())
   }
 
   /** @throws what keeps it from being put in place */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     const { options } = config
     this.#surroundings.enter(config)
-    await this.#master.reload(await this.#plan(this.#prepareSpools(options), options))
+    const spools = this.#prepareSpools(options.spooler)
+    this.#prepareSpools(options.spoolerExternal)
+    await this.#master.reload(await this.#plan(spools, options))
+    this.#serve(config)
     const unapplied = unappliedChanges(this.#options, options)
     this.#config = config
-    this.#watchTouches()
     if (isNew) this.#tell(config)
     if (unapplied.length > 0)
       this.#events.emit('config-warning', {
@@ -190,8 +218,8 @@ class Daemon {
   }
 
   /** With the rights that the process has from its start, as long as it has them. @returns the real paths */
-  #prepareSpools({ spooler }: Options): string[] {
-    return spooler.map(path => prepareSpool(this.#surroundings.resolve(path), this.#identity))
+  #prepareSpools(paths: readonly string[]): string[] {
+    return paths.map(path => prepareSpool(this.#surroundings.resolve(path), this.#identity))
   }
 
   /** As the user that will do the work. */
@@ -210,17 +238,13 @@ class Daemon {
     })
   }
 
-  #watchTouches(): void {
-    this.#stopWatching()
-    const { touchReload, touchSpoolersReload } = this.#options
-    const watch = (files: readonly string[], asks: 'reload' | 'new-workers') =>
-      watchTouches(files, file => this.#reloader.ask({ kind: 'touch', file, asks }))
-    const watches = [watch(touchReload, 'reload'), watch(touchSpoolersReload, 'new-workers')]
-    this.#stopWatching = () => {
-      for (const each of watches) each.close()
-    }
-    for (const file of [...touchReload, ...touchSpoolersReload])
-      if (!existsSync(file)) this.#events.emit('file-awaited', { file })
+  /** Where tasks may be put from now on; and what writers leave there when they die is swept. */
+  #serve({ options, spoolTargets }: CheckedConfig): void {
+    const paths = spoolTargets.map(path => this.#surroundings.resolve(path))
+    const targets = new SpoolTargets(paths, options.spoolerSync)
+    this.#network.serve(options, targets)
+    this.#touches.watch(options)
+    if (!this.#master.isStopping) this.#sweeper.start(targets.directories, options)
   }
 
   #tell({ files, problems }: CheckedConfig): void {

@@ -1,2 +1,14 @@
+export { type ErrorCode, SpooldError } from './base/errors.js'
+export { Batch, BatchError, type BatchOptions, type BatchResult } from './client/batch.js'
+export type { Dictionary, TaskOptions } from './client/request-from.js'
+export {
+  openSocketTransport,
+  type SocketTransport,
+  type SocketTransportOptions,
+} from './client/socket-transport.js'
+export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './client/spool.js'
+export type { Destination } from './client/transport.js'
+export type { Value } from './client/value.js'
 export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'
+export type { Request, Stored } from './task/request.js'
 export type { Answer, Env, Handler, Task } from './task/task.js'

@@ -97,6 +97,10 @@ const FIXED = [
   'logto',
   'logFormat',
   'logDate',
+  'socket',
+  'chmodSocket',
+  'chownSocket',
+  'listen',
 ] as const satisfies ReadonlyArray<keyof Options>
 
 /** The options that a reload has to leave as they are, by their names in an ini. */

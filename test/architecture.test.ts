@@ -18,6 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   worker: [...GROUND, 'protocol', 'ipc', 'engines'],
   supervisor: [...GROUND, 'ipc', 'engines'],
   client: [...GROUND, 'protocol', 'engines'],
+  net: [...GROUND, 'protocol', 'stats'],
 }
 /** These alone know a library. */
 const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
@@ -95,6 +96,25 @@ describe('the house', () => {
     }
     for (const file of graph.keys()) visit(file, [])
     assert.deepEqual(circles, [])
+  })
+
+  it('is light to import for a program that only enqueues', () => {
+    const reached = new Set<string>()
+    const visit = (file: string): void => {
+      if (reached.has(file)) return
+      reached.add(file)
+      const text = files.find(each => each.file === file)?.text ?? ''
+      const statics = [...text.matchAll(/^(?:import|export) (?!type )[^;]*?from '([^']+)'/gm)]
+      for (const [, name = ''] of statics)
+        if (name.startsWith('.')) visit(resolveImport(file, name).replace(/\.js$/, '.ts'))
+        else if (!name.startsWith('node:')) reached.add(name)
+    }
+    visit('index.ts')
+    assert.ok(reached.has('spool/draft.ts'))
+    assert.deepEqual(
+      [...reached].filter(name => !name.endsWith('.ts')),
+      [],
+    )
   })
 
   for (const [library, only] of Object.entries(SOLE_IMPORTERS))

@@ -16,7 +16,16 @@ export const ERROR_CATALOGUE = {
   FILE_UNREADABLE: 'A file named on the command line could not be read.',
   REQUEST_INVALID:
     'A task cannot be written as asked; the message names the key, the limit and what was given.',
+  SPOOLER_UNKNOWN: 'The spooler that a task names is none of those that are allowed here.',
+  SPOOL_FULL: 'A task could not be stored, because there is no room; nothing of it is left in the spool.',
   ENQUEUE_FAILED: 'A task could not be stored; nothing of it is left in the spool.',
+  BATCH_INCOMPLETE: 'Some tasks of a batch could not be stored; the error has a result for each.',
+  ADDRESS_INVALID: 'An address of a socket is none.',
+  SOCKET_UNUSABLE: 'A socket to listen on could not be had; the message says why.',
+  SOCKET_UNREACHABLE: 'No connection to the daemon; nothing was stored.',
+  SOCKET_REFUSED: 'The daemon refused the task; nothing was stored.',
+  SOCKET_UNANSWERED: 'The connection broke before the answer; the task may have been stored.',
+  SOCKET_BODYLESS: 'The server at the other end takes no bodies; nothing was sent.',
   PACKET_MALFORMED: 'Bytes that should be a uwsgi spool packet are not one.',
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const

@@ -18,6 +18,7 @@ const GROUPS: Readonly<Record<OptionGroup, string>> = {
   spools: 'Spools:',
   workers: 'Workers:',
   handlers: 'Handlers:',
+  network: 'Network:',
   service: 'Service:',
   log: 'Log:',
   configuration: 'Configuration:',
@@ -69,7 +70,7 @@ function helpOf({ help, fallback, kind }: OptionSpec): string {
 }
 
 function arityOfOption({ name, kind }: Pick<OptionSpec, 'name' | 'kind'>): Arity {
-  if (name === 'log-date') return 'optional'
+  if (name === 'log-date' || name === 'chmod-socket') return 'optional'
   return kind === 'flag' ? 'flag' : 'value'
 }
 

@@ -1,12 +1,15 @@
 import { Command, CommanderError, Option } from 'commander'
+import { SpooldError, toError } from '../base/errors.js'
 import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
 import type { EnqueueOptions } from './commands/enqueue.js'
 import type { LsOptions } from './commands/ls.js'
 import type { ShowOptions } from './commands/show.js'
+import { enqueueExitCode } from './exit-code.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
 import { readVersion } from './version.js'
 
+const USAGE = new SpooldError('USAGE', 'the command line is wrong')
 const TAKES_NO_CONFIGURATION = new Set(['ls', 'show', 'enqueue', 'help'])
 const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
@@ -20,8 +23,10 @@ export async function main(argv: readonly string[]): Promise<number> {
   try {
     await program.parseAsync([...args], { from: 'user' })
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode // commander has said it already
-    throw error
+    const isCommanders = error instanceof CommanderError // then it has been said already
+    if (!isCommanders) complain(error)
+    if (isCommanders && error.exitCode === 0) return 0
+    return argv[0] === 'enqueue' ? enqueueExitCode(isCommanders ? USAGE : error) : 1
   }
   return exitCode
 }
@@ -87,18 +92,31 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
 
   program
     .command('enqueue')
-    .description('store a task and print its path')
-    .argument('[key=value...]')
-    .requiredOption('--spooler <dir>', 'the spool directory')
-    .option('--at <time>', 'not before: epoch seconds, or a date')
+    .description('store a task, or many, and print where; exit 0 stored, 75 try again, 64 wrong usage')
+    .argument('[key=value...]', 'the pairs; key=@file takes the bytes of a file')
+    .option('--spooler <dir>', 'the spool directory')
+    .option('--ini <file>', 'the first spooler of this configuration')
+    .option('--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract')
+    .option('--json <file>', 'one JSON object, or one a line; - is standard input')
+    .option('--at <time>', "not before: '2026-12-24 08:00', +5m, or epoch seconds")
     .option('--priority <n>', 'the priority directory; needs spooler-ordered')
     .option('--body <file>', 'the body; - is standard input')
+    .option('--id <text>', 'store it only once: the same id again changes nothing')
+    .option('--quiet', 'print nothing when all went well')
     .action(async (pairs: string[], options: EnqueueOptions) => {
       const { enqueue } = await import('./commands/enqueue.js')
       done(await enqueue(pairs, options))
     })
 
   return program
+}
+
+/** A sentence for what people can mend, with the code under which docs/errors.md explains it; else a stack. */
+function complain(thrown: unknown): void {
+  const error = toError(thrown)
+  const text =
+    error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
+  process.stderr.write(`spoold: ${text}\n`)
 }
 
 /** commander's words as one sentence that says where to look. */

@@ -1,72 +1,140 @@
 import { describe, SpooldError } from '../base/errors.js'
+import { checkedBlockBytes, type VarPair } from '../protocol/packet.js'
 import type { Request } from '../task/request.js'
+import { bytesOf, type Value } from './value.js'
 
-/** What may be given as a value; docs/spool-format.md says which bytes become of each. */
-export type Value = string | number | bigint | boolean | Date | Uint8Array
+/** Keys and values; pairs in an order of their own, and repeated keys, as a Map or any other iterable of pairs. */
+export type Dictionary = Readonly<Record<string, Value>> | Iterable<readonly [key: string, value: Value]>
 
-export interface SpoolOptions {
-  /** Not before: epoch seconds, a Date, or a text that Date understands. */
+export interface TaskOptions {
+  /** Not before: epoch seconds, a Date, or a text that Date understands (ISO 8601). */
   readonly at?: number | Date | string
-  /** The priority directory: digits. Needs spooler-ordered on the other side. */
+  /** The priority directory: digits. Lower runs first. Needs spooler-ordered on the other side. */
   readonly priority?: number | string
-  /** Any number of bytes, given to the handler as `body`. */
-  readonly body?: string | Uint8Array
+  /** Any number of bytes, given to the handler as `body`. A stream is read to its end while the task is written. */
+  readonly body?: Value | AsyncIterable<Uint8Array>
+  /** Your own name for the task, any text: a spool takes it once, also after the task has run (docs/enqueue.md). */
+  readonly id?: string
+}
+
+/** A request, and the spool that the dictionary asks for. */
+export interface Addressed {
+  readonly request: Request
+  readonly spooler: Buffer | undefined
 }
 
 /**
- * A dictionary as a request. `at` and `priority` are also written into the packet, as uWSGI's callers do it; `at`,
- * `priority` and `body` inside the dictionary mean the same.
+ * A dictionary as a request. uWSGI's magic keys inside it mean what they mean there: `spooler`, `at` and `priority` stay
+ * in the packet, `body` does not. Options win over keys; `at` and `priority` are written into the packet as well.
  *
  * @throws TypeError that names the key, for a value that has no bytes
- * @throws SpooldError REQUEST_INVALID for a priority or a time that cannot be
+ * @throws SpooldError REQUEST_INVALID for sizes, a priority, a time or an id that cannot be; details has key and sizes
  */
-export function requestFrom(
-  dictionary: Readonly<Record<string, Value>>,
-  options: SpoolOptions = {},
-): Request {
-  const { body: bodyKey, ...rest } = dictionary
-  const priority = options.priority ?? (rest.priority === undefined ? undefined : String(rest.priority))
-  const at = options.at ?? (rest.at as SpoolOptions['at'])
-  const atSeconds = at === undefined ? undefined : secondsOf(at)
-  const vars: Record<string, Value> = { ...rest }
-  if (atSeconds !== undefined) vars.at = atSeconds
-  if (priority !== undefined) vars.priority = String(priority)
-  const body = options.body ?? bodyKey
-  return {
-    vars: Object.entries(vars).map(([key, value]) => [Buffer.from(key), bytesOf(key, value)] as const),
-    ...(body === undefined ? {} : { body: bytesOf('body', body) }),
-    ...(atSeconds === undefined || atSeconds <= 0 ? {} : { atSeconds: Math.floor(atSeconds) }),
-    ...(priority === undefined || priority === '' ? {} : { priority: String(priority) }),
-  }
+export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {}): Addressed {
+  const vars: VarPair[] = []
+  const magic: Magic = {}
+  if (typeof dictionary !== 'object' || dictionary === null)
+    throw new TypeError(`expected a dictionary, got ${describe(dictionary)}`)
+  if (isPairs(dictionary)) for (const [key, value] of dictionary) addPair(vars, magic, key, value)
+  else for (const key of Object.keys(dictionary)) addPair(vars, magic, key, dictionary[key])
+  const at = magicOption(vars, 'at', options.at === undefined ? undefined : secondsOf(options.at)) ?? magic.at
+  const priority = magicOption(vars, 'priority', options.priority) ?? magic.priority
+  checkedBlockBytes(vars)
+  const request: { -readonly [Key in keyof Request]: Request[Key] } = { vars }
+  const body = bodyOf(options.body) ?? magic.body
+  if (body !== undefined) request.body = body
+  const seconds = at === undefined || at.length === 0 ? 0 : Math.floor(Number(at.toString()))
+  if (seconds > 0) request.atSeconds = seconds
+  if (priority !== undefined && priority.length > 0) request.priority = checkedPriority(priority)
+  if (options.id !== undefined) request.id = checkedId(options.id)
+  return { request, spooler: magic.spooler }
 }
 
-function bytesOf(key: string, value: unknown): Buffer {
-  if (typeof value === 'string') return Buffer.from(value)
-  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-  if (value instanceof Date) return Buffer.from(value.toISOString())
-  if (typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean')
-    return Buffer.from(String(value))
-  throw new TypeError(
-    `the value of "${key}" must be a string, bytes, a number, a boolean or a Date, got ${describe(value)}`,
+/** The request alone, for a place that is known. */
+export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): Request {
+  return addressedFrom(dictionary, options).request
+}
+
+type Magic = { [Key in 'at' | 'body' | 'priority' | 'spooler']?: Buffer }
+
+function isPairs(dictionary: Dictionary): dictionary is Iterable<readonly [string, Value]> {
+  return Symbol.iterator in dictionary
+}
+
+function addPair(vars: VarPair[], magic: Magic, key: string, value: unknown): void {
+  const bytes = bytesOf(key, value)
+  switch (key) {
+    case 'body':
+      magic.body = bytes
+      return
+    case 'at':
+      magic.at = atBytes(value, bytes)
+      vars.push([Buffer.from(key), magic.at])
+      return
+    case 'priority':
+    case 'spooler':
+      magic[key] = bytes
+  }
+  vars.push([Buffer.from(key), bytes])
+}
+
+/** Puts an option into the packet, in place of the key when there is one. */
+function magicOption(vars: VarPair[], key: string, value: string | number | undefined): Buffer | undefined {
+  if (value === undefined) return undefined
+  const bytes = bytesOf(key, value)
+  const i = vars.findLastIndex(([name]) => name.toString() === key)
+  vars.splice(i < 0 ? vars.length : i, i < 0 ? 0 : 1, [Buffer.from(key), bytes])
+  return bytes
+}
+
+function bodyOf(body: TaskOptions['body']): Request['body'] | undefined {
+  if (body === undefined) return undefined
+  if (typeof body === 'object' && body !== null && Symbol.asyncIterator in body) return body
+  return bytesOf('body', body)
+}
+
+/** What is a number already stays as it was written; uWSGI and spoold read nothing else in a packet. */
+function atBytes(value: unknown, bytes: Buffer): Buffer {
+  const text = bytes.toString()
+  if (text === '' || (IS_SECONDS.test(text) && !(value instanceof Date))) return bytes
+  return Buffer.from(String(secondsOf(value instanceof Date ? value : text)))
+}
+
+const IS_SECONDS = /^-?[0-9]+(\.[0-9]*)?$/
+/** The last second of a Date; what is later is no time, but a mistake in the unit. */
+const LAST_SECOND = 8.64e12
+
+function secondsOf(at: number | Date | string): number {
+  const seconds =
+    typeof at === 'number'
+      ? at
+      : at instanceof Date
+        ? at.getTime() / 1000
+        : IS_SECONDS.test(at)
+          ? Number(at)
+          : Date.parse(at) / 1000
+  if (Number.isFinite(seconds) && Math.abs(seconds) <= LAST_SECOND) return seconds
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `at must be epoch seconds, a Date or a date as text, got ${describe(at)}`,
+    { details: { key: 'at', got: at } },
   )
 }
 
-function secondsOf(at: number | Date | string): number {
-  if (typeof at === 'number' && Number.isFinite(at)) return at
-  const text = String(at)
-  const seconds =
-    at instanceof Date
-      ? at.getTime() / 1000
-      : /^[0-9]+(\.[0-9]*)?$/.test(text)
-        ? Number(text)
-        : Date.parse(text) / 1000
-  if (!Number.isFinite(seconds))
-    throw new SpooldError(
-      'REQUEST_INVALID',
-      `at must be epoch seconds, a Date or a date as text, got ${describe(at)}`,
-      {
-        details: { key: 'at', got: at },
-      },
-    )
-  return seconds
+function checkedPriority(bytes: Buffer): string {
+  const priority = bytes.toString('latin1')
+  if (/^[0-9]{1,255}$/.test(priority)) return priority
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `priority must be digits only, got ${describe(bytes.toString())}`,
+    {
+      details: { key: 'priority', got: bytes.toString() },
+    },
+  )
+}
+
+function checkedId(id: unknown): string {
+  if (typeof id !== 'string') throw new TypeError(`id must be a string, got ${describe(id)}`)
+  if (id === '') throw new SpooldError('REQUEST_INVALID', 'the id is empty', { details: { key: 'id' } })
+  return id
 }

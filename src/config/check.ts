@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
+import { checkNetwork } from './check-network.js'
 import { statsOf } from './file-stats.js'
 import { findGroup, findUser } from './identity.js'
 import type { Options } from './option-table.js'
@@ -29,8 +30,11 @@ export function checkConfig(sources: Sources): CheckedConfig {
 }
 
 function checkPresence(options: Options, problems: Problems): void {
-  if (options.spooler.length === 0) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
-  if (options.spoolerImport.length === 0)
+  // it may also be there to take tasks from the network for others to run
+  const onlyTakes = options.spoolerExternal.length > 0 && options.socket.length > 0
+  if (options.spooler.length === 0 && !onlyTakes)
+    problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
+  if (options.spoolerImport.length === 0 && (options.spooler.length > 0 || !onlyTakes))
     problems.error(
       NOWHERE,
       'there is no handler; add spooler-import = FILE, a JavaScript module that exports a function',
@@ -40,7 +44,9 @@ function checkPresence(options: Options, problems: Problems): void {
 function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems): void {
   const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
   const home = resolve(options.chdir ?? '.')
-  for (const [i, path] of options.spooler.entries()) checkDirectoryOrFree(path, where('spooler', i), problems)
+  for (const name of ['spooler', 'spooler-external'] as const)
+    for (const [i, path] of options[name === 'spooler' ? name : 'spoolerExternal'].entries())
+      checkDirectoryOrFree(name, path, where(name, i), problems)
   for (const [i, file] of options.spoolerImport.entries())
     checkHandler(resolve(home, file), where('spooler-import', i), problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
@@ -52,6 +58,7 @@ function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems)
   for (const [i, group] of options.addGid.entries())
     if (findGroup(group) === undefined)
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
+  checkNetwork(options, where, problems)
   checkNumbers(options, where, problems)
 }
 
@@ -101,13 +108,13 @@ function checkWritten(
   }
 }
 
-function checkDirectoryOrFree(path: string, where: Where, problems: Problems): void {
+function checkDirectoryOrFree(name: string, path: string, where: Where, problems: Problems): void {
   const stats = statsOf(path)
   const parent = resolve(path, '..')
   if (stats !== undefined) {
-    if (!stats.isDirectory()) problems.error(where, `spooler: expected a directory, got the file ${path}`)
+    if (!stats.isDirectory()) problems.error(where, `${name}: expected a directory, got the file ${path}`)
   } else if (!statsOf(parent)?.isDirectory()) {
-    problems.error(where, `spooler: ${path} cannot be made, because there is no directory ${parent}`)
+    problems.error(where, `${name}: ${path} cannot be made, because there is no directory ${parent}`)
   }
 }
 

@@ -13,7 +13,7 @@ const TRUE = new Set(['', 'true', 'on', 'yes', '1'])
 /** A longer timer would fire at once: Node counts its milliseconds in 31 bits. */
 const MAX_SECONDS = 2_147_483
 /** What a text names, where it may not be empty. */
-const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP'])
+const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP', 'ADDRESS', 'NETWORK', 'USER[:GROUP]'])
 
 /** An option's text as its value. A wrong one keeps the daemon from starting, where uWSGI would quietly use 0. */
 export function coerce(spec: OptionSpec, text: string): Coerced {
@@ -25,6 +25,8 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
     case 'seconds':
       return coerceSeconds(text)
     case 'octal':
+      // without a value: "for lazy and brave users" (core/socket.c, bind_to_unix)
+      if (spec.name === 'chmod-socket' && TRUE.has(text.toLowerCase())) return { value: 0o666 }
       return /^[0-7]{3,4}$/.test(text)
         ? { value: Number.parseInt(text, 8) }
         : { value: 0, error: `expected 3 or 4 octal digits such as 022, got ${describe(text)}` }

@@ -22,16 +22,20 @@ export interface OptionSpec {
 
 /** `octal`: a file mode. `directive`: steers the reading of the configuration and has no value afterwards. */
 export type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
-export type OptionGroup = 'spools' | 'workers' | 'handlers' | 'service' | 'log' | 'configuration'
+export type OptionGroup = 'spools' | 'workers' | 'handlers' | 'network' | 'service' | 'log' | 'configuration'
 
 // biome-ignore format: one option a line reads as the table it is
 export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks of this directory; the same one twice means twice the processes' },
+  { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'tasks may be put into this directory, but somebody else runs them' },
   { name: 'spooler-ordered', kind: 'flag', fallback: false, group: 'spools', help: 'run by name, numbers inside names as numbers, and enter priority directories (1, 2, …)' },
   { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', help: 'look at the directory at least so often, and run a retried task after so long' },
   { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', isOurs: true, help: 'run only the names that uWSGI runs: uwsgi_spoolfile_on_*, and numbers when ordered' },
   { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how a task is claimed: record locks, which uWSGI respects, or lease files where those do not work; auto probes' },
   { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how new files are noticed before the next look: file-system events, polling once a second, or not at all' },
+  { name: 'spooler-sync', kind: 'flag', fallback: true, group: 'spools', isOurs: true, help: "a task that spoold stores is on disk before it counts as stored; off is uWSGI's behaviour" },
+  { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', isOurs: true, help: 'remove what a writer that died left behind, after so long; 0 never' },
+  { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', isOurs: true, help: 'remember the id of a task for so long, so that it is stored only once; 0 for ever' },
 
   { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', help: 'worker processes for each spooler' },
   { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', isOurs: true, help: 'tasks in flight in each worker; above 1 the handlers must be asynchronous to gain from it' },
@@ -45,10 +49,22 @@ export const OPTION_TABLE = [
 
   { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'load a handler module: its default export, or the one named spooler' },
 
+  { name: 'socket', aliases: ['uwsgi-socket'], short: 's', kind: 'text', isList: true, value: 'ADDRESS', group: 'network', help: 'take tasks from the network, in uWSGI packets: host:port, :port, /path/to/socket or @abstract' },
+  { name: 'socket-allow', kind: 'text', isList: true, value: 'NETWORK', group: 'network', isOurs: true, help: 'serve only TCP peers from this network, such as 10.0.0.0/8 or ::1 (default: all)' },
+  { name: 'chmod-socket', aliases: ['chmod'], short: 'C', kind: 'octal', value: 'MODE', fallback: null, group: 'network', help: 'the mode of unix sockets; 666 when none is given' },
+  { name: 'chown-socket', kind: 'text', value: 'USER[:GROUP]', fallback: null, group: 'network', help: 'the owner of unix sockets' },
+  { name: 'listen', short: 'l', kind: 'count', value: 'N', fallback: 511, group: 'network', help: 'so many connections may wait to be accepted; the kernel allows net.core.somaxconn' },
+  { name: 'buffer-size', short: 'b', kind: 'count', value: 'BYTES', fallback: 65_535, group: 'network', help: 'refuse packets from the network with a larger block' },
+  { name: 'socket-max-body', kind: 'count', value: 'BYTES', fallback: 67_108_864, group: 'network', isOurs: true, help: 'refuse tasks from the network with a larger body' },
+  { name: 'socket-timeout', short: 'z', kind: 'seconds', value: 'SECONDS', fallback: 4, group: 'network', help: 'drop a peer that sends or takes nothing for so long when it should' },
+  { name: 'socket-request-timeout', kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'network', isOurs: true, help: 'drop a peer whose packet, or any MiB of its body, takes longer to arrive' },
+  { name: 'socket-keepalive-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'network', isOurs: true, help: 'close a connection that was kept open and is not used for so long' },
+  { name: 'socket-max-connections', kind: 'count', value: 'N', fallback: 1024, group: 'network', isOurs: true, help: 'so many connections at a time; one more takes the place of the one that has been waited for longest' },
+
   { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', help: 'go to the background once everything has started, and log to this file' },
   { name: 'pidfile', aliases: ['pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'write the process id here, before privileges are dropped; a second spoold on it is refused' },
   { name: 'safe-pidfile', aliases: ['safe-pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'the same, after everything has started' },
-  { name: 'vacuum', kind: 'flag', fallback: false, group: 'service', help: 'remove the pidfiles at the end' },
+  { name: 'vacuum', kind: 'flag', fallback: false, group: 'service', help: 'remove pidfiles and unix sockets at the end' },
   { name: 'uid', kind: 'text', value: 'USER', fallback: null, group: 'service', help: 'become this user (name or number); missing spool directories are made for it' },
   { name: 'gid', kind: 'text', value: 'GROUP', fallback: null, group: 'service', help: 'become this group (name or number)' },
   { name: 'add-gid', kind: 'text', isList: true, value: 'GROUP', group: 'service', help: 'also belong to this group' },

@@ -18,6 +18,8 @@ export interface ResolvedOptions {
   readonly options: Options
   /** Where an option, or each value of a list, was written. */
   readonly origins: ReadonlyMap<string, readonly Where[]>
+  /** Where tasks may be put: `spooler` and `spooler-external`, in their order; the first is the default, as in uWSGI. */
+  readonly spoolTargets: readonly string[]
   /** What `env` and `unenv` ask for, in their order; undefined removes. */
   readonly environment: ReadonlyArray<readonly [name: string, value: string | undefined]>
 }
@@ -28,12 +30,14 @@ export function resolveOptions(config: Config): ResolvedOptions {
     OPTION_TABLE.map((spec: OptionSpec) => [spec.name, defaultOf(spec)]),
   )
   const origins = new Map<string, Where[]>()
+  const spoolTargets: string[] = []
   const environment: Array<readonly [string, string | undefined]> = []
   for (const setting of config.settings) {
     const spec = findOption(setting.key)
     if (spec === undefined || setting.isPlaceholder === true) continue
     if (spec.name === 'env' || spec.name === 'unenv')
       environment.push(...environmentChange(setting, config.problems))
+    if (spec.name === 'spooler' || spec.name === 'spooler-external') spoolTargets.push(setting.value)
     if (spec.kind !== 'directive') apply(spec, setting, values, origins, config.problems)
   }
   reportUnknown(config, values.get('strict') === true)
@@ -41,7 +45,7 @@ export function resolveOptions(config: Config): ResolvedOptions {
     propertyName(spec),
     values.get(spec.name),
   ])
-  return { options: Object.fromEntries(named) as Options, origins, environment }
+  return { options: Object.fromEntries(named) as Options, origins, spoolTargets, environment }
 }
 
 function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {

@@ -8,7 +8,7 @@ const WITH_VALUE = `
 add-cache-item add-header after-request-call after-request-hook alarm alarm-backlog alarm-cheap alarm-fd
 alarm-freq alarm-listen-queue alarm-log alarm-lq alarm-metric alarm-msg-size alarm-segfault allowed-modifiers
 async asyncio attach-control-daemon attach-daemon attach-daemon2 auto-weight backlog-alarm backtrace-depth
-binary-append-data binary-path binsh blacklist body-read-warning brutal-reload-on-fd buffer-size build-plugin
+binary-append-data binary-path binsh blacklist body-read-warning brutal-reload-on-fd build-plugin
 cache cache-blocksize cache-expire-freq cache-store cache-store-sync cache-sync cache-udp-node cache-udp-server
 cache2 call-as-emperor call-as-emperor1 call-as-emperor2 call-as-emperor4 call-as-root call-as-user
 call-as-user-atexit call-as-vassal call-as-vassal1 call-as-vassal3 call-asap call-in-jail call-post-app
@@ -19,7 +19,7 @@ cgroup-dir-mode cgroup-opt chdir2 cheaper cheaper-algo cheaper-busyness-backlog-
 cheaper-busyness-backlog-multiplier cheaper-busyness-backlog-nonzero cheaper-busyness-backlog-step
 cheaper-busyness-max cheaper-busyness-min cheaper-busyness-multiplier cheaper-busyness-penalty cheaper-idle
 cheaper-initial cheaper-overload cheaper-rss-limit-hard cheaper-rss-limit-soft cheaper-step check-interval
-check-mount check-mountpoint check-static chown-socket chroot chunked-input-limit chunked-input-timeout clock
+check-mount check-mountpoint check-static chroot chunked-input-limit chunked-input-timeout clock
 clojure-load collect-header config connect-and-read coroae cpu-affinity cron cron-curl cron-curl-legion
 cron-harakiri cron-legion cron2 curl-cron curl-cron-legion declare-option declare-option2 del-header dlopen
 dumbloop-code dumbloop-function dumbloop-modifier1 early-envdir early-perl early-perl-exec early-php-sapi-name
@@ -71,7 +71,7 @@ jvm-classpath jvm-main-class jvm-opt jwsgi ldap legion legion-attach-daemon legi
 legion-curl-cron legion-death legion-death-on-lord-error legion-freq legion-join legion-lord legion-mcast
 legion-node legion-node-joined legion-node-left legion-quorum legion-scroll legion-scroll-list-max-size
 legion-scroll-max-size legion-setup legion-skew-tolerance legion-smart-attach-daemon legion-smart-attach-daemon2
-legion-tolerance legion-unlord libjail limit-as limit-nproc limit-post listen listen-queue-alarm
+legion-tolerance legion-unlord libjail limit-as limit-nproc limit-post listen-queue-alarm
 load-file-in-cache load-file-in-cache-gzip lock-engine locks log-alarm log-backupname log-big log-drain
 log-encoder log-filter log-ioerror log-master-bufsize log-maxsize log-req-encoder log-req-route log-route
 log-sendfile log-slow log-socket log-zeromq logfile-chmod logformat logger logger-req loop lq-alarm lua
@@ -113,8 +113,8 @@ scgi-modifier1 scgi-modifier2 scgi-nph-socket scgi-socket segfault-alarm setns s
 setns-socket-skip shared-import shared-py-import shared-pyimport shared-python-import shared-rb-require
 shared-rbrequire shared-require shared-ruby-require shared-rubyrequire shared-socket sharedarea signal
 signal-bufsize signal-rbtimer signal-timer signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
-sni-dir-ciphers sni-regexp snmp-community socket socket-protocol socket-rcvbuf socket-sndbuf socket-timeout
-spooler-external spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
+sni-dir-ciphers sni-regexp snmp-community socket-protocol socket-rcvbuf socket-sndbuf
+spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
 ssl-sessions-timeout ssl-socket ssl-tmp-dir sslrouter sslrouter-buffer-size sslrouter-events sslrouter-fallback
 sslrouter-gracetime sslrouter-harakiri sslrouter-max-retries sslrouter-processes sslrouter-quiet
 sslrouter-session-context sslrouter-ss sslrouter-stats sslrouter-stats-server sslrouter-subscription-server
@@ -134,7 +134,7 @@ touch-mules-reload touch-signal touch-workers-reload tuntap-device tuntap-device
 tuntap-router-firewall-in tuntap-router-firewall-out tuntap-router-route tuntap-router-stats udp
 ugreen-stacksize umount-as-emperor umount-as-root umount-as-vassal umount-asap umount-in-jail umount-post-jail
 umount-pre-jail undeferred-shared-socket unique-cron unique-cron-legion unique-legion-cron
-unprivileged-binary-patch unprivileged-binary-patch-arg unshare unshare2 upload-progress uwsgi-socket vassal-cap
+unprivileged-binary-patch unprivileged-binary-patch-arg unshare unshare2 upload-progress vassal-cap
 vassal-fork-base vassal-set vassal-sos vassal-sos-backlog vassals-cap vassals-include vassals-include-before
 vassals-inherit vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook venv virtualenv
 wait-for-dir wait-for-file wait-for-fs wait-for-fs-timeout wait-for-iface wait-for-iface-timeout
@@ -154,7 +154,7 @@ zeromq zeromq-socket zeus zmq zmq-socket
 
 /** Those that may: `--need-app`, `--need-app=false`. */
 const OPTIONAL = `
-check-cache chmod chmod-socket exit fastrouter-use-cache fastrouter-use-socket http-enable-proxy-protocol
+check-cache exit fastrouter-use-cache fastrouter-use-socket http-enable-proxy-protocol
 http-keepalive http-manage-expect http-use-cache http-use-socket ksm log-syslog memory-report mule mule-msg-size
 need-app plshell pyshell pyshell-oneshot rawrouter-use-cache rawrouter-use-socket rbshell snmp
 ssl-session-use-cache ssl-sessions-use-cache ssl-verify-depth sslrouter-use-cache sslrouter-use-socket
@@ -229,9 +229,9 @@ function names(list: string, arity: Arity): Array<[string, Arity]> {
 /** The short letters of those that are ignored, with their long names. */
 export const UWSGI_LETTERS: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    s: 'socket', p: 'processes', t: 'harakiri', x: 'xml', l: 'listen', v: 'max-vars', b: 'buffer-size',
-    m: 'memory-report', c: 'cgi-mode', a: 'abstract-socket', C: 'chmod-socket', T: 'enable-threads',
-    i: 'single-interpreter', r: 'reaper', R: 'max-requests', z: 'socket-timeout', A: 'sharedarea',
+    p: 'processes', t: 'harakiri', x: 'xml', v: 'max-vars',
+    m: 'memory-report', c: 'cgi-mode', a: 'abstract-socket', T: 'enable-threads',
+    i: 'single-interpreter', r: 'reaper', R: 'max-requests', A: 'sharedarea',
     L: 'disable-logging', y: 'yaml', j: 'json', H: 'virtualenv', w: 'module', J: 'test', O: 'optimize',
   }),
 )

@@ -45,8 +45,8 @@ export class DirectoryEngine implements Engine {
     return new DirectoryEngine(options, await openLocker(options.spool, options.locks), events)
   }
 
-  enqueue(request: Request): Promise<string> {
-    return writeTask(request, { spool: this.#spool, sync: true })
+  async enqueue(request: Request): Promise<string> {
+    return (await writeTask(request, { spool: this.#spool, sync: true })).path
   }
 
   due(limit: number): readonly Ref[] {

@@ -47,7 +47,24 @@ export interface EventMap {
   'spool-back': { spool: string }
   'spool-unlisted': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
+  /** Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published. */
+  'spool-swept': { spool: string; removed: number; published: number; forgotten: number }
+  'spool-unswept': { spool: string; error: string }
   'watch-lost': { spool: string; error: string; frequencyMs: number }
+
+  'socket-opened': {
+    number: number
+    how: 'bound' | 'inherited'
+    family: string
+    address: string
+    isAutoPort: boolean
+  }
+  'request-stored': { path: string; bytes: number }
+  'socket-left': { file: string; error: string }
+  'socket-removed': { file: string }
+  'request-refused': { peer: string; error: string }
+  'modifier-unavailable': { peer: string; modifier1: number }
+  'peer-turned-away': { peer: string; because: string }
 
   'pidfile-written': { file: string }
   'pidfile-removed': { kind: PidfileKind }
@@ -66,3 +83,8 @@ export interface EventMap {
 }
 
 export type EventName = keyof EventMap
+
+/** What is to be done about some of the events. */
+export type Listeners<Name extends EventName = EventName> = {
+  readonly [Each in Name]: (payload: EventMap[Each]) => void
+}

@@ -2,16 +2,13 @@ import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Emitter } from './emitter.js'
-import type { EventMap, EventName } from './event-map.js'
+import type { EventName, Listeners } from './event-map.js'
+import { networkLines } from './network-lines.js'
 import { TaskLines } from './task-lines.js'
 
 export interface LogSubscriberOptions {
   /** spooler-quiet: nothing about single tasks that went well. A reload may change it. */
   isQuiet(): boolean
-}
-
-type Listeners<Name extends EventName = EventName> = {
-  readonly [Each in Name]: (payload: EventMap[Each]) => void
 }
 
 /** The only place where events become text. Lines that uWSGI has are uWSGI's to the byte (core/spooler.c, core/master*.c). */
@@ -21,6 +18,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...reloadLines(log),
     ...workerLines(log, new TaskLines(log, isQuiet)),
     ...spoolLines(log),
+    ...networkLines(log, isQuiet),
   }
   for (const name of Object.keys(listeners) as EventName[]) subscribe(events, name, listeners)
 }
@@ -168,6 +166,16 @@ function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | 
         `[spooler ${spool}] nobody runs what is in ${printable(prefix)}: priorities need spooler-ordered = true`,
         { spool },
       ),
+    'spool-swept': ({ spool, removed, published }) =>
+      log.line(
+        'info',
+        `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published`,
+        { spool, removed, published },
+      ),
+    'spool-unswept': ({ spool, error }) =>
+      log.line('warn', `[spooler ${spool}] what dead writers left behind cannot be swept: ${error}`, {
+        spool,
+      }),
     'watch-lost': ({ spool, error, frequencyMs }) =>
       log.line(
         'warn',

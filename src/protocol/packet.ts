@@ -9,6 +9,8 @@ export const MAX_BLOCK_BYTES = 0xffff
 export const MAX_PACKET_BYTES = HEADER_BYTES + MAX_BLOCK_BYTES
 /** Where modifier2 lies: unused in spool files, our write-ahead mark (spool/state-byte). */
 export const MODIFIER2_OFFSET = 3
+/** modifier2 of a request behind which more will come on the connection. uWSGI never looks at it. */
+export const KEEP_OPEN = 1
 
 /** One key and its value. Keys are 1–65,535 bytes, values 0–65,535; both may hold any byte. */
 export type VarPair = readonly [key: Buffer, value: Buffer]
@@ -20,32 +22,46 @@ export type VarPair = readonly [key: Buffer, value: Buffer]
  *   uWSGI cuts a long value to its length modulo 65,536 instead, in silence.
  */
 export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIER): Buffer {
-  const blockBytes = vars.reduce((sum, pair) => sum + checkedPairBytes(pair), 0)
-  if (blockBytes > MAX_BLOCK_BYTES)
-    throw tooLong('', blockBytes, `all keys and values together take ${blockBytes} bytes`)
+  const blockBytes = checkedBlockBytes(vars)
   const packet = Buffer.allocUnsafe(HEADER_BYTES + blockBytes)
-  packet.writeUInt8(modifier1, 0)
-  packet.writeUInt16LE(blockBytes, 1)
-  packet.writeUInt8(0, MODIFIER2_OFFSET)
+  packet[0] = modifier1
+  packet[1] = blockBytes
+  packet[2] = blockBytes >> 8
+  packet[MODIFIER2_OFFSET] = 0
   let at = HEADER_BYTES
-  for (const pair of vars)
-    for (const bytes of pair) {
-      at = packet.writeUInt16LE(bytes.length, at)
-      at += bytes.copy(packet, at)
-    }
+  for (const [key, value] of vars) at = append(packet, append(packet, at, key), value)
   return packet
 }
 
+/** A length and as many bytes. @returns where they end */
+function append(packet: Buffer, at: number, bytes: Buffer): number {
+  packet[at] = bytes.length
+  packet[at + 1] = bytes.length >> 8
+  packet.set(bytes, at + 2)
+  return at + 2 + bytes.length
+}
+
+/**
+ * The size of the block that these pairs make.
+ *
+ * @throws SpooldError REQUEST_INVALID when no packet can hold them
+ */
+export function checkedBlockBytes(vars: readonly VarPair[]): number {
+  let bytes = 0
+  for (const pair of vars) bytes += checkedPairBytes(pair)
+  if (bytes > MAX_BLOCK_BYTES) throw tooLong('', bytes, `all keys and values together take ${bytes} bytes`)
+  return bytes
+}
+
 function checkedPairBytes([key, value]: VarPair): number {
-  const name = key.toString('utf8')
   if (key.length === 0)
     throw new SpooldError('REQUEST_INVALID', 'a key is empty; the format has no way to write that', {
       details: { key: '' },
     })
   if (key.length > MAX_BLOCK_BYTES)
-    throw tooLong(name.slice(0, 64), key.length, `a key takes ${key.length} bytes`)
+    throw tooLong(key.toString('utf8', 0, 64), key.length, `a key takes ${key.length} bytes`)
   if (value.length > MAX_BLOCK_BYTES)
-    throw tooLong(name, value.length, `the value of "${name}" takes ${value.length} bytes`)
+    throw tooLong(key.toString(), value.length, `the value of "${key}" takes ${value.length} bytes`)
   return 4 + key.length + value.length
 }
 

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import { hostname } from 'node:os'
 import { toByteString } from '../task/ref.js'
 
@@ -45,5 +44,5 @@ export function createTaskName(
 ): string {
   counter += 1
   const seconds = Math.floor(nowMicros / 1e6)
-  return `${UWSGI_PREFIX}${host}_${process.pid}_${counter}_${randomInt(2 ** 31)}_${seconds}_${nowMicros % 1e6}`
+  return `${UWSGI_PREFIX}${host}_${process.pid}_${counter}_${Math.floor(Math.random() * 2 ** 31)}_${seconds}_${nowMicros % 1e6}`
 }

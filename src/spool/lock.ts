@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { lockSync, unlockSync } from 'proper-lockfile'
 import { SpooldError } from '../base/errors.js'
 import type { Ref } from '../task/ref.js'
 import { STATE_DIRECTORY } from './file-name.js'
 
-/** The only file that knows a lock library. */
+/** The only file that knows a lock library; none is loaded before it is used. */
 
 export type LockKind = 'ofd' | 'lockfile'
 export type LockChoice = LockKind | 'auto'
@@ -40,7 +39,8 @@ function ofdLocker(tryOfdLock: TryOfdLock): Locker {
 const STALE_MS = 60_000
 
 /** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
-function leaseLocker(spool: string): Locker {
+async function leaseLocker(spool: string): Promise<Locker> {
+  const { lockSync, unlockSync } = await import('proper-lockfile')
   const locks = join(spool, STATE_DIRECTORY, 'locks')
   mkdirSync(locks, { recursive: true, mode: 0o700 })
   const options = (ref: Ref) => ({

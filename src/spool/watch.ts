@@ -20,6 +20,8 @@ export interface WatchListener {
 
 /** chokidar lists the directory again, at most once a second, while events come: past this it costs more than it gives. */
 const CHOKIDAR_ENTRIES = 1000
+/** How many events may pass before the directory's size is looked at again. */
+const EVENTS_A_LOOK = 1000
 const POLL_MS = 1000
 /** File systems whose changes by other hosts raise no event here: NFS, SMB, SMB2, FUSE, 9p (statfs f_type). */
 const WITHOUT_EVENTS = new Set([0x6969, 0x517b, 0xfe534d42, 0x65735546, 0x01021997])
@@ -36,9 +38,35 @@ export async function watchDirectory(
   if (choice === 'off') return { close() {} }
   const fsPath = toFsPath(path)
   const isPolled = choice === 'poll' || WITHOUT_EVENTS.has((await statfs(fsPath)).type)
-  if (isPolled || (typeof fsPath === 'string' && (await hasFewEntries(fsPath))))
-    return await doorbell(path, isPolled, listener)
+  if (isPolled) return await doorbell(path, true, listener)
+  if (typeof fsPath === 'string' && (await hasFewEntries(fsPath))) return await growingWatch(path, listener)
   return bareWatch(fsPath, listener)
+}
+
+/** A doorbell until the directory has outgrown it; then a bare watch takes over, and all that happened is unclear. */
+async function growingWatch(path: string, listener: WatchListener): Promise<Watch> {
+  let heard = 0
+  const outgrow = async (): Promise<void> => {
+    if (await hasFewEntries(path)) return
+    if (watch !== bell) return // closed, or replaced already
+    watch = bareWatch(path, listener)
+    bell.close()
+    listener.event(null, false)
+  }
+  const bell: Watch = await doorbell(path, false, {
+    event(name, renamed) {
+      listener.event(name, renamed)
+      if (++heard % EVENTS_A_LOOK === 0) outgrow().catch(error => listener.lost(error))
+    },
+    lost: error => listener.lost(error),
+  })
+  let watch: Watch | undefined = bell
+  return {
+    close() {
+      watch?.close()
+      watch = undefined
+    },
+  }
 }
 
 async function hasFewEntries(path: string): Promise<boolean> {

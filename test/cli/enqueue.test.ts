@@ -82,7 +82,7 @@ describe('spoold enqueue', () => {
       const spool = spoolDirectory()
       const { code, stderr } = await spoold(['enqueue', '--spooler', spool, 'a=b', '--priority', priority])
       if (priority === '') return assert.equal(code, 0, 'as in uWSGI, no priority')
-      assert.equal(code, 1)
+      assert.equal(code, 64)
       assert.match(stderr, /^spoold: \[REQUEST_INVALID\] priority must be digits only, got "[^\n]*"\n$/)
       assert.deepEqual(readdirSync(spool), [])
       assert.deepEqual(readdirSync(dirname(spool)), ['spool'])
@@ -91,7 +91,7 @@ describe('spoold enqueue', () => {
   it('names the key and the way out when a value is too long', async () => {
     const spool = spoolDirectory()
     const { code, stderr } = await spoold(['enqueue', '--spooler', spool, `big=${'x'.repeat(70_000)}`])
-    assert.equal(code, 1)
+    assert.equal(code, 64)
     assert.match(stderr, /^spoold: [^\n]*"?big"?[^\n]*body[^\n]*\n$/)
     assert.deepEqual(readdirSync(spool), [])
   })

@@ -35,7 +35,7 @@ describe('spoold --help and --version', () => {
 
 describe('a wrong command line', () => {
   const missing = '/nonexistent/spool'
-  const WRONG: ReadonlyArray<readonly [readonly string[], RegExp]> = [
+  const WRONG: ReadonlyArray<readonly [args: readonly string[], expected: RegExp, exitCode?: number]> = [
     [['--nope'], /unknown option '--nope'; see spoold --help/],
     [['--spooler-procesess', '3'], /Did you mean --spooler-processes\?/],
     [['--spooler'], /option '-Q, --spooler <DIR>' argument missing; see spoold --help/],
@@ -51,10 +51,18 @@ describe('a wrong command line', () => {
       ['show', join(ROOT, 'package.json')],
       /package\.json is no spool packet \(malformed\): modifier1 is 123, expected 17/,
     ],
-    [['enqueue', 'a=b'], /required option '--spooler <dir>' not specified; see spoold enqueue --help/],
-    [['enqueue', '--spooler', missing, 'ab'], /expected key=value, got "ab"/],
-    [['enqueue', '--spooler', missing, '=b'], /expected key=value, got "=b"/],
-    [['enqueue', '--spooler', missing, 'a=b', '--at', 'soon'], /at must be epoch seconds.*got "soon"/],
+    [['enqueue', 'a=b'], /\[USAGE\] say where: --spooler DIR, --ini FILE or --socket ADDRESS/, 64],
+    [['enqueue', '--spooler', missing, '--ini', 'app.ini', 'a=b'], /\[USAGE\] say where/, 64],
+    [['enqueue', '--nope'], /unknown option '--nope'; see spoold enqueue --help/, 64],
+    [['enqueue', '--spooler', missing, 'ab'], /expected key=value, got "ab"/, 64],
+    [['enqueue', '--spooler', missing, '=b'], /expected key=value, got "=b"/, 64],
+    [
+      ['enqueue', '--spooler', missing, 'a=b', '--at', 'soon'],
+      /--at: expected epoch seconds.*got "soon"/,
+      64,
+    ],
+    [['enqueue', '--spooler', missing, `a=@${missing}`], /the value of a, .*spool cannot be read: ENOENT/],
+    [['enqueue', '--spooler', missing, '--json', '-', '--body', '-'], /cannot both be standard input/, 64],
     [
       ['enqueue', '--spooler', missing, 'a=b', '--body', missing],
       /the body \/nonexistent\/spool cannot be read: ENOENT/,
@@ -62,10 +70,10 @@ describe('a wrong command line', () => {
     [['enqueue', '--spooler', missing, 'a=b'], /To mend it: install -d -m 0750 .* \/nonexistent\/spool$/],
     [['--logto', '127.0.0.1:99', '--spooler', '.', '--spooler-import', 'package.json'], /not sent over UDP/],
   ]
-  for (const [args, expected] of WRONG)
-    it(`is one sentence and exit code 1: spoold ${args.join(' ')}`, async () => {
+  for (const [args, expected, exitCode = 1] of WRONG)
+    it(`is one sentence and exit code ${exitCode}: spoold ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await spoold(args, { cwd: ROOT })
-      assert.equal(code, 1)
+      assert.equal(code, exitCode)
       assert.equal(stdout, '')
       assert.match(stderr, /^spoold: [^\n]+\n$/)
       assert.match(stderr.trim(), expected)

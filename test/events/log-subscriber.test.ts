@@ -35,6 +35,28 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'pidfile-written': [{ file: 'p' }, 'writing pidfile to p'],
   'pidfile-removed': [{ kind: 'safe pidfile' }, 'VACUUM: safe pidfile removed.'],
   'pidfile-left': [{ file: '/p', error: 'EACCES' }, 'VACUUM: /p cannot be removed: EACCES'],
+  'socket-opened': [
+    { number: 0, how: 'bound', family: 'TCP', address: '127.0.0.1:3031', isAutoPort: true },
+    'uwsgi socket 0 bound to TCP address 127.0.0.1:3031 (port auto-assigned)',
+  ],
+  'socket-removed': [{ file: '/run/s' }, 'VACUUM: unix socket /run/s removed.'],
+  'socket-left': [
+    { file: '/run/s', error: 'EACCES' },
+    'VACUUM: unix socket /run/s cannot be removed: EACCES',
+  ],
+  'request-stored': [{ path: '/s/t', bytes: 53 }, '[spooler] written 53 bytes to file /s/t'],
+  'request-refused': [
+    { peer: '10.0.0.1:5', error: 'unable to find spooler "/x\n"' },
+    '[uwsgi-spooler] unable to find spooler "/x\\x0a" (from 10.0.0.1:5)',
+  ],
+  'modifier-unavailable': [
+    { peer: '10.0.0.1:5', modifier1: 0 },
+    '-- unavailable modifier requested: 0 -- (from 10.0.0.1:5)',
+  ],
+  'peer-turned-away': [
+    { peer: '10.0.0.1:5', because: 'socket-allow does not name it' },
+    '10.0.0.1:5 was turned away: socket-allow does not name it',
+  ],
   'identity-taken': [
     {
       uid: 33,
@@ -98,6 +120,14 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'spool-missing': [
     { spool, error: 'ENOENT' },
     '[spooler /s] the directory cannot be listed, waiting for it: ENOENT',
+  ],
+  'spool-swept': [
+    { spool, removed: 2, published: 1, forgotten: 3 },
+    '[spooler /s] swept what writers that died left behind: 2 unfinished tasks removed, 1 promised tasks published',
+  ],
+  'spool-unswept': [
+    { spool, error: 'EACCES' },
+    '[spooler /s] what dead writers left behind cannot be swept: EACCES',
   ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
   'spool-unlisted': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],

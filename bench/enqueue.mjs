@@ -1,0 +1,126 @@
+// How fast tasks are stored, beside uwsgi.spool(); and what concurrent callers gain from shared syncs.
+import { spawn } from 'node:child_process'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { inPairs, isInstalled, ROOT, until, withDirectory } from './harness.mjs'
+
+/** Stores `count` tasks in a process of its own, which times itself, the start and a short warm-up apart. */
+const NODE = (spool, count, how) => `
+  import { spool, spoolSync, Batch } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
+  const to = { spooler: ${JSON.stringify(spool)}, sync: ${how.sync} }
+  const one = n => ({ hello: 'world', n: String(n), foo: 'bar' })
+  const ways = {
+    async spool(from, count) { for (let i = from; i < from + count; i++) await spool(one(i), to) },
+    spoolSync(from, count) { for (let i = from; i < from + count; i++) spoolSync(one(i), to) },
+    async batch(from, count) {
+      for (let i = from; i < from + count; i += 10_000) {
+        const batch = new Batch(to)
+        for (let j = 0; j < 10_000; j++) batch.add(one(i + j))
+        await batch.spool()
+      }
+    },
+    async callers(from, count) {
+      let i = from
+      await Promise.all(Array.from({ length: ${how.callers ?? 1} }, async () => { while (i < from + count) await spool(one(i++), to) }))
+    },
+  }
+  await ways.${how.way}(0, ${how.warmUp})
+  const begun = performance.now()
+  await ways.${how.way}(${how.warmUp}, ${count})
+  console.log(${count} * 1000 / (performance.now() - begun))`
+
+const PYTHON = (count, file) => `import os, time, uwsgi
+for i in range(10000): uwsgi.spool({b'hello': b'world', b'n': str(i).encode(), b'foo': b'bar'})
+begun = time.perf_counter()
+for i in range(${count}): uwsgi.spool({b'hello': b'world', b'n': str(i).encode(), b'foo': b'bar'})
+rate = ${count} / (time.perf_counter() - begun)
+open('${file}.new', 'w').write(str(rate))
+os.rename('${file}.new', '${file}')
+`
+
+async function ourRate(kind, count, how) {
+  return withDirectory(kind, async directory => {
+    const script = join(directory, 'store.mjs')
+    writeFileSync(script, NODE(join(directory, 'spool'), count, { warmUp: 10_000, ...how }))
+    const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] })
+    let text = ''
+    child.stdout.on('data', chunk => (text += chunk))
+    await new Promise(resolve => child.once('close', resolve))
+    return { 'tasks/s': Number(text) }
+  })
+}
+
+async function uwsgiRate(count, options) {
+  return withDirectory('memory', async directory => {
+    const [script, result, spool, log] = ['store.py', 'rate', 'spool', 'log'].map(name =>
+      join(directory, name),
+    )
+    mkdirSync(spool)
+    writeFileSync(script, PYTHON(count, result))
+    const args = ['--plugin', 'python3', '--master', '--die-on-term', '--workers', '0', '--import', script]
+    const more = [
+      '--socket',
+      join(directory, 'socket'),
+      '--spooler-external',
+      spool,
+      '--logto',
+      log,
+      ...options,
+    ]
+    const child = spawn('uwsgi', [...args, ...more], { stdio: 'ignore' })
+    try {
+      const rate = await until('uWSGI is through', () => read(result))
+      return { 'tasks/s': Number(rate) }
+    } finally {
+      child.kill('SIGINT')
+      if (child.exitCode === null) await new Promise(resolve => child.once('exit', resolve))
+      rmSync(spool, { recursive: true })
+    }
+  })
+}
+
+function read(file) {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+export const title = 'Storing tasks, beside uwsgi.spool()'
+export const about = `uWSGI's side calls uwsgi.spool() in a loop in a uWSGI process with the Python plugin, its log in a file: as it is by
+default, with a line a task, and with spooler-quiet. Ours is one process, sync off as in uWSGI, three short keys; both on tmpfs. The
+last row has both sides ours, on disk with sync on: 64 concurrent callers of spool() beside one.`
+
+export async function run({ pairs, scale, say }) {
+  if (!isInstalled('uwsgi')) return undefined
+  const count = Math.max(10_000, Math.round((50_000 * scale) / 10_000) * 10_000)
+  const rows = []
+  for (const [way, target] of [
+    ['spool', 1.2],
+    ['spoolSync', 1.2],
+    ['batch', 1.5],
+  ])
+    for (const [peer, options] of [
+      ['its default log', []],
+      ['spooler-quiet', ['--spooler-quiet']],
+    ]) {
+      const name = `${way === 'batch' ? 'Batch of 10,000' : way}, uWSGI with ${peer}`
+      const figures = await inPairs(
+        pairs,
+        () => ourRate('memory', count, { way, sync: false }),
+        () => uwsgiRate(count, options),
+        (mine, theirs) => say(`${name}: ${Math.round(mine['tasks/s'])} / ${Math.round(theirs['tasks/s'])}`),
+      )
+      for (const figure of figures) rows.push({ case: name, target, ...figure })
+    }
+  const name = '64 concurrent callers beside one, synced, on disk'
+  const figures = await inPairs(
+    pairs,
+    () => ourRate('disk', Math.round(6000 * scale), { way: 'callers', callers: 64, sync: true, warmUp: 500 }),
+    () => ourRate('disk', Math.round(1000 * scale), { way: 'callers', callers: 1, sync: true, warmUp: 200 }),
+    (mine, theirs) => say(`${name}: ${Math.round(mine['tasks/s'])} / ${Math.round(theirs['tasks/s'])}`),
+  )
+  for (const figure of figures) rows.push({ case: name, target: 10, ...figure })
+  return { rows }
+}

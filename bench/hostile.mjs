@@ -1,0 +1,133 @@
+// What a crowd of bad peers on the socket costs a good one.
+import { mkdirSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { encodePacket } from '../dist/protocol/packet.js'
+import { memoryOf, percentile, startSpoold, until, withDirectory } from './harness.mjs'
+
+const pair = (key, value) => [Buffer.from(key), Buffer.from(value)]
+const TASK = encodePacket([pair('to', 'joe')])
+const bodied = encodePacket([pair('CONTENT_LENGTH', '100000')])
+const PING = Buffer.of(100, 0, 0, 1)
+
+/** What each kind sends at once, and what it drips, a byte a second. */
+const KINDS = [
+  { name: 'a byte a second', first: Buffer.alloc(0), drip: encodePacket([pair('a', 'b'.repeat(60_000))]) },
+  {
+    name: 'half packets',
+    first: encodePacket([pair('a', 'b'.repeat(60_000))]).subarray(0, 55_000),
+    drip: Buffer.alloc(1000),
+  },
+  {
+    name: 'wrong sizes',
+    first: Buffer.concat([Buffer.of(17, 255, 255, 1), Buffer.alloc(30_000, 255)]),
+    drip: Buffer.alloc(1000),
+  },
+  {
+    name: 'a body that is too short',
+    first: Buffer.concat([bodied, Buffer.alloc(90_000)]),
+    drip: Buffer.alloc(1000),
+  },
+  {
+    name: 'a body that is too long',
+    first: Buffer.concat([bodied, Buffer.alloc(200_000)]),
+    drip: Buffer.alloc(1000),
+  },
+  {
+    name: 'never reading',
+    first: Buffer.concat(Array.from({ length: 5000 }, () => PING)),
+    drip: PING,
+    isDeaf: true,
+  },
+]
+
+function peer(port, { first, isDeaf }) {
+  const socket = connect({ port, host: '127.0.0.1' })
+  socket.on('error', () => {})
+  if (isDeaf) socket.pause()
+  else socket.resume()
+  socket.write(first)
+  return socket
+}
+
+/** One task over a connection of its own: ms until its reply. */
+function exchange(port) {
+  return new Promise((resolve, reject) => {
+    const begun = performance.now()
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(TASK))
+    socket.once('error', reject)
+    socket.once('data', reply => {
+      resolve(performance.now() - begun)
+      if (reply.toString('hex') !== 'ff000001') reject(new Error(`answered ${reply.toString('hex')}`))
+      socket.destroy()
+    })
+  })
+}
+
+export const title = '2,000 bad peers on a socket'
+export const about = `tmpfs; ${KINDS.map(({ name }) => name).join(', ')}, in equal parts, for 10 s; each that is sent away comes again. A good client
+beside them enqueues one task after the other, 20 a second. Wanted: p99 under 50 ms, memory under 200 MB.`
+
+export async function run({ scale, say }) {
+  const crowd = Math.round(2000 * scale)
+  return withDirectory('memory', async directory => {
+    const spool = join(directory, 'spool')
+    mkdirSync(spool, { mode: 0o755 })
+    const options = [
+      '--spooler-watch',
+      'off',
+      '--spooler-frequency',
+      '3600',
+      '--spooler-quiet',
+      '--socket',
+      '127.0.0.1:0',
+    ]
+    const daemon = startSpoold(directory, spool, options)
+    try {
+      const port = await until('it listens', () => /:(\d+) \(port auto-assigned\)/.exec(daemon.log())?.[1])
+      await until('it serves', () => daemon.log().includes('is running'))
+      const alone = await times(port, 100)
+      const memoryBefore = memoryOf(daemon.pid)
+      const peers = Array.from({ length: crowd }, (_, i) => ({
+        kind: KINDS[i % KINDS.length],
+        at: 0,
+        socket: undefined,
+      }))
+      for (const each of peers) each.socket = peer(port, each.kind)
+      const dripping = setInterval(() => {
+        for (const each of peers) {
+          if (each.socket.destroyed) each.socket = peer(port, each.kind)
+          else each.socket.write(each.kind.drip.subarray(each.at, ++each.at))
+        }
+      }, 1000)
+      const among = await times(port, 200)
+      clearInterval(dripping)
+      for (const { socket } of peers) socket.destroy()
+      say(`p99 ${percentile(among, 99).toFixed(1)} ms, ${memoryOf(daemon.pid).toFixed(0)} MB`)
+      const row = (name, ms, memory) => ({
+        case: name,
+        'median, ms': percentile(ms, 50),
+        'p99, ms': percentile(ms, 99),
+        'memory at most, MB': memory,
+      })
+      return {
+        rows: [
+          row('a good client alone', alone, memoryBefore),
+          row(`among ${crowd} bad peers`, among, memoryOf(daemon.pid)),
+        ],
+      }
+    } finally {
+      await daemon.stop()
+    }
+  })
+}
+
+/** Tasks, 20 a second, one after the other. */
+async function times(port, count) {
+  const ms = []
+  for (let i = 0; i < count; i++) {
+    ms.push(await exchange(port))
+    await new Promise(resolve => setTimeout(resolve, 50))
+  }
+  return ms
+}

@@ -1,0 +1,101 @@
+import { createReadStream, statSync } from 'node:fs'
+import { messageOf, SpooldError } from '../base/errors.js'
+import { Batch, BatchError } from '../client/batch.js'
+import type { TaskOptions } from '../client/request-from.js'
+import type { Destination } from '../client/transport.js'
+import type { Value } from '../client/value.js'
+import { type JsonTask, readJsonTasks } from './json-tasks.js'
+import { Progress } from './progress.js'
+
+export interface EnqueueLines {
+  /** `-`: standard input. */
+  readonly file: string
+  /** Added to every task. */
+  readonly pairs: ReadonlyArray<readonly [key: string, value: Value]>
+  /** Its id is the beginning of every task's: a run that was cut short can be repeated. */
+  readonly common: TaskOptions
+  readonly destination: Destination
+  readonly isQuiet: boolean
+}
+
+/** Tasks with one sync. */
+const CHUNK = 1000
+
+/**
+ * Stores the tasks of a JSON input in chunks, and prints their paths.
+ *
+ * @throws SpooldError at the first line that cannot be stored; the message says how many are
+ */
+export async function enqueueLines(work: EnqueueLines): Promise<void> {
+  const progress = new Progress(process.stderr, !work.isQuiet, sizeOf(work.file))
+  const batch = new Batch(work.destination)
+  let stored = 0
+  const flush = async () => {
+    const { paths, failure } = await spoolAll(batch)
+    stored += paths.length
+    if (!work.isQuiet && paths.length > 0) process.stdout.write(`${paths.join('\n')}\n`)
+    if (failure !== undefined) throw failure
+  }
+  try {
+    for await (const task of tasksOf(work.file)) {
+      addTask(batch, task, work)
+      if (batch.size < CHUNK) continue
+      await flush()
+      progress.show(stored, task.bytes)
+    }
+    await flush()
+  } catch (error) {
+    if (batch.size > 0) await flush() // the lines before a wrong one
+    throw withCount(error, stored)
+  } finally {
+    progress.end()
+  }
+}
+
+function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common }: EnqueueLines) {
+  const options = common.id === undefined ? common : { ...common, id: `${common.id}:${line}` }
+  try {
+    batch.add([...pairs, ...more], options)
+  } catch (error) {
+    const code = error instanceof SpooldError ? error.code : 'REQUEST_INVALID'
+    throw new SpooldError(code, `line ${line}: ${messageOf(error)}`, { cause: error, details: { line } })
+  }
+}
+
+async function spoolAll(batch: Batch): Promise<{ paths: string[]; failure?: unknown }> {
+  try {
+    return { paths: (await batch.spool()).map(({ path }) => path) }
+  } catch (failure) {
+    const results = failure instanceof BatchError ? failure.results : []
+    return { paths: results.flatMap(result => ('stored' in result ? [result.stored.path] : [])), failure }
+  }
+}
+
+async function* tasksOf(file: string): AsyncGenerator<JsonTask> {
+  const input = file === '-' ? process.stdin : createReadStream(file)
+  const failure = new Promise<never>((_, reject) => {
+    input.once('error', (error: Error) =>
+      reject(
+        new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${messageOf(error)}`, { cause: error }),
+      ),
+    )
+  })
+  failure.catch(() => {}) // it is awaited beside each line
+  const tasks = readJsonTasks(input)
+  for (;;) {
+    const next = await Promise.race([tasks.next(), failure])
+    if (next.done === true) return
+    yield next.value
+  }
+}
+
+function withCount(error: unknown, stored: number): unknown {
+  if (!(error instanceof SpooldError) || stored === 0) return error
+  const { code, message, cause, details } = error
+  return new SpooldError(code, `${message} (${stored} tasks are stored)`, { cause, details })
+}
+
+function sizeOf(file: string): number | undefined {
+  const stats = file === '-' ? undefined : statSync(file, { throwIfNoEntry: false })
+  return stats?.isFile() ? stats.size : undefined
+}

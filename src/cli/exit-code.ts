@@ -1,0 +1,40 @@
+import { errnoOf, SpooldError } from '../base/errors.js'
+
+/** sysexits.h: what a script may want to tell apart. */
+const EX_USAGE = 64
+const EX_TEMPFAIL = 75
+
+/** Failures that may be over in a moment. */
+const PASSING = new Set([
+  'EAGAIN',
+  'EBUSY',
+  'EIO',
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
+  'ESTALE',
+  'ETIMEDOUT',
+])
+
+/** The exit code of `spoold enqueue`: 64 it was asked for wrongly, 75 the same may work later, 1 all else. */
+export function enqueueExitCode(error: unknown): number {
+  if (!(error instanceof SpooldError)) return 1
+  switch (error.code) {
+    case 'USAGE':
+    case 'REQUEST_INVALID':
+    case 'SPOOLER_UNKNOWN':
+    case 'ADDRESS_INVALID':
+      return EX_USAGE
+    case 'SPOOL_FULL':
+    case 'SOCKET_UNREACHABLE':
+    case 'SOCKET_UNANSWERED':
+      return EX_TEMPFAIL
+    case 'BATCH_INCOMPLETE':
+      return enqueueExitCode(error.cause)
+    case 'ENQUEUE_FAILED':
+      return PASSING.has(errnoOf(error.cause) ?? '') ? EX_TEMPFAIL : 1
+    default:
+      return 1
+  }
+}

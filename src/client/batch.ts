@@ -1,0 +1,86 @@
+import { SpooldError } from '../base/errors.js'
+import type { WriteResult } from '../engines/directory-enqueuer.js'
+import type { Request, Stored } from '../task/request.js'
+import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
+import { type Destination, forgetTransports, openTransport, type Transport } from './transport.js'
+
+export interface BatchOptions extends Destination {
+  /** When one task cannot be stored, none is. */
+  readonly allOrNothing?: boolean
+}
+
+/** What became of one task: it is stored, or here is why not. */
+export type BatchResult = WriteResult
+
+/** Some tasks of a batch are not stored. */
+export class BatchError extends SpooldError {
+  /** One for each task, in the order of `add`. */
+  readonly results: readonly BatchResult[]
+
+  constructor(results: readonly BatchResult[]) {
+    const errors = results.flatMap(result => ('error' in result ? [result.error] : []))
+    const message = `${errors.length} of ${results.length} tasks are not stored: ${errors[0]?.message}`
+    super('BATCH_INCOMPLETE', message, { cause: errors[0] })
+    this.results = results
+  }
+}
+
+/**
+ * Many tasks for one spool, stored with one sync: first all files, then each directory once.
+ *
+ * ```js
+ * const batch = new Batch({ spooler: '/var/spool/app' })
+ * for (const to of people) batch.add({ to })
+ * await batch.spool()
+ * ```
+ */
+export class Batch {
+  readonly #options: BatchOptions
+  #transport: Transport | undefined
+  #requests: Request[] = []
+
+  constructor(options: BatchOptions = {}) {
+    this.#options = options
+  }
+
+  /** How many tasks wait for `spool`. */
+  get size(): number {
+    return this.#requests.length
+  }
+
+  /**
+   * Adds a task; nothing is written yet.
+   *
+   * @throws what `spool` throws before it writes anything; the batch is as it was
+   */
+  add(dictionary: Dictionary, options: TaskOptions = {}): this {
+    const { request, spooler } = addressedFrom(dictionary, options)
+    const transport = openTransport(this.#options, spooler)
+    this.#transport ??= transport
+    if (transport.directory !== this.#transport.directory)
+      throw new SpooldError(
+        'REQUEST_INVALID',
+        `a batch goes to one spool: this one to ${this.#transport.directory}, the task to ${transport.directory}`,
+        { details: { key: 'spooler' } },
+      )
+    this.#requests.push(request)
+    return this
+  }
+
+  /**
+   * Stores what was added; the batch is empty then, and may be filled again.
+   *
+   * @returns where each task is, in the order of `add`
+   * @throws BatchError when not all of them are stored; its `results` says of each what became of it
+   */
+  async spool(): Promise<Stored[]> {
+    const requests = this.#requests
+    this.#requests = []
+    const results = (await this.#transport?.storeAll(requests, this.#options.allOrNothing)) ?? []
+    const stored = results.flatMap(result => ('stored' in result ? [result.stored] : []))
+    if (stored.length === results.length) return stored
+    forgetTransports()
+    this.#transport = undefined
+    throw new BatchError(results)
+  }
+}

@@ -1,0 +1,54 @@
+import type { Log } from '../base/log.js'
+import { printable } from '../base/printable.js'
+import type { EventName, Listeners } from './event-map.js'
+
+type NetworkEvent = Extract<
+  EventName,
+  `socket-${string}` | `request-${string}` | 'modifier-unavailable' | 'peer-turned-away'
+>
+
+/** Strangers must not fill the disk with our log. */
+const COMPLAINTS = 20
+const PERIOD_MS = 10_000
+const COMPLAINT_LENGTH = 400
+
+/** The lines about sockets and those who come to them (core/socket.c, core/spooler.c). */
+export function networkLines(log: Log, isQuiet: () => boolean): Listeners<NetworkEvent> {
+  const complain = createComplainer(log)
+  return {
+    'socket-opened': ({ number, how, family, address, isAutoPort }) => {
+      const port = isAutoPort ? ' (port auto-assigned)' : ''
+      const verb = how === 'bound' ? 'bound to' : 'inherited'
+      log.line('info', `uwsgi socket ${number} ${verb} ${family} address ${printable(address)}${port}`, {
+        address,
+      })
+    },
+    'socket-removed': ({ file }) => log.line('info', `VACUUM: unix socket ${file} removed.`),
+    'socket-left': ({ file, error }) =>
+      log.line('warn', `VACUUM: unix socket ${file} cannot be removed: ${error}`, { file }),
+    'request-stored': ({ path, bytes }) => {
+      if (!isQuiet())
+        log.line('info', `[spooler] written ${bytes} bytes to file ${printable(path)}`, { path })
+    },
+    'request-refused': ({ peer, error }) => complain(`[uwsgi-spooler] ${error} (from ${peer})`, peer),
+    'modifier-unavailable': ({ peer, modifier1 }) =>
+      complain(`-- unavailable modifier requested: ${modifier1} -- (from ${peer})`, peer),
+    'peer-turned-away': ({ peer, because }) => complain(`${peer} was turned away: ${because}`, peer),
+  }
+}
+
+/** A few lines a period; how many more there were is said with the first one after it. */
+function createComplainer(log: Log): (text: string, peer: string) => void {
+  let periodEndsMs = 0
+  let count = 0
+  return (text, peer) => {
+    const nowMs = performance.now()
+    if (nowMs >= periodEndsMs) {
+      if (count > COMPLAINTS)
+        log.line('warn', `${count - COMPLAINTS} more requests or peers were refused, in lines left out`)
+      periodEndsMs = nowMs + PERIOD_MS
+      count = 0
+    }
+    if (++count <= COMPLAINTS) log.line('warn', printable(text.slice(0, COMPLAINT_LENGTH)), { peer })
+  }
+}

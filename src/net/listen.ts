@@ -1,0 +1,170 @@
+import { chmod, chown, lstat, readFile, readlink, rename, rm } from 'node:fs/promises'
+import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
+import { type Address, formatAddress, socketPath } from '../base/address.js'
+import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+
+export interface ListenSettings {
+  /** How many connections may wait to be accepted; the kernel allows net.core.somaxconn. */
+  readonly backlog: number
+  /** Mode and owner of a unix socket's file; null leaves them to the umask and to us. */
+  readonly mode: number | null
+  readonly owner: { readonly uid: number; readonly gid: number } | null
+  accept(socket: Socket): void
+}
+
+/** A listening socket. */
+export interface Listener {
+  readonly address: Address
+  /** Takes no more connections. Leaves a unix socket's file where it is, as uWSGI. */
+  close(): void
+  /** Removes a unix socket's file, unless another one has taken its name. @returns whether it did */
+  removeFile(): Promise<boolean>
+}
+
+const IS_PADDED = libuvBefore(1, 48)
+
+/**
+ * Whether this Node pads the names of abstract sockets with zero bytes, so that programs other than Node do not find
+ * them (libuv before 1.48: Node 20).
+ */
+export function padsAbstractNames(): boolean {
+  return IS_PADDED
+}
+
+/** @throws SpooldError SOCKET_UNUSABLE */
+export async function listen(address: Address, settings: ListenSettings): Promise<Listener> {
+  try {
+    if (address.kind === 'unix') return await listenOnFile(address.path, settings)
+    const server = await startServer(optionsOf(address), settings)
+    return listenerOf(server, address.kind === 'tcp' ? boundAddress(server, address) : address)
+  } catch (error) {
+    throw unusable(address, error)
+  }
+}
+
+/** Takes over a socket that listens already, under its descriptor. @throws SpooldError SOCKET_UNUSABLE */
+export async function adopt(fd: number, settings: ListenSettings): Promise<Listener> {
+  try {
+    const unixAddress = await unixAddressOf(fd)
+    const server = await startServer({ fd }, settings)
+    return listenerOf(server, boundAddress(server, unixAddress))
+  } catch (error) {
+    throw new SpooldError(
+      'SOCKET_UNUSABLE',
+      `descriptor ${fd}, which was handed over (LISTEN_FDS), is no stream socket to listen on: ${messageOf(error)}`,
+      { cause: error },
+    )
+  }
+}
+
+/**
+ * The file is made under another name, with its mode and owner, and renamed: nobody finds it closed or half open, and a
+ * dead one is replaced in one step. uWSGI removes whatever has the name, a live server's socket and plain files too.
+ */
+async function listenOnFile(path: string, settings: ListenSettings): Promise<Listener> {
+  const hidden = `${path}.new`
+  for (const each of [path, hidden]) await checkFree(each)
+  await rm(hidden, { force: true })
+  const server = await startServer({ path: hidden }, settings)
+  try {
+    if (settings.mode !== null) await chmod(hidden, settings.mode)
+    if (settings.owner !== null) await chown(hidden, settings.owner.uid, settings.owner.gid)
+    const { ino } = await lstat(hidden)
+    await rename(hidden, path)
+    return listenerOf(server, { kind: 'unix', path }, ino)
+  } catch (error) {
+    server.close()
+    await rm(hidden, { force: true })
+    throw error
+  }
+}
+
+/** @throws Error when something lives there */
+async function checkFree(path: string): Promise<void> {
+  const stats = await lstat(path).catch(() => undefined)
+  if (stats === undefined) return
+  if (!stats.isSocket()) throw new Error(`there is another file of this name, which is no socket`)
+  const answer = await new Promise<string>(resolve => {
+    const socket = connect(path, () => resolve('connected'))
+    socket.once('error', error => resolve(errnoOf(error) ?? ''))
+    socket.unref()
+    setTimeout(() => socket.destroy(), 1000).unref()
+  })
+  if (answer === 'ECONNREFUSED' || answer === 'ENOENT') return
+  throw new Error(`another program listens on it${answer === 'connected' ? '' : ` (${answer})`}`)
+}
+
+function startServer(
+  options: ListenOptions | { readonly fd: number },
+  settings: ListenSettings,
+): Promise<Server> {
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, settings.accept)
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ ...options, backlog: settings.backlog }, () => {
+      server.off('error', reject)
+      server.on('error', () => {}) // one connection could not be accepted: descriptors ran out
+      resolve(server)
+    })
+  })
+}
+
+function optionsOf(address: Exclude<Address, { kind: 'unix' }>): ListenOptions {
+  if (address.kind === 'abstract') return { path: socketPath(address) }
+  // as uWSGI: without a host, every IPv4 address
+  return { host: address.host === '' ? '0.0.0.0' : address.host, port: address.port }
+}
+
+/** As it was asked for, with the port that the kernel chose. */
+function boundAddress(server: Server, asked: Address): Address {
+  const bound = server.address()
+  if (bound === null || typeof bound !== 'object') return asked // a unix socket
+  const host = asked.kind === 'tcp' ? asked.host : bound.address
+  return { kind: 'tcp', host, port: bound.port }
+}
+
+/** Where a unix socket is that somebody else has bound: the kernel's list has it, Node does not tell. */
+async function unixAddressOf(fd: number): Promise<Address> {
+  const inode = /^socket:\[(\d+)\]$/.exec(await readlink(`/proc/self/fd/${fd}`))?.[1]
+  const list = await readFile('/proc/net/unix', 'utf8').catch(() => '')
+  const path = list
+    .split('\n')
+    .map(line => /^(?:\S+ +){6}(\d+) (.*)$/.exec(line))
+    .find(fields => fields?.[1] === inode)?.[2]
+  if (path === undefined) return { kind: 'unix', path: `fd ${fd}` }
+  return path.startsWith('@')
+    ? { kind: 'abstract', name: path.slice(1).replace(/@+$/, '') }
+    : { kind: 'unix', path }
+}
+
+function listenerOf(server: Server, address: Address, inode?: number): Listener {
+  return {
+    address,
+    close: () => void server.close(),
+    async removeFile() {
+      if (address.kind !== 'unix' || inode === undefined) return false
+      const stats = await lstat(address.path).catch(() => undefined)
+      if (stats?.ino !== inode) return false
+      await rm(address.path)
+      return true
+    },
+  }
+}
+
+function unusable(address: Address, error: unknown): SpooldError {
+  const name = formatAddress(address)
+  const reason = errnoOf(error) === 'EADDRINUSE' ? 'another program listens on it' : messageOf(error)
+  const advice =
+    errnoOf(error) === 'EACCES' && address.kind === 'tcp'
+      ? '; ports below 1024 need root, or another port'
+      : ''
+  return new SpooldError('SOCKET_UNUSABLE', `socket ${name} cannot be listened on: ${reason}${advice}`, {
+    cause: error,
+    details: { address: name },
+  })
+}
+
+function libuvBefore(major: number, minor: number): boolean {
+  const [a = 0, b = 0] = process.versions.uv.split('.').map(Number)
+  return a < major || (a === major && b < minor)
+}

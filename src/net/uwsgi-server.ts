@@ -1,0 +1,140 @@
+import { BlockList, isIP, type Socket } from 'node:net'
+import { parseNetwork } from '../base/address.js'
+import type { Request } from '../task/request.js'
+import { ByteBudget } from './byte-budget.js'
+import { Connection, type ConnectionLimits } from './connection.js'
+import { Peer } from './peer.js'
+
+export interface ServerLimits extends ConnectionLimits {
+  readonly maxConnections: number
+  /** Networks that TCP peers may come from (`10.0.0.0/8`, `::1`); empty: all. */
+  readonly allow: readonly string[]
+}
+
+export interface ServerDuties {
+  /**
+   * @param bodyBytes how long the request's body is
+   * @throws SpooldError why there is no task
+   */
+  store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void>
+  refused(peer: string, error: unknown): void
+  unavailable(peer: string, modifier1: number): void
+  turnedAway(peer: string, because: string): void
+}
+
+/** What may be on its way to the disk at one time. */
+const BUDGET_BYTES = 16 * 1024 * 1024
+
+/**
+ * Serves uWSGI's protocol on any number of listening sockets.
+ *
+ * States: closed (connections wait) → open → stopping → stopped.
+ */
+export class UwsgiServer {
+  readonly #duties: ServerDuties
+  readonly #budget = new ByteBudget(BUDGET_BYTES)
+  /** The one that made no progress for longest comes first. */
+  readonly #connections = new Set<Connection>()
+  readonly #serving = new Set<Promise<void>>()
+  readonly #opened: Promise<void>
+  #open = () => {}
+  #limits: ServerLimits
+  #allowed: BlockList | undefined
+  #isStopping = false
+
+  /** @throws SpooldError ADDRESS_INVALID for a network to allow that is none */
+  constructor(limits: ServerLimits, duties: ServerDuties) {
+    this.#duties = duties
+    this.#limits = limits
+    this.#allowed = allowList(limits.allow)
+    this.#opened = new Promise(open => {
+      this.#open = open
+    })
+  }
+
+  open(): void {
+    this.#open()
+  }
+
+  /** What counts for connections from now on. @throws SpooldError ADDRESS_INVALID */
+  change(limits: ServerLimits): void {
+    this.#allowed = allowList(limits.allow)
+    this.#limits = limits
+  }
+
+  /** Takes a connection that was accepted; it must be paused and stay open for writing when the other end closes. */
+  accept(socket: Socket): void {
+    const peer = new Peer(socket)
+    if (this.#isStopping) return peer.close()
+    if (!this.#isAllowed(socket)) return this.#turnAway(peer, 'socket-allow does not name it')
+    const isFull = this.#connections.size >= this.#limits.maxConnections
+    if (isFull && !this.#dropOldest()) return this.#turnAway(peer, 'socket-max-connections is reached')
+    const connection = new Connection(peer, this.#limits, {
+      ...this.#duties,
+      budget: this.#budget,
+      progressed: each => this.#putLast(each),
+    })
+    this.#connections.add(connection)
+    const serving = this.#serve(connection)
+    this.#serving.add(serving)
+    void serving.then(() => this.#serving.delete(serving))
+  }
+
+  /** Resolves when every request that had begun is answered; what is not after so long is cut off. */
+  async stop(mercyMs: number): Promise<void> {
+    this.#isStopping = true
+    this.#open()
+    for (const connection of this.#connections) connection.finish()
+    const timer = setTimeout(() => this.kill(), mercyMs)
+    await Promise.all(this.#serving)
+    clearTimeout(timer)
+  }
+
+  kill(): void {
+    this.#isStopping = true
+    this.#open()
+    for (const connection of this.#connections) connection.close()
+  }
+
+  #turnAway(peer: Peer, because: string): void {
+    this.#duties.turnedAway(peer.name, because)
+    peer.close()
+  }
+
+  async #serve(connection: Connection): Promise<void> {
+    await this.#opened
+    await connection.serve()
+    this.#connections.delete(connection)
+  }
+
+  #putLast(connection: Connection): void {
+    if (this.#connections.delete(connection)) this.#connections.add(connection)
+  }
+
+  /** Makes room at the cost of who held a place for longest without a request. @returns whether there was one */
+  #dropOldest(): boolean {
+    for (const connection of this.#connections)
+      if (connection.isWaiting) {
+        this.#connections.delete(connection)
+        connection.close()
+        return true
+      }
+    return false
+  }
+
+  #isAllowed({ remoteAddress }: Socket): boolean {
+    if (this.#allowed === undefined || remoteAddress === undefined) return true
+    const address = remoteAddress.replace(/^::ffff:(?=.*\.)/, '')
+    return this.#allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
+  }
+}
+
+function allowList(networks: readonly string[]): BlockList | undefined {
+  if (networks.length === 0) return undefined
+  const list = new BlockList()
+  for (const network of networks) {
+    const { address, prefix, family } = parseNetwork(network)
+    list.addSubnet(address, prefix, family)
+  }
+  return list
+}

@@ -1,0 +1,92 @@
+import { HEADER_BYTES, MODIFIER2_OFFSET } from './packet.js'
+
+/** One packet off the wire. The block is only valid until the buffer it came in is used again. */
+export interface Packet {
+  readonly modifier1: number
+  readonly modifier2: number
+  readonly block: Buffer
+}
+
+export type Decoded =
+  /** `rest` is what lies behind the packet: a body, or the next packet. */
+  | { readonly kind: 'packet'; readonly packet: Packet; readonly rest: Buffer }
+  /** More bytes are needed. The modifier is known as soon as the header is whole. */
+  | { readonly kind: 'partial'; readonly modifier1: number | undefined }
+  /** The header announces more than the limit; the block is not read. Nothing can follow. */
+  | { readonly kind: 'oversized'; readonly modifier1: number; readonly blockBytes: number }
+
+const EMPTY = Buffer.alloc(0)
+const FIRST_BYTES = 1024
+
+/**
+ * Takes packets out of chunks as they come, however they are cut. The limit comes before the bytes: never more than a
+ * packet of `limit` block bytes is held, and never more than twice of what has arrived.
+ */
+export class PacketDecoder {
+  readonly #limit: number
+  #held = EMPTY
+  #heldBytes = 0
+
+  /** @param limit the most bytes that a block may have (buffer-size) */
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /** How much of a packet is here already. */
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  /** How much memory that takes. */
+  get reservedBytes(): number {
+    return this.#held.length
+  }
+
+  take(chunk: Buffer): Decoded {
+    if (this.#heldBytes === 0) {
+      const whole = this.#decode(chunk, chunk.length)
+      if (whole !== undefined && whole.kind !== 'partial') return whole
+    }
+    let at = this.#hold(chunk, 0, HEADER_BYTES)
+    const header = this.#decode(this.#held, this.#heldBytes)
+    if (header?.kind === 'oversized') return this.#forget(header)
+    if (this.#heldBytes < HEADER_BYTES) return { kind: 'partial', modifier1: undefined }
+    at = this.#hold(chunk, at, HEADER_BYTES + this.#held.readUInt16LE(1))
+    const decoded = this.#decode(this.#held, this.#heldBytes)
+    if (decoded?.kind !== 'packet') return { kind: 'partial', modifier1: this.#held[0] }
+    return this.#forget({ ...decoded, rest: chunk.subarray(at) })
+  }
+
+  /** What `bytes[0..end)` begins with. */
+  #decode(bytes: Buffer, end: number): Decoded | undefined {
+    if (end < HEADER_BYTES) return undefined
+    const modifier1 = bytes.readUInt8(0)
+    const blockBytes = bytes.readUInt16LE(1)
+    if (blockBytes > this.#limit) return { kind: 'oversized', modifier1, blockBytes }
+    const blockEnd = HEADER_BYTES + blockBytes
+    if (end < blockEnd) return { kind: 'partial', modifier1 }
+    const block = bytes.subarray(HEADER_BYTES, blockEnd)
+    const packet = { modifier1, modifier2: bytes.readUInt8(MODIFIER2_OFFSET), block }
+    return { kind: 'packet', packet, rest: bytes.subarray(blockEnd, end) }
+  }
+
+  /** Copies from `chunk[at..]` until `wanted` bytes are held. @returns where it stopped */
+  #hold(chunk: Buffer, at: number, wanted: number): number {
+    const end = Math.min(chunk.length, at + Math.max(0, wanted - this.#heldBytes))
+    const needed = this.#heldBytes + end - at
+    if (needed > this.#held.length) {
+      const grown = Buffer.allocUnsafe(Math.max(needed, Math.min(wanted, Math.max(FIRST_BYTES, needed * 2))))
+      this.#held.copy(grown, 0, 0, this.#heldBytes)
+      this.#held = grown
+    }
+    chunk.copy(this.#held, this.#heldBytes, at, end)
+    this.#heldBytes = needed
+    return end
+  }
+
+  #forget(decoded: Decoded): Decoded {
+    this.#held = EMPTY
+    this.#heldBytes = 0
+    return decoded
+  }
+}

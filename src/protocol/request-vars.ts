@@ -1,0 +1,68 @@
+import { describe, SpooldError } from '../base/errors.js'
+import type { Request } from '../task/request.js'
+import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
+
+/** What the block of a spool request asks for. */
+export interface WireRequest {
+  /** Without its body, which comes behind the packet. */
+  readonly request: Request
+  /** The spool it is for; undefined is the first one. */
+  readonly spooler: Buffer | undefined
+  /** How long the body is that follows. */
+  readonly bodyBytes: number
+}
+
+/** The key that announces a body. It is part of the wire, not of the task. */
+export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
+
+const NUMBER = /^[0-9]+(\.[0-9]*)?$/
+/** The end of the year 9999: what file systems and dates can say. */
+const MAX_AT_SECONDS = 253_402_300_799
+
+/**
+ * Reads a block as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
+ * count, empty ones do not, and all of them stay in the task. `body` is a key like any other here.
+ *
+ * @throws SpooldError PACKET_MALFORMED for a block that is no list of pairs, which uWSGI would store
+ * @throws SpooldError REQUEST_INVALID for a length or a time that cannot be
+ */
+export function requestFromBlock(block: Buffer): WireRequest {
+  const vars = parseVars(block.toString('latin1'), 0, block.length)
+  if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
+  const atSeconds = secondsOf(lastValue(vars, 'at'))
+  const priority = lastValue(vars, 'priority')
+  const spooler = lastValue(vars, 'spooler')
+  return {
+    request: {
+      vars: toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY),
+      ...(atSeconds === undefined ? {} : { atSeconds }),
+      ...(priority === undefined || priority === '' ? {} : { priority }),
+    },
+    spooler: spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1'),
+    bodyBytes: bodyBytesOf(vars),
+  }
+}
+
+/** What is no plain number does not count, neither here nor when the file is read. */
+function secondsOf(at: string | undefined): number | undefined {
+  if (at === undefined || !NUMBER.test(at)) return undefined
+  const seconds = Math.floor(Number(at))
+  if (seconds > MAX_AT_SECONDS)
+    throw new SpooldError('REQUEST_INVALID', `at must not be after the year 9999, got ${describe(at)}`, {
+      details: { key: 'at', got: at },
+    })
+  return seconds === 0 ? undefined : seconds
+}
+
+function bodyBytesOf(vars: Vars): number {
+  const length = lastValue(vars, BODY_LENGTH_KEY) ?? ''
+  if (length !== '' && !/^[0-9]{1,15}$/.test(length))
+    throw new SpooldError(
+      'REQUEST_INVALID',
+      `${BODY_LENGTH_KEY} must be a number of bytes, got ${describe(length)}`,
+      {
+        details: { key: BODY_LENGTH_KEY, got: length },
+      },
+    )
+  return Number(length)
+}

@@ -1,0 +1,56 @@
+import { close, fdatasync, fsync, open } from 'node:fs'
+import { promisify } from 'node:util'
+import { toFsPath } from '../task/ref.js'
+
+const openFile = promisify(open)
+const closeFile = promisify(close)
+const syncAll = promisify(fsync)
+
+/** A file's bytes and size. Files that are synced at the same time share a commit of the file system's journal. */
+export const syncData = promisify(fdatasync)
+
+/** One directory: the sync that runs, and the one that comes after it. */
+interface Turn {
+  running: Promise<void>
+  next: Promise<void> | undefined
+}
+
+const turns = new Map<string, Turn>()
+
+/**
+ * Puts a directory's entries on disk. Calls that come while a sync runs cannot know whether it has seen their entries;
+ * they share the next one.
+ */
+export function syncDirectory(path: string): Promise<void> {
+  const turn = turns.get(path)
+  if (turn === undefined) {
+    const begun: Turn = { running: Promise.resolve(), next: undefined }
+    turns.set(path, begun)
+    begun.running = run(path, begun)
+    return begun.running
+  }
+  turn.next ??= turn.running.then(
+    () => follow(path, turn),
+    () => follow(path, turn),
+  )
+  return turn.next
+}
+
+function follow(path: string, turn: Turn): Promise<void> {
+  turn.next = undefined
+  turn.running = run(path, turn)
+  return turn.running
+}
+
+async function run(path: string, turn: Turn): Promise<void> {
+  try {
+    const fd = await openFile(toFsPath(path), 'r')
+    try {
+      await syncAll(fd)
+    } finally {
+      await closeFile(fd)
+    }
+  } finally {
+    if (turn.next === undefined) turns.delete(path)
+  }
+}

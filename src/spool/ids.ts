@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto'
+import { lstatSync, mkdirSync, readlinkSync, renameSync, symlinkSync } from 'node:fs'
+import { errnoOf, SpooldError } from '../base/errors.js'
+import { displayName, type Ref, toFsPath } from '../task/ref.js'
+import { hiddenRef } from './draft.js'
+import { STATE_DIRECTORY, UWSGI_PREFIX } from './file-name.js'
+
+/**
+ * Ids that callers gave: `.spoold/ids/<sha-256 of the id>`, a symbolic link whose text is the task's ref. A link is made
+ * in one step, whole, and only where there is none: so of all who bring the same id one wins, without a lock.
+ *
+ * Its states: the link is there and so is the hidden file: the task was promised and is whole, but its writer has not
+ * come to rename it (yet, or ever), and whoever finds it so does it for him. No hidden file: the task is, or was, there.
+ */
+const IDS = `${STATE_DIRECTORY}/ids`
+/** What may stand in a link: a name of ours, at most one priority above it. */
+const REF = new RegExp(`^(?:[0-9]{1,255}/)?${UWSGI_PREFIX}[^/]+$`)
+
+export function idsDirectory(spool: string): string {
+  return `${spool}/${IDS}`
+}
+
+function linkOf(spool: string, id: string): string {
+  return `${idsDirectory(spool)}/${createHash('sha256').update(id).digest('hex')}`
+}
+
+/** @returns the task that has this id; undefined when none has */
+export function findId(spool: string, id: string): Ref | undefined {
+  return readId(linkOf(spool, id))
+}
+
+/** @returns the task that has the id now: `ref`, or another one that was quicker */
+export function takeId(spool: string, id: string, ref: Ref): Ref {
+  const link = linkOf(spool, id)
+  makeIdsDirectory(spool)
+  for (;;)
+    try {
+      symlinkSync(toFsPath(ref), link)
+      return ref
+    } catch (error) {
+      if (errnoOf(error) !== 'EEXIST') throw error
+      const other = readId(link)
+      if (other !== undefined) return other // else it was swept this very moment
+    }
+}
+
+/** Publishes a promised task, if nobody has yet. @returns whether it was done now */
+export function publishPromised(spool: string, ref: Ref): boolean {
+  try {
+    renameSync(toFsPath(`${spool}/${hiddenRef(ref)}`), toFsPath(`${spool}/${ref}`))
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** @param link the path of a link in `.spoold/ids` */
+export function readId(link: string): Ref | undefined {
+  let ref: Ref
+  try {
+    ref = readlinkSync(toFsPath(link), 'latin1')
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
+    if (errnoOf(error) !== 'EINVAL') throw error
+    ref = '' // no link
+  }
+  if (REF.test(ref)) return ref
+  throw new SpooldError(
+    'ENQUEUE_FAILED',
+    `${displayName(link)} is no id of ours (it says ${JSON.stringify(ref)}); remove it`,
+    { details: { path: displayName(link) } },
+  )
+}
+
+function makeIdsDirectory(spool: string): void {
+  for (const path of [`${spool}/${STATE_DIRECTORY}`, idsDirectory(spool)]) {
+    try {
+      mkdirSync(toFsPath(path), 0o700)
+    } catch (error) {
+      if (errnoOf(error) !== 'EEXIST') throw error
+    }
+    if (!lstatSync(toFsPath(path)).isDirectory())
+      throw new SpooldError('ENQUEUE_FAILED', `${displayName(path)} is no directory; remove it`)
+  }
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { Batch, BatchError } from '#src/index.js'
+import { leftIn, packet } from '../helpers/files.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+async function failureOf(batch: Batch): Promise<BatchError> {
+  try {
+    await batch.spool()
+  } catch (error) {
+    assert.ok(error instanceof BatchError, String(error))
+    assert.equal(error.code, 'BATCH_INCOMPLETE')
+    return error
+  }
+  assert.fail('it was stored')
+}
+
+describe('a Batch', () => {
+  for (const options of [{}, { sync: false }, { allOrNothing: true }, { sync: false, allOrNothing: true }])
+    it(`stores all, in the order of add, each where it belongs: ${JSON.stringify(options)}`, async () => {
+      const spooler = spoolDirectory()
+      const batch = new Batch({ spooler, ...options })
+      const count = isLong ? 20_000 : 2000
+      for (let i = 0; i < count; i++)
+        batch.add(
+          { i },
+          { ...(i % 3 === 0 ? { priority: i % 5 } : {}), ...(i % 7 === 0 ? { body: 'b', at: 1e9 } : {}) },
+        )
+      assert.equal(batch.size, count)
+      const stored = await batch.spool()
+      assert.equal(batch.size, 0)
+      assert.equal(leftIn(spooler).length, count, 'nothing else is left')
+      for (const [i, { path, isDuplicate }] of stored.entries()) {
+        assert.equal(isDuplicate, false)
+        assert.equal(dirname(path), i % 3 === 0 ? join(spooler, String(i % 5)) : spooler)
+        const vars = {
+          i: String(i),
+          ...(i % 7 === 0 ? { at: '1000000000' } : {}),
+          ...(i % 3 === 0 ? { priority: String(i % 5) } : {}),
+        }
+        assert.deepEqual(readFileSync(path), packet(vars, i % 7 === 0 ? 'b' : ''))
+        if (i % 7 === 0) assert.equal(statSync(path).mtimeMs, 1e12)
+      }
+    })
+
+  it('may be empty, and may be used again', async () => {
+    const spooler = spoolDirectory()
+    const batch = new Batch({ spooler })
+    assert.deepEqual(await batch.spool(), [])
+    await batch.add({ a: 1 }).spool()
+    await batch.add({ a: 2 }).spool()
+    assert.equal(leftIn(spooler).length, 2)
+  })
+
+  it('refuses a wrong task when it is added, and goes on without it', async () => {
+    const spooler = spoolDirectory()
+    const batch = new Batch({ spooler }).add({ a: 1 })
+    assert.throws(() => batch.add({ a: 'x'.repeat(70_000) }), { code: 'REQUEST_INVALID' })
+    assert.throws(() => batch.add({ a: {} as never }), TypeError)
+    assert.throws(() => batch.add({ spooler: dirname(spooler) }), { code: 'SPOOLER_UNKNOWN' })
+    assert.deepEqual(leftIn(spooler), [])
+    assert.equal((await batch.spool()).length, 1)
+  })
+
+  it('says of each task what became of it', async () => {
+    for (const sync of [true, false]) {
+      const spooler = spoolDirectory()
+      writeFileSync(join(spooler, '5'), 'no directory')
+      const batch = new Batch({ spooler, sync }).add({ a: 1 }).add({ a: 2 }, { priority: 5 }).add({ a: 3 })
+      const { results } = await failureOf(batch)
+      assert.deepEqual(
+        results.map(result => 'stored' in result),
+        [true, false, true],
+      )
+      assert.equal(leftIn(spooler).length, 3)
+    }
+  })
+
+  it('stores nothing when one cannot be stored and it was asked for all or nothing', async () => {
+    for (const sync of [true, false]) {
+      const spooler = spoolDirectory()
+      writeFileSync(join(spooler, '5'), 'no directory')
+      const batch = new Batch({ spooler, sync, allOrNothing: true })
+      batch.add({ a: 1 }).add({ a: 2 }, { priority: 5 }).add({ a: 3 }, { priority: 6 })
+      const { results } = await failureOf(batch)
+      assert.ok(results.every(result => 'error' in result))
+      assert.deepEqual(leftIn(spooler), ['5'])
+    }
+  })
+
+  it('stores all or nothing on a disk that fills up in the middle', {
+    skip: skipUnless('root', 'mount'),
+  }, async () => {
+    for (const [room, body] of [
+      ['size=256k', 'x'.repeat(4000)],
+      ['size=4m,nr_inodes=40', ''],
+    ] as const) {
+      const spooler = join(smallDisk(room), 'spool')
+      mkdirSync(spooler)
+      const batch = new Batch({ spooler, allOrNothing: true })
+      for (let i = 0; i < 100; i++) batch.add({ i }, { body })
+      const { cause } = await failureOf(batch)
+      assert.equal((cause as { code?: string }).code, 'SPOOL_FULL')
+      assert.deepEqual(leftIn(spooler), [])
+      const some = new Batch({ spooler })
+      for (let i = 0; i < 100; i++) some.add({ i }, { body })
+      const { results } = await failureOf(some)
+      const stored = results.flatMap(result => ('stored' in result ? [result.stored.path] : []))
+      assert.ok(stored.length > 10 && stored.length < 100, `${stored.length} are stored`)
+      assert.deepEqual(leftIn(spooler).sort(), stored.map(path => path.slice(spooler.length + 1)).sort())
+    }
+  })
+
+  it('does not follow a priority that leads elsewhere', async () => {
+    const [spooler, elsewhere] = [spoolDirectory(), spoolDirectory()]
+    symlinkSync(elsewhere, join(spooler, '5'))
+    chmodSync(elsewhere, 0o777)
+    const { results } = await failureOf(new Batch({ spooler }).add({ a: 1 }, { priority: 5 }))
+    assert.match(
+      results[0] !== undefined && 'error' in results[0] ? results[0].error.message : '',
+      /is no directory/,
+    )
+    assert.ok(existsSync(join(spooler, '5')))
+    assert.deepEqual(leftIn(elsewhere), [])
+  })
+})

@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import {
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { Batch, enqueue, enqueueSync } from '#src/index.js'
+import { hiddenRef } from '#src/spool/draft.js'
+import { sweepSpool } from '#src/spool/sweep.js'
+import { writeSteps } from '#src/spool/write-steps.js'
+import { leftIn, packet } from '../helpers/files.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+const linkOf = (spool: string, id: string) =>
+  join(spool, '.spoold/ids', createHash('sha256').update(id).digest('hex'))
+
+describe('an id', () => {
+  for (const sync of [true, false])
+    it(`makes one task of two calls, and the second says so (sync ${sync})`, async () => {
+      const spooler = spoolDirectory()
+      const first = await enqueue({ n: 1 }, { spooler, sync, id: 'a' })
+      const again = await enqueue({ n: 2 }, { spooler, sync, id: 'a' })
+      const blocking = enqueueSync({ n: 3 }, { spooler, sync, id: 'a' })
+      assert.equal(first.isDuplicate, false)
+      assert.deepEqual([again, blocking], Array(2).fill({ path: first.path, isDuplicate: true }))
+      assert.equal((await enqueue({ n: 4 }, { spooler, sync, id: 'b' })).isDuplicate, false)
+      assert.equal(leftIn(spooler).length, 2)
+      assert.equal(lstatSync(join(spooler, '.spoold')).mode & 0o777, 0o700)
+    })
+
+  it('holds after the task has run and is gone', async () => {
+    const spooler = spoolDirectory()
+    const { path } = await enqueue({ n: 1 }, { spooler, priority: 5, id: 'a' })
+    unlinkSync(path)
+    assert.deepEqual(await enqueue({ n: 1 }, { spooler, id: 'a' }), { path, isDuplicate: true })
+    assert.deepEqual(leftIn(spooler), [])
+  })
+
+  it('is one task when ten processes bring it at the same time', async () => {
+    const spooler = spoolDirectory()
+    const script = `
+      import { enqueue } from 'spoold'
+      const results = []
+      for (let i = 0; i < 40; i++)
+        results.push(await enqueue({ i }, { spooler: ${JSON.stringify(spooler)}, id: 'id ' + i, sync: i % 2 === 0 }))
+      console.log(JSON.stringify(results))`
+    const outputs = await Promise.all(
+      Array.from({ length: 10 }, async () => {
+        const child = spawn(process.execPath, ['--input-type=module', '-e', script], { cwd: ROOT })
+        let text = ''
+        child.stdout.on('data', chunk => (text += chunk))
+        await once(child, 'close')
+        return JSON.parse(text) as Array<{ path: string; isDuplicate: boolean }>
+      }),
+    )
+    for (let i = 0; i < 40; i++) {
+      const results = outputs.map(output => output[i])
+      assert.equal(results.filter(result => result?.isDuplicate === false).length, 1, `id ${i}`)
+      assert.equal(new Set(results.map(result => result?.path)).size, 1)
+    }
+    assert.equal(leftIn(spooler).length, 40)
+  })
+
+  it('is made good by the next call when its writer died between the promise and the publication', async () => {
+    for (const sync of [true, false]) {
+      const spooler = spoolDirectory()
+      const ref = diePromised(spooler, 'a', sync)
+      assert.deepEqual(leftIn(spooler), [hiddenRef(ref)], 'it is not there yet')
+      const path = join(spooler, ref)
+      assert.deepEqual(await enqueue({ n: 2 }, { spooler, sync, id: 'a' }), { path, isDuplicate: true })
+      assert.deepEqual(leftIn(spooler), [ref])
+      assert.deepEqual(execFileSync('cat', [path]), packet({ n: '1' }))
+    }
+  })
+
+  it('that was promised is published by the sweep, where a mere leftover is removed', async () => {
+    const spooler = spoolDirectory()
+    const promised = diePromised(spooler, 'a', true)
+    const leftover = `.spoold-uwsgi_spoolfile_on_dead_1_1_1_1_1.tmp`
+    writeFileSync(join(spooler, leftover), 'half a ta')
+    await new Promise(resolve => setTimeout(resolve, 20))
+    const swept = await sweepSpool({ spool: spooler, graceMs: 10, idTtlMs: 0 })
+    assert.deepEqual(swept, { removed: 1, published: 1, forgotten: 0 })
+    assert.deepEqual(leftIn(spooler), [promised])
+  })
+
+  it('is forgotten after its time, and not before', async () => {
+    const spooler = spoolDirectory()
+    await enqueue({ n: 1 }, { spooler, id: 'a' })
+    assert.equal((await sweepSpool({ spool: spooler, graceMs: 0, idTtlMs: 60_000 })).forgotten, 0)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    assert.equal((await sweepSpool({ spool: spooler, graceMs: 0, idTtlMs: 10 })).forgotten, 1)
+    assert.deepEqual(readdirSync(join(spooler, '.spoold/ids')), [])
+    assert.equal((await enqueue({ n: 1 }, { spooler, id: 'a' })).isDuplicate, false)
+    assert.equal(leftIn(spooler).length, 2)
+  })
+
+  it('counts in a batch as elsewhere, also twice in the same one', async () => {
+    const spooler = spoolDirectory()
+    const first = await enqueue({ n: 1 }, { spooler, id: 'a' })
+    for (const allOrNothing of [true, false]) {
+      const batch = new Batch({ spooler, allOrNothing })
+      for (const id of ['a', `b${allOrNothing}`, `b${allOrNothing}`]) batch.add({ id }, { id })
+      const stored = await batch.spool()
+      assert.deepEqual(
+        stored.map(({ isDuplicate }) => isDuplicate),
+        [true, false, true],
+      )
+      assert.equal(stored[0]?.path, first.path)
+    }
+    assert.equal(leftIn(spooler).length, 3)
+  })
+
+  for (const evil of ['../../etc/passwd', '/etc/passwd', 'x', '5/../../uwsgi_spoolfile_on_x', ''])
+    it(`whose link was bent to ${JSON.stringify(evil)} leads nowhere`, async () => {
+      const spooler = spoolDirectory()
+      mkdirSync(join(spooler, '.spoold/ids'), { recursive: true })
+      if (evil === '') writeFileSync(linkOf(spooler, 'a'), '')
+      else symlinkSync(evil, linkOf(spooler, 'a'))
+      await assert.rejects(enqueue({ n: 1 }, { spooler, id: 'a' }), {
+        code: 'ENQUEUE_FAILED',
+        message: /is no id of ours/,
+      })
+      assert.deepEqual(leftIn(spooler), [])
+    })
+})
+
+/** Goes the road of a write up to the step before the rename, and no further. @returns the task's ref */
+function diePromised(spool: string, id: string, sync: boolean): string {
+  const steps = writeSteps({ vars: [[Buffer.from('n'), Buffer.from('1')]], id }, { spool, sync })
+  for (let step = steps.next(); step.done !== true; step = steps.next()) {
+    if (step.value.kind === 'directory' && step.value.path.endsWith('/ids'))
+      return readlinkSync(linkOf(spool, id))
+    if (!sync && step.value.kind === 'written') break
+  }
+  // without sync there is no step between the link and the rename: what is left is made by hand
+  const hidden = leftIn(spool)[0] ?? ''
+  const ref = hidden.replace(/^\.spoold-(.*)\.tmp$/, '$1')
+  mkdirSync(join(spool, '.spoold/ids'), { recursive: true, mode: 0o700 })
+  symlinkSync(ref, linkOf(spool, id))
+  return ref
+}

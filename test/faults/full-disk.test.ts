@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { enqueue, enqueueSync, SpooldError } from '#src/index.js'
+import { spoold } from '../helpers/cli.js'
+import { leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
+
+/** A file system on which nothing more fits, in each of its ways. */
+const FULL: Readonly<Record<string, (disk: string) => void>> = {
+  blocks: disk => {
+    try {
+      writeFileSync(join(disk, 'filler'), Buffer.alloc(2 ** 21))
+    } catch {} // so far, and no further
+  },
+  inodes: disk => {
+    try {
+      for (let i = 0; ; i++) writeFileSync(join(disk, `filler${i}`), '')
+    } catch {}
+  },
+}
+
+describe('a disk without room', { skip: skipUnless('root', 'mount') }, () => {
+  for (const [what, fill] of Object.entries(FULL))
+    it(`refuses with SPOOL_FULL and 75, and is left as it was (${what})`, async () => {
+      const disk = smallDisk('size=1m,nr_inodes=100')
+      const spooler = join(disk, 'spool')
+      mkdirSync(spooler)
+      fill(disk)
+      const full = (error: unknown) => {
+        assert.ok(error instanceof SpooldError)
+        assert.equal(error.code, 'SPOOL_FULL')
+        assert.equal(error.details.errno, 'ENOSPC')
+        return true
+      }
+      const dictionary = { a: 'x'.repeat(5000) }
+      for (const sync of [true, false])
+        for (const options of [{}, { priority: 7 }, { id: 'a' }, { body: Buffer.alloc(100_000) }]) {
+          await assert.rejects(enqueue(dictionary, { spooler, sync, ...options }), full)
+          assert.throws(() => enqueueSync({ a: 1 }, { spooler, sync, at: 1e9, ...options }), full)
+        }
+      assert.deepEqual(leftIn(spooler), [])
+      const { code, stderr } = await spoold(['enqueue', '--spooler', spooler, 'a=b'])
+      assert.match(stderr, /^spoold: \[SPOOL_FULL\] .*ENOSPC/)
+      assert.equal(code, 75)
+      execFileSync('find', [disk, '-name', 'filler*', '-delete'])
+      assert.equal(
+        (await enqueue(dictionary, { spooler, id: 'a' })).isDuplicate,
+        false,
+        'the id was not taken',
+      )
+    })
+
+  it('that is nearly full takes tasks until it is full, and never half of one', async () => {
+    const spooler = join(smallDisk('size=512k'), 'spool')
+    mkdirSync(spooler)
+    const body = Buffer.alloc(30_000, 'x')
+    let stored = 0
+    for (const sync of [true, false])
+      await assert.rejects(
+        async () => {
+          for (;;) {
+            await enqueue({ a: 1 }, { spooler, sync, body })
+            stored++
+          }
+        },
+        { code: 'SPOOL_FULL' },
+      )
+    assert.ok(stored > 5)
+    assert.equal(leftIn(spooler).length, stored)
+    for (const name of leftIn(spooler))
+      assert.equal(
+        execFileSync('stat', ['-c', '%s', join(spooler, name)])
+          .toString()
+          .trim(),
+        String(30_000 + 4 + 6),
+      )
+  })
+
+  it('that is read-only is refused with its reason, and exit code 1', async () => {
+    const disk = smallDisk('size=1m')
+    const spooler = join(disk, 'spool')
+    mkdirSync(spooler)
+    execFileSync('mount', ['-o', 'remount,ro', disk])
+    for (const sync of [true, false])
+      for (const options of [{}, { priority: 7 }, { id: 'a' }])
+        await assert.rejects(enqueue({ a: 1 }, { spooler, sync, ...options }), (error: unknown) => {
+          assert.ok(error instanceof SpooldError)
+          assert.equal(error.code, 'ENQUEUE_FAILED')
+          assert.equal(error.details.errno, 'EROFS')
+          return true
+        })
+    const { code, stderr } = await spoold(['enqueue', '--spooler', spooler, 'a=b'])
+    assert.match(stderr, /^spoold: \[ENQUEUE_FAILED\] .*EROFS: read-only file system/)
+    assert.equal(code, 1)
+    execFileSync('mount', ['-o', 'remount,rw', disk])
+    assert.deepEqual(leftIn(spooler), [])
+  })
+})

@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { ROOT, workspace } from '../helpers/workspace.js'
+
+const PARTS = [
+  '..',
+  '.',
+  '/',
+  '//',
+  '\\',
+  '\0',
+  '~',
+  'etc',
+  'passwd',
+  '5',
+  '05',
+  '-1',
+  ' ',
+  '\n',
+  '\x1b[2J',
+  '%2e%2e',
+  '*',
+]
+const MORE = [
+  '..\u2215',
+  '\uff0e\uff0e',
+  '\ud800',
+  'ключ',
+  '$HOME',
+  '$(id)',
+  '`id`',
+  '.spoold',
+  '.spoold/ids',
+  'x'.repeat(300),
+]
+
+/** At least 2,000 names that somebody might hope lead out of a spool, the same in every run. */
+function hostileNames(outside: string, spool: string): string[] {
+  const names = new Set<string>()
+  const parts = [...PARTS, ...MORE, outside, spool]
+  for (const a of parts)
+    for (const b of parts) for (const joint of ['', '/', '/../']) names.add(`${a}${joint}${b}`)
+  for (let depth = 1; depth < 12; depth++)
+    for (const end of ['', outside, 'etc/passwd', '5', `..${outside}/x`]) {
+      names.add(`${'../'.repeat(depth)}${end}`)
+      names.add(`5/${'../'.repeat(depth)}${end}`)
+      names.add(`${spool}/${'../'.repeat(depth)}${end}`)
+    }
+  return [...names]
+}
+
+/** Tries every name in every place where a caller can put one. */
+const SCRIPT = `
+  import { enqueue, spoolSync, Batch } from 'spoold'
+  import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+  const { spool, names } = JSON.parse(readFileSync(process.argv[1]))
+  const counts = {}
+  const attempt = async (what, run) => {
+    try { await run(); counts[what + ' stored'] = (counts[what + ' stored'] ?? 0) + 1 }
+    catch (error) { const key = what + ' ' + (error.code ?? error.stack); counts[key] = (counts[key] ?? 0) + 1 }
+  }
+  try { rmdirSync('/spoold-test-begins') } catch {}
+  for (const name of names) {
+    for (const sync of [true, false]) {
+      await attempt('priority', () => enqueue({ a: 1 }, { spooler: spool, sync, priority: name }))
+      await attempt('priority', () => spoolSync({ a: 1, priority: name }, { spooler: spool, sync }))
+      await attempt('spooler', () => enqueue({ a: 1, spooler: name }, { spooler: spool, sync }))
+      await attempt('id', () => enqueue({ a: 1 }, { spooler: spool, sync, id: name }))
+    }
+    await attempt('batch', () => new Batch({ spooler: spool }).add({ a: 1 }, { priority: name, id: name }).spool())
+  }
+  try { rmdirSync('/spoold-test-ends') } catch {}
+  console.log(JSON.stringify(counts))`
+
+/** The same through the command line, in one process. */
+const COMMANDS = `
+  import { main } from './dist/cli/program.js'
+  import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+  const { spool, names, lines } = JSON.parse(readFileSync(process.argv[1]))
+  const counts = {}
+  const run = async (what, ...args) => {
+    const key = what + ' ' + (await main(['enqueue', '--quiet', '--spooler', spool, ...args]))
+    counts[key] = (counts[key] ?? 0) + 1
+  }
+  console.error = process.stderr.write = () => true
+  try { rmdirSync('/spoold-test-begins') } catch {}
+  for (const name of names) {
+    await run('priority', 'a=1', '--priority=' + name)
+    await run('spooler', 'a=1', 'spooler=' + name)
+    await run('id', 'a=1', '--id=' + name)
+    writeFileSync(lines, JSON.stringify({ spooler: name, priority: name }) + '\\n')
+    await run('json', '--json', lines)
+  }
+  try { rmdirSync('/spoold-test-ends') } catch {}
+  console.log(JSON.stringify(counts))`
+
+/** The system calls that open, make, change or remove something. */
+const TOUCHES =
+  'open,openat,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,chmod,fchmodat,chown,fchownat,utimensat,truncate'
+
+interface Watched {
+  /** How often what came of it. */
+  readonly counts: Readonly<Record<string, number>>
+  /** The calls that touched something outside. */
+  readonly strays: readonly string[]
+}
+
+function watch(script: string, input: string, spool: string): Watched {
+  const log = join(workspace(), 'strace')
+  const { stdout, stderr } = spawnSync(
+    'strace',
+    ['-f', '--seccomp-bpf', '-s', '8192', '-e', `trace=${TOUCHES}`, '-o', log].concat(
+      process.execPath,
+      '--input-type=module',
+      '-e',
+      script,
+      input,
+    ),
+    { cwd: ROOT, encoding: 'utf8', maxBuffer: 2 ** 28, timeout: 170_000 },
+  )
+  const lines = readFileSync(log, 'utf8').split('\n')
+  const [begin, end] = ['begins', 'ends'].map(mark =>
+    lines.findIndex(line => line.includes(`/spoold-test-${mark}`)),
+  )
+  assert.ok(begin !== undefined && end !== undefined && begin >= 0 && end > begin, stderr)
+  const strays = lines.slice(begin + 1, end).filter(line => isStray(line, spool))
+  return { counts: JSON.parse(stdout), strays }
+}
+
+/** Any path that is neither the spool nor below it. */
+function isStray(line: string, spool: string): boolean {
+  const call = /^\d+\s+(\w+)\((.*)/.exec(line)
+  if (call === null || OWN.test(line)) return false
+  const [, name = '', rest = ''] = call
+  // a link's text is no path that is touched: the last string is
+  const strings = [...rest.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text = '']) => text)
+  const paths = name.startsWith('symlink') ? strings.slice(-1) : strings
+  return paths.some(
+    path => (path !== spool && !path.startsWith(`${spool}/`)) || /(^|\/)\.\.(\/|$)/.test(path),
+  )
+}
+
+/** Our own code, which is loaded when it is needed, and the input of the command line. */
+const OWN = new RegExp(`"${ROOT}/?(dist|node_modules|package)|"${ROOT}/?"|/lines"|"/proc/self/`)
+
+describe('hostile names', { skip: skipUnless('strace') }, () => {
+  it('at least 2,000 of them, in every place of the library: nothing outside the spool is touched', () => {
+    const { spool, outside, input, names } = setUp()
+    const { counts, strays } = watch(SCRIPT, input, spool)
+    assert.deepEqual(strays, [])
+    // digits are the only names that a priority may have; ids may be anything; a spooler must be the one
+    const expected = / (stored|REQUEST_INVALID|SPOOLER_UNKNOWN|ENQUEUE_FAILED|BATCH_INCOMPLETE)$/
+    assert.deepEqual(
+      Object.keys(counts).filter(key => !expected.test(key)),
+      [],
+    )
+    assert.ok((counts['priority REQUEST_INVALID'] ?? 0) > names.length * 3, JSON.stringify(counts))
+    assert.ok((counts['spooler SPOOLER_UNKNOWN'] ?? 0) > names.length, JSON.stringify(counts))
+    assert.equal(counts['id stored'], names.length * 2, JSON.stringify(counts))
+    assert.deepEqual(leftIn(outside), [])
+  })
+
+  it('on the command line: nothing outside the spool is touched', () => {
+    const { spool, outside, input, names } = setUp()
+    const { counts, strays } = watch(COMMANDS, input, spool)
+    assert.deepEqual(strays, [])
+    assert.ok((counts['priority 64'] ?? 0) > names.length * 0.9, JSON.stringify(counts))
+    assert.ok((counts['spooler 64'] ?? 0) > names.length * 0.5, JSON.stringify(counts))
+    assert.ok((counts['json 64'] ?? 0) > names.length * 0.9, JSON.stringify(counts))
+    assert.equal(counts['id 0'], names.length, JSON.stringify(counts))
+    assert.deepEqual(leftIn(outside), [])
+  })
+})
+
+function setUp() {
+  const directory = workspace()
+  const [spool, outside, input] = ['spool', 'outside', 'input'].map(name => join(directory, name))
+  assert.ok(spool !== undefined && outside !== undefined && input !== undefined)
+  mkdirSync(spool)
+  mkdirSync(outside)
+  const names = hostileNames(outside, spool)
+  assert.ok(names.length >= 2000, `${names.length}`)
+  writeFileSync(input, JSON.stringify({ spool, names, lines: join(directory, 'lines') }))
+  return { spool, outside, input, names }
+}

@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { Client, exchange, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** As many as the descriptors of this process allow. */
+const CROWD = Math.min(isLong ? 2000 : 300, Math.floor((descriptors() - 100) / 2))
+const TASK = wire([['to', 'joe']])
+
+async function server(ini: Readonly<Record<string, string | number | boolean>> = {}) {
+  const spool = spoolDirectory()
+  const daemon = await startDaemon({
+    spool,
+    ini: { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600, ...ini },
+  })
+  return { spool, daemon, port: await portOf(daemon) }
+}
+
+/** What a bad peer sends first, and what it goes on to send, a byte at a time. */
+const BAD_PEERS: Readonly<Record<string, readonly [first: Buffer, then: Buffer]>> = {
+  'drips a packet': [Buffer.alloc(0), wire([['a', 'b'.repeat(5000)]])],
+  'sends half a packet': [wire([], { size: 60_000 }), Buffer.alloc(0)],
+  'drips a body': [wire([['CONTENT_LENGTH', '5000']]), Buffer.alloc(5000)],
+  'sends less than it announced': [
+    Buffer.concat([wire([['CONTENT_LENGTH', '5000']]), Buffer.alloc(100)]),
+    Buffer.alloc(0),
+  ],
+  'says nothing': [Buffer.alloc(0), Buffer.alloc(0)],
+  'never leaves after its reply': [Buffer.concat([TASK, TASK]), Buffer.alloc(5000)],
+}
+
+describe('a crowd of bad peers', () => {
+  it('is sent away by the deadlines, while a good client is served', { timeout: 120_000 }, async () => {
+    const { spool, port } = await server({
+      'socket-timeout': 2,
+      'socket-request-timeout': 4,
+      'socket-max-connections': 10_000,
+    })
+    const kinds = Object.values(BAD_PEERS)
+    const crowd = await Promise.all(
+      Array.from({ length: CROWD }, async (_, i) => {
+        const [first, then] = kinds[i % kinds.length] ?? [TASK, TASK]
+        return { client: (await Client.to(port)).send(first), then }
+      }),
+    )
+    let at = 0
+    const dripping = setInterval(() => {
+      for (const { client, then } of crowd)
+        if (client.end === 'open' && at < then.length) client.send(then.subarray(at, at + 1))
+      at++
+    }, 500)
+    let served = 0
+    while (crowd.some(({ client }) => client.end === 'open')) {
+      assert.equal(await exchange(port, TASK), STORED)
+      served++
+    }
+    clearInterval(dripping)
+    for (const { client } of crowd) client.close()
+    const leaving = Object.keys(BAD_PEERS).indexOf('never leaves after its reply')
+    const tasks = crowd.filter((_, i) => i % kinds.length === leaving).length
+    assert.equal(leftIn(spool).length, served + tasks, 'whole tasks, and nothing of the rest')
+    assert.ok(leftIn(spool).every(name => !name.startsWith('.')))
+  })
+
+  it('costs the longest silent one its place when there are too many, never an honest one', async () => {
+    const { port } = await server({
+      'socket-max-connections': 10,
+      'socket-timeout': 600,
+      'socket-request-timeout': 600,
+    })
+    const silent: Client[] = []
+    for (let i = 0; i < 40; i++) silent.push((await Client.to(port)).send(TASK.subarray(0, i % 9)))
+    assert.equal(await exchange(port, TASK), STORED)
+    await until('thirty and one are gone', () => silent.filter(({ end }) => end !== 'open').length >= 31)
+    assert.deepEqual(
+      silent.slice(31).map(({ end }) => end),
+      Array.from({ length: 9 }, () => 'open'),
+      'the latest stay',
+    )
+    for (const client of silent) client.close()
+  })
+
+  it('that never reads its replies is not read any more, and dropped', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 's')
+    const daemon = await startDaemon({ spool, ini: { socket: path, 'socket-timeout': 1 } })
+    const client = await Client.to(path)
+    client.socket.pause()
+    const pings = Buffer.concat(
+      Array.from({ length: 10_000 }, () => wire([], { modifier1: 100, modifier2: 1 })),
+    )
+    const broken = new Promise(resolve => client.socket.once('close', resolve))
+    for (let i = 0; i < 100; i++) client.send(pings)
+    await broken
+    assert.equal(client.end, 'reset')
+    assert.equal(await exchange(path, TASK), STORED)
+    assert.ok(daemon.isRunning)
+  })
+
+  it('cannot fill the log', async () => {
+    const { daemon, port } = await server()
+    const bad = wire([['spooler', '/nope\nfake line']], { modifier2: 1 })
+    const client = await Client.to(port)
+    await client.send(Buffer.concat(Array.from({ length: 500 }, () => bad))).got(REFUSED.repeat(500))
+    client.close()
+    daemon.child.kill('SIGTERM')
+    await daemon.code() // all it has to say is said
+    assert.equal(daemon.output.split('unable to find spooler').length - 1, 20)
+    assert.doesNotMatch(daemon.output, /^fake line/m)
+  })
+})
+
+describe('names from the network', () => {
+  it('lead nowhere outside of the spool', { skip: skipUnless('strace'), timeout: 120_000 }, async () => {
+    const { spool, daemon, port } = await server({ 'spooler-quiet': true })
+    const trace = join(dirname(spool), 'trace')
+    const strace = new TestProcess('strace', [
+      '-f',
+      '-qq',
+      '-s',
+      '600',
+      '-e',
+      'trace=%file',
+      '-p',
+      String(daemon.pid),
+      '-o',
+      trace,
+    ])
+    await until('it is traced', () =>
+      /TracerPid:\s+[1-9]/.test(readFileSync(`/proc/${daemon.pid}/status`, 'utf8')),
+    )
+    const names = hostileNames(dirname(spool))
+    assert.ok(names.length >= 2000)
+    const requests = names.flatMap(name => [
+      wire([['priority', name]], { modifier2: 1 }),
+      wire([['spooler', name]], { modifier2: 1 }),
+    ])
+    const client = await Client.to(port)
+    client.send(Buffer.concat(requests)).half()
+    await client.ended(60_000)
+    assert.equal(client.received.length, requests.length * 8)
+    strace.child.kill('SIGTERM')
+    await strace.exited
+    const lines = readFileSync(trace, 'utf8').split('\n')
+    const touched = lines.flatMap(line =>
+      [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, path = '']) => path),
+    )
+    assert.ok(
+      touched.some(path => path.startsWith(`${spool}/`)),
+      'the trace has seen something',
+    )
+    assert.deepEqual(
+      touched.filter(path => (path !== spool && !path.startsWith(`${spool}/`)) || path.includes('..')),
+      [],
+    )
+    const [good, bad] = [client.received.split(STORED).length - 1, client.received.split(REFUSED).length - 1]
+    assert.equal(leftIn(spool).length, good)
+    assert.equal(good + bad, requests.length)
+  })
+})
+
+/** Ways out of a directory, and what else has broken programs. */
+function hostileNames(outside: string): Buffer[] {
+  const ups = [
+    '..',
+    '.',
+    '...',
+    '%2e%2e',
+    '..%00',
+    '\u2025',
+    '..\\',
+    '',
+    '~',
+    '$HOME',
+    '`id`',
+    '-rf',
+    '*',
+    '5',
+  ]
+  const cuts = ['/', '//', '/./', '\\', '\0', '\n', '\r\n', '\t', ' ', '\u2215', '%2f', ':']
+  const ends = [
+    '',
+    'x',
+    '5',
+    outside,
+    `${outside}/x`,
+    '/etc/passwd',
+    '/proc/self/cwd/x',
+    'x'.repeat(300),
+    '9'.repeat(256),
+    '\u0665',
+    '\xff\xfe',
+    '__proto__',
+  ]
+  const names = ups.flatMap(up => cuts.flatMap(cut => ends.map(end => `${up}${cut}${end}`)))
+  return [...new Set([...names, ...ends, ...ups])]
+    .filter(name => name !== '')
+    .map(name => Buffer.from(name, 'latin1'))
+}
+
+function descriptors(): number {
+  return Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 1024)
+}

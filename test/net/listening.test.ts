@@ -1,0 +1,359 @@
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { Client, exchange, PONG, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
+
+const TASK = wire([['a', 'b']])
+const PING = wire([], { modifier1: 100 })
+
+function start(ini: DaemonSetup['ini'], more: Partial<DaemonSetup> = {}) {
+  return startDaemon({ spool: spoolDirectory(), ini: { ...ini }, ...more })
+}
+
+describe('a unix socket', () => {
+  it('takes tasks, and stays after the end, as in uWSGI; the next start replaces it', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'app.sock')
+    for (let i = 0; i < 2; i++) {
+      const daemon = await startDaemon({ spool, ini: { socket: path } })
+      assert.equal(await exchange(path, TASK), STORED)
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0)
+      assert.ok(statSync(path).isSocket())
+      assert.ok(!existsSync(`${path}.new`))
+    }
+  })
+
+  it('is replaced when its daemon was killed, and removed at the end with vacuum', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'app.sock')
+    const killed = await startDaemon({ spool, ini: { socket: path } })
+    killed.child.kill('SIGKILL')
+    await killed.exited
+    const daemon = await startDaemon({ spool, ini: { socket: 'app.sock', vacuum: true } })
+    assert.equal(await exchange(path, PING), PONG)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /VACUUM: unix socket \S*app.sock removed\./)
+    assert.ok(!existsSync(path))
+  })
+
+  it('of a live server is not taken, and goes on serving', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'app.sock')
+    await startDaemon({ spool, ini: { socket: path } })
+    const second = await startDaemon({ spool, ini: { socket: path, vacuum: true }, isUnready: true })
+    assert.equal(await second.code(), 1)
+    assert.match(
+      second.output,
+      /socket \S+app\.sock cannot be listened on: another program listens on it \[SOCKET_UNUSABLE\]|SOCKET_UNUSABLE/,
+    )
+    assert.equal(await exchange(path, PING), PONG)
+  })
+
+  it('takes no name that another kind of file has', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'precious')
+    writeFileSync(path, 'do not remove')
+    const daemon = await startDaemon({ spool, ini: { socket: path }, isUnready: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /another file of this name, which is no socket/)
+    assert.equal(readFileSync(path, 'utf8'), 'do not remove')
+  })
+
+  it('is not removed by vacuum when another server has taken its name', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'app.sock')
+    const daemon = await startDaemon({ spool, ini: { socket: path, vacuum: true } })
+    const other = createServer()
+    after(() => other.close())
+    await new Promise<void>(done => other.listen(`${path}.other`, done))
+    renameSync(`${path}.other`, path)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.ok(existsSync(path))
+  })
+
+  for (const [value, mode] of [
+    ['660', 0o660],
+    ['0600', 0o600],
+    ['true', 0o666],
+  ] as const)
+    it(`has the mode of chmod-socket = ${value}`, async () => {
+      const spool = spoolDirectory()
+      const path = join(dirname(spool), 'app.sock')
+      await startDaemon({ spool, ini: { socket: path, 'chmod-socket': value, umask: '077' } })
+      assert.equal(statSync(path).mode & 0o777, mode)
+    })
+
+  it('belongs to chown-socket, and is bound before privileges are dropped', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    chmodSync(directory, 0o755) // the daemon, no longer root, could not make a file here
+    const path = join(directory, 'app.sock')
+    chownSync(spool, 65_534, 65_534)
+    await startDaemon({
+      spool,
+      ini: {
+        socket: path,
+        'chown-socket': '7:12',
+        uid: 65_534,
+        gid: 65_534,
+        'spooler-watch': 'off',
+        'spooler-frequency': 3600,
+      },
+    })
+    const { uid, gid } = statSync(path)
+    assert.deepEqual([uid, gid], [7, 12])
+    assert.equal(await exchange(path, TASK), STORED)
+    const [task = ''] = leftIn(spool)
+    assert.equal(statSync(join(spool, task)).uid, 65_534, 'tasks belong to who will run them')
+  })
+
+  it('can be abstract', async () => {
+    const name = `spoold-test-${process.pid}`
+    await start({ socket: `@${name}` })
+    const line = readFileSync('/proc/net/unix', 'utf8')
+      .split('\n')
+      .find(each => each.includes(`@${name}@`))
+    assert.ok(line !== undefined)
+    assert.equal(await exchange(`\0${name}\0`, TASK), STORED)
+    const second = await start({ socket: `@${name}` }, { isUnready: true })
+    assert.equal(await second.code(), 1)
+    assert.match(second.output, /another program listens on it/)
+  })
+})
+
+describe('a TCP socket', () => {
+  it('is refused when another program has the port', async () => {
+    const port = await portOf(await start({ socket: '127.0.0.1:0' }))
+    const second = await start({ socket: `127.0.0.1:${port}` }, { isUnready: true })
+    assert.equal(await second.code(), 1)
+    assert.match(second.output, /another program listens on it/)
+    assert.match(second.output, /SOCKET_UNUSABLE/)
+  })
+
+  it('serves only the peers that socket-allow names', async () => {
+    const port = await portOf(await start({ socket: '127.0.0.1:0', 'socket-allow': ['127.0.0.2/31', '::1'] }))
+    const from = (localAddress: string) => Client.to({ host: '127.0.0.1', port, localAddress })
+    const friend = (await from('127.0.0.2')).send(PING)
+    await friend.ended()
+    assert.equal(friend.received, PONG)
+    const stranger = await from('127.0.0.1')
+    stranger.send(TASK)
+    await stranger.ended()
+    assert.equal(stranger.received, '')
+  })
+
+  it('on ::1 is one as well, with its own rules', async () => {
+    const daemon = await start({ socket: '[::1]:0', 'socket-allow': '::1/128' })
+    const port = await portOf(daemon)
+    assert.match(daemon.output, /bound to TCP6 address \[::1\]:\d+/)
+    const client = (await Client.to({ host: '::1', port })).send(PING)
+    await client.ended()
+    assert.equal(client.received, PONG)
+  })
+
+  it('open to the network without socket-allow is warned of, and refused under strict', async () => {
+    const ini = { socket: ':0' }
+    const daemon = await start(ini)
+    assert.match(
+      daemon.output,
+      /warning: socket: everybody who reaches :0 can have tasks run; name the networks/,
+    )
+    const strict = await start({ ...ini, strict: true }, { isUnready: true })
+    assert.equal(await strict.code(), 1)
+    assert.match(strict.output, /app\.ini:\d+: error: socket: everybody who reaches/)
+    assert.doesNotMatch(
+      (await start({ ...ini, 'socket-allow': '127.0.0.0/8', strict: true })).output,
+      /everybody/,
+    )
+  })
+})
+
+describe('a socket that systemd hands over', () => {
+  /** Listens, then becomes spoold with the socket as descriptor 3, as systemd does. */
+  const ACTIVATE = `
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX if sys.argv[1].startswith('/') else socket.AF_INET)
+s.bind(sys.argv[1] if sys.argv[1].startswith('/') else (sys.argv[1], 0))
+s.listen(5)
+if not sys.argv[1].startswith('/'): print('port', s.getsockname()[1], flush=True)
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ['LISTEN_FDS'] = '1'
+os.environ['LISTEN_PID'] = str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])`
+
+  async function activate(address: string, ini: DaemonSetup['ini']) {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    writeFileSync(
+      join(directory, 'handler.mjs'),
+      'export default (env, task) => { console.log("env " + process.env.LISTEN_FDS); return task.SPOOL_OK }',
+    )
+    writeIni(join(directory, 'app.ini'), { spooler: spool, 'spooler-import': 'handler.mjs', ...ini })
+    const where = address === 'unix' ? join(directory, 'handed.sock') : address
+    const daemon = new TestProcess('python3', ['-c', ACTIVATE, where, process.execPath, BIN, 'app.ini'], {
+      cwd: directory,
+    })
+    return { daemon, where, spool }
+  }
+
+  it('is served, and its address in the ini is not bound again', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const { daemon, where } = await activate('unix', { socket: 'handed.sock', vacuum: true })
+    await daemon.waitFor(/is running/)
+    assert.match(daemon.output, /uwsgi socket 0 inherited UNIX address \S*handed\.sock/)
+    assert.doesNotMatch(daemon.output, /bound to/)
+    assert.equal(await exchange(where, TASK), STORED)
+    await daemon.waitFor('env undefined')
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.ok(existsSync(where), 'it is not ours to remove')
+  })
+
+  it('open to the network needs socket-allow under strict', { skip: skipUnless('python3') }, async () => {
+    const { daemon } = await activate('0.0.0.0', { strict: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /everybody who reaches 0\.0\.0\.0:\d+ can have tasks run/)
+    const allowed = await activate('0.0.0.0', { strict: true, 'socket-allow': '127.0.0.0/8' })
+    await allowed.daemon.waitFor(/is running/)
+    const port = Number(/port (\d+)/.exec(allowed.daemon.output)?.[1])
+    assert.equal(await exchange(port, TASK), STORED)
+  })
+})
+
+describe('the sockets of a daemon', () => {
+  it('go on over a reload, with the connections on them, and with the new limits and spools', async () => {
+    const spool = spoolDirectory()
+    const another = join(dirname(spool), 'another')
+    mkdirSync(another)
+    const ini = { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600 }
+    const daemon = await startDaemon({ spool, ini })
+    const port = await portOf(daemon)
+    const kept = await Client.to(port)
+    const open = wire([['spooler', another]], { modifier2: 1 })
+    await kept.send(open).got(REFUSED)
+    writeIni(daemon.iniFile, {
+      spooler: [spool, another],
+      'spooler-import': daemon.handlerFile,
+      ...ini,
+      'buffer-size': 200,
+    })
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('the spoolers are reloaded')
+    await kept.send(open).got(REFUSED + STORED)
+    assert.equal(await exchange(port, wire([['a', 'b'.repeat(200)]])), REFUSED)
+    assert.equal(leftIn(another).length, 1)
+    kept.close()
+  })
+
+  it('stay as they are when a reload is refused', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      ini: { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600 },
+    })
+    const port = await portOf(daemon)
+    writeIni(daemon.iniFile, {
+      spooler: [join(dirname(spool), 'new'), spool],
+      'spooler-import': '/nowhere.mjs',
+      socket: 'x:y',
+    })
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('the reload is refused')
+    assert.equal(await exchange(port, TASK), STORED)
+    assert.equal(leftIn(spool).length, 1)
+  })
+
+  it('close at a stop, and what had begun is stored and answered', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      ini: { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600, 'socket-timeout': 20 },
+    })
+    const port = await portOf(daemon)
+    const idle = await Client.to(port)
+    await idle.send(wire([['n', '0']], { modifier2: 1 })).got(STORED)
+    const half = (await Client.to(port)).send(TASK.subarray(0, 6))
+    const body = (await Client.to(port))
+      .send(wire([['CONTENT_LENGTH', '10']], { modifier2: 1 }))
+      .send('hello')
+    await until('the body is under way', () => leftInHidden(spool).length === 1)
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('SIGINT/SIGTERM received')
+    assert.equal(await idle.ended(), 'eof', 'an idle connection is closed at once')
+    await until('nobody listens', () =>
+      Client.to(port).then(
+        client => client.close(),
+        () => true,
+      ),
+    )
+    half.send(TASK.subarray(6))
+    await half.got(STORED)
+    await body.send('world').got(STORED)
+    assert.equal(await body.ended(), 'eof', 'nothing more is taken')
+    half.close()
+    assert.equal(await daemon.code(), 0)
+    assert.equal(leftIn(spool).length, 3)
+  })
+
+  it('do not hold up a stop for longer than the mercy', async () => {
+    const daemon = await start({
+      socket: '127.0.0.1:0',
+      'worker-reload-mercy': 1,
+      'socket-timeout': 600,
+      'socket-request-timeout': 600,
+    })
+    const client = (await Client.to(await portOf(daemon))).send(TASK.subarray(0, 6))
+    await client.send('').got('')
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    await client.ended()
+  })
+
+  it('know a spool by its real path and by the one in the ini, and no other place by any name', async () => {
+    const spool = spoolDirectory()
+    const link = join(dirname(spool), 'link')
+    symlinkSync(spool, link)
+    const ini = { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600 }
+    const directory = dirname(spool)
+    writeFileSync(join(directory, 'h.mjs'), 'export default (env, task) => task.SPOOL_OK')
+    writeIni(join(directory, 'link.ini'), { spooler: link, 'spooler-import': 'h.mjs', ...ini })
+    const daemon = new TestProcess(process.execPath, [BIN, 'link.ini'], { cwd: directory })
+    const port = await portOf(daemon)
+    await daemon.waitFor(/is running/)
+    const reply = (name: string) => exchange(port, wire([['spooler', name]]))
+    for (const name of [spool, link, `${spool}/`, `${link}//`, `${spool}/../spool`])
+      assert.equal(await reply(name), STORED, name)
+    for (const name of ['spool', 'link', '.', `${spool}/5`, directory, '/', `${spool}\0`, '/proc/self/root'])
+      assert.equal(await reply(name), REFUSED, name)
+  })
+})
+
+/** The hidden files of tasks that are being written. */
+function leftInHidden(spool: string): string[] {
+  return leftIn(spool).filter(name => name.startsWith('.'))
+}
