@@ -30,7 +30,7 @@ spool() {
   shift
 
   local directory=$spooler${priority:+/$priority}
-  [ -d "$directory" ] || mkdir -- "$directory" || [ -d "$directory" ] || return 1 # 0777 less the umask
+  [ -z "$priority" ] || [ -d "$directory" ] || mkdir -- "$directory" || [ -d "$directory" ] || return 1 # 0777 less the umask
   local now=$EPOCHREALTIME # seconds.micros
   local name=uwsgi_spoolfile_on_${HOSTNAME}_${BASHPID}_$((++SPOOL_COUNTER))_$((SRANDOM >> 1))_${now%.*}_$((10#${now#*.}))
   # Under a name that begins with a dot nobody runs it: what is renamed in is whole.

@@ -4,12 +4,10 @@ using System.ComponentModel;
 using System.Diagnostics;
 using System.Globalization;
 using System.IO;
-using System.Linq;
 using System.Runtime.InteropServices;
 using System.Text;
 using System.Text.RegularExpressions;
 using System.Threading;
-using Microsoft.Win32.SafeHandles;
 
 /// <summary>
 /// Stores tasks for spoold or uWSGI. Copy this file: it needs Mono 6 or .NET on Linux (x64, arm64), and no package.
@@ -142,19 +140,21 @@ public static class Spool
     [DllImport("libc", SetLastError = true)] static extern int rename(string from, string to);
     [DllImport("libc", SetLastError = true)] static extern int fsync(int fd);
 
+    [DllImport("libc", SetLastError = true)] static extern int close(int fd);
+
     static FileStream Create(string path)
     {
         int fd = open(path, 0x80000 | 0x80 | 0x40 | 0x1, 384); // O_CLOEXEC | O_EXCL | O_CREAT | O_WRONLY, 0600
         if (fd < 0) throw Failure(path);
-        return new FileStream(new SafeFileHandle((IntPtr)fd, true), FileAccess.Write);
+        close(fd);
+        return new FileStream(path, FileMode.Open, FileAccess.Write);
     }
 
     static void SyncDirectory(string path)
     {
         int fd = open(path, 0x80000, 0); // O_CLOEXEC | O_RDONLY
-        if (fd < 0) throw Failure(path);
-        using (new SafeFileHandle((IntPtr)fd, true))
-            if (fsync(fd) != 0) throw Failure(path);
+        if (fd < 0 || fsync(fd) != 0) throw Failure(path);
+        close(fd);
     }
 
     static IOException Failure(string path)

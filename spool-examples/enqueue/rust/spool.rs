@@ -40,16 +40,17 @@ pub fn spool<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 ) -> io::Result<PathBuf> {
     let packet = encode(dictionary, task)?;
     let directory = spooler.join(task.priority.unwrap_or(""));
-    if task.priority.is_some() {
-        // 0777 less the umask
-        fs::create_dir(&directory).or_else(|e| if e.kind() == ErrorKind::AlreadyExists { Ok(()) } else { Err(e) })?;
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
+    match task.priority.map_or(Ok(()), |_| fs::create_dir(&directory)) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(named(error)),
+        _ => (), // with 0777 less the umask
     }
     let name = task_name()?;
     // Under a name that begins with a dot nobody runs it: what is renamed in is whole.
     let (hidden, path) = (directory.join(format!(".{name}")), directory.join(name));
     write(&hidden, &packet, task).and_then(|()| fs::rename(&hidden, &path)).map_err(|error| {
         let _ = fs::remove_file(&hidden);
-        error
+        named(error)
     })?;
     if !task.no_sync {
         // the rename, and a new priority directory
