@@ -105,6 +105,8 @@ export function goldenRows(): StoredRow[] {
   })
 }
 
+export const hasNul = ({ dictionary }: Row) => dictionary.flat().some(bytes => bytes.includes(0))
+
 /** The dictionary that a handler is called with, and its body, in a line. The handlers of the test write the same. */
 export function receivedLine({ dictionary, at, priority, body = Buffer.alloc(0) }: Row): string {
   const pairs = dictionary.map(([key, value]) => `${key.toString('hex')}=${value.toString('hex')}`)

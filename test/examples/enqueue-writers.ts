@@ -137,7 +137,7 @@ export interface Written {
   readonly stderr: string
 }
 
-/** Has the rows written into a spool, in one process. */
+/** Has the rows written into a spool, in one process: a line with spooler, at, priority, body, keys and values for each. */
 export function write(command: readonly string[], rows: readonly Row[], spool: string): Written {
   const input = rows.map(row => `${lineOf(row, spool)}\n`).join('')
   const shell = ['-c', 'umask 000; exec "$0" "$@"', ...command] // modes are the writer's own business
@@ -145,9 +145,11 @@ export function write(command: readonly string[], rows: readonly Row[], spool: s
   return { code: status, paths: stdout.split('\n').filter(Boolean), stderr }
 }
 
-/** Fields between spaces: spooler, at, priority, body, then keys and values; `=` and hex, or `-` for what is not given. */
 function lineOf({ dictionary, at, priority, body }: Row, spool: string): string {
-  return [spool, at, priority, body, ...dictionary.flat()]
-    .map(field => (field === undefined ? '-' : `=${Buffer.from(field).toString('hex')}`))
-    .join(' ')
+  return hexFields([spool, at, priority, body, ...dictionary.flat()])
+}
+
+/** What the drivers read: fields between spaces, `=` and hex, or `-` for what is not given. */
+export function hexFields(fields: ReadonlyArray<string | Buffer | undefined>): string {
+  return fields.map(field => (field === undefined ? '-' : `=${Buffer.from(field).toString('hex')}`)).join(' ')
 }

@@ -12,6 +12,7 @@ import { startUwsgi } from '../helpers/uwsgi.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 import {
   goldenRows,
+  hasNul,
   type Row,
   receivedLine,
   refusedRows,
@@ -20,7 +21,6 @@ import {
 } from './enqueue-table.js'
 import { WRITERS, write } from './enqueue-writers.js'
 
-const hasNul = (row: Row) => row.dictionary.flat().some(bytes => bytes.includes(0))
 const isDue = ({ at }: Row) => Number(at ?? 0) < Date.now() / 1000
 const NAME = new RegExp(
   `^uwsgi_spoolfile_on_${hostname().replaceAll('.', '\\.')}_[1-9]\\d*_[1-9]\\d*_\\d+_\\d+_\\d{1,6}$`,

@@ -6,7 +6,7 @@
 # spool_send [-a AT] [-p PRIORITY] [-s SPOOLER] [-b FILE] [-t SECONDS] ADDRESS [KEY VALUE]…: sends one task, and returns
 # when the server has stored it.
 #
-#   ADDRESS     host:port, /path.sock or @abstract
+#   ADDRESS     host:port or /path.sock
 #   -s SPOOLER  which of the server's spool directories; the first one when it is not given
 #   -b FILE     the body; only spoold takes one over a socket, uWSGI drops it in silence
 #   -t SECONDS  for the answer; 10
@@ -46,10 +46,9 @@ spool_send() {
 spool_exchange() {
   local connection
   case $address in
-    /* | @*)
-      local target=UNIX-CONNECT:$address
-      [[ $address == /* ]] || target=ABSTRACT-CONNECT:${address:1}
-      { spool_packet "$@" && { [ -z "$body" ] || cat -- "$body"; }; } | timeout "$seconds" socat -t "$seconds" - "$target"
+    /*)
+      { spool_packet "$@" && { [ -z "$body" ] || cat -- "$body"; }; } |
+        timeout "$seconds" socat -t "$seconds" - "UNIX-CONNECT:$address"
       ;;
     *)
       local host=${address%:*}

@@ -34,13 +34,15 @@ sub send_task {
 
     local $SIG{PIPE} = 'IGNORE';
     my $answer = '';
-    $connection->print($packet, $body) and $connection->flush or die "$address took only part of the task: $!\n";
+    $! = 0;
+    $connection->print($packet, $body) and $connection->flush;
     while (length $answer < 4) {
-        my $count = $connection->sysread($answer, 4 - length $answer, length $answer);
-        defined $count or die "$address did not answer: $!\n";
-        $count or die sprintf "%s closed without an answer to %d bytes: its buffer-size may be smaller, or it has no spooler\n",
-            $address, length $packet;
+        last if !$connection->sysread($answer, 4 - length $answer, length $answer);
     }
+    $!{EAGAIN} and die "$address did not answer within $timeout s\n";
+    length $answer == 4
+        or die sprintf "%s closed without an answer to %d bytes: its buffer-size may be smaller, or it has no spooler\n",
+        $address, length $packet;
     $answer eq "\xff\0\0\0" and die "$address did not store the task: see its log (is the spooler one of its own? is the disk full?)\n";
     $answer eq "\xff\0\0\1" or die sprintf "%s does not speak the uwsgi protocol, it answered %s\n", $address, unpack 'H*', $answer;
     return;
@@ -49,7 +51,7 @@ sub send_task {
 sub _connect {
     my ($address, $timeout) = @_;
     return IO::Socket::UNIX->new(Peer => $address, Timeout => $timeout) if $address =~ m{\A/};
-    return IO::Socket::UNIX->new(Peer => "\0$1", Timeout => $timeout) if $address =~ /\A\@(.*)/s;
+    return IO::Socket::UNIX->new(Peer => "\0$1\0", Timeout => $timeout) if $address =~ /\A\@(.*)/s;   # with uWSGI's NUL
     my ($host, $port) = $address =~ /\A\[?(.*?)\]?:([0-9]+)\z/ or die "the address must be host:port, /path or \@name, got $address\n";
     return IO::Socket::IP->new(PeerHost => $host, PeerPort => $port, Timeout => $timeout);
 }

@@ -29,31 +29,45 @@ def send(dictionary, address, spooler=None, at=None, priority=None, body=b"", ti
     if body:
         vars["CONTENT_LENGTH"] = len(body)  # the packet itself has no place for the size of a body
     packet = encode(vars, at, priority)
-    with _connect(address, timeout) as connection:
-        connection.sendall(packet + body)
-        answer = b""
-        while len(answer) < 4:
-            part = connection.recv(4 - len(answer))
-            if not part:
-                raise ConnectionError(
-                    f"{address} closed without an answer to {len(packet)} bytes: its buffer-size may be smaller, or it has no spooler"
-                )
-            answer += part
+    answer = _exchange(packet + body, address, timeout)
+    if len(answer) < 4:
+        raise ConnectionError(
+            f"{address} closed without an answer to {len(packet)} bytes: its buffer-size may be smaller, or it has no spooler"
+        )
     if answer == b"\xff\0\0\0":
         raise Refused(f"{address} did not store the task: see its log (is the spooler one of its own? is the disk full?)")
     if answer != b"\xff\0\0\1":
         raise ConnectionError(f"{address} does not speak the uwsgi protocol, it answered {answer!r}")
 
 
-def _connect(address, timeout):
-    if address[0] in "/@":
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(timeout)
+def _exchange(request, address, timeout):
+    """The first four bytes that the server says, fewer when it has nothing to say."""
+    answer = b""
+    with _connect(address, timeout) as connection:
         try:
-            connection.connect(address.replace("@", "\0", 1) if address[0] == "@" else address)
-        except OSError:
-            connection.close()
-            raise
-        return connection
-    host, _, port = address.rpartition(":")
-    return socket.create_connection((host.strip("[]"), int(port)), timeout)
+            connection.sendall(request)
+            while len(answer) < 4:
+                part = connection.recv(4 - len(answer))
+                if not part:
+                    break
+                answer += part
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # so closes who has not read all
+        except socket.timeout:
+            raise TimeoutError(f"{address} did not answer within {timeout} s") from None
+    return answer
+
+
+def _connect(address, timeout):
+    if address[0] not in "/@":
+        host, _, port = address.rpartition(":")
+        return socket.create_connection((host.strip("[]"), int(port)), timeout)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout)
+    try:
+        # abstract names of uWSGI and spoold end in a NUL
+        connection.connect(f"\0{address[1:]}\0" if address[0] == "@" else address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
