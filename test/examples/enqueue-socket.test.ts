@@ -6,51 +6,36 @@ import { after, describe, it } from 'node:test'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { type Requirement, skipUnless } from '../helpers/requires.js'
-import { FIXTURES, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 import { hasNul, type Row, storedRows } from './enqueue-table.js'
-import { hexFields } from './enqueue-writers.js'
+import { driverSource, hexFields, prepare, WRITERS, type Writer } from './enqueue-writers.js'
 
-interface Sender {
-  readonly language: string
-  readonly needs: Requirement
-  readonly lacksNul?: boolean
-  readonly command: (timeoutSeconds: number) => readonly [string, ...string[]]
-  /** The kinds of unix sockets that it can use, and what it needs for that. */
-  readonly unix: { path: readonly Requirement[]; abstract?: readonly Requirement[] }
+/** The networked sender of a language, and what it needs for unix sockets. */
+interface Sender extends Writer {
+  readonly forPaths: readonly Requirement[]
+  readonly hasAbstract: boolean
+  readonly directory: string
+  readonly command: readonly string[]
 }
 
-const example = (name: string) => join(ROOT, 'spool-examples/enqueue', name)
-const driver = (name: string) => join(FIXTURES, 'enqueue/drivers', name)
-const directory = workspace()
-
 const SENDERS: readonly Sender[] = [
-  {
-    language: 'Python',
-    needs: 'python3',
-    command: seconds => [
-      'env',
-      `PYTHONPATH=${example('python')}`,
-      'python3',
-      '-B',
-      driver('sender.py'),
-      `${seconds}`,
-    ],
-    unix: { path: [], abstract: [] },
-  },
-  {
-    language: 'Perl',
-    needs: 'perl',
-    command: seconds => ['perl', '-I', example('perl'), driver('sender.pl'), `${seconds}`],
-    unix: { path: [], abstract: [] },
-  },
-  {
-    language: 'Bash',
-    needs: 'bash',
-    lacksNul: true,
-    command: seconds => ['bash', driver('sender.bash'), example('bash'), `${seconds}`, directory],
-    unix: { path: ['socat'] },
-  },
+  sender('Python', 'sender.py', [], true),
+  sender('Perl', 'sender.pl', [], true),
+  sender('Bash', 'sender.bash', ['socat'], false),
 ]
+
+function sender(
+  language: string,
+  driver: string,
+  forPaths: readonly Requirement[],
+  hasAbstract: boolean,
+): Sender {
+  const writer = WRITERS.find(each => each.language === language)
+  assert.ok(writer)
+  const directory = workspace()
+  const command = prepare(writer, directory, driver, readFileSync(driverSource(driver)))
+  return { ...writer, forPaths, hasAbstract, directory, command }
+}
 
 interface Sent {
   readonly code: number | null
@@ -69,8 +54,8 @@ async function send(
         `${hexFields([address, at, priority, body, options.spooler, ...dictionary.flat()])}\n`,
     )
     .join('')
-  const [command, ...args] = sender.command(options.seconds ?? 10)
-  const process = new TestProcess(command, args, { input })
+  const args = [...sender.command, `${options.seconds ?? 10}`]
+  const process = new TestProcess('env', args, { cwd: sender.directory, input })
   return { code: await process.code(30_000), output: process.output }
 }
 
@@ -88,15 +73,15 @@ for (const sender of SENDERS) {
       assertStored(spool, rows)
     })
 
-    it('over a unix socket', { skip: skipUnless(...sender.unix.path) }, async () => {
+    it('over a unix socket', { skip: skipUnless(...sender.forPaths) }, async () => {
       const address = join(workspace(), 'a.sock')
       const { spool } = await startServer(address)
       assert.deepEqual(await send(sender, address, rows), { code: 0, output: '' })
       assertStored(spool, rows)
     })
 
-    if (sender.unix.abstract !== undefined)
-      it('over an abstract unix socket', { skip: skipUnless(...sender.unix.abstract) }, async () => {
+    if (sender.hasAbstract)
+      it('over an abstract unix socket', async () => {
         const address = `@spoold-test-${process.pid}-${sender.language}`
         const { spool } = await startServer(address)
         assert.deepEqual(await send(sender, address, [joe]), { code: 0, output: '' })

@@ -1,134 +1,140 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Requirement } from '../helpers/requires.js'
 import { FIXTURES, ROOT } from '../helpers/workspace.js'
 import type { Row } from './enqueue-table.js'
 
-/** An example of spool-examples/enqueue with the program of fixtures/enqueue/drivers that calls it. */
+/** An example of spool-examples/enqueue. */
 export interface Writer {
   readonly language: string
+  /** Below spool-examples/enqueue. */
+  readonly folder: string
   readonly needs: Requirement
+  /** The program of fixtures/enqueue/drivers that calls it for each line it reads. */
+  readonly driver: string
   /** It cannot be given a NUL byte in a key or a value. */
   readonly lacksNul?: boolean
   /** It takes `at` as text, not as a number. */
   readonly takesText?: boolean
-  /** Compiles it into an empty directory. @returns the command that runs it */
-  readonly build: (directory: string) => readonly string[]
+  /** What compiles `main` beside the example. */
+  readonly compile?: (main: string) => ReadonlyArray<readonly [string, ...string[]]>
+  /** What runs it. */
+  readonly run: (main: string) => readonly [string, ...string[]]
 }
 
-const example = (name: string) => join(ROOT, 'spool-examples/enqueue', name)
-const driver = (name: string) => join(FIXTURES, 'enqueue/drivers', name)
-const compile = (command: string, ...args: string[]) => execFileSync(command, args, { timeout: 120_000 })
+const C_FLAGS = ['-std=c99', '-O2', '-Wall', '-Wextra', '-Wpedantic', '-Werror']
 
 export const WRITERS: readonly Writer[] = [
   {
     language: 'Python',
+    folder: 'python',
     needs: 'python3',
-    build: () => ['env', `PYTHONPATH=${example('python')}`, 'python3', '-B', driver('driver.py')],
+    driver: 'driver.py',
+    run: main => ['python3', '-B', main],
   },
   {
     language: 'Perl',
+    folder: 'perl',
     needs: 'perl',
+    driver: 'driver.pl',
     takesText: true,
-    build: () => ['perl', '-I', example('perl'), driver('driver.pl')],
+    run: main => ['perl', '-I', '.', main],
   },
-  { language: 'Ruby', needs: 'ruby', build: () => ['ruby', '-I', example('ruby'), driver('driver.rb')] },
-  { language: 'PHP', needs: 'php', build: () => ['php', driver('driver.php'), example('php/spool.php')] },
+  { language: 'Ruby', folder: 'ruby', needs: 'ruby', driver: 'driver.rb', run: main => ['ruby', main] },
+  { language: 'PHP', folder: 'php', needs: 'php', driver: 'driver.php', run: main => ['php', main] },
   {
     language: 'Bash',
+    folder: 'bash',
     needs: 'bash',
+    driver: 'driver.bash',
     lacksNul: true,
     takesText: true,
-    build: () => ['bash', driver('driver.bash'), example('bash/spool.bash')],
+    run: main => ['bash', main],
   },
-  { language: 'Go', needs: 'go', build: buildGo },
+  {
+    language: 'Go',
+    folder: 'go',
+    needs: 'go',
+    driver: 'driver.go',
+    compile: main => (hasGo() ? [['go', 'build', '-o', 'program', main]] : gccGo(main)),
+    run: () => ['./program'],
+  },
   {
     language: 'Rust',
+    folder: 'rust',
     needs: 'rustc',
-    build: directory => {
-      compile(
-        'rustc',
-        '--edition',
-        '2021',
-        '-D',
-        'warnings',
-        '-A',
-        'dead_code',
-        '-o',
-        join(directory, 'driver'),
-        driver('driver.rs'),
-      )
-      return [join(directory, 'driver')]
-    },
+    driver: 'driver.rs',
+    compile: main => [
+      ['rustc', '--edition', '2021', '-D', 'warnings', '-A', 'dead_code', '-o', 'program', main],
+    ],
+    run: () => ['./program'],
   },
   {
     language: 'C',
+    folder: 'c',
     needs: 'cc',
-    build: directory => {
-      const warnings = ['-std=c99', '-O2', '-Wall', '-Wextra', '-Wpedantic', '-Werror']
-      const sources = [driver('driver.c'), example('c/spool.c')]
-      compile('cc', ...warnings, '-I', example('c'), ...sources, '-o', join(directory, 'driver'))
-      return [join(directory, 'driver')]
-    },
+    driver: 'driver.c',
+    compile: main => [['cc', ...C_FLAGS, main, 'spool.c', '-o', 'program']],
+    run: () => ['./program'],
   },
   {
     language: 'Java',
+    folder: 'java',
     needs: 'javac',
-    build: directory => {
-      compile(
-        'javac',
-        '--release',
-        '11',
-        '-Xlint:all',
-        '-Werror',
-        '-d',
-        directory,
-        example('java/Spool.java'),
-        driver('Driver.java'),
-      )
-      return ['java', '-XX:TieredStopAtLevel=1', '-cp', directory, 'Driver']
-    },
+    driver: 'Driver.java',
+    compile: main => [['javac', '--release', '11', '-Xlint:all', '-Werror', 'Spool.java', main]],
+    run: main => ['java', '-XX:TieredStopAtLevel=1', main.replace('.java', '')],
   },
   {
     language: 'C#',
+    folder: 'csharp',
     needs: 'mcs',
-    build: directory => {
-      const program = join(directory, 'driver.exe')
-      compile('mcs', '-warnaserror', `-out:${program}`, example('csharp/Spool.cs'), driver('Driver.cs'))
-      return ['mono', program]
-    },
+    driver: 'Driver.cs',
+    compile: main => [['mcs', '-warnaserror', '-out:program.exe', 'Spool.cs', main]],
+    run: () => ['mono', 'program.exe'],
   },
 ]
 
-/** With the Go of golang-go, or with that of GCC, which is half as large. */
-function buildGo(directory: string): string[] {
-  const program = join(directory, 'program')
-  mkdirSync(join(directory, 'driver'))
-  mkdirSync(join(directory, 'driver/spool'))
-  writeFileSync(join(directory, 'driver/go.mod'), 'module driver\n')
-  copyFileSync(example('go/spool.go'), join(directory, 'driver/spool/spool.go'))
-  copyFileSync(driver('driver.go'), join(directory, 'driver/main.go'))
-  if (spawnSync('go', ['version']).status === 0) {
-    const env = { ...process.env, GOCACHE: join(directory, 'cache'), GOTOOLCHAIN: 'local', GO111MODULE: 'on' }
-    execFileSync('go', ['build', '-o', program, '.'], {
-      cwd: join(directory, 'driver'),
-      env,
-      timeout: 120_000,
-    })
-    return [program]
-  }
-  const compiled = join(directory, 'driver/spool.o')
-  compile(
+const hasGo = () => spawnSync('go', ['version']).status === 0
+
+/** GCC's Go is half as large as Go's own. */
+const gccGo = (main: string): ReadonlyArray<readonly [string, ...string[]]> => [
+  [
     'gccgo',
     '-c',
-    '-fgo-pkgpath=driver/spool',
+    '-fgo-pkgpath=example/internal/spool',
     '-o',
-    compiled,
-    join(directory, 'driver/spool/spool.go'),
-  )
-  compile('gccgo', '-I', directory, '-o', program, join(directory, 'driver/main.go'), compiled)
-  return [program]
+    'example/internal/spool.o',
+    'internal/spool/spool.go',
+  ],
+  ['gccgo', '-I', '.', '-o', 'program', main, 'example/internal/spool.o'],
+]
+
+export const driverSource = (name: string) => join(FIXTURES, 'enqueue/drivers', name)
+
+/**
+ * Puts the example and a program that uses it into an empty directory, and compiles them.
+ *
+ * @returns the command that runs the program there
+ */
+export function prepare(
+  writer: Writer,
+  directory: string,
+  main: string,
+  source: string | Buffer,
+): readonly [string, ...string[]] {
+  const example = join(ROOT, 'spool-examples/enqueue', writer.folder)
+  cpSync(example, join(directory, writer.language === 'Go' ? 'internal/spool' : ''), { recursive: true })
+  if (writer.language === 'Go') {
+    mkdirSync(join(directory, 'example/internal'), { recursive: true }) // for GCC
+    writeFileSync(join(directory, 'go.mod'), 'module example\n')
+  }
+  writeFileSync(join(directory, main), source)
+  const env = { ...process.env, GOCACHE: join(directory, '.cache'), GOTOOLCHAIN: 'local', GO111MODULE: 'on' }
+  for (const [command, ...args] of writer.compile?.(main) ?? [])
+    execFileSync(command, args, { cwd: directory, env, timeout: 120_000 })
+  return writer.run(main)
 }
 
 export interface Written {
@@ -138,10 +144,20 @@ export interface Written {
 }
 
 /** Has the rows written into a spool, in one process: a line with spooler, at, priority, body, keys and values for each. */
-export function write(command: readonly string[], rows: readonly Row[], spool: string): Written {
+export function write(
+  directory: string,
+  command: readonly string[],
+  rows: readonly Row[],
+  spool: string,
+): Written {
   const input = rows.map(row => `${lineOf(row, spool)}\n`).join('')
   const shell = ['-c', 'umask 000; exec "$0" "$@"', ...command] // modes are the writer's own business
-  const { status, stdout, stderr } = spawnSync('sh', shell, { input, encoding: 'utf8', timeout: 60_000 })
+  const { status, stdout, stderr } = spawnSync('sh', shell, {
+    cwd: directory,
+    input,
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
   return { code: status, paths: stdout.split('\n').filter(Boolean), stderr }
 }
 

@@ -19,7 +19,7 @@ import {
   type StoredRow,
   storedRows,
 } from './enqueue-table.js'
-import { WRITERS, write } from './enqueue-writers.js'
+import { driverSource, prepare, WRITERS, write } from './enqueue-writers.js'
 
 const isDue = ({ at }: Row) => Number(at ?? 0) < Date.now() / 1000
 const NAME = new RegExp(
@@ -36,7 +36,7 @@ for (const writer of WRITERS)
     const directory = workspace()
     let command: readonly string[]
     before(() => {
-      command = writer.build(directory)
+      command = prepare(writer, directory, writer.driver, readFileSync(driverSource(writer.driver)))
     })
 
     it('stores the table byte for byte, and leaves nothing else behind', t => {
@@ -45,7 +45,7 @@ for (const writer of WRITERS)
         t.diagnostic(`without ${table.length - rows.length} rows that have a NUL`)
       const spool = spoolDirectory()
       const began = Math.floor(Date.now() / 1000)
-      const { code, paths, stderr } = write(command, rows, spool)
+      const { code, paths, stderr } = write(directory, command, rows, spool)
       assert.equal(code, 0, stderr)
       assert.equal(paths.length, rows.length)
       for (const [i, row] of rows.entries()) assertStored(row, paths[i] ?? '', spool, began)
@@ -62,7 +62,7 @@ for (const writer of WRITERS)
     for (const row of refusedRows().filter(({ textual }) => !textual || writer.takesText))
       it(`refuses ${row.name}, and writes nothing`, () => {
         const spool = spoolDirectory()
-        const { code, paths, stderr } = write(command, [row], spool)
+        const { code, paths, stderr } = write(directory, command, [row], spool)
         assert.notEqual(code, 0)
         assert.notEqual(code, null, 'it hung')
         assert.deepEqual(paths, [])
@@ -73,7 +73,7 @@ for (const writer of WRITERS)
     it('does not make up a spool that is missing', () => {
       const missing = join(workspace(), 'missing')
       for (const row of [{ priority: '1' }, {}]) {
-        const { code, stderr } = write(command, [{ name: '', dictionary: [], ...row }], missing)
+        const { code, stderr } = write(directory, command, [{ name: '', dictionary: [], ...row }], missing)
         assert.notEqual(code, 0)
         assert.ok(stderr.includes(missing), stderr)
         assert.deepEqual(readdirSync(dirname(missing)), [])
@@ -85,7 +85,7 @@ for (const writer of WRITERS)
       const spool = join(disk, 'spool')
       mkdirSync(spool)
       const row = { name: '', dictionary: [], body: Buffer.alloc(1024 * 1024, 'x') }
-      const { code, paths, stderr } = write(command, [row], spool)
+      const { code, paths, stderr } = write(directory, command, [row], spool)
       assert.notEqual(code, 0)
       assert.deepEqual(paths, [])
       assert.ok(stderr.includes(spool) || /space/i.test(stderr), stderr)
