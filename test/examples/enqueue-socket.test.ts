@@ -106,13 +106,12 @@ for (const sender of SENDERS) {
   describe(`a sender in ${sender.language}`, { skip: skipUnless(sender.needs) }, () => {
     it('announces a body by CONTENT_LENGTH and sends it behind the packet', async () => {
       const body = Buffer.from([...Array(256).keys()])
-      const server = await startPeer((socket, received) => {
-        if (received.length >= 4 + received.readUInt16LE(1) + body.length)
-          socket.end(Buffer.from('ff000001', 'hex'))
-      })
-      assert.deepEqual(await send(sender, server.address, [{ ...joe, body }]), { code: 0, output: '' })
       const announced = Buffer.concat([Buffer.from('\x0e\0CONTENT_LENGTH\x03\x00256', 'latin1'), body])
       const expected = Buffer.concat([Buffer.from('111e00000200746f03006a6f65', 'hex'), announced])
+      const server = await startPeer((socket, received) => {
+        if (received.length >= expected.length) socket.end(Buffer.from('ff000001', 'hex'))
+      })
+      assert.deepEqual(await send(sender, server.address, [{ ...joe, body }]), { code: 0, output: '' })
       assert.equal(server.received().toString('hex'), expected.toString('hex'))
     })
 

@@ -70,6 +70,25 @@ for (const writer of WRITERS)
         assert.deepEqual(readdirSync(dirname(spool), { recursive: true }), ['spool'])
       })
 
+    it('syncs what it wrote, renames, then syncs the directories', { skip: skipUnless('strace') }, () => {
+      const spool = spoolDirectory()
+      const trace = join(directory, 'trace')
+      const row = { name: '', dictionary: [], at: '1700000000', priority: '5', body: Buffer.from('x') }
+      const { code, paths, stderr } = write(
+        directory,
+        ['strace', '-f', '-o', trace, '-e', CALLS, ...command],
+        [row],
+        spool,
+      )
+      assert.equal(code, 0, stderr)
+      const [path = ''] = paths
+      const hidden = join(dirname(path), `.${basename(path)}`)
+      assert.match(
+        stepsOf(readFileSync(trace, 'utf8'), hidden),
+        /^create (open )*(time )+(open )*sync rename sync sync$/,
+      )
+    })
+
     it('does not make up a spool that is missing', () => {
       const missing = join(workspace(), 'missing')
       for (const row of [{ priority: '1' }, {}]) {
@@ -92,6 +111,22 @@ for (const writer of WRITERS)
       assert.deepEqual(readdirSync(spool), [])
     })
   })
+
+const CALLS =
+  'trace=/^(open|openat|creat|utime|utimes|utimensat|futimesat|fsync|fdatasync|rename|renameat|renameat2)$'
+
+/** What happened to a file from its creation on, and every sync. */
+function stepsOf(trace: string, hidden: string): string {
+  const steps = trace.split('\n').flatMap(line => {
+    const [, call = '', rest = ''] = /^\d+\s+(\w+)\((.*)/.exec(line) ?? []
+    if (/sync$/.test(call)) return ['sync']
+    if (/time/.test(call)) return ['time']
+    if (!rest.includes(hidden)) return []
+    if (call.startsWith('rename')) return ['rename']
+    return [rest.includes('O_CREAT|O_EXCL') ? 'create' : 'open']
+  })
+  return steps.join(' ')
+}
 
 function assertStored(row: StoredRow, path: string, spool: string, began: number): void {
   const { mode, mtimeMs, atimeMs } = statSync(path)
