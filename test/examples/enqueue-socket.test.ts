@@ -115,6 +115,17 @@ for (const sender of SENDERS) {
       assert.equal(server.received().toString('hex'), expected.toString('hex'))
     })
 
+    it('hears a refusal that comes before the end of its body', async () => {
+      const server = await startPeer(socket => {
+        socket.pause()
+        socket.write(Buffer.from('ff000000', 'hex'), () => socket.destroy()) // with unread bytes: a reset
+      })
+      const large = { ...joe, body: Buffer.alloc(8 * 1024 * 1024, 'x') }
+      const { code, output } = await send(sender, server.address, [large], { seconds: 2 })
+      assert.notEqual(code, 0)
+      assert.ok(output.includes(`${server.address} did not store the task`), output)
+    })
+
     it('gives up when nobody answers', async () => {
       const server = await startPeer(() => {})
       const { code, output } = await send(sender, server.address, [joe], { seconds: 1 })

@@ -167,5 +167,7 @@ function lineOf({ dictionary, at, priority, body }: Row, spool: string): string 
 
 /** What the drivers read: fields between spaces, `=` and hex, or `-` for what is not given. */
 export function hexFields(fields: ReadonlyArray<string | Buffer | undefined>): string {
-  return fields.map(field => (field === undefined ? '-' : `=${Buffer.from(field).toString('hex')}`)).join(' ')
+  return fields
+    .map(field => (field === undefined ? '-' : `=${Buffer.from(field).toString('hex').toUpperCase()}`))
+    .join(' ')
 }

@@ -32,7 +32,7 @@ spool_send() {
   set -- "$@" ${at:+at "$at"} ${priority:+priority "$priority"}
 
   local answer
-  answer=$(spool_exchange "$@" | od -An -tx1) # a shell of its own: a lost connection ends that one only
+  answer=$(spool_exchange "$@" | od -An -tx1)
   case ${answer// /} in
     ff000001) return 0 ;;
     ff000000) echo "spool: $address did not store the task: see its log (is the spooler one of its own? is the disk full?)" >&2 ;;
@@ -54,7 +54,8 @@ spool_exchange() {
       local host=${address%:*}
       host=${host#[} host=${host%]}
       exec {connection}<>"/dev/tcp/$host/${address##*:}" || return
-      { spool_packet "$@" && { [ -z "$body" ] || cat -- "$body"; }; } >&"$connection"
+      # in a shell of its own: a refusal may come before the end of a body, and has to be read
+      (spool_packet "$@" && { [ -z "$body" ] || cat -- "$body"; }) >&"$connection"
       timeout "$seconds" head -c 4 <&"$connection"
       ;;
   esac

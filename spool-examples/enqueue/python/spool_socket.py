@@ -3,6 +3,7 @@
     from spool_socket import send
     send({"to": "joe"}, "host:3031", at=time.time() + 60, priority=5)
 """
+import contextlib
 import socket
 
 from spool import encode
@@ -45,14 +46,14 @@ def _exchange(request, address, timeout):
     answer = b""
     with _connect(address, timeout) as connection:
         try:
-            connection.sendall(request)
-            while len(answer) < 4:
-                part = connection.recv(4 - len(answer))
-                if not part:
-                    break
-                answer += part
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # so closes who has not read all
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may come before the end of a body
+                connection.sendall(request)
+            with contextlib.suppress(ConnectionResetError):  # so closes who has not read all
+                while len(answer) < 4:
+                    part = connection.recv(4 - len(answer))
+                    if not part:
+                        break
+                    answer += part
         except socket.timeout:
             raise TimeoutError(f"{address} did not answer within {timeout} s") from None
     return answer
