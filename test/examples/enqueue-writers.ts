@@ -139,7 +139,8 @@ export function prepare(
 
 export interface Written {
   readonly code: number | null
-  readonly paths: readonly string[]
+  /** For each row its path, or `! ` and why it was refused. */
+  readonly answers: readonly string[]
   readonly stderr: string
 }
 
@@ -152,13 +153,9 @@ export function write(
 ): Written {
   const input = rows.map(row => `${lineOf(row, spool)}\n`).join('')
   const shell = ['-c', 'umask 000; exec "$0" "$@"', ...command] // modes are the writer's own business
-  const { status, stdout, stderr } = spawnSync('sh', shell, {
-    cwd: directory,
-    input,
-    encoding: 'utf8',
-    timeout: 60_000,
-  })
-  return { code: status, paths: stdout.split('\n').filter(Boolean), stderr }
+  const options = { cwd: directory, input, encoding: 'utf8', timeout: 60_000 } as const
+  const { status, stdout, stderr } = spawnSync('sh', shell, options)
+  return { code: status, answers: stdout.split('\n').filter(Boolean), stderr }
 }
 
 function lineOf({ dictionary, at, priority, body }: Row, spool: string): string {
