@@ -21,7 +21,8 @@ spool_send() {
     esac
   done
   shift $((OPTIND - 1))
-  local address=${1:?the address is missing}
+  (($# > 0)) || spool_refuse 'the address is missing' || return 64
+  local address=$1
   shift
   [ -z "$spooler" ] || set -- "$@" spooler "$spooler"
   if [ -n "$body" ]; then
@@ -32,7 +33,7 @@ spool_send() {
   set -- "$@" ${at:+at "$at"} ${priority:+priority "$priority"}
 
   local answer
-  answer=$(spool_exchange "$@" | od -An -tx1)
+  answer=$(spool_exchange "$@" | od -An -tx1) || : # under set -e too: what came is judged here
   case ${answer// /} in
     ff000001) return 0 ;;
     ff000000) echo "spool: $address did not store the task: see its log (is the spooler one of its own? is the disk full?)" >&2 ;;

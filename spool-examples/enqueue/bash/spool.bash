@@ -25,7 +25,8 @@ spool() {
     esac
   done
   shift $((OPTIND - 1))
-  local spooler=${1:?the spool directory is missing}
+  (($# > 0)) || spool_refuse 'the spool directory is missing' || return 64
+  local spooler=$1
   spool_check "$at" "$priority" "${@:2}" || return 64
   shift
 
