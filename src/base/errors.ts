@@ -4,7 +4,6 @@
  */
 export const ERROR_CATALOGUE = {
   CONFIG_INVALID: 'The configuration has errors; the message lists each with its file and line.',
-  CONFIG_UNREADABLE: 'A configuration file could not be read.',
   SPOOL_UNUSABLE:
     'A spool directory cannot be used; the message says which check failed and the command that mends it.',
   LOCKS_UNUSABLE: 'The lock kind asked for does not work in this directory.',

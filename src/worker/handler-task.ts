@@ -9,7 +9,7 @@ import type { Run } from './run.js'
 export interface TaskContext {
   /** The spool's real path. */
   readonly spool: string
-  log(name: string, message: string): void
+  log(run: Run, name: string, message: string): void
 }
 
 /** What a handler sees of its run. Everything that costs something is made when it is first asked for. */
@@ -61,7 +61,7 @@ export class HandlerTask implements Task {
   }
 
   log(message: string): void {
-    this.#context.log(this.name, String(message))
+    this.#context.log(this.#run, this.name, String(message))
   }
 
   get SPOOL_OK(): typeof SPOOL_OK {

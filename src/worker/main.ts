@@ -38,7 +38,13 @@ async function open(options: WorkerOptions): Promise<void> {
     )
     const executor = new Executor({
       handlers,
-      context: { spool, log: (name, message) => send({ type: 'log', name, message }) },
+      context: {
+        spool,
+        log(run, name, message) {
+          runner?.announce(run) // that it runs is the line before
+          send({ type: 'log', name, message })
+        },
+      },
       chdir: options.chdir,
       isConcurrent: options.concurrency > 1,
     })

@@ -12,6 +12,7 @@ export class Run {
   readonly startedAt: number
   /** The master knows that it runs. */
   isTold = false
+  hasEnded = false
   readonly #deadlineAt: number
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
@@ -41,6 +42,7 @@ export class Run {
   }
 
   end(): void {
+    this.hasEnded = true
     if (this.#timer !== undefined) clearTimeout(this.#timer)
   }
 

@@ -68,6 +68,11 @@ export class Runner {
     this.#turn()
   }
 
+  /** Tells the master that this task runs, if it was not told. */
+  announce(run: Run): void {
+    if (!run.isTold && !run.hasEnded) this.#tell(this.#inFlight.has(run) ? undefined : run)
+  }
+
   /** Gives back what is not started. */
   handBack(): void {
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())

@@ -143,14 +143,27 @@ describe('what a handler is given', () => {
     assert.deepEqual(daemon.journal(), ['41943040 true true'])
   })
 
-  it('task.log, in the daemon’s log with the task’s name', async () => {
+  it('task.log, in the daemon’s log with the task’s name, between the lines of its run', async () => {
     const spool = spoolDirectory()
-    drop(spool, 'logger')
+    const names = ['a1', 'a2', 'a3', 'a4', 'a5']
+    for (const name of names) drop(spool, name)
     const daemon = await startDaemon({
       spool,
       handler: `export default (env, task) => { task.log('hello there'); return task.SPOOL_OK }`,
+      ini: { 'spooler-ordered': true },
     })
-    await daemon.waitFor(/\[spooler .* pid: \d+\] logger: hello there/)
+    await daemon.waitFor('done with task a5')
+    const told = [...daemon.output.matchAll(/^\[spooler .* pid: \d+\] (.*\ba\d.*)$/gm)].map(
+      ([, line]) => line,
+    )
+    assert.deepEqual(
+      told,
+      names.flatMap(name => [
+        `managing request ${name} ...`,
+        `${name}: hello there`,
+        `done with task ${name} after 0 seconds`,
+      ]),
+    )
   })
 
   it('spooler-chdir before each task, also when the last one went elsewhere', async () => {
@@ -216,6 +229,16 @@ describe('what a handler answers', () => {
     const next = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     await until('it is done', () => leftIn(spool).length === 0)
     assert.deepEqual(next.journal(), ['1', '2', '3'])
+  })
+
+  it('what is no answer is told in one line, without a stack of ours', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a')
+    const daemon = await startDaemon({ spool, handler: 'export default () => undefined' })
+    await daemon.waitFor(/failed, runs again in \d+ s: the handler returned undefined; expected .*\n/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.doesNotMatch(daemon.output, /^ +at /m)
   })
 
   it('0 asks the next module, in the order of the ini, until one answers; mixed synchronous and not', async () => {
