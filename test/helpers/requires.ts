@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 
 /** Programs and rights that a test may need, and how to see whether they are there. */
 const PROBES = {
@@ -10,7 +10,26 @@ const PROBES = {
   mount: () => execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' }),
   mkfifo: () => execFileSync('mkfifo', ['--version'], { stdio: 'ignore' }),
   strace: () => execFileSync('strace', ['-V'], { stdio: 'ignore' }),
+  socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
+  // Languages, in the versions that the examples name.
+  perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),
+  ruby: () => execFileSync('ruby', ['-rsocket', '-e', 'exit RUBY_VERSION >= "2.7"'], { stdio: 'ignore' }),
+  php: () => execFileSync('php', ['-r', 'exit((int) (PHP_VERSION_ID < 80100));'], { stdio: 'ignore' }),
+  bash: () => execFileSync('bash', ['-c', '[ -n "$SRANDOM" ]'], { stdio: 'ignore' }),
+  go: () => anyOf(['go', 'version'], ['gccgo', '--version']),
+  rustc: () => execFileSync('rustc', ['--version'], { stdio: 'ignore' }),
+  cc: () => execFileSync('cc', ['--version'], { stdio: 'ignore' }),
+  javac: () => execFileSync('javac', ['--version'], { stdio: 'ignore' }),
+  mcs: () => {
+    execFileSync('mcs', ['--version'], { stdio: 'ignore' })
+    execFileSync('mono', ['--version'], { stdio: 'ignore' })
+  },
 } as const
+
+function anyOf(...commands: ReadonlyArray<readonly [string, ...string[]]>): void {
+  if (!commands.some(([command, ...args]) => spawnSync(command, args, { stdio: 'ignore' }).status === 0))
+    throw new Error('none is there')
+}
 
 export type Requirement = keyof typeof PROBES
 
