@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { SpooldError } from '../base/errors.js'
 import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { type Packet, PacketDecoder } from '../protocol/packet-decoder.js'
@@ -42,6 +43,8 @@ const PONG = Buffer.of(PING_MODIFIER, 0, 0, 1)
 /** What one connection may have under way at a time. */
 const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024
+/** After so many it is the other connections' turn. */
+const TURN_REQUESTS = 16
 const NOTHING = Buffer.alloc(0)
 
 /** States: between packets → in a packet → in its body → between packets …; then parting → closed. */
@@ -81,7 +84,10 @@ export class Connection {
   async serve(): Promise<void> {
     try {
       let idleMs = this.#limits.timeoutMs
-      while (await this.#serveOne(idleMs)) idleMs = this.#limits.keepaliveMs
+      for (let served = 1; await this.#serveOne(idleMs); served++) {
+        idleMs = this.#limits.keepaliveMs
+        if (served % TURN_REQUESTS === 0) await setImmediate() // what came in one chunk may be thousands
+      }
       await this.#replies.done()
       this.#isParting = true
       if (this.#isMisread) await this.#peer.part(this.#limits.timeoutMs)

@@ -122,8 +122,10 @@ export class UwsgiServer {
     return false
   }
 
-  #isAllowed({ remoteAddress }: Socket): boolean {
-    if (this.#allowed === undefined || remoteAddress === undefined) return true
+  #isAllowed(socket: Socket): boolean {
+    if (this.#allowed === undefined) return true // to ask for the address costs a system call
+    const { remoteAddress } = socket
+    if (remoteAddress === undefined) return socket.localAddress === undefined // a unix socket; else it is gone
     const address = remoteAddress.replace(/^::ffff:(?=.*\.)/, '')
     return this.#allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
   }
