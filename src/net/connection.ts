@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { SpooldError } from '../base/errors.js'
 import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { type Packet, PacketDecoder } from '../protocol/packet-decoder.js'
@@ -8,6 +7,7 @@ import type { ByteBudget } from './byte-budget.js'
 import { IncomingBody } from './incoming-body.js'
 import type { Peer } from './peer.js'
 import { Replies } from './replies.js'
+import type { Turns } from './turns.js'
 
 export interface ConnectionLimits {
   /** The most bytes a packet's block may have. */
@@ -23,6 +23,7 @@ export interface ConnectionLimits {
 
 export interface ConnectionDuties {
   readonly budget: ByteBudget
+  readonly turns: Turns
   /**
    * @param bodyBytes how long the request's body is
    * @throws SpooldError why there is no task
@@ -43,8 +44,6 @@ const PONG = Buffer.of(PING_MODIFIER, 0, 0, 1)
 /** What one connection may have under way at a time. */
 const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024
-/** After so many it is the other connections' turn. */
-const TURN_REQUESTS = 16
 const NOTHING = Buffer.alloc(0)
 
 /** States: between packets → in a packet → in its body → between packets …; then parting → closed. */
@@ -84,10 +83,7 @@ export class Connection {
   async serve(): Promise<void> {
     try {
       let idleMs = this.#limits.timeoutMs
-      for (let served = 1; await this.#serveOne(idleMs); served++) {
-        idleMs = this.#limits.keepaliveMs
-        if (served % TURN_REQUESTS === 0) await setImmediate() // what came in one chunk may be thousands
-      }
+      while (await this.#serveOne(idleMs)) idleMs = this.#limits.keepaliveMs
       await this.#replies.done()
       this.#isParting = true
       if (this.#isMisread) await this.#peer.part(this.#limits.timeoutMs)
@@ -112,6 +108,7 @@ export class Connection {
     this.#isMisread = true
     const packet = await this.#receive(idleMs)
     if (packet === undefined) return false
+    await this.#duties.turns.take()
     this.#duties.progressed(this)
     const isLast = packet.modifier2 !== KEEP_OPEN
     if (!isLast) this.#peer.expectMore()
