@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
 import { messageOf } from './base/errors.js'
 import { type Log, openLog } from './base/log.js'
 import { STDERR } from './base/log-output.js'
@@ -7,7 +8,7 @@ import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
 import { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
-import { Network, takeInheritedSockets } from './network.js'
+import { Network } from './network.js'
 import { planCrews, processTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
 import { Reloader, unappliedChanges } from './reload.js'
@@ -23,6 +24,8 @@ import { Surroundings } from './surroundings.js'
 export interface DaemonRequest {
   readonly config: CheckedConfig
   readonly version: string
+  /** Sockets that were handed over, listening: their descriptors. */
+  readonly inherited: readonly number[]
   /** Where the log goes when the process was sent to the background. */
   readonly logFile: string | null
   /** Reads the configuration again, for a reload. */
@@ -31,6 +34,9 @@ export interface DaemonRequest {
   started(): void
 }
 
+/** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
+const HEAP_GROWTH_PERCENT = 15
+
 /**
  * Runs a daemon from its configuration to its end.
  *
@@ -38,14 +44,14 @@ export interface DaemonRequest {
  * @throws SpooldError what kept it from starting; nothing is left behind
  */
 export async function runDaemon(request: DaemonRequest): Promise<number> {
-  const inherited = takeInheritedSockets()
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
   const surroundings = new Surroundings()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
   const log = openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
   try {
-    await new Daemon(request, surroundings, events, log, inherited).run()
+    await new Daemon(request, surroundings, events, log).run()
     return 0
   } catch (error) {
     // standard error is told in any case, and is the log of a process in the background
@@ -77,13 +83,7 @@ class Daemon {
   #stopWatching = () => {}
   #tellStopped = () => {}
 
-  constructor(
-    request: DaemonRequest,
-    surroundings: Surroundings,
-    events: Emitter,
-    log: Log,
-    inherited: readonly number[],
-  ) {
+  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
     this.#request = request
     this.#surroundings = surroundings
     this.#events = events
@@ -95,7 +95,7 @@ class Daemon {
     this.#pidfiles = new Pidfiles(events, tryHold)
     this.#network = new Network(this.#options, {
       events,
-      inherited,
+      inherited: request.inherited,
       resolve: path => surroundings.resolve(path),
       engineOf: spool => this.#master.engineOf(spool),
     })

@@ -23,19 +23,24 @@ const NOWHERE: Where = { file: 'configuration' }
 export function checkConfig(sources: Sources): CheckedConfig {
   const config = readConfig(sources)
   const resolved = resolveOptions(config)
+  // what stands in a file that could not be read is not missing
+  if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved.options, config.problems)
   checkMeaning(resolved, config.problems)
   return { ...resolved, files: config.files, problems: config.problems }
 }
 
-function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems): void {
-  const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
-  const home = resolve(options.chdir ?? '.')
+function checkPresence(options: Options, problems: Problems): void {
   if (options.spooler.length === 0) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
   if (options.spoolerImport.length === 0)
     problems.error(
       NOWHERE,
       'there is no handler; add spooler-import = FILE, a JavaScript module that exports a function',
     )
+}
+
+function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems): void {
+  const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
+  const home = resolve(options.chdir ?? '.')
   for (const [i, path] of options.spooler.entries()) checkDirectoryOrFree(path, where('spooler', i), problems)
   for (const [i, file] of options.spoolerImport.entries())
     checkHandler(resolve(home, file), where('spooler-import', i), problems)

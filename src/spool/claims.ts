@@ -192,7 +192,7 @@ export class Claims {
       case 'error': {
         const nowMs = Date.now()
         const atMs = nowMs + this.#options.frequencyMs
-        const detail = outcome.kind === 'error' ? (outcome.error.stack ?? outcome.error.message) : undefined
+        const detail = outcome.kind === 'error' ? outcome.detail : undefined
         const failure = {
           nowMs,
           crashes: 0,

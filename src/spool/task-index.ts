@@ -12,7 +12,7 @@ export interface TaskIndexOptions {
   readonly windowSize?: number
 }
 
-const WINDOW = 200_000
+const WINDOW = 120_000
 const FIRST_RETRY_MS = 2
 
 /**
@@ -152,6 +152,8 @@ export class TaskIndex {
   /** @param forgetful look again at every waiting file: its time may have been changed without an event */
   beginScan(forgetful: boolean): void {
     if (forgetful) this.#waiting.clear()
+    this.#window = this.#window.slice(this.#head) // what was given is garbage
+    this.#head = 0
     this.#harvest = []
     this.#takenSinceScan.clear()
     this.#overflowed = false
@@ -164,7 +166,7 @@ export class TaskIndex {
     if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) return true
     harvest.push(ref)
     if (this.#ordered) {
-      if (harvest.length >= 2 * this.#windowSize) this.#keepBest(harvest)
+      if (harvest.length >= 1.5 * this.#windowSize) this.#keepBest(harvest)
       return true
     }
     this.#overflowed = harvest.length >= this.#windowSize
@@ -175,10 +177,14 @@ export class TaskIndex {
     const harvest = this.#harvest ?? []
     this.#harvest = undefined
     if (this.#ordered) this.#keepBest(harvest)
-    this.#window =
-      this.#takenSinceScan.size === 0 ? harvest : harvest.filter(ref => !this.#takenSinceScan.has(ref))
+    this.#window = harvest.filter(ref => !this.#isElsewhere(ref))
     this.#head = 0
     this.#takenSinceScan.clear()
+  }
+
+  /** Given away since the scan met it, or ready by an event. (Beyond a full window what is fresh may wait long: twice, then.) */
+  #isElsewhere(ref: Ref): boolean {
+    return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
   }
 
   #keepBest(harvest: Ref[]): void {

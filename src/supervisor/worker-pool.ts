@@ -233,11 +233,14 @@ export class WorkerPool {
   }
 
   #cheapLater(): void {
-    clearTimeout(this.#cheapTimer)
-    if (this.#workers.size === 0) return
-    this.#cheapTimer = setTimeout(() => {
-      const { ready, busy } = this.#engine.counts()
-      if (ready + busy > 0 || this.#isStopping) return
+    const { ready, busy } = this.#engine.counts()
+    if (ready + busy > 0 || this.#workers.size === 0) {
+      clearTimeout(this.#cheapTimer)
+      this.#cheapTimer = undefined
+      return
+    }
+    this.#cheapTimer ??= setTimeout(() => {
+      this.#cheapTimer = undefined
       this.#events.emit('spool-cheaped', { spool: this.#spool })
       for (const worker of this.#workers) void stopWorker(worker, this.#options.mercyMs, () => {})
     }, CHEAP_IDLE_MS)

@@ -10,7 +10,8 @@ export type Outcome =
   | { readonly kind: 'ok' }
   | { readonly kind: 'retry' }
   | { readonly kind: 'ignore' }
-  | { readonly kind: 'error'; readonly error: Error }
+  /** `detail`: the stack of what was thrown, or what is wrong with the answer. */
+  | { readonly kind: 'error'; readonly detail: string }
   /** The run was cut short through no fault of the task: as if it had not begun. */
   | { readonly kind: 'release' }
 
@@ -29,12 +30,11 @@ export function toOutcome(answer: unknown): Outcome {
   if (answer === SPOOL_IGNORE) return IGNORE
   return {
     kind: 'error',
-    error: new Error(
-      `the handler returned ${describe(answer)}; expected SPOOL_OK (-2), SPOOL_RETRY (-1) or SPOOL_IGNORE (0), so the task is retried`,
-    ),
+    detail: `the handler returned ${describe(answer)}; expected SPOOL_OK (-2), SPOOL_RETRY (-1) or SPOOL_IGNORE (0), so the task is retried`,
   }
 }
 
 export function fromThrown(thrown: unknown): Outcome {
-  return { kind: 'error', error: toError(thrown) }
+  const { stack, message } = toError(thrown)
+  return { kind: 'error', detail: stack ?? message }
 }

@@ -231,6 +231,16 @@ describe('what a handler answers', () => {
     assert.deepEqual(next.journal(), ['1', '2', '3'])
   })
 
+  it('what is no answer is told in one line, without a stack of ours', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a')
+    const daemon = await startDaemon({ spool, handler: 'export default () => undefined' })
+    await daemon.waitFor(/failed, runs again in \d+ s: the handler returned undefined; expected .*\n/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.doesNotMatch(daemon.output, /^ +at /m)
+  })
+
   it('0 asks the next module, in the order of the ini, until one answers; mixed synchronous and not', async () => {
     const spool = spoolDirectory()
     const directory = dirname(spool)

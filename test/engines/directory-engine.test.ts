@@ -24,7 +24,7 @@ import { Emitter } from '#src/events/emitter.js'
 import { toDictionary, toPairs } from '#src/protocol/vars.js'
 import { probeSpool } from '#src/spool/probe.js'
 import { DONE, RECORDED, STARTED, SUSPECT } from '#src/spool/state-byte.js'
-import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
+import { fromThrown, IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -270,7 +270,7 @@ describe('settling', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
-    engine.settle(claimOf(engine), { kind: 'error', error: new Error('boom') }, 0)
+    engine.settle(claimOf(engine), fromThrown(new Error('boom')), 0)
     const record = JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
     assert.match(record.lastError, /^Error: boom\n {4}at /)
     assert.deepEqual([record.attempts, record.crashes], [1, 0])

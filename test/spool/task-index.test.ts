@@ -46,6 +46,14 @@ describe('an ordered index', () => {
     assert.deepEqual(index.take(9), ['a', 'b'])
   })
 
+  it('does not count a ref twice when an event named it before the scan', () => {
+    const index = indexOf([])
+    index.changed('a', true)
+    scan(index, ['a', 'b'])
+    assert.equal(index.ready, 2)
+    assert.deepEqual(index.take(9), ['a', 'b'])
+  })
+
   it('keeps the best of a directory that is larger than its window, and asks for a scan when it runs low', () => {
     const all = Array.from({ length: 1000 }, (_, i) => `t${i}`)
     const index = indexOf([...all].reverse(), { windowSize: 100 })
