@@ -8,7 +8,7 @@ import { formatProblem } from './config/setting.js'
 import { SpoolTargets } from './engines/spool-targets.js'
 import { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
-import { Network, takeInheritedSockets } from './network.js'
+import { Network } from './network.js'
 import { planCrews, processTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
 import { Reloader, unappliedChanges } from './reload.js'
@@ -25,6 +25,8 @@ import { Touches } from './touches.js'
 export interface DaemonRequest {
   readonly config: CheckedConfig
   readonly version: string
+  /** Sockets that were handed over, listening: their descriptors. */
+  readonly inherited: readonly number[]
   /** Where the log goes when the process was sent to the background. */
   readonly logFile: string | null
   /** Reads the configuration again, for a reload. */
@@ -44,14 +46,13 @@ const HEAP_GROWTH_PERCENT = 15
  */
 export async function runDaemon(request: DaemonRequest): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
-  const inherited = takeInheritedSockets()
   const surroundings = new Surroundings()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
   const log = openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
   try {
-    await new Daemon(request, surroundings, events, log, inherited).run()
+    await new Daemon(request, surroundings, events, log).run()
     return 0
   } catch (error) {
     // standard error is told in any case, and is the log of a process in the background
@@ -84,13 +85,7 @@ class Daemon {
   #config: CheckedConfig
   #tellStopped = () => {}
 
-  constructor(
-    request: DaemonRequest,
-    surroundings: Surroundings,
-    events: Emitter,
-    log: Log,
-    inherited: readonly number[],
-  ) {
+  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
     this.#request = request
     this.#surroundings = surroundings
     this.#events = events
@@ -104,7 +99,7 @@ class Daemon {
     this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#network = new Network(this.#options, {
       events,
-      inherited,
+      inherited: request.inherited,
       resolve: path => surroundings.resolve(path),
     })
     this.#reloader = new Reloader({

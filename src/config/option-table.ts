@@ -53,7 +53,7 @@ export const OPTION_TABLE = [
   { name: 'socket-allow', kind: 'text', isList: true, value: 'NETWORK', group: 'network', isOurs: true, help: 'serve only TCP peers from this network, such as 10.0.0.0/8 or ::1 (default: all)' },
   { name: 'chmod-socket', aliases: ['chmod'], short: 'C', kind: 'octal', value: 'MODE', fallback: null, group: 'network', help: 'the mode of unix sockets; 666 when none is given' },
   { name: 'chown-socket', kind: 'text', value: 'USER[:GROUP]', fallback: null, group: 'network', help: 'the owner of unix sockets' },
-  { name: 'listen', short: 'l', kind: 'count', value: 'N', fallback: 511, group: 'network', help: 'so many connections may wait to be accepted; the kernel allows net.core.somaxconn' },
+  { name: 'listen', short: 'l', kind: 'count', value: 'N', fallback: 4096, group: 'network', help: 'so many connections may wait to be accepted; the kernel allows net.core.somaxconn' },
   { name: 'buffer-size', short: 'b', kind: 'count', value: 'BYTES', fallback: 65_535, group: 'network', help: 'refuse packets from the network with a larger block' },
   { name: 'socket-max-body', kind: 'count', value: 'BYTES', fallback: 67_108_864, group: 'network', isOurs: true, help: 'refuse tasks from the network with a larger body' },
   { name: 'socket-timeout', short: 'z', kind: 'seconds', value: 'SECONDS', fallback: 4, group: 'network', help: 'drop a peer that sends or takes nothing for so long when it should' },

@@ -7,6 +7,7 @@ import type { ByteBudget } from './byte-budget.js'
 import { IncomingBody } from './incoming-body.js'
 import type { Peer } from './peer.js'
 import { Replies } from './replies.js'
+import type { Turns } from './turns.js'
 
 export interface ConnectionLimits {
   /** The most bytes a packet's block may have. */
@@ -22,6 +23,7 @@ export interface ConnectionLimits {
 
 export interface ConnectionDuties {
   readonly budget: ByteBudget
+  readonly turns: Turns
   /**
    * @param bodyBytes how long the request's body is
    * @throws SpooldError why there is no task
@@ -106,6 +108,7 @@ export class Connection {
     this.#isMisread = true
     const packet = await this.#receive(idleMs)
     if (packet === undefined) return false
+    await this.#duties.turns.take()
     this.#duties.progressed(this)
     const isLast = packet.modifier2 !== KEEP_OPEN
     if (!isLast) this.#peer.expectMore()

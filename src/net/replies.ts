@@ -6,6 +6,8 @@ export class Replies {
   #last: Promise<void> = Promise.resolve()
   #open = 0
   #bytes = 0
+  /** Nobody reads them any more. What has come is still done. */
+  #isLost = false
   #wake = () => {}
 
   /**
@@ -49,10 +51,16 @@ export class Replies {
   }
 
   async #flush(answer: Buffer, bytes: number): Promise<void> {
-    await this.#write(answer).catch(this.#lost)
+    if (!this.#isLost) await this.#write(answer).catch(() => this.#lose())
     this.#open--
     this.#bytes -= bytes
     this.#wake()
+  }
+
+  #lose(): void {
+    if (this.#isLost) return
+    this.#isLost = true
+    this.#lost()
   }
 
   /** There is one who waits: the connection. */

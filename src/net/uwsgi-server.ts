@@ -4,6 +4,7 @@ import type { Request } from '../task/request.js'
 import { ByteBudget } from './byte-budget.js'
 import { Connection, type ConnectionLimits } from './connection.js'
 import { Peer } from './peer.js'
+import { Turns } from './turns.js'
 
 export interface ServerLimits extends ConnectionLimits {
   readonly maxConnections: number
@@ -24,6 +25,8 @@ export interface ServerDuties {
 
 /** What may be on its way to the disk at one time. */
 const BUDGET_BYTES = 16 * 1024 * 1024
+/** Requests a turn of the event loop: a fraction of a millisecond. */
+const TURN_REQUESTS = 16
 
 /**
  * Serves uWSGI's protocol on any number of listening sockets.
@@ -33,6 +36,7 @@ const BUDGET_BYTES = 16 * 1024 * 1024
 export class UwsgiServer {
   readonly #duties: ServerDuties
   readonly #budget = new ByteBudget(BUDGET_BYTES)
+  readonly #turns = new Turns(TURN_REQUESTS)
   /** The one that made no progress for longest comes first. */
   readonly #connections = new Set<Connection>()
   readonly #serving = new Set<Promise<void>>()
@@ -72,6 +76,7 @@ export class UwsgiServer {
     const connection = new Connection(peer, this.#limits, {
       ...this.#duties,
       budget: this.#budget,
+      turns: this.#turns,
       progressed: each => this.#putLast(each),
     })
     this.#connections.add(connection)
@@ -122,8 +127,10 @@ export class UwsgiServer {
     return false
   }
 
-  #isAllowed({ remoteAddress }: Socket): boolean {
-    if (this.#allowed === undefined || remoteAddress === undefined) return true
+  #isAllowed(socket: Socket): boolean {
+    if (this.#allowed === undefined) return true // to ask for the address costs a system call
+    const { remoteAddress } = socket
+    if (remoteAddress === undefined) return socket.localAddress === undefined // a unix socket; else it is gone
     const address = remoteAddress.replace(/^::ffff:(?=.*\.)/, '')
     return this.#allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
   }

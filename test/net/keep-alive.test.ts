@@ -109,6 +109,13 @@ describe('a body behind a packet (CONTENT_LENGTH)', () => {
     assert.equal(leftIn(spool).length, 1)
   })
 
+  it('that is too large does not keep its client from reading the refusal, while it still sends', async () => {
+    const { port } = await server({ 'socket-max-body': 1000 })
+    const client = (await Client.to(port)).send(withBody([], Buffer.alloc(3_000_000)))
+    assert.equal(await client.ended(), 'eof')
+    assert.equal(client.received, REFUSED)
+  })
+
   it('leaves nothing when it ends too early, by word or by silence', async () => {
     const { spool, port } = await server({ 'socket-timeout': 0.5 })
     const short = withBody([['n', '1']], Buffer.alloc(5000)).subarray(0, 4000)

@@ -8,6 +8,7 @@ import { setReload } from '../../config/ini-logic.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
 import { runDaemon } from '../../daemon.js'
+import { takeInheritedSockets } from '../../network.js'
 import { BACKGROUND_FLAG } from '../option-flags.js'
 
 /** What the process in the background tells the one that started it. */
@@ -28,6 +29,7 @@ export async function run(sources: Sources, isBackground: boolean): Promise<numb
     return await runDaemon({
       config,
       version: sources.version,
+      inherited: takeInheritedSockets(),
       logFile: daemonize,
       readConfig() {
         setReload()
