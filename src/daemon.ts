@@ -36,7 +36,7 @@ export interface DaemonRequest {
 }
 
 /** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
-const HEAP_GROWTH_PERCENT = 15
+const HEAP_GROWTH_PERCENT = 25
 
 /**
  * Runs a daemon from its configuration to its end.

@@ -8,8 +8,10 @@ import { toByteString } from './task/ref.js'
 /** A sweep lists whole directories: seldom enough that nobody notices. */
 const MAX_INTERVAL_MS = 600_000
 const MIN_INTERVAL_MS = 1000
+/** A start has a backlog to run; what is left over has time. */
+const FIRST_AFTER_MS = 10_000
 
-/** Sweeps spools now and then, from the start on. */
+/** Sweeps spools now and then, from soon after the start on. */
 export class Sweeper {
   readonly #events: Emitter
   readonly #alarm = new Alarm(() => void this.#sweep())
@@ -26,7 +28,7 @@ export class Sweeper {
   start(spools: readonly string[], { spoolerSweepMs, spoolerIdTtlMs }: Options): void {
     this.#spools = [...new Set(spools)]
     this.#options = { graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs }
-    this.#alarm.wakeAt(performance.now())
+    this.#alarm.wakeAt(performance.now() + Math.min(FIRST_AFTER_MS, this.#intervalMs))
   }
 
   stop(): void {
@@ -39,10 +41,13 @@ export class Sweeper {
     this.#isSweeping = true
     for (const spool of this.#spools) await this.#sweepOne(spool)
     this.#isSweeping = false
+    if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + this.#intervalMs)
+  }
+
+  get #intervalMs(): number {
     const { graceMs, idTtlMs } = this.#options
     const shortest = Math.min(...[graceMs, idTtlMs].filter(ms => ms > 0), MAX_INTERVAL_MS * 2)
-    const inMs = Math.max(MIN_INTERVAL_MS, Math.min(MAX_INTERVAL_MS, shortest / 2))
-    if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + inMs)
+    return Math.max(MIN_INTERVAL_MS, Math.min(MAX_INTERVAL_MS, shortest / 2))
   }
 
   async #sweepOne(spool: string): Promise<void> {
