@@ -12,8 +12,18 @@ export const BIN = join(ROOT, 'bin/spoold.js')
 /** A new directory that is removed after the test or suite: in memory where that can be had, or where `base` says. */
 export function workspace(base: string = memoryDirectory()): string {
   const path = mkdtempSync(join(base, 'spoold-test-'))
-  after(() => rmSync(path, { recursive: true, force: true, maxRetries: 5 }))
+  after(() => remove(path) || process.once('exit', () => remove(path)))
   return path
+}
+
+/** @returns false while a process that is about to be ended still writes there */
+function remove(path: string): boolean {
+  try {
+    rmSync(path, { recursive: true, force: true, maxRetries: 5 })
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** A new, empty spool directory. */
