@@ -117,6 +117,9 @@ describe('a crowd of bad peers', () => {
   })
 })
 
+/** What Node's own libraries look at when they are first used, or want memory. */
+const OF_NODE = new Set(['/sys/devices/system/cpu/cpu0/tsc_freq_khz', '/proc/sys/vm/overcommit_memory'])
+
 describe('names from the network', () => {
   it('lead nowhere outside of the spool', { skip: skipUnless('strace'), timeout: 120_000 }, async () => {
     const { spool, daemon, port } = await server({ 'spooler-quiet': true })
@@ -157,7 +160,10 @@ describe('names from the network', () => {
       'the trace has seen something',
     )
     assert.deepEqual(
-      touched.filter(path => (path !== spool && !path.startsWith(`${spool}/`)) || path.includes('..')),
+      touched.filter(
+        path =>
+          !OF_NODE.has(path) && ((path !== spool && !path.startsWith(`${spool}/`)) || path.includes('..')),
+      ),
       [],
     )
     const [good, bad] = [client.received.split(STORED).length - 1, client.received.split(REFUSED).length - 1]
