@@ -59,9 +59,10 @@ function addOption(spec: OptionSpec, collect: (key: string, flag: Option) => voi
   for (const alias of spec.aliases ?? []) collect(alias, new Option(`--${alias}${value}`).hideHelp())
 }
 
-function argumentOf({ name, kind, value, choices }: OptionSpec): string {
+function argumentOf(spec: OptionSpec): string {
+  const { value, choices } = spec
   const text = choices === undefined ? (value ?? 'VALUE') : choices.join('|')
-  return { flag: '', optional: ` [${text}]`, value: ` <${text}>` }[arityOfOption({ name, kind })]
+  return { flag: '', optional: ` [${text}]`, value: ` <${text}>` }[arityOfOption(spec)]
 }
 
 function helpOf({ help, fallback, kind }: OptionSpec): string {
@@ -69,9 +70,9 @@ function helpOf({ help, fallback, kind }: OptionSpec): string {
   return isWorthSaying ? `${help} (default: ${fallback})` : help
 }
 
-function arityOfOption({ name, kind }: Pick<OptionSpec, 'name' | 'kind'>): Arity {
+function arityOfOption({ name, kind, value }: OptionSpec): Arity {
   if (name === 'log-date' || name === 'chmod-socket') return 'optional'
-  return kind === 'flag' ? 'flag' : 'value'
+  return kind === 'flag' && value === undefined ? 'flag' : 'value'
 }
 
 function arityOf(name: string): Arity | undefined {

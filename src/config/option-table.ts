@@ -10,7 +10,7 @@ export interface OptionSpec {
   /** May be given several times; the values add up. Otherwise the last one counts. */
   readonly isList?: true
   readonly choices?: readonly string[]
-  /** What `--help` shows for the value. */
+  /** What `--help` shows for the value. A flag with one takes a value on the command line: it is on by default. */
   readonly value?: string
   /** In the option's own unit; null: unset. Lists start empty. */
   readonly fallback?: boolean | number | string | null
@@ -33,7 +33,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', isOurs: true, help: 'run only the names that uWSGI runs: uwsgi_spoolfile_on_*, and numbers when ordered' },
   { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how a task is claimed: record locks, which uWSGI respects, or lease files where those do not work; auto probes' },
   { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how new files are noticed before the next look: file-system events, polling once a second, or not at all' },
-  { name: 'spooler-sync', kind: 'flag', fallback: true, group: 'spools', isOurs: true, help: "a task that spoold stores is on disk before it counts as stored; off is uWSGI's behaviour" },
+  { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', isOurs: true, help: "a task that spoold stores is on disk before it counts as stored; off is uWSGI's behaviour" },
   { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', isOurs: true, help: 'remove what a writer that died left behind, after so long; 0 never' },
   { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', isOurs: true, help: 'remember the id of a task for so long, so that it is stored only once; 0 for ever' },
 
