@@ -9,6 +9,14 @@ export {
 export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './client/spool.js'
 export type { Destination } from './client/transport.js'
 export type { Value } from './client/value.js'
+export {
+  AbortTask,
+  type Answer,
+  type BuryAnswer,
+  type PolicyAnswer,
+  type RetryAnswer,
+  RetryTask,
+} from './task/answer.js'
 export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'
 export type { Request, Stored } from './task/request.js'
-export type { Answer, Env, Handler, Task } from './task/task.js'
+export type { Env, Handler, Task } from './task/task.js'

@@ -3,7 +3,7 @@ import type { Options } from './config/option-table.js'
 import { DirectoryEngine } from './engines/directory-engine.js'
 import type { Emitter } from './events/emitter.js'
 import type { WorkerOptions } from './ipc/messages.js'
-import { type Capabilities, probeSpool } from './spool/probe.js'
+import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
 import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
 
@@ -34,7 +34,20 @@ async function planCrew(
   context: PlanContext,
 ): Promise<CrewPlan> {
   const { locks, because, marksReads } = await probeSpool(spool, options.spoolerLock)
+  const retry = {
+    policy: {
+      maxAttempts: options.spoolerMaxAttempts,
+      maxCrashes: options.spoolerMaxCrashes,
+      backoff: options.spoolerBackoff,
+      delayMs: options.spoolerRetryDelayMs,
+      capMs: options.spoolerBackoffCapMs,
+    },
+    delivery: options.spoolerDelivery,
+    graceMs: options.spoolerGraceMs,
+  }
   const engineOptions = {
+    ...retry,
+    handlers: [],
     spool,
     rules: { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames },
     frequencyMs: options.spoolerFrequencyMs,
@@ -42,7 +55,7 @@ async function planCrew(
     locks,
     marksReads,
   }
-  const pool = poolOptions(spool, count, { locks, marksReads }, options, context)
+  const pool = poolOptions(spool, count, { ...retry, locks, marksReads }, options, context)
   const engineKey = JSON.stringify(engineOptions)
   return {
     spool,
@@ -59,7 +72,7 @@ async function planCrew(
 function poolOptions(
   spool: string,
   count: number,
-  capabilities: Pick<Capabilities, 'locks' | 'marksReads'>,
+  shared: Pick<WorkerOptions, 'locks' | 'marksReads' | 'policy' | 'delivery' | 'graceMs'>,
   options: Options,
   context: PlanContext,
 ): PoolOptions {
@@ -68,7 +81,7 @@ function poolOptions(
     ordered: options.spoolerOrdered,
     strictNames: options.spoolerStrictNames,
     frequencyMs: options.spoolerFrequencyMs,
-    ...capabilities,
+    ...shared,
     imports: options.spoolerImport.map(file => resolve(file)),
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,

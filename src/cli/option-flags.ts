@@ -16,6 +16,7 @@ export const BACKGROUND_FLAG = '--in-background'
 
 const GROUPS: Readonly<Record<OptionGroup, string>> = {
   spools: 'Spools:',
+  failures: 'Failures:',
   workers: 'Workers:',
   handlers: 'Handlers:',
   network: 'Network:',

@@ -22,7 +22,15 @@ export interface OptionSpec {
 
 /** `octal`: a file mode. `directive`: steers the reading of the configuration and has no value afterwards. */
 export type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
-export type OptionGroup = 'spools' | 'workers' | 'handlers' | 'network' | 'service' | 'log' | 'configuration'
+export type OptionGroup =
+  | 'spools'
+  | 'failures'
+  | 'workers'
+  | 'handlers'
+  | 'network'
+  | 'service'
+  | 'log'
+  | 'configuration'
 
 // biome-ignore format: one option a line reads as the table it is
 export const OPTION_TABLE = [
@@ -36,6 +44,16 @@ export const OPTION_TABLE = [
   { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', isOurs: true, help: "a task that spoold stores is on disk before it counts as stored; off is uWSGI's behaviour" },
   { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', isOurs: true, help: 'remove what a writer that died left behind, after so long; 0 never' },
   { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', isOurs: true, help: 'remember the id of a task for so long, so that it is stored only once; 0 for ever' },
+
+  { name: 'spooler-max-attempts', kind: 'count', value: 'N', fallback: 0, group: 'failures', isOurs: true, help: 'bury a task that failed so often; 0 never' },
+  { name: 'spooler-max-crashes', kind: 'count', value: 'N', fallback: 3, group: 'failures', isOurs: true, help: 'bury a task that took its process with it so often; 0 never' },
+  { name: 'spooler-backoff', kind: 'choice', choices: ['none', 'fixed', 'exponential'], fallback: 'fixed', group: 'failures', isOurs: true, help: 'how long a task that failed waits: not at all, always as long, or each time twice as long, with a random part' },
+  { name: 'spooler-retry-delay', kind: 'seconds', value: 'SECONDS', fallback: null, group: 'failures', isOurs: true, help: 'wait so long, or begin with so long (default: spooler-frequency; exponential: 3)' },
+  { name: 'spooler-backoff-cap', kind: 'seconds', value: 'SECONDS', fallback: 1200, group: 'failures', isOurs: true, help: 'the longest wait of spooler-backoff = exponential' },
+  { name: 'spooler-delivery', kind: 'choice', choices: ['at-least-once', 'at-most-once'], fallback: 'at-least-once', group: 'failures', isOurs: true, help: 'when a process dies in the middle of a task: run it again, or bury it because nobody knows how far it came' },
+  { name: 'spooler-grace', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'failures', isOurs: true, help: 'bury a malformed or unfinished spool file that nobody holds or changes for so long' },
+  { name: 'spooler-dead-max-age', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'failures', isOurs: true, help: 'remove dead letters that are older; 0 never' },
+  { name: 'spooler-dead-max-count', kind: 'count', value: 'N', fallback: 0, group: 'failures', isOurs: true, help: 'remove the oldest dead letters beyond so many; 0 never' },
 
   { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', help: 'worker processes for each spooler' },
   { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', isOurs: true, help: 'tasks in flight in each worker; above 1 the handlers must be asynchronous to gain from it' },

@@ -6,10 +6,13 @@ import { Scanner } from '../spool/scanner.js'
 import { TaskIndex } from '../spool/task-index.js'
 import type { WatchChoice } from '../spool/watch.js'
 import { writeTask } from '../spool/write.js'
+import type { Delivery } from '../task/delivery.js'
+import type { LastRun } from '../task/last-run.js'
 import type { Outcome } from '../task/outcome.js'
 import { type Ref, toByteString } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Request } from '../task/request.js'
+import type { RetryPolicy } from '../task/retry-policy.js'
 import type { Counts, Engine } from './engine.js'
 
 export interface DirectoryEngineOptions {
@@ -22,6 +25,12 @@ export interface DirectoryEngineOptions {
   readonly locks: LockKind
   /** A read shows in the atime, and so marks a start. */
   readonly marksReads: boolean
+  readonly policy: RetryPolicy
+  readonly delivery: Delivery
+  /** So long may a file be malformed or unfinished before it is buried. */
+  readonly graceMs: number
+  /** The handler files, for whoever reads a dead letter. */
+  readonly handlers: readonly string[]
 }
 
 /** Tasks as files in a directory: uWSGI's spool. */
@@ -86,8 +95,8 @@ export class DirectoryEngine implements Engine {
     return this.#scanner?.isDrained ?? false
   }
 
-  claim(ref: Ref, isBlameless = false): ClaimedTask | Report {
-    return this.#claims.claim(ref, isBlameless)
+  claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
+    return this.#claims.claim(ref, lastRun)
   }
 
   mark(claim: ClaimedTask): void {

@@ -1,4 +1,5 @@
 import type { Vars } from '../protocol/vars.js'
+import type { LastRun } from '../task/last-run.js'
 import type { Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
@@ -54,9 +55,9 @@ export interface Engine extends Enqueuer {
 
   /**
    * Takes hold of a task and marks its start, or says in a report why not. A run that began and never ended counts as a
-   * crash of the task, unless the caller knows it for blameless.
+   * crash of the task, unless the caller knows it for blameless. What has no run left is buried.
    */
-  claim(ref: Ref, isBlameless?: boolean): Claim | Report
+  claim(ref: Ref, lastRun?: LastRun): Claim | Report
   /**
    * The run takes long, or is the first after a pause: whatever the claim left as a mark of its start, from now on the
    * mark says exactly that this task ran. May be called any number of times.

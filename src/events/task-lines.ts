@@ -63,11 +63,10 @@ export class TaskLines {
           fields,
         )
       case 'unsettled':
-        return this.#log.line(
-          'error',
-          `${prefix} task ${name} is done but cannot be removed, it will not run again: ${detail}`,
-          fields,
-        )
+        return this.#log.line('error', `${prefix} task ${name} ${detail}`, fields)
+      case 'buried':
+      case 'set-aside':
+        return this.#log.line('error', `${prefix} task ${name} is buried: ${detail}`, fields)
       case 'malformed':
       case 'unreadable':
         return this.#leftAlone(spool, ref, detail ?? kind)

@@ -1,5 +1,8 @@
+import type { Delivery } from '../task/delivery.js'
+import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import { REPORT_KINDS, type Report } from '../task/report.js'
+import type { RetryPolicy } from '../task/retry-policy.js'
 
 /** What a worker needs to know, sent once, first. */
 export interface WorkerOptions {
@@ -11,6 +14,10 @@ export interface WorkerOptions {
   readonly locks: 'ofd' | 'lockfile'
   /** The file system shows a read in the atime. */
   readonly marksReads: boolean
+  readonly policy: RetryPolicy
+  readonly delivery: Delivery
+  /** So long may a file be malformed or unfinished before it is buried. */
+  readonly graceMs: number
   readonly imports: readonly string[]
   /** Tasks in flight. */
   readonly concurrency: number
@@ -26,17 +33,19 @@ export interface WorkerOptions {
 /** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
-  /** `blameless`: those of the refs whose last run was ended with its process for no fault of theirs. */
+  /** `lastRuns`: of those refs, by their place, whose last run was cut short. */
   | {
       readonly type: 'run'
       readonly first: number
       readonly refs: readonly Ref[]
-      readonly blameless?: readonly Ref[]
+      readonly lastRuns?: LastRuns
     }
   /** Hand back what is not started. */
   | { readonly type: 'hand-back' }
   /** Hand back, finish what runs, exit. It is killed after `mercyMs`. */
   | { readonly type: 'drain'; readonly mercyMs: number }
+
+export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>
 
 /** Worker to master. */
 export type WorkerMessage =

@@ -5,22 +5,27 @@ import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
 import type { Locker } from './lock.js'
-import { ownState } from './state-byte.js'
+import { KICKED, ownState } from './state-byte.js'
 
 /** Bodies up to here are read with the packet; larger ones when the handler asks for them. */
 export const EAGER_BODY_BYTES = 1024 * 1024
 
-/** A task file that this process holds, open and locked, with its packet decoded. */
-export interface FileClaim {
+/** A file that this process holds, open and locked. */
+export interface HeldFile {
   readonly ref: Ref
   readonly fd: number
   readonly fsPath: string | Buffer
-  readonly vars: Vars
   readonly inode: number
+  /** modifier2 as it was found (spool/state-byte); undefined when there is no packet to have one. */
+  readonly state?: number
+}
+
+/** A task file that this process holds, with its packet decoded. */
+export interface FileClaim extends HeldFile {
+  readonly vars: Vars
   readonly mtimeMs: number
   /** The later of mtime (whole seconds) and the packet's `at`; epoch ms. */
   readonly dueAtMs: number
-  /** modifier2 as it was found (spool/state-byte). */
   readonly state: number
   /** Nobody had read it since it was written, and a read is sure to show: it is old enough for another atime. */
   readonly wasUnread: boolean
@@ -32,13 +37,27 @@ export interface FileClaim {
   readonly body: Buffer | undefined
 }
 
-/** Why a ref was not claimed. Nothing is held, nothing was changed. */
+/** Why a ref was not claimed. Nothing is held any more. */
 export interface Refusal {
-  readonly kind: Extract<ReportKind, 'gone' | 'locked' | 'later' | 'incomplete' | 'malformed' | 'unreadable'>
+  readonly kind: Extract<
+    ReportKind,
+    'gone' | 'locked' | 'later' | 'incomplete' | 'malformed' | 'unreadable' | 'set-aside'
+  >
   /** `later`: when it is due, epoch ms. */
   readonly atMs?: number
   readonly detail?: string
 }
+
+/** A file that cannot be a task, or not yet. */
+export interface Unfit extends HeldFile {
+  readonly kind: 'incomplete' | 'malformed'
+  readonly detail: string
+  /** When its bytes or its inode changed last, epoch ms. */
+  readonly changedAtMs: number
+}
+
+/** Decides about an unfit file while it is locked. */
+export type Undertaker = (file: Unfit) => Refusal
 
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
 /** Coarser than any kernel's clock tick: a file this young may have its atime set to the very time of its mtime. */
@@ -53,7 +72,13 @@ const LOCKED: Refusal = { kind: 'locked' }
  * The road of spooler_manage_task (core/spooler.c): open, lock without waiting, check that the file was not removed in
  * between, read, decode, compare with the clock. Synchronous on purpose: it is several times faster than promises.
  */
-export function claimFile(ref: Ref, bytePath: string, locker: Locker, nowMs: number): FileClaim | Refusal {
+export function claimFile(
+  ref: Ref,
+  bytePath: string,
+  locker: Locker,
+  nowMs: number,
+  undertake: Undertaker,
+): FileClaim | Refusal {
   const fsPath = toFsPath(bytePath)
   let fd: number
   try {
@@ -64,10 +89,11 @@ export function claimFile(ref: Ref, bytePath: string, locker: Locker, nowMs: num
   let isLocked = false
   try {
     isLocked = locker.tryLock(fd, ref)
-    const claim = isLocked ? examine(ref, fsPath, fd, nowMs) : LOCKED
-    if ('fd' in claim) return claim
+    const found = isLocked ? examine(ref, fsPath, fd, nowMs) : LOCKED
+    if ('vars' in found) return found
+    const refusal = 'fd' in found ? undertake(found) : found
     letGo(fd, ref, locker, isLocked)
-    return claim
+    return refusal
   } catch (error) {
     letGo(fd, ref, locker, isLocked)
     return { kind: 'unreadable', detail: messageOf(error) }
@@ -94,7 +120,9 @@ function refusalOfOpen(error: unknown): Refusal {
   }
 }
 
-function examine(ref: Ref, fsPath: string | Buffer, fd: number, nowMs: number): FileClaim | Refusal {
+type Found = FileClaim | Unfit | Refusal
+
+function examine(ref: Ref, fsPath: string | Buffer, fd: number, nowMs: number): Found {
   const stats = fstatSync(fd)
   if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
   if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
@@ -113,22 +141,22 @@ interface Read {
   readonly nowMs: number
 }
 
-function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): FileClaim | Refusal {
-  if (read < HEADER_BYTES)
-    return incomplete(`it has ${read} of the header's ${HEADER_BYTES} bytes`, stats, nowMs)
+function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): Found {
+  const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
+    const changedAtMs = Math.max(stats.mtimeMs, stats.ctimeMs)
+    return { kind, detail, ref, fd, fsPath, inode: stats.ino, changedAtMs }
+  }
+  if (read < HEADER_BYTES) return unfit('incomplete', `it has ${read} of the header's ${HEADER_BYTES} bytes`)
   if (scratch[0] !== SPOOL_MODIFIER)
-    return { kind: 'malformed', detail: `modifier1 is ${scratch[0]}, expected ${SPOOL_MODIFIER}` }
+    return unfit('malformed', `modifier1 is ${scratch[0]}, expected ${SPOOL_MODIFIER}`)
   const blockBytes = scratch.readUInt16LE(1)
   const bodyOffset = HEADER_BYTES + blockBytes
   if (read < bodyOffset)
-    return incomplete(
-      `its header announces ${blockBytes} bytes, ${read - HEADER_BYTES} are there`,
-      stats,
-      nowMs,
-    )
+    return unfit('incomplete', `its header announces ${blockBytes} bytes, ${read - HEADER_BYTES} are there`)
   const vars = parseVars(scratch.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
-  if ('fault' in vars) return { kind: 'malformed', detail: vars.fault }
-  const dueAtMs = dueAtMsOf(stats.mtimeMs, lastValue(vars, 'at'))
+  if ('fault' in vars) return unfit('malformed', vars.fault)
+  const state = ownState(scratch[MODIFIER2_OFFSET] ?? 0)
+  const dueAtMs = dueAtMsOf(stats.mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
   const wasRead = stats.atimeMs > stats.mtimeMs
   const wasUnread = !wasRead && stats.mtimeMs < nowMs - YOUNG_MS
   if (dueAtMs > nowMs) {
@@ -138,7 +166,6 @@ function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): FileClaim | Refu
   const bodyBytes = stats.size - bodyOffset
   const body =
     bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES ? smallBody(fd, bodyOffset, bodyBytes, read) : undefined
-  const state = ownState(scratch[MODIFIER2_OFFSET] ?? 0)
   return {
     ref,
     fd,
@@ -153,15 +180,6 @@ function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): FileClaim | Refu
     bodyOffset,
     bodyBytes,
     body,
-  }
-}
-
-function incomplete(detail: string, stats: Stats, nowMs: number): Refusal {
-  const ageSeconds = Math.max(0, Math.round((nowMs - stats.mtimeMs) / 1000))
-  return {
-    kind: 'incomplete',
-    atMs: stats.mtimeMs,
-    detail: `${detail}; nobody holds it, last written ${ageSeconds} s ago`,
   }
 }
 
@@ -191,12 +209,14 @@ export function readBody(fd: number, offset: number, bytes: number): Buffer {
   return body
 }
 
-/** Sets atime and mtime; not an error where that is its owner's alone. */
-export function setTimes(fd: number, atimeMs: number, mtimeMs: number): void {
+/** Sets atime and mtime. @returns false where that is its owner's alone */
+export function setTimes(fd: number, atimeMs: number, mtimeMs: number): boolean {
   try {
     futimesSync(fd, atimeMs / 1000, mtimeMs / 1000)
+    return true
   } catch (error) {
     if (errnoOf(error) !== 'EPERM') throw error
+    return false
   }
 }
 

@@ -1,36 +1,45 @@
+import { fdatasyncSync } from 'node:fs'
 import { SpooldError, toError } from '../base/errors.js'
+import { lastValue } from '../protocol/vars.js'
+import type { Delivery } from '../task/delivery.js'
+import type { LastRun } from '../task/last-run.js'
 import type { Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import { claimFile, type FileClaim, readBody } from './claim.js'
+import { claimFile, type FileClaim, readBody, type Undertaker } from './claim.js'
+import { type FailureOptions, Failures } from './failures.js'
 import type { Locker } from './lock.js'
-import { crashDelayMs, Records, type TaskRecord, withFailure } from './records.js'
-import { leaveAsFound, postpone, release, removeTask, type Settled } from './settle.js'
-import { DONE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
+import { type TaskRecord, withFailure } from './records.js'
+import { leaveAsFound, release, removeTask, type Settled } from './settle.js'
+import { DONE, KICKED, ONCE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
+import { type UnfitOptions, undertake } from './unfit.js'
 
-export interface ClaimsOptions {
-  /** The spool's real path, a byte string. */
-  readonly spool: string
-  /** How long a retry waits. */
-  readonly frequencyMs: number
+export interface ClaimsOptions extends FailureOptions, UnfitOptions {
   /** A read shows in the atime, and so marks a start. */
   readonly marksReads: boolean
+  /** Unless the packet says otherwise. */
+  readonly delivery: Delivery
 }
+
+/** The packet's key for a delivery of its own. */
+const DELIVERY_KEY = 'spooler_delivery'
 
 /** A task file in hand, with what its record says. */
 export class ClaimedTask {
   readonly file: FileClaim
   readonly record: TaskRecord | undefined
+  /** Its run is not repeated, whatever becomes of it. */
+  readonly isOnce: boolean
   /** The state byte says that it runs. */
-  isMarked: boolean
+  isMarked = false
   #body: Buffer | undefined
   /** From then on `fd` is closed and may be another file's number. */
   isSettled = false
 
-  constructor(file: FileClaim, record: TaskRecord | undefined, isMarked: boolean) {
+  constructor(file: FileClaim, record: TaskRecord | undefined, isOnce: boolean) {
     this.file = file
     this.record = record
-    this.isMarked = isMarked
+    this.isOnce = isOnce
     this.#body = file.body
   }
 
@@ -70,26 +79,32 @@ const KIND_WHEN_UNSETTLED = {
   release: 'untouched',
   retry: 'retry',
   error: 'error',
+  bury: 'unsettled',
 } as const satisfies Record<Outcome['kind'], Report['kind']>
 
 /** Takes hold of the tasks of one spool, and lets go of them: the part of a task's road that a worker goes. */
 export class Claims {
   readonly #options: ClaimsOptions
   readonly #locker: Locker
-  readonly #records: Records
+  readonly #failures: Failures
+  readonly #undertake: Undertaker
 
   constructor(options: ClaimsOptions, locker: Locker) {
     this.#options = options
     this.#locker = locker
-    this.#records = new Records(options.spool)
+    this.#failures = new Failures(options)
+    this.#undertake = file => undertake(file, options, this.#failures)
   }
 
-  claim(ref: Ref, isBlameless = false): ClaimedTask | Report {
-    const nowMs = Date.now()
-    const file = claimFile(ref, `${this.#options.spool}/${ref}`, this.#locker, nowMs)
+  claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
+    const path = `${this.#options.spool}/${ref}`
+    const file = claimFile(ref, path, this.#locker, Date.now(), this.#undertake)
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
-      return file.state === 0 ? this.#start(file, undefined) : this.#resume(file, nowMs, isBlameless)
+      const claim = file.state === 0 ? this.#start(file, undefined) : this.#resume(file, lastRun)
+      if ('file' in claim) return claim
+      release(file, this.#locker)
+      return { ref, ranMs: 0, ...claim, kind: claim.kind === 'buried' ? 'set-aside' : claim.kind }
     } catch (error) {
       // what cannot be marked as started is not started
       release(file, this.#locker)
@@ -100,62 +115,65 @@ export class Claims {
   /** Leaves a mark that outlives every process before the task is handed out: the kernel's own, or our byte. */
   #start(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
     const { marksReads } = this.#options
-    if (marksReads && file.wasUnread && file.state === 0) return new ClaimedTask(file, record, false)
-    const claim = new ClaimedTask(file, record, false)
-    this.#mark(claim, marksReads && file.wasRead && record === undefined)
+    const claim = new ClaimedTask(file, record, this.#isOnce(file))
+    if (claim.isOnce) {
+      this.#mark(claim, ONCE)
+      fdatasyncSync(file.fd) // a power failure must not forget that it began
+    } else if (!marksReads || !file.wasUnread || file.state !== 0)
+      this.#mark(claim, marksReads && file.wasRead && record === undefined ? SUSPECT : 0)
     return claim
   }
 
+  #isOnce({ vars }: FileClaim): boolean {
+    return (lastValue(vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
+  }
+
+  /** @see Engine.mark */
   mark(claim: ClaimedTask): void {
     if (claim.isMarked) return
     try {
-      this.#mark(claim, false)
+      this.#mark(claim, 0)
     } catch {} // it runs already, and the kernel's mark still stands
   }
 
-  #mark(claim: ClaimedTask, isSuspect: boolean): void {
+  #mark(claim: ClaimedTask, bits: number): void {
     const { file, record } = claim
-    writeState(file.fd, STARTED | (isSuspect ? SUSPECT : 0) | (record === undefined ? 0 : RECORDED))
+    writeState(file.fd, STARTED | bits | (file.state & KICKED) | (record === undefined ? 0 : RECORDED))
     claim.isMarked = true
   }
 
   /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
-  #resume(file: FileClaim, nowMs: number, isBlameless: boolean): ClaimedTask | Report {
-    const { ref } = file
-    const record = this.#records.read(ref)
-    if ((file.state & DONE) !== 0 && record?.doneInode === file.inode) {
-      const settled = removeTask(file)
-      release(file, this.#locker)
-      return { ref, ranMs: 0, ...settled, kind: settled.kind === 'ok' ? 'gone' : settled.kind }
+  #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
+    const { ref, state } = file
+    const record = this.#failures.recordOf(ref)
+    if ((state & DONE) !== 0 && record?.doneInode === file.inode) return this.#removeDone(file)
+    if (record?.burial !== undefined)
+      return this.#failures.bury(file, record, record.burial.reason, record.burial.detail)
+    if ((state & STARTED) === 0) return this.#resumeAt(file, record)
+    const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its process died'
+    if ((state & ONCE) !== 0) {
+      const detail = `${cause}; it may have done its work, and is delivered at most once`
+      return this.#failures.bury(file, record, 'outcome-unknown', detail)
     }
-    if ((file.state & STARTED) === 0 || isBlameless) return this.#start(file, record)
+    if (lastRun?.kind === 'blameless') return this.#start(file, record)
     // nobody holds it, and yet a run began: its runner died, whoever that was
-    const crashes = (file.state & SUSPECT) === 0 ? 1 : 2
-    const nextRunAt = nowMs + crashDelayMs((record?.crashes ?? 0) + crashes, this.#options.frequencyMs)
-    const crashed = withFailure(record, { nowMs, crashes, error: 'the process that ran it died', nextRunAt })
-    this.#tryRecord(ref, crashed)
-    if (nextRunAt <= nowMs) return this.#start(file, crashed)
-    postpone(file, nextRunAt, true)
-    release(file, this.#locker)
-    return { ref, ranMs: 0, kind: 'later', atMs: nextRunAt }
+    const crashes = (state & SUSPECT) === 0 ? 1 : 2
+    const settled = this.#failures.settle(file, record, { kind: 'crash', crashes, error: cause })
+    if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
+    return this.#start(file, this.#failures.recordOf(ref))
   }
 
-  /** In the file, and in a record that knows the file: the byte alone may be anybody's, and must not cost a task. */
-  #rememberDone(ref: Ref, file: FileClaim, record: TaskRecord | undefined): void {
-    const nowMs = Date.now()
-    const before = record ?? { attempts: 1, crashes: 0, firstFailureAt: nowMs, lastFailureAt: nowMs }
-    this.#tryRecord(ref, { ...before, doneInode: file.inode })
-    writeState(file.fd, DONE | RECORDED)
+  /** At the time that its last run asked for, which an mtime of whole seconds only comes near. `touch` ends the wait. */
+  #resumeAt(file: FileClaim, record: TaskRecord | undefined): ClaimedTask | Settled {
+    const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
+    const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
+    if (nextRunAt > Date.now() && isWaiting) return { kind: 'later', atMs: nextRunAt }
+    return this.#start(file, record)
   }
 
-  /** A full disk costs the record, not the task. */
-  #tryRecord(ref: Ref, record: TaskRecord): boolean {
-    try {
-      this.#records.write(ref, record)
-      return true
-    } catch {
-      return false
-    }
+  #removeDone(file: FileClaim): Settled {
+    const settled = removeTask(file)
+    return settled.kind === 'ok' ? { kind: 'gone' } : settled
   }
 
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
@@ -168,7 +186,7 @@ export class Claims {
         ref,
         ranMs,
         kind: KIND_WHEN_UNSETTLED[outcome.kind],
-        detail: `it could not be settled: ${toError(error).message}`,
+        detail: `could not be settled: ${toError(error).message}`,
       }
     } finally {
       claim.isSettled = true
@@ -176,32 +194,38 @@ export class Claims {
     }
   }
 
-  #apply({ ref, file, record, isMarked }: ClaimedTask, outcome: Outcome): Settled {
+  #apply({ file, record, isMarked, isOnce }: ClaimedTask, outcome: Outcome): Settled {
     switch (outcome.kind) {
       case 'ok': {
         const settled = removeTask(file)
-        if (settled.kind !== 'ok') this.#rememberDone(ref, file, record)
-        else if (record !== undefined) this.#records.remove(ref)
+        if (settled.kind !== 'ok') this.#failures.rememberDone(file, record)
+        else if (record !== undefined) this.#failures.forget(file.ref)
         return settled
       }
-      case 'ignore':
       case 'release':
+        if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
         leaveAsFound(file, isMarked)
-        return { kind: outcome.kind === 'ignore' ? 'ignore' : 'untouched' }
+        return { kind: 'untouched' }
+      case 'ignore':
+        leaveAsFound(file, isMarked)
+        return { kind: 'ignore' }
       case 'retry':
       case 'error': {
-        const nowMs = Date.now()
-        const atMs = nowMs + this.#options.frequencyMs
-        const detail = outcome.kind === 'error' ? outcome.detail : undefined
-        const failure = {
-          nowMs,
+        const { kind, detail: error } = outcome
+        const wish = outcome.kind === 'retry' ? outcome : undefined
+        return this.#failures.settle(file, record, {
+          kind,
           crashes: 0,
-          nextRunAt: atMs,
-          ...(detail === undefined ? {} : { error: detail }),
-        }
-        postpone(file, atMs, this.#tryRecord(ref, withFailure(record, failure)) || record !== undefined)
-        return { kind: outcome.kind, atMs, ...(detail === undefined ? {} : { detail }) }
+          ...(error === undefined ? {} : { error }),
+          ...(wish === undefined ? {} : { wish }),
+        })
+      }
+      case 'bury': {
+        const failure = { kind: 'error' as const, crashes: 0, nowMs: Date.now(), error: outcome.detail }
+        return this.#failures.bury(file, withFailure(record, failure), 'asked', outcome.detail)
       }
     }
   }
 }
+
+const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'

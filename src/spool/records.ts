@@ -1,39 +1,61 @@
-import { createHash } from 'node:crypto'
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { readFileSync, unlinkSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
-import { STATE_DIRECTORY } from './file-name.js'
+import type { RetryPolicy } from '../task/retry-policy.js'
+import type { BuryReason } from './dead-letters.js'
+import { jsonNameOf } from './record-name.js'
+import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
-/** What is known of a task that failed at least once. Times are epoch ms. */
+/** What is known of a task that failed at least once, or that somebody holds back. Times are epoch ms. */
 export interface TaskRecord {
   /** Runs that ended in a retry, an error or a crash. */
   readonly attempts: number
   /** Runs that took their process with them. */
   readonly crashes: number
-  readonly firstFailureAt: number
-  readonly lastFailureAt: number
+  readonly firstFailureAt?: number
+  readonly lastFailureAt?: number
+  /** The stack of what was thrown, the reason that the handler gave, or how the process died. */
   readonly lastError?: string
   readonly nextRunAt?: number
+  /** The file's mtime does not say so: it is another user's, and only its owner may set it. */
+  readonly isTimeUnset?: boolean
+  /** The last few failures, oldest first. */
+  readonly history?: readonly Failure[]
+  /** What the handler asked for in place of the options. */
+  readonly policy?: Partial<RetryPolicy>
+  /** It is to be buried, and could not be yet: it does not run. */
+  readonly burial?: { readonly reason: BuryReason; readonly detail: string }
+  /** Held back by `spoold hold`: its mtime is far in the future; this was it before. */
+  readonly heldMtime?: number
   /** The file of this inode ran to SPOOL_OK, but could not be removed: it must not run again. */
   readonly doneInode?: number
 }
 
-const NAME_BYTES = 200
+export interface Failure {
+  readonly at: number
+  readonly kind: 'retry' | 'error' | 'crash'
+  /** One line. */
+  readonly error?: string
+}
+
 const MAX_ERROR_CHARS = 8192
+const MAX_LINE_CHARS = 200
+const MAX_HISTORY = 10
 
 /** The records of one spool: `.spoold/records/<path>.json`, written whole or not at all. */
 export class Records {
-  readonly #root: string
+  readonly #spool: string
 
+  /** @param spool its real path, a byte string */
   constructor(spool: string) {
-    this.#root = join(spool, STATE_DIRECTORY, 'records')
+    this.#spool = spool
   }
 
   /** undefined when there is none, or none that can be read: a task is never refused for its record. */
   read(ref: Ref): TaskRecord | undefined {
+    if (!hasStateRoom(this.#spool, 'records')) return undefined
     try {
-      const value: unknown = JSON.parse(readFileSync(this.#pathOf(ref), 'utf8'))
+      const value: unknown = JSON.parse(readFileSync(toFsPath(this.pathOf(ref)), 'utf8'))
       return isRecord(value) ? value : undefined
     } catch (error) {
       if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
@@ -42,52 +64,57 @@ export class Records {
   }
 
   write(ref: Ref, record: TaskRecord): void {
-    const path = this.#pathOf(ref)
-    const unfinished = Buffer.concat([Buffer.from(path), Buffer.from('.tmp')])
-    const text = JSON.stringify(record)
-    try {
-      writeFileSync(unfinished, text, { mode: 0o600 })
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT') throw error
-      mkdirSync(dirname(path.toString('latin1')), { recursive: true, mode: 0o700 })
-      writeFileSync(unfinished, text, { mode: 0o600 })
-    }
-    renameSync(unfinished, path)
+    makeStateRoom(this.#spool, 'records', ref)
+    writeWhole(this.pathOf(ref), JSON.stringify(record), { flush: false })
   }
 
   remove(ref: Ref): void {
-    rmSync(this.#pathOf(ref), { force: true })
+    try {
+      unlinkSync(toFsPath(this.pathOf(ref)))
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error
+    }
   }
 
-  #pathOf(ref: Ref): Buffer {
-    const name = ref.length <= NAME_BYTES ? ref : createHash('sha1').update(ref, 'latin1').digest('hex')
-    return Buffer.from(toFsPath(`${this.#root}/${name}.json`))
+  /** A byte string. */
+  pathOf(ref: Ref): string {
+    return `${stateRoom(this.#spool, 'records')}/${jsonNameOf(ref)}`
   }
 }
 
 function isRecord(value: unknown): value is TaskRecord {
   return (
-    typeof value === 'object' && value !== null && 'attempts' in value && Number.isInteger(value.attempts)
+    typeof value === 'object' &&
+    value !== null &&
+    'attempts' in value &&
+    Number.isInteger(value.attempts) &&
+    'crashes' in value &&
+    Number.isInteger(value.crashes)
   )
 }
 
-/** One more failed run; `crashes` of it, two when an earlier one is only known by the second. */
+/** One more failed run; of a crash two, when an earlier one is only known by the second. */
 export function withFailure(
   before: TaskRecord | undefined,
-  failure: { nowMs: number; crashes: number; error?: string; nextRunAt: number },
+  failure: {
+    readonly kind: Failure['kind']
+    readonly nowMs: number
+    readonly crashes: number
+    readonly error?: string
+    readonly policy?: Partial<RetryPolicy>
+  },
 ): TaskRecord {
-  const { nowMs, crashes, error, nextRunAt } = failure
+  const { kind, nowMs, crashes, error, policy } = failure
+  const [line = ''] = (error ?? '').split('\n', 1)
+  const entry = { at: nowMs, kind, ...(line === '' ? {} : { error: line.slice(0, MAX_LINE_CHARS) }) }
   return {
+    ...before,
     attempts: (before?.attempts ?? 0) + Math.max(1, crashes),
     crashes: (before?.crashes ?? 0) + crashes,
     firstFailureAt: before?.firstFailureAt ?? nowMs,
     lastFailureAt: nowMs,
     ...(error === undefined ? {} : { lastError: error.slice(0, MAX_ERROR_CHARS) }),
-    nextRunAt,
+    ...(policy === undefined ? {} : { policy: { ...before?.policy, ...policy } }),
+    history: [...(before?.history ?? []), entry].slice(-MAX_HISTORY),
   }
-}
-
-/** After its first crash a task runs again at once, then after 1 s, 2 s, 4 s, … up to `capMs`. */
-export function crashDelayMs(crashes: number, capMs: number): number {
-  return crashes <= 1 ? 0 : Math.min(1000 * 2 ** (crashes - 2), capMs)
 }

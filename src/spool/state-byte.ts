@@ -16,8 +16,12 @@ export const RECORDED = 0x01
 export const DONE = 0x02
 /** With STARTED: somebody had read it before this run; should this run crash too, that was the first. */
 export const SUSPECT = 0x04
+/** `spoold kick`: the packet's `at` does not count any more. */
+export const KICKED = 0x08
+/** With STARTED: at most once. Should this run not be settled, it is not run again. */
+export const ONCE = 0x10
 
-const OURS = STARTED | RECORDED | DONE | SUSPECT
+const OURS = STARTED | RECORDED | DONE | SUSPECT | KICKED | ONCE
 
 /** modifier2 as our mark; 0 when it has other bits: then it is somebody else's, and says nothing. */
 export function ownState(modifier2: number): number {
@@ -25,6 +29,11 @@ export function ownState(modifier2: number): number {
 }
 
 const byte = Buffer.alloc(1)
+
+/** What outlives a run: the rest is only about the run that ends. */
+export function lasting(state: number): number {
+  return state & (RECORDED | KICKED)
+}
 
 /** One `pwrite`. The page cache outlives every process, so the mark survives `kill -9` of all of them. */
 export function writeState(fd: number, state: number): void {

@@ -122,6 +122,8 @@ export class TaskIndex {
     switch (report.kind) {
       case 'ok':
       case 'gone':
+      case 'buried':
+      case 'set-aside':
         if (renames > 1) this.#makeReady(ref)
         return
       case 'untouched':
@@ -137,6 +139,8 @@ export class TaskIndex {
         return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
       case 'retry':
       case 'error':
+        // also after a change, which may be our own: `touch` and `spoold kick` mean now
+        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
       case 'ignore':
       case 'unsettled':
         return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)

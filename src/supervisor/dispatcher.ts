@@ -1,3 +1,5 @@
+import type { LastRuns } from '../ipc/messages.js'
+import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -7,7 +9,8 @@ const MAX_AHEAD = 512
 export interface Source {
   readonly ready: number
   due(limit: number): readonly Ref[]
-  isBlameless(ref: Ref): boolean
+  /** Of a ref whose last run was cut short. */
+  lastRun(ref: Ref): LastRun | undefined
 }
 
 /**
@@ -23,12 +26,15 @@ export function dispatch(workers: readonly WorkerProcess[], concurrency: number,
     if (source.ready === 0) return
     const share = Math.ceil(source.ready / (free.length - i))
     const refs = source.due(Math.min(room, share))
-    if (refs.length > 0)
-      worker.run(
-        refs,
-        refs.filter(ref => source.isBlameless(ref)),
-      )
+    if (refs.length > 0) worker.run(refs, lastRunsOf(refs, source))
   }
+}
+
+function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
+  return refs.flatMap((ref, place) => {
+    const lastRun = source.lastRun(ref)
+    return lastRun === undefined ? [] : [[place, lastRun] as const]
+  })
 }
 
 /** How many more refs a worker takes. Zero until half of what it had is done, so that messages carry many. */

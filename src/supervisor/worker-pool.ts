@@ -1,6 +1,6 @@
 import type { Engine } from '../engines/engine.js'
 import type { Emitter } from '../events/emitter.js'
-import type { Ref } from '../task/ref.js'
+import { CutShort } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import { RespawnDelay } from './respawn.js'
 import { stopWorker } from './stop-worker.js'
@@ -38,7 +38,7 @@ export class WorkerPool {
   readonly #watchdog: Watchdog
   readonly #respawnDelay = new RespawnDelay()
   readonly #respawns = new Set<NodeJS.Timeout>()
-  readonly #blameless = new Set<Ref>()
+  readonly #cutShort = new CutShort()
   /** Those that were told to stop. */
   readonly #stopped = new Set<WorkerProcess>()
   #cheapTimer: NodeJS.Timeout | undefined
@@ -79,7 +79,7 @@ export class WorkerPool {
         return engine.counts().ready
       },
       due: limit => engine.due(limit),
-      isBlameless: ref => this.#blameless.has(ref),
+      lastRun: ref => this.#cutShort.of(ref),
     })
     this.#watchdog.look()
     if (this.#options.cheap) this.#cheapLater()
@@ -135,6 +135,7 @@ export class WorkerPool {
     this.#events.emit('worker-stopping', { spool, pid: worker.pid })
     return stopWorker(worker, this.#options.mercyMs, () => {
       const running = worker.left.map(({ ref }) => ref)
+      this.#cutShort.byStop(running)
       this.#events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running })
     })
   }
@@ -185,7 +186,7 @@ export class WorkerPool {
 
   #reported({ pid }: WorkerProcess, { reports, late, known }: Reported): void {
     this.#respawnDelay.reset()
-    if (this.#blameless.size > 0) for (const { ref } of reports) this.#blameless.delete(ref)
+    this.#cutShort.reported(reports)
     this.#engine.returned(reports)
     this.#events.emit('tasks-reported', {
       spool: this.#spool,
@@ -197,11 +198,8 @@ export class WorkerPool {
   }
 
   #harakiri(worker: WorkerProcess): void {
-    const now = performance.now()
-    const { harakiriMs } = this.#options.worker
     const running = worker.left.filter(({ startedAt }) => startedAt !== undefined)
-    for (const { ref, startedAt } of running)
-      if ((startedAt ?? now) + harakiriMs > now) this.#blameless.add(ref) // its neighbour overran, not it
+    this.#cutShort.byHarakiri(running, this.#options.worker.harakiriMs)
     this.#events.emit('worker-overran', {
       spool: this.#spool,
       pid: worker.pid,
@@ -210,13 +208,15 @@ export class WorkerPool {
     worker.kill()
   }
 
-  #exited(worker: WorkerProcess, { code, signal, wasExpected }: Exit): void {
+  #exited(worker: WorkerProcess, exit: Exit): void {
+    const { code, signal, wasExpected } = exit
     this.#workers.delete(worker)
     const left = worker.left.map(({ ref }) => ref)
     const isToldTo = this.#stopped.delete(worker) || this.#isStopping
     if (isToldTo) this.#events.emit('worker-stopped', { spool: this.#spool, pid: worker.pid })
     else if (!wasExpected)
       this.#events.emit('worker-died', { spool: this.#spool, pid: worker.pid, code, signal, running: left })
+    this.#cutShort.byDeath(left, exit)
     this.#engine.abandoned(left)
     this.#respawn(isToldTo || wasExpected ? 0 : this.#respawnDelay.next(performance.now() - worker.spawnedAt))
   }

@@ -2,7 +2,13 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { SpooldError } from '../base/errors.js'
-import { eachReport, type MasterMessage, type WorkerMessage, type WorkerOptions } from '../ipc/messages.js'
+import {
+  eachReport,
+  type LastRuns,
+  type MasterMessage,
+  type WorkerMessage,
+  type WorkerOptions,
+} from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
@@ -118,12 +124,12 @@ export class WorkerProcess {
     return this.#lastHeardAt
   }
 
-  run(refs: readonly Ref[], blameless: readonly Ref[]): void {
+  run(refs: readonly Ref[], lastRuns: LastRuns): void {
     if (this.#given.size === 0) this.#lastHeardAt = performance.now()
     const first = this.#nextNumber
     for (const ref of refs)
       this.#given.set(this.#nextNumber++, { ref, startedAt: undefined, isTakenBack: false })
-    this.#send({ type: 'run', first, refs, ...(blameless.length === 0 ? {} : { blameless }) })
+    this.#send({ type: 'run', first, refs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
 
   /** Of a worker that is silent: what it has not started, to be given to others. The claim decides if both try. */

@@ -15,8 +15,10 @@ export const REPORT_KINDS = [
   'incomplete', // shorter than its own header says: perhaps still being written
   'malformed', // no spool packet
   'unreadable', // may not be opened, or is no regular file
-  'unsettled', // ran to OK, but could not be removed: it will not run again
+  'unsettled', // ran, but what was to become of its file could not be done; `detail` tells
   'untouched', // handed back unlooked at: its worker stops
+  'buried', // ran for the last time, and is a dead letter now
+  'set-aside', // a dead letter now, without having been run
 ] as const
 
 export type ReportKind = (typeof REPORT_KINDS)[number]
@@ -34,5 +36,5 @@ export interface Report {
 
 /** The kinds in which a handler was called to its end, `ignore` apart: what `spooler-max-tasks` counts, as uWSGI does. */
 export function isHandled(kind: ReportKind): boolean {
-  return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled'
+  return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
 }

@@ -1,7 +1,5 @@
+import type { Answer } from './answer.js'
 import type { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
-
-/** What a handler may answer; a promise of it is fine too. Anything else is a retry. */
-export type Answer = typeof SPOOL_OK | typeof SPOOL_RETRY | typeof SPOOL_IGNORE
 
 /** The packet as text: an object without prototype, one UTF-8 string a key, `spooler_task_name`, and `body` if there is one. */
 export interface Env {

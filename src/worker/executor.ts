@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { fromThrown, IGNORE, type Outcome, toOutcome } from '../task/outcome.js'
+import { type Answer, fromThrown, toOutcome } from '../task/answer.js'
+import { IGNORE, type Outcome } from '../task/outcome.js'
 import { displayName, type Ref } from '../task/ref.js'
-import type { Answer, Env, Handler, Task } from '../task/task.js'
+import type { Env, Handler, Task } from '../task/task.js'
 import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
 import type { Run } from './run.js'
 

@@ -31,9 +31,9 @@ async function open(options: WorkerOptions): Promise<void> {
     process.chdir(options.spool)
     const handlers: Handler[] = []
     for (const file of options.imports) handlers.push(await loadHandler(file))
-    const { spool, frequencyMs, locks, marksReads, ordered, strictNames } = options
+    const { spool, ordered, strictNames, imports } = options
     const engine = await DirectoryEngine.open(
-      { spool, rules: { ordered, strictNames }, frequencyMs, watch: 'off', locks, marksReads },
+      { ...options, rules: { ordered, strictNames }, watch: 'off', handlers: imports },
       new Emitter(),
     )
     const executor = new Executor({
@@ -69,7 +69,7 @@ process.on('message', (message: MasterMessage) => {
     case 'open':
       return void open(message.options)
     case 'run':
-      return runner?.take(message.first, message.refs, message.blameless)
+      return runner?.take(message.first, message.refs, message.lastRuns)
     case 'hand-back':
       return runner?.handBack()
     case 'drain':

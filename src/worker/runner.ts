@@ -1,7 +1,9 @@
 import { Queue } from '../base/queue.js'
 import type { Engine } from '../engines/engine.js'
-import { Outbox, type WorkerMessage } from '../ipc/messages.js'
-import { fromThrown, type Outcome, RELEASE } from '../task/outcome.js'
+import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
+import { fromThrown } from '../task/answer.js'
+import type { LastRun } from '../task/last-run.js'
+import { type Outcome, RELEASE } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import { isHandled } from '../task/report.js'
 import type { Executor } from './executor.js'
@@ -22,7 +24,7 @@ export interface RunnerOptions {
 interface Assignment {
   readonly number: number
   readonly ref: Ref
-  readonly isBlameless: boolean
+  readonly lastRun: LastRun | undefined
 }
 
 /** The loop is given back this often: messages, timers and signals want their turn. */
@@ -56,14 +58,11 @@ export class Runner {
     this.#options = options
   }
 
-  take(first: number, refs: readonly Ref[], blameless: readonly Ref[] = []): void {
+  take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
     if (this.#queue.size === 0 && this.#inFlight.size === 0) this.#busySince = performance.now()
+    const lastRunOf = new Map(lastRuns)
     for (const [i, ref] of refs.entries())
-      this.#queue.push({
-        number: first + i,
-        ref,
-        isBlameless: blameless.length > 0 && blameless.includes(ref),
-      })
+      this.#queue.push({ number: first + i, ref, lastRun: lastRunOf.get(i) })
     if (this.#state !== 'running') this.handBack()
     this.#turn()
   }
@@ -126,8 +125,8 @@ export class Runner {
     setImmediate(() => this.#turn())
   }
 
-  #start({ number, ref, isBlameless }: Assignment, now: number): void {
-    const claim = this.#engine.claim(ref, isBlameless)
+  #start({ number, ref, lastRun }: Assignment, now: number): void {
+    const claim = this.#engine.claim(ref, lastRun)
     if ('kind' in claim) return this.#outbox.add(number, claim)
     const run = new Run(claim, number, now, this.#options.harakiriMs)
     if (now - this.#lastReportAt > SILENCE_MS) this.#tell(run)

@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   readFileSync,
+  rmSync,
   statSync,
   truncateSync,
   writeFileSync,
@@ -11,11 +12,11 @@ import {
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { DirectoryEngine } from '#src/engines/directory-engine.js'
-import { Emitter } from '#src/events/emitter.js'
 import { MODIFIER2_OFFSET } from '#src/protocol/packet.js'
+import { ONCE, STARTED } from '#src/spool/state-byte.js'
 import { RELEASE } from '#src/task/outcome.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
@@ -67,18 +68,25 @@ describe('files of rubbish', () => {
     assert.ok(daemon.isRunning)
   })
 
-  it('with any modifier2, which nobody sets but us, are run or wait: a foreign one costs no task', async () => {
+  it('with any modifier2, which nobody sets but us, are run, wait or are set aside: none is lost', async () => {
+    const aside: number[] = []
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     for (let modifier2 = 0; modifier2 < 256; modifier2++) {
       const bytes = packet({ n: String(modifier2) })
       bytes[MODIFIER2_OFFSET] = modifier2
-      drop(spool, 'uwsgi_spoolfile_on_foreign', bytes, 1_600_000_000)
-      const claim = engine.claim('uwsgi_spoolfile_on_foreign')
-      if ('kind' in claim) assert.equal(claim.kind, 'later')
-      else engine.settle(claim, RELEASE, 0)
-      assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_foreign'])
+      const name = `uwsgi_spoolfile_on_${modifier2}`
+      const path = drop(spool, name, bytes, 1_600_000_000)
+      const claim = engine.claim(name)
+      const refused = 'kind' in claim ? claim.kind : undefined
+      if (!('kind' in claim)) engine.settle(claim, RELEASE, 0)
+      else if (refused === 'set-aside') aside.push(modifier2)
+      else assert.equal(refused, 'later')
+      assert.deepEqual(leftIn(spool), refused === 'set-aside' ? [] : [name])
+      rmSync(path, { force: true })
     }
+    const once = STARTED | ONCE
+    assert.ok(aside.length > 0 && aside.every(modifier2 => (modifier2 & once) === once))
   })
 
   it('at every truncation of the golden files: never run, never removed', async () => {
@@ -108,14 +116,6 @@ describe('files of rubbish', () => {
     assert.ok(cuts > 5000, `${cuts} cuts`)
   })
 })
-
-async function openEngine(spool: string): Promise<DirectoryEngine> {
-  const rules = { ordered: false, strictNames: false }
-  return DirectoryEngine.open(
-    { spool, rules, frequencyMs: 1000, watch: 'off', locks: 'ofd', marksReads: false },
-    new Emitter(),
-  )
-}
 
 describe('a directory that cannot be read', () => {
   it('is told of once, and the rest is run', { skip: skipUnless('root') }, async () => {

@@ -194,7 +194,7 @@ describe('what a handler is given', () => {
 describe('what a handler answers', () => {
   const kept: Array<[answer: string, told: RegExp]> = [
     ['-1', /^/],
-    ['undefined', /returned undefined; expected SPOOL_OK \(-2\), SPOOL_RETRY \(-1\) or SPOOL_IGNORE \(0\)/],
+    ['undefined', /returned undefined; expected SPOOL_OK \(-2\), SPOOL_RETRY \(-1\), SPOOL_IGNORE \(0\)/],
     ['"-2"', /returned "-2"; expected/],
     ['true', /returned true; expected/],
     ['5', /returned 5; expected/],

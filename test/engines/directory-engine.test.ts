@@ -18,13 +18,20 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { DirectoryEngine } from '#src/engines/directory-engine.js'
+import type { DirectoryEngine } from '#src/engines/directory-engine.js'
 import type { Claim } from '#src/engines/engine.js'
-import { Emitter } from '#src/events/emitter.js'
 import { toDictionary, toPairs } from '#src/protocol/vars.js'
 import { probeSpool } from '#src/spool/probe.js'
 import { DONE, RECORDED, STARTED, SUSPECT } from '#src/spool/state-byte.js'
-import { fromThrown, IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
+import { fromThrown } from '#src/task/answer.js'
+import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
+import {
+  claimOf as claimRef,
+  crash as crashRef,
+  type EngineSettings,
+  openEngine,
+  refusalOf as refuseRef,
+} from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -32,38 +39,14 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const NAME = 'uwsgi_spoolfile_on_x'
 const LONG_AGO = 1_000_000_000
 
-type Settings = Partial<{ marksReads: boolean; locks: 'ofd' | 'lockfile'; frequencyMs: number }>
-
-async function openEngine(spool: string, settings: Settings = {}) {
-  const rules = { ordered: true, strictNames: false }
-  const options = {
-    spool,
-    rules,
-    frequencyMs: 30_000,
-    watch: 'off' as const,
-    locks: 'ofd' as const,
-    marksReads: false,
-  }
-  return DirectoryEngine.open({ ...options, ...settings }, new Emitter())
-}
-
-function claimOf(engine: DirectoryEngine, ref = NAME) {
-  const claim = engine.claim(ref)
-  assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
-  return claim
-}
-
-function refusalOf(engine: DirectoryEngine, ref = NAME) {
-  const refusal = engine.claim(ref)
-  assert.ok('kind' in refusal, 'it was claimed')
-  return refusal
-}
-
+const claimOf = (engine: DirectoryEngine, ref = NAME) => claimRef(engine, ref)
+const refusalOf = (engine: DirectoryEngine, ref = NAME) => refuseRef(engine, ref)
+const crash = (spool: string) => crashRef(spool, NAME)
 const stateOf = (spool: string, ref = NAME) => readFileSync(join(spool, ref))[3]
 const textOf = (claim: Claim) => ({ ...toDictionary(claim.vars) })
 
 /** A new engine on the same directory: what another process, or the next daemon, would see. */
-async function afterCrash(spool: string, settings: Settings = {}) {
+async function afterCrash(spool: string, settings: EngineSettings = {}) {
   return openEngine(spool, settings)
 }
 
@@ -245,7 +228,10 @@ describe('a file that is removed between open and lock', () => {
       return true
     }
     const locker = { kind: 'ofd' as const, tryLock, unlock() {} }
-    assert.deepEqual(claimFile(NAME, path, locker, Date.now()), { kind: 'gone' })
+    assert.deepEqual(
+      claimFile(NAME, path, locker, Date.now(), () => assert.fail()),
+      { kind: 'gone' },
+    )
   })
 })
 
@@ -353,20 +339,10 @@ describe('a run that began and never ended', () => {
     drop(spool, NAME)
     ;(await openEngine(spool)).claim(NAME)
     crash(spool)
-    const claim = (await afterCrash(spool)).claim(NAME, true)
+    const claim = (await afterCrash(spool)).claim(NAME, { kind: 'blameless' })
     assert.ok(!('kind' in claim))
     assert.deepEqual([claim.attempt, claim.record], [1, undefined])
   })
-
-  /** What a crash leaves: the file with its mark, and no lock. A new inode has none. */
-  function crash(spool: string): void {
-    const path = join(spool, NAME)
-    const bytes = readFileSync(path)
-    const { atime, mtime } = statSync(path)
-    unlinkSync(path)
-    writeFileSync(path, bytes)
-    utimesSync(path, atime, mtime)
-  }
 
   it('is marked by the kernel where that keeps access times: the read moves the atime past the mtime', async t => {
     const spool = spoolDirectory()

@@ -212,10 +212,16 @@ describe('what is told of a task', () => {
       'unable to find the spooler function, have you loaded it into the spooler process ?',
     ],
     [
-      { kind: 'unsettled', detail: 'EROFS' },
+      { kind: 'unsettled', detail: 'is done but cannot be removed: EROFS' },
       MANAGING,
-      `[spooler /s pid: 7] task ${NAME} is done but cannot be removed, it will not run again: EROFS`,
+      `[spooler /s pid: 7] task ${NAME} is done but cannot be removed: EROFS`,
     ],
+    [
+      { kind: 'buried', detail: 'it failed twice' },
+      MANAGING,
+      `[spooler /s pid: 7] task ${NAME} is buried: it failed twice`,
+    ],
+    [{ kind: 'set-aside', detail: 'it crashed' }, `[spooler /s pid: 7] task ${NAME} is buried: it crashed`],
     [{ kind: 'malformed', detail: 'no 17' }, `[spooler /s] ${NAME} is left alone: no 17`],
     [{ kind: 'unreadable', detail: 'EACCES' }, `[spooler /s] ${NAME} is left alone: EACCES`],
     [{ kind: 'incomplete', detail: 'short', atMs: longAgo }, `[spooler /s] ${NAME} is left alone: short`],

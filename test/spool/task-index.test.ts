@@ -215,8 +215,14 @@ describe('what a report does to its ref', () => {
     assert.deepEqual(index.take(1), ['a'])
   })
 
-  it('a change that is our own doing ends no wait: the mtime of a retry is set by us', () => {
+  it('a change ends the wait of a retry: somebody may have set its time to now', () => {
     returned('retry', NOW + 60_000)
+    assert.ok(index.changed('a', false))
+    assert.deepEqual(index.take(1), ['a'])
+  })
+
+  it('a change that is our own doing ends no wait: of what is ignored, we set the times back', () => {
+    returned('ignore', NOW + 60_000)
     assert.ok(!index.changed('a', false))
     assert.deepEqual(index.take(1), [])
   })

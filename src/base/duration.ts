@@ -1,0 +1,22 @@
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+  w: 604_800_000,
+}
+
+/**
+ * `90` (seconds), `5m`, `1h30m`, `500ms`, `2d`, `1w`.
+ *
+ * @returns milliseconds; undefined for anything else
+ */
+export function parseDuration(text: string): number | undefined {
+  if (/^[0-9]+(?:\.[0-9]+)?$/.test(text)) return Number(text) * 1000
+  if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+$/.test(text)) return undefined
+  let sum = 0
+  for (const [, amount, unit = ''] of text.matchAll(/([0-9.]+)(ms|[smhdw])/g))
+    sum += Number(amount) * (UNIT_MS[unit] ?? 0)
+  return sum
+}

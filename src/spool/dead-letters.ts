@@ -1,0 +1,161 @@
+import { lstatSync, readFileSync, renameSync, unlinkSync } from 'node:fs'
+import { opendir } from 'node:fs/promises'
+import { errnoOf } from '../base/errors.js'
+import { type Ref, toFsPath } from '../task/ref.js'
+import { jsonNameOf } from './record-name.js'
+import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
+
+/** Why a task is out of rotation. */
+export type BuryReason =
+  | 'attempts' // failed as often as it may (spooler-max-attempts)
+  | 'crashes' // took its process with it as often as it may (spooler-max-crashes)
+  | 'asked' // the handler said so
+  | 'outcome-unknown' // at most once, and its runner died in the middle
+  | 'malformed' // no spool packet
+  | 'incomplete' // shorter than its own header says
+
+/** Why a dead letter is one: the JSON beside its file. Times are epoch ms. */
+export interface DeadLetter {
+  /** Its path in the spool, one character a byte. */
+  readonly ref: Ref
+  readonly reason: BuryReason
+  /** A sentence for people. */
+  readonly detail: string
+  readonly buriedAt: number
+  readonly attempts: number
+  readonly crashes: number
+  readonly firstFailureAt?: number
+  readonly lastFailureAt?: number
+  readonly lastError?: string
+  /** The handler files that were loaded. */
+  readonly handlers: readonly string[]
+  readonly host: string
+}
+
+/** One of the dead, by its name below `.spoold/dead`: its ref, with a number behind when that was taken. */
+export interface Buried {
+  readonly name: Ref
+  readonly letter: DeadLetter
+}
+
+const MAX_NAMESAKES = 10_000
+
+/** The dead letters of one spool: `.spoold/dead/<path>`, the file as it was, and `.spoold/dead/<path>.json`, why. */
+export class DeadLetters {
+  readonly #spool: string
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  /**
+   * Moves a file that the caller holds locked out of the spool. The reason is on disk first: when it ends in between, the
+   * task is still in the spool, and the reason without a file is overwritten by the next one, or mended by fsck.
+   *
+   * @returns the name it has among the dead
+   */
+  bury(fsPath: string | Buffer, letter: DeadLetter): Ref {
+    makeStateRoom(this.#spool, 'dead', letter.ref)
+    const name = this.#freeName(letter.ref)
+    writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })
+    renameSync(fsPath, toFsPath(this.pathOf(name)))
+    return name
+  }
+
+  /** undefined when there is none of that name, or its reason cannot be read. */
+  read(name: Ref): DeadLetter | undefined {
+    try {
+      const value: unknown = JSON.parse(readFileSync(toFsPath(this.jsonPathOf(name)), 'utf8'))
+      return isLetter(value) ? value : undefined
+    } catch (error) {
+      if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  /** Every file that is there, in directory order; `letter` is undefined where its reason is missing. */
+  async *list(): AsyncGenerator<{ readonly name: Ref; readonly letter: DeadLetter | undefined }> {
+    if (!hasStateRoom(this.#spool, 'dead')) return
+    for await (const name of this.#files('')) yield { name, letter: this.read(name) }
+  }
+
+  /** The file first: a reason without a file says nothing wrong. */
+  remove(name: Ref): void {
+    unlinkSync(toFsPath(this.pathOf(name)))
+    this.forget(name)
+  }
+
+  /** Removes the reason of a file that is gone. */
+  forget(name: Ref): void {
+    try {
+      unlinkSync(toFsPath(this.jsonPathOf(name)))
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error
+    }
+  }
+
+  /** A byte string. */
+  pathOf(name: Ref): string {
+    return `${stateRoom(this.#spool, 'dead')}/${name}`
+  }
+
+  /** A byte string. */
+  jsonPathOf(name: Ref): string {
+    return `${stateRoom(this.#spool, 'dead')}/${jsonNameOf(name)}`
+  }
+
+  #freeName(ref: Ref): Ref {
+    for (let n = 1; n < MAX_NAMESAKES; n++) {
+      const name = n === 1 ? ref : `${ref}.${n}`
+      if (!exists(this.pathOf(name)) && !isFileOfSomebody(this.jsonPathOf(name))) return name
+    }
+    throw new Error(`there are ${MAX_NAMESAKES} dead letters named ${ref}`)
+  }
+
+  async *#files(prefix: string): AsyncGenerator<Ref> {
+    for await (const entry of listDirectory(this.pathOf(prefix))) {
+      const name = prefix + entry.name
+      if (entry.isDirectory() && prefix === '') yield* this.#files(`${name}/`)
+      else if (entry.isFile() && !this.#isJson(name)) yield name
+    }
+  }
+
+  /** A task's own name may end in .json too; what is inside tells. */
+  #isJson(name: Ref): boolean {
+    return name.endsWith('.tmp') || (name.endsWith('.json') && !isFileOfSomebody(this.pathOf(name)))
+  }
+}
+
+async function* listDirectory(path: string) {
+  try {
+    yield* await opendir(toFsPath(path), { encoding: 'latin1' as BufferEncoding })
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+  }
+}
+
+function exists(path: string): boolean {
+  return lstatSync(toFsPath(path), { throwIfNoEntry: false }) !== undefined
+}
+
+/** There is a file of that path, and it is no reason. */
+function isFileOfSomebody(path: string): boolean {
+  try {
+    const value: unknown = JSON.parse(readFileSync(toFsPath(path), 'utf8'))
+    return !isLetter(value)
+  } catch (error) {
+    return errnoOf(error) !== 'ENOENT'
+  }
+}
+
+function isLetter(value: unknown): value is DeadLetter {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'ref' in value &&
+    typeof value.ref === 'string' &&
+    'reason' in value &&
+    'buriedAt' in value
+  )
+}

@@ -1,0 +1,167 @@
+import { hostname } from 'node:os'
+import { messageOf } from '../base/errors.js'
+import type { RetryOutcome } from '../task/outcome.js'
+import type { Ref } from '../task/ref.js'
+import { crashDelayMs, type RetryPolicy, retryDelayMs } from '../task/retry-policy.js'
+import type { FileClaim, HeldFile } from './claim.js'
+import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js'
+import { type Failure, Records, type TaskRecord, withFailure } from './records.js'
+import { isInPlace, postpone, type Settled } from './settle.js'
+import { DONE, RECORDED, writeState } from './state-byte.js'
+
+export interface FailureOptions {
+  /** The spool's real path, a byte string. */
+  readonly spool: string
+  /** How long a retry waits when nobody says otherwise, and a crash at most. */
+  readonly frequencyMs: number
+  readonly policy: RetryPolicy
+  /** The handler files, for whoever reads a dead letter. */
+  readonly handlers: readonly string[]
+}
+
+/** A run that ended badly, and is to be counted. */
+export interface FailedRun {
+  readonly kind: Failure['kind']
+  /** Of a crash two, when an earlier one is only known by the second. */
+  readonly crashes: number
+  readonly error?: string
+  readonly wish?: Pick<RetryOutcome, 'delayMs' | 'policy'>
+}
+
+/** What becomes of a task whose run failed: it waits for another, or is buried. The caller holds its file locked. */
+export class Failures {
+  readonly #options: FailureOptions
+  readonly #records: Records
+  readonly #letters: DeadLetters
+
+  constructor(options: FailureOptions) {
+    this.#options = options
+    this.#records = new Records(options.spool)
+    this.#letters = new DeadLetters(options.spool)
+  }
+
+  recordOf(ref: Ref): TaskRecord | undefined {
+    return this.#records.read(ref)
+  }
+
+  /** Counts the run, and keeps the file for the next one unless this was the last that it may have. */
+  settle(file: FileClaim, before: TaskRecord | undefined, run: FailedRun): Settled {
+    const nowMs = Date.now()
+    const { kind, crashes, error, wish } = run
+    const record = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
+    const limit = this.#limitReached(record)
+    if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
+    const atMs = nowMs + this.#delayMs(record, crashes, wish)
+    const isRecorded = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
+    if (!postpone(file, atMs, isRecorded || before !== undefined))
+      this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })
+    return {
+      kind: kind === 'crash' ? 'later' : kind,
+      atMs,
+      ...(error === undefined || kind === 'crash' ? {} : { detail: error }),
+    }
+  }
+
+  #delayMs(record: TaskRecord, crashes: number, wish: FailedRun['wish']): number {
+    const { frequencyMs } = this.#options
+    if (wish?.delayMs !== undefined) return wish.delayMs
+    if (crashes > 0) return crashDelayMs(record.crashes, frequencyMs)
+    return retryDelayMs(this.#policyOf(record), record.attempts, frequencyMs)
+  }
+
+  #policyOf({ policy }: TaskRecord): RetryPolicy {
+    return policy === undefined ? this.#options.policy : { ...this.#options.policy, ...policy }
+  }
+
+  #limitReached(record: TaskRecord): { reason: BuryReason; detail: string } | undefined {
+    const { maxAttempts, maxCrashes } = this.#policyOf(record)
+    const { attempts, crashes } = record
+    if (maxCrashes > 0 && crashes >= maxCrashes)
+      return {
+        reason: 'crashes',
+        detail: `it took its process with it ${times(crashes)}, as often as it may (spooler-max-crashes)`,
+      }
+    if (maxAttempts > 0 && attempts >= maxAttempts)
+      return {
+        reason: 'attempts',
+        detail: `it failed ${times(attempts)}, as often as it may (spooler-max-attempts)`,
+      }
+    return undefined
+  }
+
+  /**
+   * Takes the file out of the spool. Where that does not work (a full disk, a read-only one), it stays and waits without
+   * being run, and burying it is tried again.
+   */
+  bury(file: FileClaim, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
+    try {
+      return this.setAside(file, record, reason, detail)
+    } catch (error) {
+      const atMs = Date.now() + this.#options.frequencyMs
+      const isTold = record?.burial !== undefined
+      const pending = { ...(record ?? { attempts: 0, crashes: 0 }), burial: { reason, detail } }
+      postpone(file, atMs, isTold || this.#tryRecord(file.ref, pending))
+      if (isTold) return { kind: 'later', atMs }
+      return {
+        kind: 'unsettled',
+        atMs,
+        detail: `is to be buried, but cannot be: ${messageOf(error)}; ${detail}`,
+      }
+    }
+  }
+
+  /** @throws what keeps it from being moved; nothing has changed then */
+  setAside(file: HeldFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
+    if (!isInPlace(file)) return { kind: 'gone' }
+    this.#letters.bury(file.fsPath, this.#letterOf(file.ref, record, reason, detail))
+    // as it was; and not before, or a kill in between would let it run once more
+    if (file.state !== undefined && file.state !== 0) writeState(file.fd, 0)
+    this.forget(file.ref)
+    const last = record?.lastError
+    return { kind: 'buried', detail: last === undefined ? detail : `${detail}; the last error: ${last}` }
+  }
+
+  /** In the file, and in a record that knows the file: the byte alone may be anybody's, and must not cost a task. */
+  rememberDone({ ref, fd, inode }: FileClaim, record: TaskRecord | undefined): void {
+    this.#tryRecord(ref, { ...(record ?? { attempts: 1, crashes: 0 }), doneInode: inode })
+    writeState(fd, DONE | RECORDED)
+  }
+
+  /** A record that stays behind is an orphan, and costs no task. */
+  forget(ref: Ref): void {
+    try {
+      this.#records.remove(ref)
+    } catch {}
+  }
+
+  /** A full disk costs the record, not the task. */
+  #tryRecord(ref: Ref, record: TaskRecord): boolean {
+    try {
+      this.#records.write(ref, record)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  #letterOf(ref: Ref, record: TaskRecord | undefined, reason: BuryReason, detail: string): DeadLetter {
+    const { attempts = 0, crashes = 0, firstFailureAt, lastFailureAt, lastError } = record ?? {}
+    return {
+      ref,
+      reason,
+      detail,
+      buriedAt: Date.now(),
+      attempts,
+      crashes,
+      ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
+      ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
+      ...(lastError === undefined ? {} : { lastError }),
+      handlers: this.#options.handlers,
+      host: hostname(),
+    }
+  }
+}
+
+function times(n: number): string {
+  return n === 1 ? 'once' : `${n} times`
+}

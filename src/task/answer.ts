@@ -1,0 +1,155 @@
+import { parseDuration } from '../base/duration.js'
+import { describe, toError } from '../base/errors.js'
+import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
+import type { Backoff, RetryPolicy } from './retry-policy.js'
+
+/** What a handler may answer; a promise of it is fine too. Anything else is a retry. */
+export type Answer =
+  | typeof SPOOL_OK
+  | typeof SPOOL_RETRY
+  | typeof SPOOL_IGNORE
+  | RetryAnswer
+  | BuryAnswer
+  | { readonly done: true }
+
+/** Run it again: `true` by the options, or after so long (`'5m'`, seconds), or at a time. */
+export interface RetryAnswer extends PolicyAnswer {
+  readonly retry: true | string | number | Date
+  readonly reason?: string
+}
+
+/** Never run it again: it becomes a dead letter, with this reason. */
+export interface BuryAnswer {
+  readonly bury: string | true
+}
+
+/** In place of the options `spooler-max-attempts`, … for this task, from now on. */
+export interface PolicyAnswer {
+  readonly maxAttempts?: number
+  readonly maxCrashes?: number
+  readonly backoff?: Backoff
+  /** Seconds, or a text such as `'5m'`. */
+  readonly retryDelay?: number | string
+  /** Seconds, or a text such as `'20m'`. */
+  readonly backoffCap?: number | string
+}
+
+/** Thrown anywhere in a handler, it is the answer `{ retry }`, and its stack is kept. */
+export class RetryTask extends Error implements RetryAnswer {
+  override readonly name = 'RetryTask'
+  readonly retry: RetryAnswer['retry']
+
+  constructor({ retry, reason, ...policy }: RetryAnswer = { retry: true }) {
+    super(reason ?? 'the task is to run again')
+    this.retry = retry
+    Object.assign(this, policy)
+  }
+}
+
+/** Thrown anywhere in a handler, it is the answer `{ bury }`, and its stack is kept. */
+export class AbortTask extends Error implements BuryAnswer {
+  override readonly name = 'AbortTask'
+  readonly bury: string
+
+  constructor(asked: string | BuryAnswer = 'the task is given up') {
+    const bury = typeof asked === 'string' ? asked : asked.bury
+    super(bury === true ? 'the task is given up' : bury)
+    this.bury = this.message
+  }
+}
+
+const EXPECTED =
+  'expected SPOOL_OK (-2), SPOOL_RETRY (-1), SPOOL_IGNORE (0), { retry }, { bury } or { done: true }'
+
+/**
+ * A handler's return value as an outcome. uWSGI's rule (core/spooler.c): -2 done, 0 not mine, anything else retry;
+ * we say aloud when "anything else" is not -1, because it is nearly always a forgotten `return`.
+ */
+export function toOutcome(answer: unknown): Outcome {
+  if (answer === SPOOL_OK) return OK
+  if (answer === SPOOL_RETRY) return RETRY
+  if (answer === SPOOL_IGNORE) return IGNORE
+  try {
+    const outcome = fromObject(answer)
+    if (outcome !== undefined) return outcome
+  } catch (fault) {
+    return invalid(toError(fault).message)
+  }
+  return invalid(`the handler returned ${describe(answer)}; ${EXPECTED}`)
+}
+
+/** What was thrown: a plan of the handler (`RetryTask`, `AbortTask`, of whatever copy of this package), or an error. */
+export function fromThrown(thrown: unknown): Outcome {
+  const { name, stack, message } = toError(thrown)
+  if (name !== 'RetryTask' && name !== 'AbortTask') return { kind: 'error', detail: stack ?? message }
+  const outcome = toOutcome(thrown)
+  return outcome.kind === 'retry' || outcome.kind === 'bury'
+    ? { ...outcome, detail: stack ?? message }
+    : outcome
+}
+
+function invalid(why: string): Outcome {
+  return { kind: 'error', detail: `${why}, so the task is retried` }
+}
+
+/** @throws Error that names the field, what was expected and what was there */
+function fromObject(answer: unknown): Outcome | undefined {
+  if (typeof answer !== 'object' || answer === null) return undefined
+  if ('retry' in answer) return retryOf(answer, answer.retry)
+  if ('bury' in answer) {
+    if (answer.bury === true) return { kind: 'bury', detail: 'the handler gave no reason' }
+    if (typeof answer.bury === 'string') return { kind: 'bury', detail: answer.bury }
+    throw new TypeError(wrong('bury', 'a reason or true', answer.bury))
+  }
+  return 'done' in answer && answer.done === true ? OK : undefined
+}
+
+function retryOf(answer: object, when: unknown): Outcome {
+  const delayMs = delayOf(when)
+  const policy = policyOf(answer)
+  return {
+    kind: 'retry',
+    ...(delayMs === undefined ? {} : { delayMs }),
+    ...(Object.keys(policy).length === 0 ? {} : { policy }),
+    ...('reason' in answer && typeof answer.reason === 'string' ? { detail: answer.reason } : {}),
+  }
+}
+
+/** @returns milliseconds from now; undefined: by the options */
+function delayOf(when: unknown): number | undefined {
+  if (when === true) return undefined
+  if (when instanceof Date && !Number.isNaN(when.getTime())) return Math.max(0, when.getTime() - Date.now())
+  return durationOf('retry', when, "true, seconds, a text such as '5m', or a Date")
+}
+
+function policyOf(answer: object): Partial<RetryPolicy> {
+  const asked: PolicyAnswer = answer
+  const { maxAttempts, maxCrashes, backoff, retryDelay, backoffCap } = asked
+  return {
+    ...(maxAttempts === undefined ? {} : { maxAttempts: countOf('maxAttempts', maxAttempts) }),
+    ...(maxCrashes === undefined ? {} : { maxCrashes: countOf('maxCrashes', maxCrashes) }),
+    ...(backoff === undefined ? {} : { backoff: backoffOf(backoff) }),
+    ...(retryDelay === undefined ? {} : { delayMs: durationOf('retryDelay', retryDelay) }),
+    ...(backoffCap === undefined ? {} : { capMs: durationOf('backoffCap', backoffCap) }),
+  }
+}
+
+function countOf(key: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 0) return value
+  throw new TypeError(wrong(key, 'a whole number from 0', value))
+}
+
+function backoffOf(value: unknown): Backoff {
+  if (value === 'none' || value === 'fixed' || value === 'exponential') return value
+  throw new TypeError(wrong('backoff', 'none, fixed or exponential', value))
+}
+
+function durationOf(key: string, value: unknown, expected = "seconds or a text such as '5m'"): number {
+  const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
+  if (ms !== undefined && ms >= 0 && Number.isFinite(ms)) return ms
+  throw new TypeError(wrong(key, expected, value))
+}
+
+function wrong(key: string, expected: string, got: unknown): string {
+  return `the handler's answer has the wrong ${key}: expected ${expected}, got ${describe(got)}`
+}

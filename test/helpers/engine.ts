@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { readFileSync, statSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DirectoryEngine, type DirectoryEngineOptions } from '#src/engines/directory-engine.js'
+import { Emitter } from '#src/events/emitter.js'
+
+export type EngineSettings = Partial<Omit<DirectoryEngineOptions, 'spool'>>
+
+export const POLICY = {
+  maxAttempts: 0,
+  maxCrashes: 3,
+  backoff: 'fixed',
+  delayMs: null,
+  capMs: 1_200_000,
+} as const
+
+/** An engine with the options' defaults; marks are bytes, and nothing is watched, unless it is asked for. */
+export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryEngine> {
+  const options: DirectoryEngineOptions = {
+    spool,
+    rules: { ordered: true, strictNames: false },
+    frequencyMs: 30_000,
+    watch: 'off',
+    locks: 'ofd',
+    marksReads: false,
+    policy: POLICY,
+    delivery: 'at-least-once',
+    graceMs: 60_000,
+    handlers: ['/app/handler.js'],
+  }
+  return DirectoryEngine.open({ ...options, ...settings }, new Emitter())
+}
+
+export function claimOf(engine: DirectoryEngine, ref: string) {
+  const claim = engine.claim(ref)
+  assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
+  return claim
+}
+
+export function refusalOf(engine: DirectoryEngine, ref: string) {
+  const refusal = engine.claim(ref)
+  assert.ok('kind' in refusal, 'it was claimed')
+  return refusal
+}
+
+/** What a crash leaves: the file with its mark, and no lock. A new inode has none. */
+export function crash(spool: string, ref: string): void {
+  const path = join(spool, ref)
+  const bytes = readFileSync(path)
+  const { atime, mtime } = statSync(path)
+  unlinkSync(path)
+  writeFileSync(path, bytes)
+  utimesSync(path, atime, mtime)
+}
