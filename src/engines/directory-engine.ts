@@ -103,6 +103,10 @@ export class DirectoryEngine implements Engine {
     this.#claims.mark(claim)
   }
 
+  forgive(claim: ClaimedTask): void {
+    this.#claims.forgive(claim)
+  }
+
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     return this.#claims.settle(claim, outcome, ranMs)
   }

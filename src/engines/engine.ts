@@ -63,6 +63,8 @@ export interface Engine extends Enqueuer {
    * mark says exactly that this task ran. May be called any number of times.
    */
   mark(claim: Claim): void
+  /** The run is about to be killed through no fault of its own: its mark is taken back, where it may run again. */
+  forgive(claim: Claim): void
   /** Applies a run's outcome and gives the claim up. Exactly once a claim. */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Report
 

@@ -11,7 +11,7 @@ import { type FailureOptions, Failures } from './failures.js'
 import type { Locker } from './lock.js'
 import { type TaskRecord, withFailure } from './records.js'
 import { leaveAsFound, release, removeTask, type Settled } from './settle.js'
-import { DONE, KICKED, ONCE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
+import { DONE, KICKED, lasting, ONCE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
 import { type UnfitOptions, undertake } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
@@ -134,6 +134,14 @@ export class Claims {
     try {
       this.#mark(claim, 0)
     } catch {} // it runs already, and the kernel's mark still stands
+  }
+
+  /** @see Engine.forgive */
+  forgive(claim: ClaimedTask): void {
+    if (claim.isOnce || claim.isSettled) return
+    try {
+      writeState(claim.file.fd, lasting(claim.file.state))
+    } catch {} // then it counts as a crash
   }
 
   #mark(claim: ClaimedTask, bits: number): void {

@@ -1,19 +1,26 @@
 import { realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { SpooldError, toError } from '../base/errors.js'
+import { describe, SpooldError, toError } from '../base/errors.js'
+import { DELIVERIES, type Delivery, isDelivery } from '../task/delivery.js'
 import type { Handler } from '../task/task.js'
+
+export interface LoadedHandler {
+  readonly handler: Handler
+  /** What the module exports as `delivery`, or the function has as its property. */
+  readonly delivery: Delivery | undefined
+}
 
 /**
  * Loads a handler file: its default export, or the one named `spooler`. CommonJS may assign either to `module.exports`.
  *
  * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected and the stack of what went wrong
  */
-export async function loadHandler(file: string): Promise<Handler> {
+export async function loadHandler(file: string): Promise<LoadedHandler> {
   const path = resolve(file)
   const exports = await importFile(path)
   const handler = findHandler(exports)
-  if (handler !== undefined) return handler
+  if (handler !== undefined) return { handler, delivery: findDelivery(path, exports, handler) }
   const names = Object.keys(exports).join(', ') || 'nothing'
   throw new SpooldError(
     'HANDLER_UNLOADABLE',
@@ -41,6 +48,21 @@ function findHandler(exports: object): Handler | undefined {
     if (typeof candidate !== 'object' || candidate === null) continue
     if ('default' in candidate && isHandler(candidate.default)) return candidate.default
     if ('spooler' in candidate && isHandler(candidate.spooler)) return candidate.spooler
+  }
+  return undefined
+}
+
+function findDelivery(path: string, exports: object, handler: Handler): Delivery | undefined {
+  const inDefault = 'default' in exports ? exports.default : undefined
+  for (const candidate of [handler, exports, inDefault]) {
+    const isHolder = typeof candidate === 'function' || (typeof candidate === 'object' && candidate !== null)
+    if (!isHolder || !('delivery' in candidate)) continue
+    const { delivery } = candidate
+    if (isDelivery(delivery)) return delivery
+    throw new SpooldError(
+      'HANDLER_UNLOADABLE',
+      `${path}: delivery must be one of ${DELIVERIES.join(', ')}, got ${describe(delivery)}`,
+    )
   }
   return undefined
 }

@@ -2,9 +2,9 @@ import { toError } from '../base/errors.js'
 import { DirectoryEngine } from '../engines/directory-engine.js'
 import { Emitter } from '../events/emitter.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { Handler } from '../task/task.js'
+import type { Delivery } from '../task/delivery.js'
 import { Executor } from './executor.js'
-import { loadHandler } from './load-module.js'
+import { type LoadedHandler, loadHandler } from './load-module.js'
 import { Runner } from './runner.js'
 
 /** The entry of a worker process: the master forks it and speaks first. */
@@ -29,15 +29,21 @@ async function open(options: WorkerOptions): Promise<void> {
   try {
     if (options.title !== null) process.title = options.title
     process.chdir(options.spool)
-    const handlers: Handler[] = []
-    for (const file of options.imports) handlers.push(await loadHandler(file))
+    const loaded: LoadedHandler[] = []
+    for (const file of options.imports) loaded.push(await loadHandler(file))
     const { spool, ordered, strictNames, imports } = options
     const engine = await DirectoryEngine.open(
-      { ...options, rules: { ordered, strictNames }, watch: 'off', handlers: imports },
+      {
+        ...options,
+        rules: { ordered, strictNames },
+        watch: 'off',
+        handlers: imports,
+        delivery: strictestDelivery(loaded) ?? options.delivery,
+      },
       new Emitter(),
     )
     const executor = new Executor({
-      handlers,
+      handlers: loaded.map(({ handler }) => handler),
       context: {
         spool,
         log(run, name, message) {
@@ -57,6 +63,12 @@ async function open(options: WorkerOptions): Promise<void> {
   } catch (thrown) {
     exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
   }
+}
+
+/** Any of the handlers may be the one that runs a task. */
+function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {
+  const named = loaded.flatMap(({ delivery }) => delivery ?? [])
+  return named.includes('at-most-once') ? 'at-most-once' : named[0]
 }
 
 function drain(mercyMs: number): void {

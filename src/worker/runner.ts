@@ -29,6 +29,8 @@ interface Assignment {
 
 /** The loop is given back this often: messages, timers and signals want their turn. */
 const SLICE_MS = 5
+/** So long before its mercy is over a run is taken for killed. */
+const FORGIVE_MS = 200
 /** The master is told before a task begins when it has not heard of us for so long; deadlines are that exact. */
 const SILENCE_MS = 20
 
@@ -83,8 +85,14 @@ export class Runner {
   drain(mercyMs: number): void {
     if (this.#state === 'running') this.#state = 'draining'
     for (const run of this.#inFlight) run.setMercy(mercyMs)
+    setTimeout(() => this.#forgive(), Math.max(0, mercyMs - FORGIVE_MS)).unref()
     this.handBack()
     this.#endIfDrained()
+  }
+
+  /** What still runs is about to be killed for nothing that it did. */
+  #forgive(): void {
+    for (const run of this.#inFlight) this.#engine.forgive(run.claim)
   }
 
   /**

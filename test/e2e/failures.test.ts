@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type DeadLetter, DeadLetters } from '#src/spool/dead-letters.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { startUwsgi } from '../helpers/uwsgi.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
+
+/** Answers what the task's `answer` says, as JavaScript; `n` and the attempt are journaled before. */
+const ANSWERER = `
+import { AbortTask, RetryTask } from ${INDEX}
+export default async (env, task) => {
+  JOURNAL(env.n + ' ' + task.attempt)
+  return new Function('task', 'AbortTask', 'RetryTask', env.answer)(task, AbortTask, RetryTask)
+}`
+
+type Ini = NonNullable<Parameters<typeof startDaemon>[0]['ini']>
+
+function startAnswerer(spool: string, ini: Ini = {}): Promise<Daemon> {
+  return startDaemon({ spool, handler: ANSWERER, ini: { 'spooler-frequency': 1, ...ini } })
+}
+
+const ask = (spool: string, name: string, answer: string) => drop(spool, name, packet({ n: name, answer }))
+
+async function letterOf(spool: string, name: string): Promise<DeadLetter> {
+  const letters = new DeadLetters(spool)
+  await until(`${name} is a dead letter`, () => letters.read(name) !== undefined)
+  const letter = letters.read(name)
+  assert.ok(letter !== undefined)
+  return letter
+}
+
+const runsOf = (daemon: Daemon, name: string) => daemon.journal().filter(line => line.startsWith(`${name} `))
+
+describe('a task that always fails', () => {
+  it('is buried after spooler-max-attempts, told in the log, and found with its reason', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool, { 'spooler-max-attempts': 3, 'spooler-backoff': 'none' })
+    ask(spool, 'thrower', 'throw new Error("no way")')
+    ask(spool, 'retrier', 'return task.SPOOL_RETRY')
+    const [thrower, retrier] = [await letterOf(spool, 'thrower'), await letterOf(spool, 'retrier')]
+    assert.deepEqual(
+      [thrower.reason, thrower.attempts, thrower.handlers],
+      ['attempts', 3, [daemon.handlerFile]],
+    )
+    assert.match(thrower.lastError ?? '', /no way/)
+    assert.deepEqual([retrier.reason, retrier.attempts], ['attempts', 3])
+    assert.deepEqual(runsOf(daemon, 'thrower'), ['thrower 1', 'thrower 2', 'thrower 3'])
+    await daemon.waitFor(/task thrower is buried: it failed 3 times, as often as it may.*no way/)
+    assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('may say itself how it is to be treated', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool)
+    ask(spool, 'own', 'return { retry: 0, maxAttempts: 2, reason: "busy" }')
+    ask(spool, 'thrown', 'throw new RetryTask({ retry: 0, maxAttempts: 2, reason: "busy" })')
+    ask(spool, 'given-up', 'return { bury: "no such customer" }')
+    ask(spool, 'aborted', 'throw new AbortTask("no such customer")')
+    ask(spool, 'done', 'return { done: true }')
+    const [own, thrown] = [await letterOf(spool, 'own'), await letterOf(spool, 'thrown')]
+    assert.deepEqual([own.reason, own.lastError], ['attempts', 'busy'])
+    assert.deepEqual([thrown.attempts, thrown.reason], [2, 'attempts'])
+    const [givenUp, aborted] = [await letterOf(spool, 'given-up'), await letterOf(spool, 'aborted')]
+    assert.deepEqual([givenUp.reason, givenUp.detail], ['asked', 'no such customer'])
+    assert.match(aborted.detail, /AbortTask: no such customer\n {4}at /)
+    assert.deepEqual(leftIn(spool), [])
+    assert.deepEqual(runsOf(daemon, 'done'), ['done 1'])
+  })
+
+  it('waits as its handler says, across a restart, and a change of its time ends the wait', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool)
+    const path = ask(spool, 'waits', 'return task.attempt === 1 ? { retry: "1h" } : task.SPOOL_OK')
+    await daemon.waitFor(/managing request waits/)
+    await until('it waits', () => existsSync(join(spool, '.spoold/records/waits.json')))
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const next = await startAnswerer(spool)
+    ask(spool, 'other', 'return task.SPOOL_OK')
+    await until('the other has run', () => leftIn(spool).length === 1)
+    assert.deepEqual(runsOf(next, 'waits'), ['waits 1'])
+    utimesSync(path, new Date(), new Date())
+    await until('it has run', () => leftIn(spool).length === 0)
+    assert.deepEqual(runsOf(next, 'waits'), ['waits 1', 'waits 2'])
+  })
+
+  it('waits under a plain uWSGI too', { skip: skipUnless('uwsgi') }, async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool)
+    ask(spool, NAME, 'return { retry: "1h" }')
+    await until('it waits', () => existsSync(join(spool, `.spoold/records/${NAME}.json`)))
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    startUwsgi({ spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
+    const other = 'uwsgi_spoolfile_on_y'
+    drop(spool, other, packet({ n: 'y' }))
+    await until('uWSGI has run the other', () => leftIn(spool).length === 1)
+    assert.deepEqual(leftIn(spool), [NAME])
+  })
+})
+
+describe('a task that kills its process', () => {
+  for (const [name, answer, cause, ini] of [
+    ['killed', 'process.kill(process.pid, "SIGKILL"); for (;;);', /its process was killed by SIGKILL/, {}],
+    ['exits', 'process.exit(3)', /its process exited with code 3/, {}],
+    ['loops', 'for (;;);', /it overran spooler-harakiri \(0.3 s\)/, { 'spooler-harakiri': 0.3 }],
+  ] as const)
+    it(`is buried after spooler-max-crashes, with the cause (${name}); its neighbours run`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startAnswerer(spool, { 'spooler-max-crashes': 2, ...ini })
+      ask(spool, name, answer)
+      for (let i = 0; i < 20; i++) ask(spool, `good${i}`, 'return task.SPOOL_OK')
+      const letter = await letterOf(spool, name)
+      assert.deepEqual([letter.reason, letter.crashes], ['crashes', 2])
+      assert.match(letter.lastError ?? '', cause)
+      assert.equal(runsOf(daemon, name).length, 2)
+      await until('the others are done', () => leftIn(spool).length === 0)
+    })
+
+  it('is not blamed when a stop killed it: its mercy was over', async () => {
+    const spool = spoolDirectory()
+    const ini = { 'spooler-max-crashes': 1, 'worker-reload-mercy': 0.5 }
+    const daemon = await startAnswerer(spool, ini)
+    ask(spool, 'slow', 'return new Promise(() => {})')
+    await until('it runs', () => runsOf(daemon, 'slow').length === 1)
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const next = await startAnswerer(spool, ini)
+    await until('it runs again', () => runsOf(next, 'slow').length === 2)
+    assert.deepEqual(runsOf(next, 'slow'), ['slow 1', 'slow 1'])
+  })
+})
+
+describe('at most once', () => {
+  for (const [by, handler, ini] of [
+    ['spooler-delivery', ANSWERER, { 'spooler-delivery': 'at-most-once' }],
+    ['the module', `${ANSWERER}\nexport const delivery = 'at-most-once'`, {}],
+  ] as const)
+    it(`by ${by}: what dies in the middle is set aside and never runs again`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1, ...ini } })
+      ask(spool, 'dies', 'process.exit(1)')
+      ask(spool, 'lives', 'return task.SPOOL_OK')
+      const letter = await letterOf(spool, 'dies')
+      assert.equal(letter.reason, 'outcome-unknown')
+      assert.match(letter.detail, /its process exited with code 1; it may have done its work/)
+      await until('the other is done', () => leftIn(spool).length === 0)
+      assert.deepEqual(runsOf(daemon, 'dies'), ['dies 1'])
+    })
+
+  it('a module with another delivery does not load', async () => {
+    const spool = spoolDirectory()
+    const handler = `${ANSWERER}\nexport const delivery = 'exactly-once'`
+    const daemon = await startDaemon({ spool, handler, isUnready: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(
+      daemon.output,
+      /\[HANDLER_UNLOADABLE\].*delivery must be one of at-least-once, at-most-once, got "exactly-once"/,
+    )
+  })
+})
+
+describe('a file of uWSGI’s name that is no task', () => {
+  it('is buried when its grace is over, and told; a finished one is run', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool, { 'spooler-grace': 0.5 })
+    writeFileSync(join(spool, NAME), Buffer.from([17, 9, 0, 0, 1]))
+    const letter = await letterOf(spool, NAME)
+    assert.equal(letter.reason, 'incomplete')
+    assert.match(letter.detail, /its header announces 9 bytes, 1 are there; nobody holds it/)
+    await daemon.waitFor(/task uwsgi_spoolfile_on_x is buried: its header announces 9 bytes/)
+    assert.deepEqual([...readFileSync(join(spool, '.spoold/dead', NAME))], [17, 9, 0, 0, 1])
+  })
+})
