@@ -3,11 +3,11 @@ import { type Address, formatAddress, isLocal, parseAddress } from './base/addre
 import { messageOf, SpooldError } from './base/errors.js'
 import { findGroup, findUser } from './config/identity.js'
 import type { Options } from './config/option-table.js'
+import type { DirectoryEnqueuer } from './engines/directory-enqueuer.js'
 import type { SpoolTargets } from './engines/spool-targets.js'
 import type { Emitter } from './events/emitter.js'
 import { adopt, type Listener, type ListenSettings, listen, padsAbstractNames } from './net/listen.js'
 import { type ServerLimits, UwsgiServer } from './net/uwsgi-server.js'
-import { HEADER_BYTES } from './protocol/packet.js'
 import type { Request } from './task/request.js'
 
 export interface NetworkContext {
@@ -32,6 +32,7 @@ export class Network {
     this.#context = context
     this.#options = options
     this.#server = new UwsgiServer(limitsOf(options), {
+      storeAtOnce: (request, spooler) => this.#storeAtOnce(request, spooler),
       store: (request, spooler, bodyBytes) => this.#store(request, spooler, bodyBytes),
       refused: (peer, error) => events.emit('request-refused', { peer, error: messageOf(error) }),
       unavailable: (peer, modifier1) => events.emit('modifier-unavailable', { peer, modifier1 }),
@@ -87,16 +88,23 @@ export class Network {
     if (isVacuum) for (const listener of this.#listeners) await this.#removeFile(listener)
   }
 
+  #storeAtOnce(request: Request, spooler: Buffer | undefined): boolean {
+    const path = this.#target(spooler).enqueueAtOnce(request)
+    if (path === undefined) return false
+    this.#context.events.emit('request-stored', { path, bytes: request.packet.length })
+    return true
+  }
+
   async #store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void> {
+    const path = await this.#target(spooler).enqueue(request)
+    this.#context.events.emit('request-stored', { path, bytes: request.packet.length + bodyBytes })
+  }
+
+  /** @throws SpooldError REQUEST_INVALID */
+  #target(spooler: Buffer | undefined): DirectoryEnqueuer {
     const spool = this.#targets?.known(spooler)
-    if (spool === undefined)
-      throw new SpooldError('REQUEST_INVALID', `unable to find spooler "${spooler?.toString('utf8') ?? ''}"`)
-    const path = await spool.enqueue(request)
-    const bytes = request.vars.reduce(
-      (sum, [key, value]) => sum + 4 + key.length + value.length,
-      HEADER_BYTES,
-    )
-    this.#context.events.emit('request-stored', { path, bytes: bytes + bodyBytes })
+    if (spool !== undefined) return spool
+    throw new SpooldError('REQUEST_INVALID', `unable to find spooler "${spooler?.toString('utf8') ?? ''}"`)
   }
 
   #add(listener: Listener, how: 'bound' | 'inherited', asked?: Address): void {

@@ -1,5 +1,5 @@
 import { describe, SpooldError } from '../base/errors.js'
-import { checkedBlockBytes, type VarPair } from '../protocol/packet.js'
+import { encodePacket, type VarPair } from '../protocol/packet.js'
 import type { Request } from '../task/request.js'
 import { bytesOf, type Value } from './value.js'
 
@@ -39,8 +39,7 @@ export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {})
   else for (const key of Object.keys(dictionary)) addPair(vars, magic, key, dictionary[key])
   const at = magicOption(vars, 'at', options.at === undefined ? undefined : secondsOf(options.at)) ?? magic.at
   const priority = magicOption(vars, 'priority', options.priority) ?? magic.priority
-  checkedBlockBytes(vars)
-  const request: { -readonly [Key in keyof Request]: Request[Key] } = { vars }
+  const request: { -readonly [Key in keyof Request]: Request[Key] } = { packet: encodePacket(vars) }
   const body = bodyOf(options.body) ?? magic.body
   if (body !== undefined) request.body = body
   const seconds = at === undefined || at.length === 0 ? 0 : Math.floor(Number(at.toString()))

@@ -1,8 +1,9 @@
 import { type Address, formatAddress, parseAddress } from '../base/address.js'
 import { SpooldError } from '../base/errors.js'
 import { Queue } from '../base/queue.js'
-import { encodePacket, KEEP_OPEN, MODIFIER2_OFFSET, type VarPair } from '../protocol/packet.js'
+import { encodePacket, HEADER_BYTES, KEEP_OPEN, MODIFIER2_OFFSET } from '../protocol/packet.js'
 import { BODY_LENGTH_KEY } from '../protocol/request-vars.js'
+import { lastValue, parseVars, toPairs } from '../protocol/vars.js'
 import type { Request } from '../task/request.js'
 import { SocketConnection } from './socket-connection.js'
 
@@ -131,19 +132,21 @@ class Transport implements SocketTransport {
 }
 
 /** All that the wire has is keys: what the request says beside them is made one. */
-function packetOf({ vars, priority, atSeconds }: Request, bodyBytes: number): Buffer {
-  const names = new Set(vars.map(([key]) => key.toString('latin1')))
-  if (names.has(BODY_LENGTH_KEY))
+function packetOf({ packet, priority, atSeconds }: Request, bodyBytes: number): Buffer {
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
+  const has = (key: string) => lastValue(vars, key) !== undefined
+  if (has(BODY_LENGTH_KEY))
     throw new SpooldError(
       'REQUEST_INVALID',
       `the key ${BODY_LENGTH_KEY} announces a body on the wire, and cannot be part of a task`,
       { details: { key: BODY_LENGTH_KEY } },
     )
-  const pairs: VarPair[] = [...vars]
+  const pairs = toPairs(vars)
   const add = (key: string, value: string | number) =>
     pairs.push([Buffer.from(key), Buffer.from(String(value))])
-  if (priority !== undefined && !names.has('priority')) add('priority', priority)
-  if (atSeconds !== undefined && !names.has('at')) add('at', atSeconds)
+  if (priority !== undefined && !has('priority')) add('priority', priority)
+  if (atSeconds !== undefined && !has('at')) add('at', atSeconds)
   if (bodyBytes > 0) add(BODY_LENGTH_KEY, bodyBytes)
   return encodePacket(pairs)
 }

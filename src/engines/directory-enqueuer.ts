@@ -1,5 +1,5 @@
 import { prepareSpool } from '../spool/directory.js'
-import { writeTask, writeTaskSync } from '../spool/write.js'
+import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../spool/write.js'
 import { type WriteResult, writeTasks } from '../spool/write-batch.js'
 import { toByteString } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
@@ -11,8 +11,7 @@ export type { WriteResult } from '../spool/write-batch.js'
 export class DirectoryEnqueuer implements Enqueuer {
   /** The real path. */
   readonly directory: string
-  readonly #spool: string
-  readonly #sync: boolean
+  readonly #options: WriteOptions
 
   /**
    * @param sync a task is on disk before it counts as stored
@@ -20,25 +19,29 @@ export class DirectoryEnqueuer implements Enqueuer {
    */
   constructor(directory: string, sync = true) {
     this.directory = prepareSpool(directory, null)
-    this.#spool = toByteString(this.directory)
-    this.#sync = sync
+    this.#options = { spool: toByteString(this.directory), sync }
   }
 
   async enqueue(request: Request): Promise<string> {
     return (await this.store(request)).path
   }
 
+  /** What needs no waiting: a small task without sync. @returns undefined for all others */
+  enqueueAtOnce(request: Request): string | undefined {
+    return writeAtOnce(request, this.#options)?.path
+  }
+
   /** @throws SpooldError REQUEST_INVALID, SPOOL_FULL, ENQUEUE_FAILED; nothing of the task is left */
   store(request: Request): Promise<Stored> {
-    return writeTask(request, { spool: this.#spool, sync: this.#sync })
+    return writeTask(request, this.#options)
   }
 
   storeSync(request: Request): Stored {
-    return writeTaskSync(request, { spool: this.#spool, sync: this.#sync })
+    return writeTaskSync(request, this.#options)
   }
 
   /** Many with one sync; the results come in the order of the requests. */
   storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<WriteResult[]> {
-    return writeTasks(requests, { spool: this.#spool, sync: this.#sync, isAllOrNothing })
+    return writeTasks(requests, { ...this.#options, isAllOrNothing })
   }
 }

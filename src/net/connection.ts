@@ -1,9 +1,8 @@
 import { SpooldError } from '../base/errors.js'
 import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { type Packet, PacketDecoder } from '../protocol/packet-decoder.js'
-import { requestFromBlock, type WireRequest } from '../protocol/request-vars.js'
-import type { Request } from '../task/request.js'
-import type { ByteBudget } from './byte-budget.js'
+import { requestFromPacket, type WireRequest } from '../protocol/request-vars.js'
+import { Answers, PONG, STORED, type StoreDuties } from './answers.js'
 import { IncomingBody } from './incoming-body.js'
 import type { Peer } from './peer.js'
 import { Replies } from './replies.js'
@@ -21,15 +20,8 @@ export interface ConnectionLimits {
   readonly keepaliveMs: number
 }
 
-export interface ConnectionDuties {
-  readonly budget: ByteBudget
+export interface ConnectionDuties extends StoreDuties {
   readonly turns: Turns
-  /**
-   * @param bodyBytes how long the request's body is
-   * @throws SpooldError why there is no task
-   */
-  store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void>
-  refused(peer: string, error: unknown): void
   unavailable(peer: string, modifier1: number): void
   /** A packet has come: it is no peer of those that only hold a place. */
   progressed(connection: Connection): void
@@ -37,10 +29,6 @@ export interface ConnectionDuties {
 
 const PING_MODIFIER = 100
 const SIGNAL_MODIFIER = 110
-/** uWSGI's answers (plugins/spooler, plugins/ping, plugins/signal). A signal without handler is taken all the same. */
-const STORED = Buffer.of(255, 0, 0, 1)
-const REFUSED = Buffer.of(255, 0, 0, 0)
-const PONG = Buffer.of(PING_MODIFIER, 0, 0, 1)
 /** What one connection may have under way at a time. */
 const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024
@@ -53,6 +41,7 @@ export class Connection {
   readonly #duties: ConnectionDuties
   readonly #decoder: PacketDecoder
   readonly #replies: Replies
+  readonly #answers: Answers
   /** Has come, but is not looked at yet. */
   #rest: Buffer = NOTHING
   #isReading = false
@@ -68,6 +57,7 @@ export class Connection {
     this.#limits = limits
     this.#duties = duties
     this.#decoder = new PacketDecoder(limits.bufferBytes)
+    this.#answers = new Answers(duties, peer)
     this.#replies = new Replies(
       reply => peer.write(reply, limits.timeoutMs),
       () => peer.close(),
@@ -82,8 +72,7 @@ export class Connection {
   /** Resolves when the connection is closed, and all that came whole is stored or refused. Never rejects. */
   async serve(): Promise<void> {
     try {
-      let idleMs = this.#limits.timeoutMs
-      while (await this.#serveOne(idleMs)) idleMs = this.#limits.keepaliveMs
+      await this.#serveAll()
       await this.#replies.done()
       this.#isParting = true
       if (this.#isMisread) await this.#peer.part(this.#limits.timeoutMs)
@@ -103,77 +92,94 @@ export class Connection {
     this.#peer.close()
   }
 
-  /** @returns whether there may be another one */
-  async #serveOne(idleMs: number): Promise<boolean> {
+  /** Waits for nothing that is there already: many small packets may be one chunk. */
+  async #serveAll(): Promise<void> {
+    const { timeoutMs, keepaliveMs } = this.#limits
     this.#isMisread = true
-    const packet = await this.#receive(idleMs)
-    if (packet === undefined) return false
-    await this.#duties.turns.take()
+    for (let idleMs = timeoutMs; ; idleMs = keepaliveMs) {
+      const next = this.#next()
+      const packet = next === undefined ? await this.#receive(idleMs) : next
+      if (packet === null) return
+      const turn = this.#duties.turns.take()
+      if (turn !== undefined) await turn
+      if (!this.#replies.hasRoom(WINDOW_REQUESTS, WINDOW_BYTES))
+        await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
+      const goesOn = this.#serve(packet)
+      if (!(typeof goesOn === 'boolean' ? goesOn : await goesOn)) return
+      this.#isMisread = true
+    }
+  }
+
+  /** The next packet; null when there is none. What never comes whole is not answered, as in uWSGI. */
+  async #receive(idleMs: number): Promise<Packet | null> {
+    let deadlineMs = Number.POSITIVE_INFINITY
+    for (;;) {
+      const isBegun = this.#decoder.heldBytes > 0
+      if (this.#isFinishing && !isBegun) return null
+      const nowMs = performance.now()
+      if (isBegun) deadlineMs = Math.min(deadlineMs, nowMs + this.#limits.requestTimeoutMs)
+      const chunk = await this.#read(
+        Math.min(nowMs + (isBegun ? this.#limits.timeoutMs : idleMs), deadlineMs),
+      )
+      if (chunk === null) return null
+      this.#rest = chunk
+      const packet = this.#next()
+      if (packet !== undefined) return packet
+    }
+  }
+
+  /** The packet that what has come begins with; undefined when more is needed, null when nothing can follow. */
+  #next(): Packet | null | undefined {
+    if (this.#rest.length === 0 || (this.#isFinishing && this.#decoder.heldBytes === 0)) return undefined
+    const decoded = this.#decoder.take(this.#rest)
+    this.#rest = decoded.kind === 'packet' ? decoded.rest : NOTHING
+    const modifier1 = decoded.kind === 'packet' ? decoded.packet.modifier1 : decoded.modifier1
+    if (modifier1 !== undefined && !isKnown(modifier1)) {
+      this.#duties.unavailable(this.#peer.name, modifier1)
+      return null
+    }
+    if (decoded.kind === 'packet') return decoded.packet
+    if (decoded.kind === 'partial') return undefined
+    const { bufferBytes } = this.#limits
+    const problem = `invalid request block size: ${decoded.blockBytes} (max ${bufferBytes})...skip`
+    this.#refuse(new SpooldError('REQUEST_INVALID', problem))
+    return null
+  }
+
+  /** @returns whether there may be another one */
+  #serve({ modifier1, modifier2, bytes }: Packet): boolean | Promise<boolean> {
     this.#duties.progressed(this)
-    const isLast = packet.modifier2 !== KEEP_OPEN
+    const isLast = modifier2 !== KEEP_OPEN
     if (!isLast) this.#peer.expectMore()
     this.#isMisread = !isLast || this.#rest.length > 0
-    switch (packet.modifier1) {
+    switch (modifier1) {
       case PING_MODIFIER:
         this.#replies.push(PONG, 0)
-        await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
         return !isLast
       case SIGNAL_MODIFIER:
         this.#replies.push(STORED, 0)
         return false
       default:
-        return (await this.#spool(packet)) && !isLast
+        return this.#spool(bytes, isLast)
     }
   }
 
-  /** The next packet; undefined when there is none. What never comes whole is not answered, as in uWSGI. */
-  async #receive(idleMs: number): Promise<Packet | undefined> {
-    let idleUntilMs = performance.now() + idleMs
-    let deadlineMs = Number.POSITIVE_INFINITY
-    for (;;) {
-      if (this.#isFinishing && this.#decoder.heldBytes === 0) return undefined
-      const chunk = await this.#read(Math.min(idleUntilMs, deadlineMs))
-      if (chunk === null) return undefined
-      const decoded = this.#decoder.take(chunk)
-      const modifier1 = decoded.kind === 'packet' ? decoded.packet.modifier1 : decoded.modifier1
-      if (modifier1 !== undefined && !isKnown(modifier1)) {
-        this.#duties.unavailable(this.#peer.name, modifier1)
-        return undefined
-      }
-      if (decoded.kind === 'oversized') {
-        const { bufferBytes } = this.#limits
-        const problem = `invalid request block size: ${decoded.blockBytes} (max ${bufferBytes})...skip`
-        this.#refuse(new SpooldError('REQUEST_INVALID', problem))
-        return undefined
-      }
-      if (decoded.kind === 'packet') {
-        this.#rest = decoded.rest
-        return decoded.packet
-      }
-      const nowMs = performance.now()
-      idleUntilMs = nowMs + this.#limits.timeoutMs
-      deadlineMs = Math.min(deadlineMs, nowMs + this.#limits.requestTimeoutMs)
-    }
-  }
-
-  /** @returns whether it is known where the next packet begins */
-  async #spool(packet: Packet): Promise<boolean> {
+  /** @returns whether there may be another one: it is known where it begins */
+  #spool(packet: Buffer, isLast: boolean): boolean | Promise<boolean> {
     let wire: WireRequest
     try {
-      wire = requestFromBlock(packet.block)
+      wire = requestFromPacket(packet)
       this.#checkBody(wire.bodyBytes)
     } catch (error) {
       this.#refuse(error)
       return false
     }
-    const bytes = packet.block.length
-    await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
-    if (wire.bodyBytes > 0) return this.#spoolWithBody(wire, bytes)
-    this.#replies.push(this.#store(wire, bytes), bytes)
-    return true
+    if (wire.bodyBytes > 0) return this.#spoolWithBody(wire, packet.length, isLast)
+    this.#replies.push(this.#answers.to(wire), packet.length)
+    return !isLast
   }
 
-  async #spoolWithBody(wire: WireRequest, bytes: number): Promise<boolean> {
+  async #spoolWithBody(wire: WireRequest, bytes: number, isLast: boolean): Promise<boolean> {
     const body = new IncomingBody({
       ...this.#limits,
       bytes: wire.bodyBytes,
@@ -185,30 +191,11 @@ export class Connection {
       progressed: () => this.#duties.progressed(this),
     })
     this.#bodies++
-    const reply = this.#answer(wire, { ...wire.request, body })
+    const reply = this.#answers.toBodied(wire, { ...wire.request, body })
     this.#replies.push(reply, bytes)
     await reply
     this.#bodies--
-    return body.skip() // it may have been refused before its end
-  }
-
-  async #store(wire: WireRequest, bytes: number): Promise<Buffer> {
-    await this.#duties.budget.take(bytes)
-    try {
-      return await this.#answer(wire, wire.request)
-    } finally {
-      this.#duties.budget.give(bytes)
-    }
-  }
-
-  async #answer({ spooler, bodyBytes }: WireRequest, request: Request): Promise<Buffer> {
-    try {
-      await this.#duties.store(request, spooler, bodyBytes)
-      return STORED
-    } catch (error) {
-      this.#duties.refused(this.#peer.name, error)
-      return REFUSED
-    }
+    return (await body.skip()) && !isLast // it may have been refused before its end
   }
 
   #checkBody(bytes: number): void {
@@ -220,8 +207,7 @@ export class Connection {
 
   #refuse(error: unknown): void {
     this.#isMisread = true
-    this.#duties.refused(this.#peer.name, error)
-    this.#replies.push(REFUSED, 0)
+    this.#replies.push(this.#answers.refusal(error), 0)
   }
 
   async #read(deadlineMs: number): Promise<Buffer | null> {

@@ -11,13 +11,22 @@ export class PeerLost extends Error {}
 export class Peer {
   readonly #socket: Socket
   readonly #waits = new Set<() => void>()
+  /** Came, and was not taken yet: two chunks at most. */
+  readonly #chunks: Buffer[] = []
+  #isReading = false
+  #hasEnded = false
   #isDismissed = false
   #isChatty = false
-  #isGathering = false
 
+  /** @param socket paused, with nothing read from it */
   constructor(socket: Socket) {
     this.#socket = socket
-    for (const event of ['readable', 'end', 'close']) socket.on(event, () => this.#wake())
+    socket.on('data', chunk => this.#take(chunk))
+    socket.on('end', () => {
+      this.#hasEnded = true
+      this.#wake()
+    })
+    socket.on('close', () => this.#wake())
     socket.on('error', () => {}) // 'close' follows
   }
 
@@ -28,7 +37,7 @@ export class Peer {
     return formatAddress({ kind: 'tcp', host: host.replace(/^::ffff:(?=.*\.)/, ''), port })
   }
 
-  /** Many small replies will be written: what comes within one turn of the loop is sent together, and at once. */
+  /** Many small replies will be written, each with all that is known by then: they do not wait for one another. */
   expectMore(): void {
     if (this.#isChatty) return
     this.#isChatty = true
@@ -42,10 +51,17 @@ export class Peer {
    * @throws PeerLost
    */
   async read(deadlineMs: number): Promise<Buffer | null> {
-    for (;;) {
-      const chunk: Buffer | null = this.#isDismissed ? null : this.#socket.read()
-      if (chunk !== null || this.#isDismissed || this.#socket.readableEnded) return chunk
-      await this.#change(deadlineMs)
+    this.#isReading = true
+    try {
+      for (;;) {
+        const chunk = this.#isDismissed ? undefined : this.#chunks.shift()
+        if (chunk !== undefined) return chunk
+        if (this.#isDismissed || this.#hasEnded) return null
+        if (this.#socket.isPaused()) this.#socket.resume()
+        await this.#change(deadlineMs)
+      }
+    } finally {
+      this.#isReading = false
     }
   }
 
@@ -56,8 +72,8 @@ export class Peer {
    */
   async write(bytes: Buffer, timeoutMs: number): Promise<void> {
     if (this.#socket.destroyed) throw new PeerLost('gone')
-    if (this.#isChatty) this.#gather()
     this.#socket.write(bytes, () => this.#wake())
+    if (this.#socket.writableLength === 0) return
     const deadlineMs = performance.now() + timeoutMs
     while (this.#socket.writableLength > 0) await this.#change(deadlineMs)
   }
@@ -82,18 +98,14 @@ export class Peer {
     this.close()
   }
 
+  /** After what was written last is through with Node: to destroy it earlier makes an error object that nobody reads. */
   close(): void {
-    this.#socket.destroy()
+    process.nextTick(() => this.#socket.destroy())
   }
 
-  #gather(): void {
-    if (this.#isGathering) return
-    this.#isGathering = true
-    this.#socket.cork()
-    setImmediate(() => {
-      this.#isGathering = false
-      this.#socket.uncork()
-    })
+  #take(chunk: Buffer): void {
+    if (this.#chunks.push(chunk) > 1 || !this.#isReading) this.#socket.pause()
+    this.#wake()
   }
 
   #wake(): void {

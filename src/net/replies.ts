@@ -1,9 +1,18 @@
+import { Queue } from '../base/queue.js'
+
+/** A reply that is not written yet; undefined as long as it is not found. */
+interface Due {
+  reply: Buffer | undefined
+  readonly bytes: number
+}
+
 /** The replies of one connection, in the order of its requests, however long each takes to be found. */
 export class Replies {
-  readonly #write: (reply: Buffer) => Promise<void>
+  readonly #write: (replies: Buffer) => Promise<void>
   readonly #lost: () => void
-  /** Resolves when every reply so far is on its way. */
-  #last: Promise<void> = Promise.resolve()
+  readonly #due = new Queue<Due>()
+  /** Found, and next to be written. */
+  #found: Buffer[] = []
   #open = 0
   #bytes = 0
   /** Nobody reads them any more. What has come is still done. */
@@ -14,24 +23,37 @@ export class Replies {
    * @param write resolves when the kernel has the bytes; may reject: then nobody is there to be answered
    * @param lost is called then
    */
-  constructor(write: (reply: Buffer) => Promise<void>, lost: () => void) {
+  constructor(write: (replies: Buffer) => Promise<void>, lost: () => void) {
     this.#write = write
     this.#lost = lost
   }
 
   /**
    * @param reply never rejects
-   * @param bytes what the request holds in memory meanwhile
+   * @param bytes what the request holds in memory until its reply is found
    */
   push(reply: Promise<Buffer> | Buffer, bytes: number): void {
     this.#open++
-    this.#bytes += bytes
-    this.#last = this.#answer(this.#last, reply, bytes)
+    if (reply instanceof Promise) {
+      const due: Due = { reply: undefined, bytes }
+      this.#bytes += bytes
+      this.#due.push(due)
+      void reply.then(found => {
+        due.reply = found
+        this.#take()
+      })
+    } else if (this.#due.size > 0) this.#due.push({ reply, bytes: 0 })
+    else this.#send(reply)
   }
 
-  /** Resolves when fewer than so many requests, with less than so many bytes, wait for their replies. */
+  /** Whether fewer than so many requests, with less than so many bytes, wait for their replies. */
+  hasRoom(requests: number, bytes: number): boolean {
+    return this.#open < requests && this.#bytes < bytes
+  }
+
+  /** Resolves when they do. */
   async room(requests: number, bytes: number): Promise<void> {
-    while (this.#open >= requests || this.#bytes >= bytes) await this.#change()
+    while (!this.hasRoom(requests, bytes)) await this.#change()
   }
 
   /** How many are not written yet. */
@@ -44,16 +66,26 @@ export class Replies {
     while (this.#open > 0) await this.#change()
   }
 
-  async #answer(before: Promise<void>, reply: Promise<Buffer> | Buffer, bytes: number): Promise<void> {
-    const answer = await reply
-    await before
-    void this.#flush(answer, bytes) // the next one does not wait for it: replies that are found together go together
+  #take(): void {
+    for (let first = this.#due.peek(); first?.reply !== undefined; first = this.#due.peek()) {
+      this.#due.pop()
+      this.#bytes -= first.bytes
+      this.#send(first.reply)
+    }
   }
 
-  async #flush(answer: Buffer, bytes: number): Promise<void> {
-    if (!this.#isLost) await this.#write(answer).catch(() => this.#lose())
-    this.#open--
-    this.#bytes -= bytes
+  /** What is found within one turn of the loop goes together: a system call for many, not for each. */
+  #send(reply: Buffer): void {
+    if (this.#found.push(reply) === 1) process.nextTick(() => this.#flush())
+  }
+
+  async #flush(): Promise<void> {
+    const replies = this.#found
+    this.#found = []
+    const [first] = replies
+    if (first !== undefined && !this.#isLost)
+      await this.#write(replies.length === 1 ? first : Buffer.concat(replies)).catch(() => this.#lose())
+    this.#open -= replies.length
     this.#wake()
   }
 

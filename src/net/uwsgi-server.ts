@@ -1,8 +1,7 @@
 import { BlockList, isIP, type Socket } from 'node:net'
 import { parseNetwork } from '../base/address.js'
-import type { Request } from '../task/request.js'
 import { ByteBudget } from './byte-budget.js'
-import { Connection, type ConnectionLimits } from './connection.js'
+import { Connection, type ConnectionDuties, type ConnectionLimits } from './connection.js'
 import { Peer } from './peer.js'
 import { Turns } from './turns.js'
 
@@ -12,21 +11,14 @@ export interface ServerLimits extends ConnectionLimits {
   readonly allow: readonly string[]
 }
 
-export interface ServerDuties {
-  /**
-   * @param bodyBytes how long the request's body is
-   * @throws SpooldError why there is no task
-   */
-  store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void>
-  refused(peer: string, error: unknown): void
-  unavailable(peer: string, modifier1: number): void
+export interface ServerDuties extends Omit<ConnectionDuties, 'budget' | 'turns' | 'progressed'> {
   turnedAway(peer: string, because: string): void
 }
 
 /** What may be on its way to the disk at one time. */
 const BUDGET_BYTES = 16 * 1024 * 1024
 /** Requests a turn of the event loop: a fraction of a millisecond. */
-const TURN_REQUESTS = 16
+const TURN_REQUESTS = 64
 
 /**
  * Serves uWSGI's protocol on any number of listening sockets.
@@ -34,9 +26,7 @@ const TURN_REQUESTS = 16
  * States: closed (connections wait) → open → stopping → stopped.
  */
 export class UwsgiServer {
-  readonly #duties: ServerDuties
-  readonly #budget = new ByteBudget(BUDGET_BYTES)
-  readonly #turns = new Turns(TURN_REQUESTS)
+  readonly #duties: ServerDuties & ConnectionDuties
   /** The one that made no progress for longest comes first. */
   readonly #connections = new Set<Connection>()
   readonly #serving = new Set<Promise<void>>()
@@ -48,7 +38,12 @@ export class UwsgiServer {
 
   /** @throws SpooldError ADDRESS_INVALID for a network to allow that is none */
   constructor(limits: ServerLimits, duties: ServerDuties) {
-    this.#duties = duties
+    this.#duties = {
+      ...duties,
+      budget: new ByteBudget(BUDGET_BYTES),
+      turns: new Turns(TURN_REQUESTS),
+      progressed: connection => this.#putLast(connection),
+    }
     this.#limits = limits
     this.#allowed = allowList(limits.allow)
     this.#opened = new Promise(open => {
@@ -73,12 +68,7 @@ export class UwsgiServer {
     if (!this.#isAllowed(socket)) return this.#turnAway(peer, 'socket-allow does not name it')
     const isFull = this.#connections.size >= this.#limits.maxConnections
     if (isFull && !this.#dropOldest()) return this.#turnAway(peer, 'socket-max-connections is reached')
-    const connection = new Connection(peer, this.#limits, {
-      ...this.#duties,
-      budget: this.#budget,
-      turns: this.#turns,
-      progressed: each => this.#putLast(each),
-    })
+    const connection = new Connection(peer, this.#limits, this.#duties)
     this.#connections.add(connection)
     const serving = this.#serve(connection)
     this.#serving.add(serving)

@@ -1,10 +1,10 @@
 import { HEADER_BYTES, MODIFIER2_OFFSET } from './packet.js'
 
-/** One packet off the wire. The block is only valid until the buffer it came in is used again. */
+/** One packet off the wire. Its bytes, with the header, lie in the chunk that they came in. */
 export interface Packet {
   readonly modifier1: number
   readonly modifier2: number
-  readonly block: Buffer
+  readonly bytes: Buffer
 }
 
 export type Decoded =
@@ -65,8 +65,8 @@ export class PacketDecoder {
     if (blockBytes > this.#limit) return { kind: 'oversized', modifier1, blockBytes }
     const blockEnd = HEADER_BYTES + blockBytes
     if (end < blockEnd) return { kind: 'partial', modifier1 }
-    const block = bytes.subarray(HEADER_BYTES, blockEnd)
-    const packet = { modifier1, modifier2: bytes.readUInt8(MODIFIER2_OFFSET), block }
+    const modifier2 = bytes.readUInt8(MODIFIER2_OFFSET)
+    const packet = { modifier1, modifier2, bytes: bytes.subarray(0, blockEnd) }
     return { kind: 'packet', packet, rest: bytes.subarray(blockEnd, end) }
   }
 

@@ -46,7 +46,7 @@ function append(packet: Buffer, at: number, bytes: Buffer): number {
  *
  * @throws SpooldError REQUEST_INVALID when no packet can hold them
  */
-export function checkedBlockBytes(vars: readonly VarPair[]): number {
+function checkedBlockBytes(vars: readonly VarPair[]): number {
   let bytes = 0
   for (const pair of vars) bytes += checkedPairBytes(pair)
   if (bytes > MAX_BLOCK_BYTES) throw tooLong('', bytes, `all keys and values together take ${bytes} bytes`)

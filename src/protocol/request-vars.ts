@@ -1,8 +1,9 @@
 import { describe, SpooldError } from '../base/errors.js'
 import type { Request } from '../task/request.js'
+import { encodePacket, HEADER_BYTES, MODIFIER2_OFFSET } from './packet.js'
 import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
 
-/** What the block of a spool request asks for. */
+/** What the packet of a spool request asks for. */
 export interface WireRequest {
   /** Without its body, which comes behind the packet. */
   readonly request: Request
@@ -20,27 +21,35 @@ const NUMBER = /^[0-9]+(\.[0-9]*)?$/
 const MAX_AT_SECONDS = 253_402_300_799
 
 /**
- * Reads a block as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
+ * Reads a packet as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
  * count, empty ones do not, and all of them stay in the task. `body` is a key like any other here.
  *
+ * @param packet becomes part of the request: the bytes of most tasks are stored as they came
  * @throws SpooldError PACKET_MALFORMED for a block that is no list of pairs, which uWSGI would store
  * @throws SpooldError REQUEST_INVALID for a length or a time that cannot be
  */
-export function requestFromBlock(block: Buffer): WireRequest {
-  const vars = parseVars(block.toString('latin1'), 0, block.length)
+export function requestFromPacket(packet: Buffer): WireRequest {
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
   const atSeconds = secondsOf(lastValue(vars, 'at'))
   const priority = lastValue(vars, 'priority')
   const spooler = lastValue(vars, 'spooler')
   return {
     request: {
-      vars: toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY),
+      packet: storedPacket(packet, vars),
       ...(atSeconds === undefined ? {} : { atSeconds }),
       ...(priority === undefined || priority === '' ? {} : { priority }),
     },
     spooler: spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1'),
     bodyBytes: bodyBytesOf(vars),
   }
+}
+
+/** Without what is part of the wire. */
+function storedPacket(packet: Buffer, vars: Vars): Buffer {
+  packet[MODIFIER2_OFFSET] = 0
+  if (lastValue(vars, BODY_LENGTH_KEY) === undefined) return packet
+  return encodePacket(toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY))
 }
 
 /** What is no plain number does not count, neither here nor when the file is read. */

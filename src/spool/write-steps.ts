@@ -1,4 +1,3 @@
-import { encodePacket } from '../protocol/packet.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
 import { Draft } from './draft.js'
@@ -32,12 +31,11 @@ export type Steps = Generator<Wait, Stored, void>
  */
 export function* writeSteps(request: Request, options: WriteOptions): Steps {
   const { id } = request
-  const packet = encodePacket(request.vars)
   const first = id === undefined ? undefined : findId(options.spool, id)
   if (first !== undefined) return yield* duplicate(first, options)
   const draft = openDraft(request, options)
   try {
-    yield* fill(draft, packet, request, options)
+    yield* fill(draft, request, options)
     yield WRITTEN
   } catch (error) {
     draft.discard(false)
@@ -94,8 +92,7 @@ function openDraft({ priority }: Request, { spool }: WriteOptions): Draft {
 
 function* fill(
   draft: Draft,
-  packet: Buffer,
-  { body, atSeconds }: Request,
+  { packet, body, atSeconds }: Request,
   { sync }: WriteOptions,
 ): Generator<Wait, void, void> {
   if (body === undefined || !(body instanceof Uint8Array)) draft.append(packet)

@@ -1,6 +1,5 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
 import { SpooldError } from '../base/errors.js'
-import { encodePacket } from '../protocol/packet.js'
 import { toFsPath } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
 import { syncData, syncDirectory } from './disk-sync.js'
@@ -95,12 +94,13 @@ function performSync(wait: Wait): void {
  * Small tasks without sync are written as uWSGI does it, straight under their name, which takes a third less time: there
  * is nothing to be done between the one write and the end. A writer that dies between creating and writing leaves an
  * empty file, which is no task for anybody.
+ *
+ * @returns undefined for all others
  */
-function writeAtOnce(request: Request, { spool, sync }: WriteOptions): Stored | undefined {
-  const { vars, body, atSeconds, priority, id } = request
+export function writeAtOnce(request: Request, { spool, sync }: WriteOptions): Stored | undefined {
+  const { packet, body, atSeconds, priority, id } = request
   if (sync || body !== undefined || atSeconds !== undefined || priority !== undefined || id !== undefined)
     return undefined
-  const packet = encodePacket(vars)
   if (packet.length > PAGE_BYTES) return undefined
   try {
     return { path: writeInPlace(spool, packet), isDuplicate: false }

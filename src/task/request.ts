@@ -1,7 +1,7 @@
 /** A task to be stored: what every way of enqueuing makes, and every engine takes. */
 export interface Request {
-  /** Keys and values as bytes, in the order in which they are written. The magic keys are among them, as in uWSGI's files. */
-  readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
+  /** Keys and values as the packet that the file begins with. The magic keys are among them, as in uWSGI's files. */
+  readonly packet: Buffer
   /** Bytes, or a stream, which is stored as it comes; when it throws, nothing is stored. */
   readonly body?: Buffer | AsyncIterable<Uint8Array>
   /** Not before this time: whole epoch seconds, as a file's mtime has them. */

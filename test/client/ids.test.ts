@@ -136,7 +136,7 @@ describe('an id', () => {
 
 /** Goes the road of a write up to the step before the rename, and no further. @returns the task's ref */
 function diePromised(spool: string, id: string, sync: boolean): string {
-  const steps = writeSteps({ vars: [[Buffer.from('n'), Buffer.from('1')]], id }, { spool, sync })
+  const steps = writeSteps({ packet: packet({ n: '1' }), id }, { spool, sync })
   for (let step = steps.next(); step.done !== true; step = steps.next()) {
     if (step.value.kind === 'directory' && step.value.path.endsWith('/ids'))
       return readlinkSync(linkOf(spool, id))

@@ -55,7 +55,10 @@ describe('the client of a socket', () => {
       await transport.enqueue(requestFrom({ to: 'joe' }, { at: 2_000_000_000, priority: 5 })),
       address,
     )
-    assert.equal(await transport.enqueue({ vars: [], priority: '7', atSeconds: 2_000_000_001 }), address)
+    assert.equal(
+      await transport.enqueue({ packet: wire([]), priority: '7', atSeconds: 2_000_000_001 }),
+      address,
+    )
     assert.equal(await transport.enqueue(requestFrom({}, { body: 'hello' })), address)
     const files = contents(spool).map(file => file.toString('latin1'))
     const expected = [
@@ -93,7 +96,7 @@ describe('the client of a socket', () => {
       yield Buffer.from('one ')
       yield Buffer.from('two')
     }
-    await open(address).enqueue({ vars: [], body: body() })
+    await open(address).enqueue({ packet: wire([]), body: body() })
     assert.deepEqual(contents(spool), [Buffer.concat([wire([]), Buffer.from('one two')])])
   })
 
@@ -144,9 +147,8 @@ describe('the client of a socket', () => {
       code: 'REQUEST_INVALID',
       message: /CONTENT_LENGTH/,
     })
-    await assert.rejects(transport.enqueue({ vars: [[Buffer.from('a'), Buffer.alloc(70_000)]] }), {
-      code: 'REQUEST_INVALID',
-      message: /the value of "a" takes 70000 bytes/,
+    await assert.rejects(transport.enqueue({ packet: wire(Buffer.from('\x05\0ab')) }), {
+      code: 'PACKET_MALFORMED',
     })
     await assert.rejects(open(address, { maxBodyBytes: 3 }).enqueue(requestFrom({}, { body: 'four' })), {
       code: 'REQUEST_INVALID',
@@ -198,7 +200,7 @@ describe('the client of a socket', () => {
     const { spool, address } = await server()
     const script = `
       const { openSocketTransport } = await import('${ROOT}/dist/client/socket-transport.js')
-      console.log(await openSocketTransport('${address}').enqueue({ vars: [] }))`
+      console.log(await openSocketTransport('${address}').enqueue({ packet: Buffer.of(17, 0, 0, 0) }))`
     const program = new TestProcess(process.execPath, ['--input-type=module', '-e', script])
     assert.equal(await program.code(10_000), 0)
     assert.equal(leftIn(spool).length, 1)

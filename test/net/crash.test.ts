@@ -101,7 +101,7 @@ describe('a daemon that is killed while it stores', () => {
         for (let i = 0; daemon.isRunning; i++)
           try {
             await transport.enqueue({
-              vars: [[Buffer.from('n'), Buffer.from(String(caller * 1e6 + i))]],
+              packet: wire([['n', String(caller * 1e6 + i)]]),
               ...(i % 2 === 0 ? {} : { body: BODY }),
             })
             acknowledged.push(caller * 1e6 + i)

@@ -35,7 +35,7 @@ function decodeAll(chunks: readonly Buffer[], limit = LIMIT) {
       mostReserved = Math.max(mostReserved, decoder.reservedBytes)
       rest = decoded.kind === 'packet' ? decoded.rest : Buffer.alloc(0)
       if (decoded.kind === 'packet')
-        packets.push({ ...decoded.packet, block: Buffer.from(decoded.packet.block) })
+        packets.push({ ...decoded.packet, bytes: Buffer.from(decoded.packet.bytes) })
       if (decoded.kind === 'oversized') oversized = decoded.blockBytes
     }
   return { packets, mostHeld, mostReserved, oversized, left: decoder.heldBytes }
@@ -52,8 +52,9 @@ describe('packets off the wire', () => {
         ([stream, cuts]) => {
           const whole = decodeAll([stream])
           assert.deepEqual(decodeAll(cut(stream, cuts)).packets, whole.packets)
-          const again = whole.packets.map(({ block, ...modifiers }) => wire(block, modifiers))
-          assert.deepEqual(Buffer.concat(again), stream)
+          assert.deepEqual(Buffer.concat(whole.packets.map(({ bytes }) => bytes)), stream)
+          for (const { bytes, modifier1, modifier2 } of whole.packets)
+            assert.deepEqual([modifier1, modifier2], [bytes[0], bytes[3]])
         },
       ),
       { numRuns: RUNS },

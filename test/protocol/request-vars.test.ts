@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { SpooldError } from '#src/base/errors.js'
-import { requestFromBlock } from '#src/protocol/request-vars.js'
+import { requestFromPacket } from '#src/protocol/request-vars.js'
 import { type Pair, wire } from '../helpers/wire.js'
 
-const read = (pairs: readonly Pair[]) => requestFromBlock(wire(pairs).subarray(4))
+const read = (pairs: readonly Pair[]) => requestFromPacket(wire(pairs))
 const refusalOf = (pairs: readonly Pair[] | Buffer) => {
   try {
-    requestFromBlock(Buffer.isBuffer(pairs) ? pairs : wire(pairs).subarray(4))
+    requestFromPacket(Buffer.isBuffer(pairs) ? pairs : wire(pairs))
     return undefined
   } catch (error) {
     assert.ok(error instanceof SpooldError)
@@ -27,10 +27,7 @@ describe('a request in a packet', () => {
       ['a', ''],
     ]
     const { request, spooler, bodyBytes } = read(pairs)
-    assert.deepEqual(
-      request.vars.map(pair => pair.map(String)),
-      pairs,
-    )
+    assert.deepEqual(request.packet, wire(pairs))
     assert.deepEqual([request.priority, request.atSeconds, String(spooler), bodyBytes], ['5', 7, '/s', 0])
     assert.equal(request.body, undefined)
   })
@@ -60,14 +57,14 @@ describe('a request in a packet', () => {
       ['CONTENT_LENGTH', '12'],
       ['a', 'b'],
     ])
-    assert.deepEqual([request.vars.length, bodyBytes], [1, 12])
+    assert.deepEqual([request.packet, bodyBytes], [wire([['a', 'b']]), 12])
     assert.equal(read([['CONTENT_LENGTH', '']]).bodyBytes, 0)
     for (const length of ['-1', '5x', '1e3', ' 5', '9'.repeat(16)])
       assert.equal(refusalOf([['CONTENT_LENGTH', length]]), 'REQUEST_INVALID', length)
   })
 
   it('is refused when its block is no list of pairs', () => {
-    assert.equal(refusalOf(Buffer.from('\x05\0ab')), 'PACKET_MALFORMED')
+    assert.equal(refusalOf(wire(Buffer.from('\x05\0ab'))), 'PACKET_MALFORMED')
   })
 
   it('is read or refused, whatever the bytes', () => {
