@@ -3,7 +3,7 @@ import { messageOf } from '../base/errors.js'
 import type { RetryOutcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import { crashDelayMs, type RetryPolicy, retryDelayMs } from '../task/retry-policy.js'
-import type { FileClaim, HeldFile } from './claim.js'
+import { type FileClaim, type HeldFile, setTimes } from './claim.js'
 import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js'
 import { type Failure, Records, type TaskRecord, withFailure } from './records.js'
 import { isInPlace, postpone, type Settled } from './settle.js'
@@ -51,8 +51,10 @@ export class Failures {
     const record = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
     const limit = this.#limitReached(record)
     if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
-    const atMs = nowMs + this.#delayMs(record, crashes, wish)
-    const isRecorded = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
+    const nextRunAt = nowMs + this.#delayMs(record, crashes, wish)
+    const isRecorded = this.#tryRecord(file.ref, { ...record, nextRunAt })
+    // what cannot be counted must not be quick
+    const atMs = isRecorded ? nextRunAt : Math.max(nextRunAt, nowMs + this.#options.frequencyMs)
     if (!postpone(file, atMs, isRecorded || before !== undefined))
       this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })
     return {
@@ -100,7 +102,10 @@ export class Failures {
       const atMs = Date.now() + this.#options.frequencyMs
       const isTold = record?.burial !== undefined
       const pending = { ...(record ?? { attempts: 0, crashes: 0 }), burial: { reason, detail } }
-      postpone(file, atMs, isTold || this.#tryRecord(file.ref, pending))
+      const isRecorded = isTold || this.#tryRecord(file.ref, pending)
+      // without a record only the mark keeps what may run once from running again
+      if (isRecorded || reason !== 'outcome-unknown') postpone(file, atMs, isRecorded)
+      else setTimes(file.fd, atMs, atMs)
       if (isTold) return { kind: 'later', atMs }
       return {
         kind: 'unsettled',

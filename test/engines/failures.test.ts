@@ -324,6 +324,23 @@ describe('burying', () => {
     assert.equal(letterOf(spool)?.reason, 'attempts')
   })
 
+  it('that does not work, without room for a record either, runs no task that is delivered at most once', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    mkdirSync(join(spool, '.spoold'))
+    for (const room of ['dead', 'records']) writeFileSync(join(spool, '.spoold', room), 'in the way')
+    const settings = { delivery: 'at-most-once' } as const
+    claimOf(await openEngine(spool, settings), NAME)
+    crash(spool, NAME)
+    for (let n = 1; n <= 3; n++) {
+      assert.equal(refusalOf(await openEngine(spool, settings), NAME).kind, 'unsettled')
+      touch(spool)
+    }
+    for (const room of ['dead', 'records']) unlinkSync(join(spool, '.spoold', room))
+    assert.equal(refusalOf(await openEngine(spool, settings), NAME).kind, 'set-aside')
+    assert.equal(letterOf(spool)?.reason, 'outcome-unknown')
+  })
+
   it('never follows a link out of the spool', async () => {
     const [spool, elsewhere] = [spoolDirectory(), spoolDirectory()]
     drop(spool, NAME)
