@@ -1,24 +1,22 @@
-import { setFlagsFromString } from 'node:v8'
-import { messageOf } from './base/errors.js'
-import { type Log, openLog } from './base/log.js'
-import { STDERR } from './base/log-output.js'
+import type { Log } from './base/log.js'
 import type { CheckedConfig } from './config/check.js'
 import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
 import { SpoolTargets } from './engines/spool-targets.js'
-import { Emitter } from './events/emitter.js'
+import type { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
 import { Network } from './network.js'
 import { planCrews, processTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
 import { Reloader, unappliedChanges } from './reload.js'
+import { Schedules } from './schedules.js'
 import { prepareSpool } from './spool/directory.js'
 import { tryHold } from './spool/lock.js'
 import { checkSpool } from './spool/usable.js'
 import { type CrewPlan, Master } from './supervisor/master.js'
 import { Pidfiles } from './supervisor/pidfiles.js'
 import { listenToSignals } from './supervisor/signals.js'
-import { Surroundings } from './surroundings.js'
+import type { Surroundings } from './surroundings.js'
 import { Sweeper } from './sweeper.js'
 import { Touches } from './touches.js'
 
@@ -35,41 +33,12 @@ export interface DaemonRequest {
   started(): void
 }
 
-/** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
-const HEAP_GROWTH_PERCENT = 25
-
-/**
- * Runs a daemon from its configuration to its end.
- *
- * @returns the exit code
- * @throws SpooldError what kept it from starting; nothing is left behind
- */
-export async function runDaemon(request: DaemonRequest): Promise<number> {
-  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
-  const surroundings = new Surroundings()
-  surroundings.enter(request.config)
-  const { logto, logFormat: format, logDate: date } = request.config.options
-  const log = openLog({ file: request.logFile ?? logto, format, date })
-  const events = new Emitter()
-  try {
-    await new Daemon(request, surroundings, events, log).run()
-    return 0
-  } catch (error) {
-    // standard error is told in any case, and is the log of a process in the background
-    if (log.fd !== STDERR && request.logFile === null)
-      events.emit('start-failed', { error: messageOf(error) })
-    throw error
-  } finally {
-    await log.end()
-  }
-}
-
 /**
  * The one place where the rooms are wired together.
  *
  * States: starting → running ↔ reloading → stopping → stopped. Signals are obeyed in each of them.
  */
-class Daemon {
+export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: Surroundings
   readonly #events: Emitter
@@ -81,6 +50,7 @@ class Daemon {
   readonly #sweeper: Sweeper
   readonly #touches: Touches
   readonly #network: Network
+  readonly #schedules: Schedules
   /** What is in place. A reload that is refused leaves it. */
   #config: CheckedConfig
   #tellStopped = () => {}
@@ -97,10 +67,12 @@ class Daemon {
     this.#pidfiles = new Pidfiles(events, tryHold)
     this.#sweeper = new Sweeper(events)
     this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#schedules = new Schedules({ events, logFd: () => log.fd })
     this.#network = new Network(this.#options, {
       events,
       inherited: request.inherited,
       resolve: path => surroundings.resolve(path),
+      raise: signal => this.#schedules.raise(signal),
     })
     this.#reloader = new Reloader({
       events,
@@ -138,6 +110,7 @@ class Daemon {
     } finally {
       this.#touches.stop()
       this.#sweeper.stop()
+      await this.#schedules.stop()
       await this.#network.close(this.#options.vacuum || !hasStarted)
       this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
@@ -161,7 +134,11 @@ class Daemon {
 
   /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
   async #stop(): Promise<void> {
-    await Promise.all([this.#network.stop(this.#options.workerReloadMercyMs), this.#master.stop()])
+    await Promise.all([
+      this.#schedules.stop(),
+      this.#network.stop(this.#options.workerReloadMercyMs),
+      this.#master.stop(),
+    ])
     this.#tellStopped()
   }
 
@@ -180,7 +157,7 @@ class Daemon {
     this.#events.emit('master-spawned', { pid: process.pid })
     await this.#master.start(plans)
     if (this.#master.isStopping) return
-    this.#serve(this.#config)
+    this.#serve(this.#config, spools)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
@@ -195,7 +172,7 @@ class Daemon {
     const spools = this.#prepareSpools(options.spooler)
     this.#prepareSpools(options.spoolerExternal)
     await this.#master.reload(await this.#plan(spools, options))
-    this.#serve(config)
+    this.#serve(config, spools)
     const unapplied = unappliedChanges(this.#options, options)
     this.#config = config
     if (isNew) this.#tell(config)
@@ -226,6 +203,7 @@ class Daemon {
     const log = this.#log
     return planCrews(spools, options, {
       events: this.#events,
+      signals: this.#schedules.router,
       get logFd() {
         return log.fd
       },
@@ -234,11 +212,12 @@ class Daemon {
   }
 
   /** Where tasks may be put from now on; and what writers leave there when they die is swept. */
-  #serve({ options, spoolTargets }: CheckedConfig): void {
+  #serve({ options, spoolTargets }: CheckedConfig, spools: readonly string[]): void {
     const paths = spoolTargets.map(path => this.#surroundings.resolve(path))
     const targets = new SpoolTargets(paths, options.spoolerSync)
     this.#network.serve(options, targets)
     this.#touches.watch(options)
+    this.#schedules.serve(options, spools)
     if (!this.#master.isStopping) this.#sweeper.start(targets.directories, options)
   }
 

@@ -1,6 +1,7 @@
 export { type ErrorCode, SpooldError } from './base/errors.js'
 export { Batch, BatchError, type BatchOptions, type BatchResult } from './client/batch.js'
 export type { Dictionary, TaskOptions } from './client/request-from.js'
+export { sendSignal } from './client/send-signal.js'
 export {
   openSocketTransport,
   type SocketTransport,
@@ -20,3 +21,15 @@ export {
 export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'
 export type { Request, Stored } from './task/request.js'
 export type { Env, Handler, Task } from './task/task.js'
+export {
+  addCron,
+  addFileMonitor,
+  addMsTimer,
+  addRbTimer,
+  addTimer,
+  type CronNumbers,
+  registerSignal,
+  type SignalHandler,
+  signal,
+  signalRegistered,
+} from './worker/signal-api.js'

@@ -16,6 +16,8 @@ export interface NetworkContext {
   readonly inherited: readonly number[]
   /** A path as the configuration means it. */
   resolve(path: string): string
+  /** @returns false when there is no room for the signal */
+  raise(signal: number): boolean
 }
 
 /** The daemon's sockets: from the options to a server that stores tasks. */
@@ -34,6 +36,7 @@ export class Network {
     this.#server = new UwsgiServer(limitsOf(options), {
       storeAtOnce: (request, spooler) => this.#storeAtOnce(request, spooler),
       store: (request, spooler, bodyBytes) => this.#store(request, spooler, bodyBytes),
+      raise: signal => context.raise(signal),
       refused: (peer, error) => events.emit('request-refused', { peer, error: messageOf(error) }),
       unavailable: (peer, modifier1) => events.emit('modifier-unavailable', { peer, modifier1 }),
       turnedAway: (peer, because) => events.emit('peer-turned-away', { peer, because }),

@@ -5,11 +5,13 @@ import type { Emitter } from './events/emitter.js'
 import type { WorkerOptions } from './ipc/messages.js'
 import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
+import type { SignalRouter } from './supervisor/signal-router.js'
 import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
 
 /** What crews need that is no option. */
 export interface PlanContext {
   readonly events: Emitter
+  readonly signals: SignalRouter
   /** Another one after the log was opened anew. */
   readonly logFd: number
   /** Whom the workers become, when the master stays who it is. */
@@ -64,7 +66,7 @@ async function planCrew(
     async open() {
       const engine = await DirectoryEngine.open(engineOptions, context.events)
       context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
-      return { spool, engineKey, engine, pool: new WorkerPool(pool, engine, context.events) }
+      return { spool, engineKey, engine, pool: new WorkerPool(pool, engine, context.events, context.signals) }
     },
   }
 }
@@ -85,6 +87,7 @@ function poolOptions(
     imports: options.spoolerImport.map(file => resolve(file)),
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,
+    signalAsTask: options.spoolerSignalAsTask,
     harakiriMs: options.spoolerHarakiriMs,
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(options, 'uWSGI spooler'),

@@ -11,11 +11,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   task: ['base'],
   events: ['base', 'task'],
   protocol: GROUND,
-  config: GROUND,
+  config: [...GROUND, 'schedule'],
   ipc: GROUND,
   spool: [...GROUND, 'protocol'],
   engines: [...GROUND, 'protocol', 'spool'],
-  worker: [...GROUND, 'protocol', 'ipc', 'engines'],
+  schedule: GROUND,
+  worker: [...GROUND, 'protocol', 'ipc', 'engines', 'schedule'],
   supervisor: [...GROUND, 'ipc', 'engines'],
   client: [...GROUND, 'protocol', 'engines'],
   net: [...GROUND, 'protocol', 'stats'],
@@ -26,6 +27,7 @@ const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   'proper-lockfile': 'spool/lock.ts',
   'fs-native-extensions': 'spool/lock.ts',
   ini: 'config/ini-lines.ts',
+  croner: 'schedule/cron.ts',
   pino: 'base/log.ts',
 }
 const MAX_LINES = 250

@@ -27,6 +27,10 @@ export const ERROR_CATALOGUE = {
   SOCKET_UNANSWERED: 'The connection broke before the answer; the task may have been stored.',
   SOCKET_BODYLESS: 'The server at the other end takes no bodies; nothing was sent.',
   PACKET_MALFORMED: 'Bytes that should be a uwsgi spool packet are not one.',
+  SIGNAL_INVALID: 'A signal, its handler or what raises it was asked for in a wrong way.',
+  SIGNAL_REFUSED: 'The daemon did not take a signal; its log says why.',
+  SCHEDULE_INVALID: 'A cron expression, or the time zone of one, is none.',
+  NOT_IN_A_WORKER: 'A function that only handler modules may call was called by some other program.',
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const
 

@@ -17,7 +17,7 @@ const PASSING = new Set([
   'ETIMEDOUT',
 ])
 
-/** The exit code of `spoold enqueue`: 64 it was asked for wrongly, 75 the same may work later, 1 all else. */
+/** The exit code of `spoold enqueue` and `spoold signal`: 64 it was asked for wrongly, 75 the same may work later, 1 all else. */
 export function enqueueExitCode(error: unknown): number {
   if (!(error instanceof SpooldError)) return 1
   switch (error.code) {
@@ -25,8 +25,10 @@ export function enqueueExitCode(error: unknown): number {
     case 'REQUEST_INVALID':
     case 'SPOOLER_UNKNOWN':
     case 'ADDRESS_INVALID':
+    case 'SIGNAL_INVALID':
       return EX_USAGE
     case 'SPOOL_FULL':
+    case 'SIGNAL_REFUSED':
     case 'SOCKET_UNREACHABLE':
     case 'SOCKET_UNANSWERED':
       return EX_TEMPFAIL

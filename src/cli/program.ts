@@ -5,12 +5,13 @@ import type { Setting } from '../config/setting.js'
 import type { EnqueueOptions } from './commands/enqueue.js'
 import type { LsOptions } from './commands/ls.js'
 import type { ShowOptions } from './commands/show.js'
+import type { SignalOptions } from './commands/signal.js'
 import { enqueueExitCode } from './exit-code.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
 import { readVersion } from './version.js'
 
 const USAGE = new SpooldError('USAGE', 'the command line is wrong')
-const TAKES_NO_CONFIGURATION = new Set(['ls', 'show', 'enqueue', 'help'])
+const TAKES_NO_CONFIGURATION = new Set(['ls', 'show', 'enqueue', 'signal', 'help'])
 const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
@@ -26,7 +27,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     const isCommanders = error instanceof CommanderError // then it has been said already
     if (!isCommanders) complain(error)
     if (isCommanders && error.exitCode === 0) return 0
-    return argv[0] === 'enqueue' ? enqueueExitCode(isCommanders ? USAGE : error) : 1
+    return ['enqueue', 'signal'].includes(argv[0] ?? '') ? enqueueExitCode(isCommanders ? USAGE : error) : 1
   }
   return exitCode
 }
@@ -106,6 +107,17 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     .action(async (pairs: string[], options: EnqueueOptions) => {
       const { enqueue } = await import('./commands/enqueue.js')
       done(await enqueue(pairs, options))
+    })
+
+  program
+    .command('signal')
+    .description('raise a signal in a daemon; exit 0 taken, 75 try again, 64 wrong usage')
+    .argument('<number>', '0 to 255')
+    .option('--socket <address>', 'the socket of the daemon: host:3031, /path.sock or @abstract')
+    .option('--ini <file>', 'the first socket of this configuration')
+    .action(async (number: string, options: SignalOptions) => {
+      const { signal } = await import('./commands/signal.js')
+      done(await signal(number, options))
     })
 
   return program

@@ -2,6 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import { checkNetwork } from './check-network.js'
+import { checkSchedules } from './check-schedules.js'
 import { statsOf } from './file-stats.js'
 import { findGroup, findUser } from './identity.js'
 import type { Options } from './option-table.js'
@@ -59,6 +60,7 @@ function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems)
     if (findGroup(group) === undefined)
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
   checkNetwork(options, where, problems)
+  checkSchedules(options, where, problems)
   checkNumbers(options, where, problems)
 }
 

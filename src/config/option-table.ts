@@ -27,6 +27,7 @@ export type OptionGroup =
   | 'failures'
   | 'workers'
   | 'handlers'
+  | 'schedules'
   | 'network'
   | 'service'
   | 'log'
@@ -58,6 +59,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', help: 'worker processes for each spooler' },
   { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', isOurs: true, help: 'tasks in flight in each worker; above 1 the handlers must be asynchronous to gain from it' },
   { name: 'spooler-max-tasks', kind: 'count', value: 'N', fallback: 0, group: 'workers', help: 'replace a worker after so many tasks; 0 never' },
+  { name: 'spooler-signal-as-task', kind: 'flag', fallback: false, group: 'workers', help: 'the run of a signal counts as a task for spooler-max-tasks' },
   { name: 'spooler-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'workers', help: 'kill a worker whose task runs longer; 0 never' },
   { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', help: 'enter this directory before each task (default: the one that holds the task)' },
   { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', help: 'keep no worker process while there is nothing to run' },
@@ -66,6 +68,16 @@ export const OPTION_TABLE = [
   { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'read the configuration again and replace the workers when this file is touched' },
 
   { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'load a handler module: its default export, or the one named spooler' },
+
+  { name: 'timer', aliases: ['signal-timer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'raise this signal every so many seconds' },
+  { name: 'rbtimer', aliases: ['signal-rbtimer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'the same: in uWSGI another kind of timer' },
+  { name: 'signal-cron', kind: 'text', isList: true, value: 'SIGNAL [TZ=ZONE] CRON', group: 'schedules', isOurs: true, help: 'raise this signal by the calendar, such as 17 TZ=Europe/Berlin 30 3 * * mon-fri' },
+  { name: 'fs-signal', kind: 'text', isList: true, value: 'FILE SIGNAL', group: 'schedules', help: 'raise this signal when anything happens to the file, or in the directory' },
+  { name: 'touch-signal', kind: 'text', isList: true, value: 'FILE SIGNAL', group: 'schedules', help: 'raise this signal when the file is touched' },
+  { name: 'cron', kind: 'text', isList: true, value: '[TZ=ZONE] CRON COMMAND', group: 'schedules', help: "run this command by the calendar: minute, hour, day, month, weekday, in uWSGI's numbers (-1 any, -5 every fifth) or as cron has them" },
+  { name: 'unique-cron', kind: 'text', isList: true, value: '[TZ=ZONE] CRON COMMAND', group: 'schedules', help: 'the same, but not while its last run goes on' },
+  { name: 'cron2', kind: 'text', isList: true, value: 'KEY=VALUE,… COMMAND', group: 'schedules', help: 'the same with the keys minute, hour, day, month, week, unique, harakiri and zone' },
+  { name: 'cron-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'schedules', help: 'kill a command of cron that runs longer; 0 never' },
 
   { name: 'socket', aliases: ['uwsgi-socket'], short: 's', kind: 'text', isList: true, value: 'ADDRESS', group: 'network', help: 'take tasks from the network, in uWSGI packets: host:port, :port, /path/to/socket or @abstract' },
   { name: 'socket-allow', kind: 'text', isList: true, value: 'NETWORK', group: 'network', isOurs: true, help: 'serve only TCP peers from this network, such as 10.0.0.0/8 or ::1 (default: all)' },

@@ -20,8 +20,8 @@ cheaper-busyness-backlog-multiplier cheaper-busyness-backlog-nonzero cheaper-bus
 cheaper-busyness-max cheaper-busyness-min cheaper-busyness-multiplier cheaper-busyness-penalty cheaper-idle
 cheaper-initial cheaper-overload cheaper-rss-limit-hard cheaper-rss-limit-soft cheaper-step check-interval
 check-mount check-mountpoint check-static chroot chunked-input-limit chunked-input-timeout clock
-clojure-load collect-header config connect-and-read coroae cpu-affinity cron cron-curl cron-curl-legion
-cron-harakiri cron-legion cron2 curl-cron curl-cron-legion declare-option declare-option2 del-header dlopen
+clojure-load collect-header config connect-and-read coroae cpu-affinity cron-curl cron-curl-legion
+cron-legion curl-cron curl-cron-legion declare-option declare-option2 del-header dlopen
 dumbloop-code dumbloop-function dumbloop-modifier1 early-envdir early-perl early-perl-exec early-php-sapi-name
 early-psgi early-pyimport early-python-import early-python-path early-pythonpath emperor emperor-broodlord
 emperor-cap emperor-chdir-attr emperor-collect-attr emperor-collect-attribute emperor-command-socket
@@ -51,7 +51,7 @@ forkbomb-delay forkpty-router forkpty-router-cmd forkpty-router-command forkpty-
 forkptyrouter-cmd forkptyrouter-cols forkptyrouter-command forkptyrouter-events forkptyrouter-fallback
 forkptyrouter-harakiri forkptyrouter-processes forkptyrouter-rows forkptyrouter-ss forkptyrouter-stats
 forkptyrouter-stats-server forkptyrouter-timeout forkptyrouter-workers forkptyrouter-zerg forkptyurouter
-fs-brutal-reload fs-reload fs-signal ftok gccgo-args gccgo-load gemset geoip-city geoip-country get gevent
+fs-brutal-reload fs-reload ftok gccgo-args gccgo-load gemset geoip-city geoip-country get gevent
 glusterfs-mount glusterfs-timeout go-args go-load goroutines harakiri harakiri-graceful-signal
 harakiri-graceful-timeout harakiri-queue-threshold heartbeat home hook-accepting hook-accepting-once
 hook-accepting1 hook-accepting1-once hook-as-emperor hook-as-emperor-before-vassal hook-as-emperor-setns
@@ -100,7 +100,7 @@ rados-timeout rails raw-modifier1 raw-modifier2 raw-socket rawrouter rawrouter-b
 rawrouter-fallback rawrouter-gracetime rawrouter-harakiri rawrouter-max-retries rawrouter-processes
 rawrouter-quiet rawrouter-ss rawrouter-stats rawrouter-stats-server rawrouter-subscription-server
 rawrouter-subscription-slot rawrouter-timeout rawrouter-to rawrouter-use-base rawrouter-use-code-string
-rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq rb-lib rb-require rbrequire rbtimer reload
+rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq rb-lib rb-require rbrequire reload
 reload-mercy reload-on-as reload-on-exception-repr reload-on-exception-type reload-on-exception-value
 reload-on-fd reload-on-pss reload-on-rss reload-on-uss rem-header remap-modifier req-logger require resolve
 response-header-collect response-headers-limit response-route response-route-host response-route-if
@@ -112,7 +112,7 @@ rrdtool-lib rsyslog-packet-size ruby-gc-freq ruby-lib ruby-require rubyrequire r
 scgi-modifier1 scgi-modifier2 scgi-nph-socket scgi-socket segfault-alarm setns setns-skip setns-socket
 setns-socket-skip shared-import shared-py-import shared-pyimport shared-python-import shared-rb-require
 shared-rbrequire shared-require shared-ruby-require shared-rubyrequire shared-socket sharedarea signal
-signal-bufsize signal-rbtimer signal-timer signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
+signal-bufsize signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
 sni-dir-ciphers sni-regexp snmp-community socket-protocol socket-rcvbuf socket-sndbuf
 spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
 ssl-sessions-timeout ssl-socket ssl-tmp-dir sslrouter sslrouter-buffer-size sslrouter-events sslrouter-fallback
@@ -129,11 +129,11 @@ subscription-mountpoint subscription-mountpoints subscription-notify-socket subs
 subscription-tolerance-inactive subscriptions-credentials-check subscriptions-sign-check
 subscriptions-sign-check-tolerance subscriptions-sign-skip-uid suspend suwsgi-socket symcall symcall-post-fork
 symcall-register-rpc tcp-fast-open tcp-fastopen test thread-stack-size thread-stacksize threads
-threads-stack-size threads-stacksize timer tornado touch-chain-reload touch-exec touch-logreopen touch-logrotate
-touch-mules-reload touch-signal touch-workers-reload tuntap-device tuntap-device-rule tuntap-router
+threads-stack-size threads-stacksize tornado touch-chain-reload touch-exec touch-logreopen touch-logrotate
+touch-mules-reload touch-workers-reload tuntap-device tuntap-device-rule tuntap-router
 tuntap-router-firewall-in tuntap-router-firewall-out tuntap-router-route tuntap-router-stats udp
 ugreen-stacksize umount-as-emperor umount-as-root umount-as-vassal umount-asap umount-in-jail umount-post-jail
-umount-pre-jail undeferred-shared-socket unique-cron unique-cron-legion unique-legion-cron
+umount-pre-jail undeferred-shared-socket unique-cron-legion unique-legion-cron
 unprivileged-binary-patch unprivileged-binary-patch-arg unshare unshare2 upload-progress vassal-cap
 vassal-fork-base vassal-set vassal-sos vassal-sos-backlog vassals-cap vassals-include vassals-include-before
 vassals-inherit vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook venv virtualenv
@@ -190,7 +190,7 @@ py-master-check-signals python-version rawrouter-cheap rawrouter-xclient rb-thre
 rbthread rbthreads re-fork re-fork-as-root re-fork-post-jail reaper refork refork-as-root refork-post-jail
 reload-on-exception reload-os-env reuse-port router-list routers-list rsyslog-split-messages setns-preopen
 show-config shutdown-sockets single-interpreter skip-atexit skip-atexit-teardown skip-zero so-keepalive
-so-send-timeout so-write-timeout socket-send-timeout socket-write-timeout spooler-signal-as-task
+so-send-timeout so-write-timeout socket-send-timeout socket-write-timeout
 ssl-enable-sslv3 ssl-enable-tlsv1 ssl-enable3 ssl-option ssl-verbose sslrouter-cheap sslrouter-sni stackless
 start-unsubscribed start_response-nodelay static-gzip-all stats-http stats-min stats-minified stats-no-cores
 stats-no-metrics statsd-all-gauges statsd-no-workers subscription-clear-on-shutdown subscription-dotsplit

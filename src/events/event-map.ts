@@ -1,5 +1,6 @@
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
+import type { SignalSchedule } from '../task/schedule.js'
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
@@ -42,6 +43,22 @@ export interface EventMap {
   /** `known`: the refs whose start was told as 'task-started'. */
   'tasks-reported': { spool: string; pid: number; reports: readonly Report[]; known: ReadonlySet<Ref> }
   'task-logged': { spool: string; pid: number; name: string; message: string }
+
+  'signal-registered': { spool: string; number: number; target: string }
+  /** Its handler threw, or ended with its process. */
+  'signal-failed': { spool: string; pid: number; number: number; error: string }
+  'signal-unhandled': { number: number }
+  'signal-unroutable': { target: string; because: 'unsupported' | 'invalid' }
+  'signals-full': { number: number; limit: number }
+
+  'schedule-fired': SignalSchedule
+  /** With several daemons on a spool, one of them fires the schedules. */
+  'schedules-led': { spool: string; isLeading: boolean }
+  'schedules-unled': { spool: string; error: string }
+  'command-started': { command: string; pid: number }
+  'command-ended': { command: string; pid: number; ranMs: number }
+  'command-overran': { command: string; pid: number }
+  'command-failed': { command: string; error: string }
 
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }

@@ -4,6 +4,7 @@ import { displayName, type Ref } from '../task/ref.js'
 import type { Emitter } from './emitter.js'
 import type { EventName, Listeners } from './event-map.js'
 import { networkLines } from './network-lines.js'
+import { scheduleLines, signalLines } from './signal-lines.js'
 import { TaskLines } from './task-lines.js'
 
 export interface LogSubscriberOptions {
@@ -19,6 +20,8 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...workerLines(log, new TaskLines(log, isQuiet)),
     ...spoolLines(log),
     ...networkLines(log, isQuiet),
+    ...signalLines(log),
+    ...scheduleLines(log),
   }
   for (const name of Object.keys(listeners) as EventName[]) subscribe(events, name, listeners)
 }

@@ -3,6 +3,7 @@ import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import { REPORT_KINDS, type Report } from '../task/report.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
+import type { SignalNews } from '../task/schedule.js'
 
 /** What a worker needs to know, sent once, first. */
 export interface WorkerOptions {
@@ -23,6 +24,8 @@ export interface WorkerOptions {
   readonly concurrency: number
   /** 0: no limit. */
   readonly maxTasks: number
+  /** The run of a signal's handler counts as a task for it. */
+  readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
   /** Entered before each task; null: the directory that holds the task. */
@@ -40,6 +43,8 @@ export type MasterMessage =
       readonly refs: readonly Ref[]
       readonly lastRuns?: LastRuns
     }
+  /** Its handler has the next free place. */
+  | { readonly type: 'signal'; readonly number: number }
   /** Hand back what is not started. */
   | { readonly type: 'hand-back' }
   /** Hand back, finish what runs, exit. It is killed after `mercyMs`. */
@@ -49,15 +54,23 @@ export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>
 
 /** Worker to master. */
 export type WorkerMessage =
-  | { readonly type: 'ready' }
+  /** With what the handlers said about signals while they were loaded. */
+  | { readonly type: 'ready'; readonly news: readonly SignalNews[] }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
+  | { readonly type: 'signal-news'; readonly news: SignalNews }
+  | { readonly type: 'signal-started'; readonly number: number }
+  | { readonly type: 'signal-ended'; readonly number: number; readonly error?: string }
+  /** It was not started, and will not be. */
+  | { readonly type: 'signal-returned'; readonly number: number }
   | { readonly type: 'recycling'; readonly tasks: number }
   /** Something was thrown outside of any handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
   | { readonly type: 'log'; readonly name: string; readonly message: string }
   /** The last word of a worker that ends on purpose. */
   | { readonly type: 'drained' }
+
+export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>
 
 /** Reports as flat numbers: at 50,000 tasks a second the JSON of objects would cost more than the tasks. */
 export interface PackedReports {

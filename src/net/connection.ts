@@ -22,6 +22,8 @@ export interface ConnectionLimits {
 
 export interface ConnectionDuties extends StoreDuties {
   readonly turns: Turns
+  /** @returns false when there is no room for the signal */
+  raise(signal: number): boolean
   unavailable(peer: string, modifier1: number): void
   /** A packet has come: it is no peer of those that only hold a place. */
   progressed(connection: Connection): void
@@ -149,7 +151,7 @@ export class Connection {
   /** @returns whether there may be another one */
   #serve({ modifier1, modifier2, bytes }: Packet): boolean | Promise<boolean> {
     this.#duties.progressed(this)
-    const isLast = modifier2 !== KEEP_OPEN
+    const isLast = modifier1 === SIGNAL_MODIFIER || modifier2 !== KEEP_OPEN
     if (!isLast) this.#peer.expectMore()
     this.#isMisread = !isLast || this.#rest.length > 0
     switch (modifier1) {
@@ -157,7 +159,7 @@ export class Connection {
         this.#replies.push(PONG, 0)
         return !isLast
       case SIGNAL_MODIFIER:
-        this.#replies.push(STORED, 0)
+        this.#replies.push(this.#duties.raise(modifier2) ? STORED : REFUSED, 0)
         return false
       default:
         return this.#spool(bytes, isLast)

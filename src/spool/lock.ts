@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
+import fs, { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { SpooldError } from '../base/errors.js'
+import { errnoOf, SpooldError } from '../base/errors.js'
 import type { Ref } from '../task/ref.js'
 import { STATE_DIRECTORY } from './file-name.js'
 
@@ -41,8 +41,7 @@ const STALE_MS = 60_000
 /** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
 async function leaseLocker(spool: string): Promise<Locker> {
   const { lockSync, unlockSync } = await import('proper-lockfile')
-  const locks = join(spool, STATE_DIRECTORY, 'locks')
-  mkdirSync(locks, { recursive: true, mode: 0o700 })
+  const locks = locksDirectory(spool)
   const options = (ref: Ref) => ({
     realpath: false,
     lockfilePath: join(locks, `${createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`),
@@ -76,4 +75,68 @@ export async function openLocker(spool: string, kind: LockKind): Promise<Locker>
 /** Locks a descriptor that is no task (the pidfile): held until the process ends or closes it. */
 export async function tryHold(fd: number): Promise<boolean> {
   return (await loadOfd())(fd)
+}
+
+/** A lease that is not bound to a task. Its holder renews it; when it does not, somebody else may take it over. */
+export interface Lease {
+  /** Epoch ms. Nobody takes it over before then. */
+  readonly validUntilMs: number
+  /** Its last holder did not give it back. Others may have noticed at the same time: it is sure only when it is renewed. */
+  readonly isTakenOver: boolean
+  release(): Promise<void>
+}
+
+const LEASE_STALE_MS = 5000
+const LEASE_RENEWAL_MS = 1000
+
+/**
+ * Takes the lease of this name in a spool, or resolves with undefined while somebody else has it. It may be lost to
+ * somebody who could not see it renewed: then `lost` is called.
+ */
+export async function takeLease(
+  spool: string,
+  name: string,
+  { lost, renewed }: { lost(): void; renewed(): void },
+): Promise<Lease | undefined> {
+  const { lock } = await import('proper-lockfile')
+  const path = join(locksDirectory(spool), `${name}.lock`)
+  const isTakenOver = existsSync(path)
+  let renewedAtMs = Date.now()
+  // the library does not tell when it has renewed a lease, but it does so through these functions
+  const watchedFs = {
+    ...fs,
+    utimes(at: string, atime: Date, mtime: Date, done: (error: Error | null) => void) {
+      fs.utimes(at, atime, mtime, error => {
+        if (error === null) renewedAtMs = mtime.getTime()
+        done(error)
+        if (error === null) renewed()
+      })
+    },
+  }
+  try {
+    const release = await lock(path, {
+      realpath: false,
+      lockfilePath: path,
+      stale: LEASE_STALE_MS,
+      update: LEASE_RENEWAL_MS,
+      onCompromised: lost,
+      fs: watchedFs,
+    })
+    return {
+      get validUntilMs() {
+        return renewedAtMs + LEASE_STALE_MS
+      },
+      isTakenOver,
+      release,
+    }
+  } catch (error) {
+    if (errnoOf(error) === 'ELOCKED') return undefined
+    throw error
+  }
+}
+
+function locksDirectory(spool: string): string {
+  const path = join(spool, STATE_DIRECTORY, 'locks')
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  return path
 }

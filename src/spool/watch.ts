@@ -106,6 +106,16 @@ function bareWatch(path: string | Buffer, listener: WatchListener): Watch {
 }
 
 /**
+ * Calls back when anything happens to a file, or to the entries of a directory, as uWSGI's file monitors do
+ * (core/event.c, event_queue_add_file_monitor). Unlike there, what is removed and made again is still watched.
+ */
+export function watchEntry(path: string, changed: () => void): Watch {
+  const watcher = watchWithChokidar(path, { ignoreInitial: true, depth: 0 })
+  watcher.on('all', changed)
+  return { close: () => void watcher.close() }
+}
+
+/**
  * Calls back when one of the files is touched, as uWSGI's touch-* options mean it: written, made or removed
  * (core/master_checks.c, uwsgi_check_touches).
  */

@@ -11,6 +11,8 @@ export interface Source {
   due(limit: number): readonly Ref[]
   /** Of a ref whose last run was cut short. */
   lastRun(ref: Ref): LastRun | undefined
+  /** A signal whose handler this worker is to run before any task. */
+  signalFor(worker: WorkerProcess): number | undefined
 }
 
 /**
@@ -23,9 +25,11 @@ export function dispatch(workers: readonly WorkerProcess[], concurrency: number,
     .map(worker => ({ worker, room: roomOf(worker, concurrency) }))
   const free = open.filter(({ room }) => room > 0).sort((a, b) => a.worker.outstanding - b.worker.outstanding)
   for (const [i, { worker, room }] of free.entries()) {
-    if (source.ready === 0) return
+    const signal = source.signalFor(worker)
+    if (signal !== undefined) worker.signal(signal)
+    if (source.ready === 0) continue
     const share = Math.ceil(source.ready / (free.length - i))
-    const refs = source.due(Math.min(room, share))
+    const refs = source.due(Math.min(signal === undefined ? room : room - 1, share))
     if (refs.length > 0) worker.run(refs, lastRunsOf(refs, source))
   }
 }

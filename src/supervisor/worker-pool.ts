@@ -2,7 +2,9 @@ import type { Engine } from '../engines/engine.js'
 import type { Emitter } from '../events/emitter.js'
 import { CutShort } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
+import { IdleTimer } from './idle-timer.js'
 import { RespawnDelay } from './respawn.js'
+import type { SignalRouter, SignalTeam } from './signal-router.js'
 import { stopWorker } from './stop-worker.js'
 import { Watchdog } from './watchdog.js'
 import {
@@ -21,35 +23,35 @@ export interface PoolOptions extends SpawnOptions {
   readonly mercyMs: number
 }
 
-/** In cheap mode an idle process is kept for so long: the next task may be on its way. */
-const CHEAP_IDLE_MS = 1000
-
 /**
  * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine.
  *
  * States: open → stopping (workers drain, nobody is replaced).
  */
-export class WorkerPool {
+export class WorkerPool implements SignalTeam {
   readonly #engine: Engine
   readonly #events: Emitter
+  readonly #signals: SignalRouter
   #options: PoolOptions
   #isStopping = false
-  readonly #workers = new Set<WorkerProcess>()
+  readonly workers = new Set<WorkerProcess>()
   readonly #watchdog: Watchdog
   readonly #respawnDelay = new RespawnDelay()
   readonly #respawns = new Set<NodeJS.Timeout>()
   readonly #cutShort = new CutShort()
   /** Those that were told to stop. */
   readonly #stopped = new Set<WorkerProcess>()
-  #cheapTimer: NodeJS.Timeout | undefined
+  readonly #idleTimer = new IdleTimer(() => this.#goCheap())
 
-  constructor(options: PoolOptions, engine: Engine, events: Emitter) {
+  constructor(options: PoolOptions, engine: Engine, events: Emitter, signals: SignalRouter) {
     this.#options = options
     this.#engine = engine
     this.#events = events
+    this.#signals = signals
+    signals.join(this)
     this.#watchdog = new Watchdog({
       harakiriMs: () => this.#options.worker.harakiriMs,
-      workers: () => this.#workers,
+      workers: () => this.workers,
       overran: worker => this.#harakiri(worker),
       silent: worker => {
         this.#engine.abandoned(worker.takeBack())
@@ -74,7 +76,8 @@ export class WorkerPool {
     if (this.#isStopping) return
     const engine = this.#engine
     if (this.#options.cheap) this.#fill()
-    dispatch([...this.#workers], this.#options.worker.concurrency, {
+    dispatch([...this.workers], this.#options.worker.concurrency, {
+      signalFor: worker => this.#signals.take(worker),
       get ready() {
         return engine.counts().ready
       },
@@ -82,7 +85,7 @@ export class WorkerPool {
       lastRun: ref => this.#cutShort.of(ref),
     })
     this.#watchdog.look()
-    if (this.#options.cheap) this.#cheapLater()
+    if (this.#options.cheap) this.#idleTimer.look(this.#load === 0 && this.workers.size > 0)
   }
 
   /**
@@ -92,7 +95,7 @@ export class WorkerPool {
    */
   async reload(options: PoolOptions): Promise<void> {
     const before = this.#options
-    const old = [...this.#workers]
+    const old = [...this.workers]
     this.#options = options
     const first = this.#spawn()
     try {
@@ -112,20 +115,21 @@ export class WorkerPool {
   /** Lets the workers finish what they run, and kills those that do not in time. */
   async stop(): Promise<void> {
     this.#close()
-    await Promise.all([...this.#workers].map(worker => this.#stopOne(worker)))
+    await Promise.all([...this.workers].map(worker => this.#stopOne(worker)))
   }
 
   /** Ends everything now. What ran will run again. */
   async kill(): Promise<void> {
     this.#close()
-    for (const worker of this.#workers) worker.kill()
-    await Promise.all([...this.#workers].map(worker => worker.whenExited))
+    for (const worker of this.workers) worker.kill()
+    await Promise.all([...this.workers].map(worker => worker.whenExited))
   }
 
   #close(): void {
     this.#isStopping = true
+    this.#signals.leave(this)
     this.#watchdog.close()
-    clearTimeout(this.#cheapTimer)
+    this.#idleTimer.clear()
     for (const timer of this.#respawns) clearTimeout(timer)
   }
 
@@ -144,10 +148,8 @@ export class WorkerPool {
   #fill(): WorkerProcess[] {
     if (this.#isStopping) return []
     const { cheap, processes, worker } = this.#options
-    const { ready, busy } = this.#engine.counts()
-    const wanted = cheap ? Math.min(processes, ready + busy) : processes
-    const present =
-      [...this.#workers].filter(({ state }) => state !== 'draining').length + this.#respawns.size
+    const wanted = cheap ? Math.min(processes, this.#load) : processes
+    const present = [...this.workers].filter(({ state }) => state !== 'draining').length + this.#respawns.size
     return Array.from({ length: Math.max(0, wanted - present) }, () => {
       const spawned = this.#spawn()
       spawned.whenReady.catch(error => {
@@ -161,7 +163,7 @@ export class WorkerPool {
   #spawn(): WorkerProcess {
     const { spool } = this.#options.worker
     const worker = new WorkerProcess(this.#options, this.#listener)
-    this.#workers.add(worker)
+    this.workers.add(worker)
     this.#events.emit('worker-spawned', { spool, pid: worker.pid })
     worker.whenReady.then(
       () => this.dispatch(),
@@ -172,16 +174,24 @@ export class WorkerPool {
   }
 
   readonly #listener: WorkerListener = {
+    ready: (worker, news) => this.#signals.declared(worker, news),
+    signalled: (worker, message) => this.#signals.hear(worker, message),
     reported: (worker, reported) => this.#reported(worker, reported),
-    started: ({ pid }, ref) => this.#events.emit('task-started', { spool: this.#spool, pid, ref }),
-    recycling: ({ pid }, tasks) => this.#events.emit('worker-recycling', { spool: this.#spool, pid, tasks }),
-    faulted: ({ pid }, error) => this.#events.emit('worker-faulted', { spool: this.#spool, pid, error }),
+    started: ({ pid }, ref) => this.#events.emit('task-started', { spool: this.spool, pid, ref }),
+    recycling: ({ pid }, tasks) => this.#events.emit('worker-recycling', { spool: this.spool, pid, tasks }),
+    faulted: ({ pid }, error) => this.#events.emit('worker-faulted', { spool: this.spool, pid, error }),
     logged: ({ pid }, name, message) =>
-      this.#events.emit('task-logged', { spool: this.#spool, pid, name, message }),
+      this.#events.emit('task-logged', { spool: this.spool, pid, name, message }),
   }
 
-  get #spool(): string {
+  get spool(): string {
     return this.#options.worker.spool
+  }
+
+  /** How much there is to do. */
+  get #load(): number {
+    const { ready, busy } = this.#engine.counts()
+    return ready + busy + this.#signals.loadOf(this)
   }
 
   #reported({ pid }: WorkerProcess, { reports, late, known }: Reported): void {
@@ -189,7 +199,7 @@ export class WorkerPool {
     this.#cutShort.reported(reports)
     this.#engine.returned(reports)
     this.#events.emit('tasks-reported', {
-      spool: this.#spool,
+      spool: this.spool,
       pid,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
@@ -201,7 +211,7 @@ export class WorkerPool {
     const running = worker.left.filter(({ startedAt }) => startedAt !== undefined)
     this.#cutShort.byHarakiri(running, this.#options.worker.harakiriMs)
     this.#events.emit('worker-overran', {
-      spool: this.#spool,
+      spool: this.spool,
       pid: worker.pid,
       running: running.map(({ ref }) => ref),
     })
@@ -210,20 +220,21 @@ export class WorkerPool {
 
   #exited(worker: WorkerProcess, exit: Exit): void {
     const { code, signal, wasExpected } = exit
-    this.#workers.delete(worker)
+    this.workers.delete(worker)
     const left = worker.left.map(({ ref }) => ref)
     const isToldTo = this.#stopped.delete(worker) || this.#isStopping
-    if (isToldTo) this.#events.emit('worker-stopped', { spool: this.#spool, pid: worker.pid })
+    if (isToldTo) this.#events.emit('worker-stopped', { spool: this.spool, pid: worker.pid })
     else if (!wasExpected)
-      this.#events.emit('worker-died', { spool: this.#spool, pid: worker.pid, code, signal, running: left })
+      this.#events.emit('worker-died', { spool: this.spool, pid: worker.pid, code, signal, running: left })
     this.#cutShort.byDeath(left, exit)
     this.#engine.abandoned(left)
+    this.#signals.exited(worker)
     this.#respawn(isToldTo || wasExpected ? 0 : this.#respawnDelay.next(performance.now() - worker.spawnedAt))
   }
 
   #respawn(delayMs: number): void {
     if (this.#isStopping) return
-    if (delayMs > 0) this.#events.emit('worker-respawn-delayed', { spool: this.#spool, delayMs })
+    if (delayMs > 0) this.#events.emit('worker-respawn-delayed', { spool: this.spool, delayMs })
     const timer = setTimeout(() => {
       this.#respawns.delete(timer)
       this.#fill()
@@ -232,17 +243,8 @@ export class WorkerPool {
     this.#respawns.add(timer)
   }
 
-  #cheapLater(): void {
-    const { ready, busy } = this.#engine.counts()
-    if (ready + busy > 0 || this.#workers.size === 0) {
-      clearTimeout(this.#cheapTimer)
-      this.#cheapTimer = undefined
-      return
-    }
-    this.#cheapTimer ??= setTimeout(() => {
-      this.#cheapTimer = undefined
-      this.#events.emit('spool-cheaped', { spool: this.#spool })
-      for (const worker of this.#workers) void stopWorker(worker, this.#options.mercyMs, () => {})
-    }, CHEAP_IDLE_MS)
+  #goCheap(): void {
+    this.#events.emit('spool-cheaped', { spool: this.spool })
+    for (const worker of this.workers) void stopWorker(worker, this.#options.mercyMs, () => {})
   }
 }

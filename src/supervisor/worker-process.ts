@@ -1,18 +1,20 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { SpooldError } from '../base/errors.js'
 import {
   eachReport,
   type LastRuns,
   type MasterMessage,
+  type SignalMessage,
   type WorkerMessage,
   type WorkerOptions,
 } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
+import type { SignalNews } from '../task/schedule.js'
+import { childExit } from './child-exit.js'
+import { GivenSignals } from './given-signals.js'
 
-const LAST_WORDS_MS = 1000
 const STDERR = 2
 const ENTRY = fileURLToPath(new URL('../worker/main.js', import.meta.url))
 
@@ -35,6 +37,8 @@ export interface Reported {
 }
 
 export interface WorkerListener {
+  ready(worker: WorkerProcess, news: readonly SignalNews[]): void
+  signalled(worker: WorkerProcess, message: SignalMessage): void
   reported(worker: WorkerProcess, reported: Reported): void
   started(worker: WorkerProcess, ref: Ref): void
   recycling(worker: WorkerProcess, tasks: number): void
@@ -74,6 +78,8 @@ export class WorkerProcess {
   #paceMs: number | undefined
   #lastHeardAt = performance.now()
   readonly spawnedAt = performance.now()
+  readonly spool: string
+  readonly signals = new GivenSignals()
   readonly pid: number
   /** Rejects with a SpooldError when it cannot load its handlers, or dies before it could. */
   readonly whenReady: Promise<void>
@@ -83,6 +89,7 @@ export class WorkerProcess {
 
   constructor({ worker, uid, gid, logFd }: SpawnOptions, listener: WorkerListener) {
     this.#listener = listener
+    this.spool = worker.spool
     this.#child = fork(ENTRY, [], {
       stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc'],
       execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
@@ -107,21 +114,27 @@ export class WorkerProcess {
     return this.#paceMs
   }
 
-  /** Refs it has and still answers for. */
+  /** What it has and still answers for. */
   get outstanding(): number {
-    return this.#given.size - this.#takenBack
+    return this.#given.size - this.#takenBack + this.signals.size
   }
 
   /** When the longest-running task began at the latest; undefined when nothing runs. */
   get runningSince(): number | undefined {
-    let earliest: number | undefined
+    let earliest = this.signals.runningSince
     for (const { startedAt } of this.#given.values())
       if (startedAt !== undefined) earliest = Math.min(earliest ?? startedAt, startedAt)
-    return earliest ?? (this.#given.size > 0 ? this.#lastHeardAt : undefined)
+    return earliest ?? (this.outstanding > 0 ? this.#lastHeardAt : undefined)
   }
 
   get lastHeardAt(): number {
     return this.#lastHeardAt
+  }
+
+  signal(number: number): void {
+    if (this.outstanding === 0) this.#lastHeardAt = performance.now()
+    this.signals.give(number)
+    this.#send({ type: 'signal', number })
   }
 
   run(refs: readonly Ref[], lastRuns: LastRuns): void {
@@ -173,6 +186,7 @@ export class WorkerProcess {
     switch (message.type) {
       case 'ready':
         if (this.#state === 'starting') this.#state = 'ready'
+        this.#listener.ready(this, message.news)
         return this.#settleReady.resolve()
       case 'unloadable':
         return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', message.error))
@@ -189,6 +203,8 @@ export class WorkerProcess {
         return
       case 'log':
         return this.#listener.logged(this, message.name, message.message)
+      default:
+        return this.#listener.signalled(this, message)
     }
   }
 
@@ -222,16 +238,7 @@ export class WorkerProcess {
   }
 
   async #awaitExit(): Promise<Exit> {
-    const child = this.#child
-    const [code, signal] = await new Promise<[number | null, string | null]>(resolve => {
-      child.once('exit', (...how) => resolve(how))
-      child.on('error', () => {
-        if (child.pid === undefined) resolve([null, null]) // the fork failed: no exit follows
-      })
-    })
-    // the kernel may tell of the death before the last words are read
-    if (child.connected)
-      await Promise.race([new Promise(read => child.once('disconnect', read)), setTimeout(LAST_WORDS_MS)])
+    const [code, signal] = await childExit(this.#child)
     const wasExpected = this.#state === 'draining'
     this.#state = 'exited'
     const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`

@@ -74,7 +74,7 @@ function directoryOf(spool: string, ref: Ref): string {
 }
 
 /** A failure is not the task's fault, as in uWSGI. */
-function enterDirectory(path: string): void {
+export function enterDirectory(path: string): void {
   if (process.cwd() === path) return
   try {
     process.chdir(path)

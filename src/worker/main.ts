@@ -3,9 +3,12 @@ import { DirectoryEngine } from '../engines/directory-engine.js'
 import { Emitter } from '../events/emitter.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Delivery } from '../task/delivery.js'
-import { Executor } from './executor.js'
+import type { SignalNews } from '../task/schedule.js'
+import { Executor, enterDirectory } from './executor.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { Runner } from './runner.js'
+import { WorkerSignals } from './signal-actions.js'
+import { offerSignals } from './signal-api.js'
 
 /** The entry of a worker process: the master forks it and speaks first. */
 
@@ -15,6 +18,12 @@ const EXIT_TOLD = 30
 const ORPHAN_MERCY_MS = 60_000
 
 let runner: Runner | undefined
+/** What was said about signals before the master was told that this worker is ready. */
+const earlyNews: SignalNews[] = []
+const signals = new WorkerSignals(news => {
+  if (runner === undefined) earlyNews.push(news)
+  else send({ type: 'signal-news', news })
+})
 
 function send(message: WorkerMessage, sent: () => void = () => {}): void {
   if (!process.connected || process.send === undefined) return sent()
@@ -29,6 +38,7 @@ async function open(options: WorkerOptions): Promise<void> {
   try {
     if (options.title !== null) process.title = options.title
     process.chdir(options.spool)
+    offerSignals(signals)
     const loaded: LoadedHandler[] = []
     for (const file of options.imports) loaded.push(await loadHandler(file))
     const { spool, ordered, strictNames, imports } = options
@@ -56,10 +66,14 @@ async function open(options: WorkerOptions): Promise<void> {
     })
     runner = new Runner(engine, executor, {
       ...options,
+      handle(number) {
+        enterDirectory(spool)
+        return signals.run(number)
+      },
       send,
       drained: () => exitAfter({ type: 'drained' }, EXIT_TOLD),
     })
-    send({ type: 'ready' })
+    send({ type: 'ready', news: earlyNews })
   } catch (thrown) {
     exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
   }
@@ -82,6 +96,8 @@ process.on('message', (message: MasterMessage) => {
       return void open(message.options)
     case 'run':
       return runner?.take(message.first, message.refs, message.lastRuns)
+    case 'signal':
+      return runner?.signal(message.number)
     case 'hand-back':
       return runner?.handBack()
     case 'drain':

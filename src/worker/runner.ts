@@ -8,14 +8,19 @@ import type { Ref } from '../task/ref.js'
 import { isHandled } from '../task/report.js'
 import type { Executor } from './executor.js'
 import { Run } from './run.js'
+import { SignalRunner } from './signal-runner.js'
 
 export interface RunnerOptions {
   /** Tasks in flight. */
   readonly concurrency: number
   /** 0: no limit. */
   readonly maxTasks: number
+  /** The run of a signal's handler counts as a task. */
+  readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
+  /** Calls the handler of a signal. */
+  handle(signal: number): unknown
   send(message: WorkerMessage): void
   /** Nothing runs any more and nothing will. */
   drained(): void
@@ -46,6 +51,7 @@ export class Runner {
   readonly #queue = new Queue<Assignment>()
   /** Runs that their handlers have promised to end. */
   readonly #inFlight = new Set<Run>()
+  readonly #signals: SignalRunner
   readonly #outbox = new Outbox()
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isPumpDue = false
@@ -58,6 +64,7 @@ export class Runner {
     this.#engine = engine
     this.#executor = executor
     this.#options = options
+    this.#signals = new SignalRunner(options)
   }
 
   take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
@@ -66,6 +73,13 @@ export class Runner {
     for (const [i, ref] of refs.entries())
       this.#queue.push({ number: first + i, ref, lastRun: lastRunOf.get(i) })
     if (this.#state !== 'running') this.handBack()
+    this.#turn()
+  }
+
+  /** A signal is due: its handler has the next free place, before the tasks that wait. */
+  signal(number: number): void {
+    this.#signals.take(number)
+    if (this.#state !== 'running') this.#signals.handBack()
     this.#turn()
   }
 
@@ -78,6 +92,7 @@ export class Runner {
   handBack(): void {
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
       this.#outbox.add(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
+    this.#signals.handBack()
     this.#tell()
   }
 
@@ -116,7 +131,11 @@ export class Runner {
 
   #pump(): void {
     if (this.#isPumpDue) return
-    while (this.#state === 'running' && this.#inFlight.size < this.#options.concurrency) {
+    while (this.#state === 'running' && this.#underWay < this.#options.concurrency) {
+      if (this.#signals.waiting > 0) {
+        this.#startSignal()
+        continue
+      }
       const now = performance.now()
       if (now - this.#turnSince > SLICE_MS) return this.#pumpLater()
       const next = this.#queue.pop()
@@ -125,6 +144,18 @@ export class Runner {
     }
     this.#tell()
     this.#endIfDrained()
+  }
+
+  get #underWay(): number {
+    return this.#inFlight.size + this.#signals.running
+  }
+
+  #startSignal(): void {
+    this.#tell() // its handler may block for long
+    this.#signals.start(() => {
+      if (this.#options.signalAsTask) this.#recycleAfter(++this.#handled)
+      this.#pump()
+    })
   }
 
   #pumpLater(): void {
@@ -179,7 +210,7 @@ export class Runner {
   }
 
   #endIfDrained(): void {
-    if (this.#state !== 'draining' || this.#inFlight.size > 0) return
+    if (this.#state !== 'draining' || this.#underWay > 0) return
     this.#state = 'drained'
     this.#options.drained()
   }

@@ -57,6 +57,39 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { peer: '10.0.0.1:5', because: 'socket-allow does not name it' },
     '10.0.0.1:5 was turned away: socket-allow does not name it',
   ],
+  'signal-registered': [
+    { spool, number: 17, target: '' },
+    '[uwsgi-signal] signum 17 registered (wid: 0 modifier1: 0 target: default, any worker)',
+  ],
+  'signal-failed': [
+    { spool, pid, number: 17, error: 'Error: x' },
+    'DATE - error managing signal 17 on spooler 7: Error: x',
+  ],
+  'signal-unhandled': [{ number: 17 }, 'DATE - error managing signal 17: no handler is registered for it'],
+  'signal-unroutable': [
+    { target: 'mule1\n', because: 'unsupported' },
+    '^^^ UNSUPPORTED SIGNAL TARGET: mule1\\x0a ^^^',
+  ],
+  'signals-full': [
+    { number: 17, limit: 2 },
+    'could not deliver signal 17: *** SIGNAL QUEUE IS FULL: 2 signals wait ***',
+  ],
+  'schedule-fired': [
+    { kind: 'cron', number: 17, expression: '* * * * *', zone: null },
+    'DATE - [uwsgi-cron] routing signal 17',
+  ],
+  'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
+  'schedules-unled': [
+    { spool, error: 'EACCES' },
+    '[spooler /s] no schedule is fired, because the lease cannot be had: EACCES',
+  ],
+  'command-started': [{ command: 'a b', pid }, 'DATE - [uwsgi-cron] running "a b" (pid 7)'],
+  'command-ended': [
+    { command: 'a b', pid, ranMs: 2400 },
+    '[uwsgi-cron] command "a b" running with pid 7 exited after 2 second(s)',
+  ],
+  'command-overran': [{ command: 'a b', pid }, '*** HARAKIRI ON CRON "a b" (pid: 7) ***'],
+  'command-failed': [{ command: 'a b', error: 'ENOENT' }, '[uwsgi-cron] command "a b" cannot be run: ENOENT'],
   'identity-taken': [
     {
       uid: 33,
@@ -154,6 +187,20 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'stop-forced': [{ signal: 'SIGQUIT' }, 'SIGQUIT received...everything is killed now'],
   'daemon-stopped': [{}, 'goodbye to uWSGI.'],
 }
+
+describe('the line about what raised a signal', () => {
+  const FIRED: ReadonlyArray<readonly [EventMap['schedule-fired'], ...string[]]> = [
+    [{ kind: 'timer', number: 17, everyMs: 1000, iterations: 0 }],
+    [{ kind: 'monitor', number: 17, path: '/a\n' }, 'DATE - [uwsgi-fsmon] detected event on "/a\\x0a"'],
+    [{ kind: 'touch', number: 17, path: '/a' }, 'DATE - [uwsgi-touch-signal] raising 17'],
+  ]
+  for (const [schedule, ...expected] of FIRED)
+    it(`${schedule.kind}: ${expected.length === 0 ? 'none, as in uWSGI' : "uWSGI's"}`, () => {
+      const { events, texts } = listen()
+      events.emit('schedule-fired', schedule)
+      assert.deepEqual(texts(), expected)
+    })
+})
 
 describe('every event has its line', () => {
   for (const name of Object.keys(LINES) as EventName[])

@@ -7,8 +7,8 @@ import { checkConfig } from '../../config/check.js'
 import { setReload } from '../../config/ini-logic.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
-import { runDaemon } from '../../daemon.js'
 import { takeInheritedSockets } from '../../network.js'
+import { runDaemon } from '../../run-daemon.js'
 import { BACKGROUND_FLAG } from '../option-flags.js'
 
 /** What the process in the background tells the one that started it. */

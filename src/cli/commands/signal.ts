@@ -1,0 +1,30 @@
+import { describe, SpooldError } from '../../base/errors.js'
+import { sendSignal } from '../../client/send-signal.js'
+import { resolveOptions } from '../../config/options.js'
+import { readConfig } from '../../config/read-config.js'
+import { readVersion } from '../version.js'
+
+export interface SignalOptions {
+  readonly socket?: string
+  readonly ini?: string
+}
+
+/** `spoold signal`: raises a signal in a daemon, through its socket. @returns the exit code */
+export async function signal(number: string, { socket, ini }: SignalOptions): Promise<number> {
+  if (!/^\d{1,3}$/.test(number))
+    throw new SpooldError('USAGE', `expected a signal number from 0 to 255, got ${describe(number)}`)
+  if ((socket === undefined) === (ini === undefined))
+    throw new SpooldError('USAGE', 'say where: --socket ADDRESS or --ini FILE')
+  await sendSignal(Number(number), { socket: socket ?? socketOfIni(ini ?? '') })
+  return 0
+}
+
+/** The first socket of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
+function socketOfIni(file: string): string {
+  const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
+  const [socket] = resolveOptions(config).options.socket
+  if (socket !== undefined) return socket
+  const [problem] = config.problems.errors
+  const because = problem === undefined ? '' : `: ${problem.message}`
+  throw new SpooldError('CONFIG_INVALID', `${file} names no socket${because}; add socket = ADDRESS`)
+}

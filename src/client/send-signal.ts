@@ -1,0 +1,38 @@
+import { parseAddress } from '../base/address.js'
+import { describe, SpooldError } from '../base/errors.js'
+import { MAX_SIGNAL } from '../task/schedule.js'
+import { SocketConnection } from './socket-connection.js'
+
+const SIGNAL_MODIFIER = 110
+const TIMEOUT_MS = 4000
+
+/**
+ * Raises a signal in a daemon, from any program: `await sendSignal(17, { socket: '/run/app.sock' })`, as
+ * `uwsgi --signal` and `uwsgi.signal(17, address)` do; a uWSGI takes it as well. Resolves when it is taken, which says
+ * nothing about its handler.
+ *
+ * @throws SpooldError SIGNAL_INVALID, ADDRESS_INVALID, SOCKET_UNREACHABLE, SOCKET_UNANSWERED, SIGNAL_REFUSED
+ */
+export async function sendSignal(number: number, { socket }: { readonly socket: string }): Promise<void> {
+  if (!Number.isInteger(number) || number < 0 || number > MAX_SIGNAL)
+    throw new SpooldError(
+      'SIGNAL_INVALID',
+      `expected a signal number from 0 to ${MAX_SIGNAL}, got ${describe(number)}`,
+    )
+  const connection = await SocketConnection.open(parseAddress(socket), {
+    connectTimeoutMs: TIMEOUT_MS,
+    timeoutMs: TIMEOUT_MS,
+    idleMs: TIMEOUT_MS,
+  })
+  try {
+    await connection.request(Buffer.of(SIGNAL_MODIFIER, 0, 0, number))
+  } catch (error) {
+    if (!(error instanceof SpooldError) || error.code !== 'SOCKET_REFUSED') throw error
+    throw new SpooldError('SIGNAL_REFUSED', `${socket} rejected signal ${number}; its log says why`, {
+      cause: error,
+      details: { address: socket },
+    })
+  } finally {
+    connection.end()
+  }
+}

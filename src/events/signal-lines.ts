@@ -1,0 +1,98 @@
+import type { Log } from '../base/log.js'
+import { printable } from '../base/printable.js'
+import type { SignalSchedule } from '../task/schedule.js'
+import type { EventName, Listeners } from './event-map.js'
+
+type SignalEvent = Extract<EventName, `signal-${string}` | `signals-${string}`>
+type ScheduleEvent = Extract<EventName, `schedule-${string}` | `schedules-${string}` | `command-${string}`>
+
+/** The lines about signals and what raises them (core/signal.c, core/cron.c, core/fsmon.c). */
+export function signalLines(log: Log): Listeners<SignalEvent> {
+  return {
+    'signal-registered': ({ spool, number, target }) => {
+      const named = target === '' ? 'default, any worker' : printable(target)
+      log.line('info', `[uwsgi-signal] signum ${number} registered (wid: 0 modifier1: 0 target: ${named})`, {
+        spool,
+        signal: number,
+        target,
+      })
+    },
+    'signal-failed': ({ spool, pid, number, error }) =>
+      log.dated('error', `error managing signal ${number} on spooler ${pid}: ${error}`, {
+        spool,
+        worker: pid,
+        signal: number,
+      }),
+    'signal-unhandled': ({ number }) =>
+      log.dated('error', `error managing signal ${number}: no handler is registered for it`, {
+        signal: number,
+      }),
+    'signal-unroutable': ({ target, because }) =>
+      log.line(
+        'error',
+        because === 'invalid'
+          ? `invalid signal target: ${printable(target)}`
+          : `^^^ UNSUPPORTED SIGNAL TARGET: ${printable(target)} ^^^`,
+        { target },
+      ),
+    'signals-full': ({ number, limit }) =>
+      log.line(
+        'error',
+        `could not deliver signal ${number}: *** SIGNAL QUEUE IS FULL: ${limit} signals wait ***`,
+        {
+          signal: number,
+        },
+      ),
+  }
+}
+
+export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
+  return {
+    'schedule-fired': schedule => {
+      const line = firedLine(schedule)
+      if (line !== undefined) log.dated('info', line, { signal: schedule.number })
+    },
+    'schedules-led': ({ spool, isLeading }) =>
+      log.line(
+        'info',
+        isLeading
+          ? `[spooler ${spool}] this daemon fires the schedules`
+          : `[spooler ${spool}] another daemon fires the schedules; this one takes over when it is gone`,
+        { spool },
+      ),
+    'schedules-unled': ({ spool, error }) =>
+      log.line(
+        'error',
+        `[spooler ${spool}] no schedule is fired, because the lease cannot be had: ${error}`,
+        {
+          spool,
+        },
+      ),
+    'command-started': ({ command, pid }) =>
+      log.dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, pid }),
+    'command-ended': ({ command, pid, ranMs }) =>
+      log.line(
+        'info',
+        `[uwsgi-cron] command "${printable(command)}" running with pid ${pid} exited after ${Math.round(ranMs / 1000)} second(s)`,
+        { command, pid },
+      ),
+    'command-overran': ({ command, pid }) =>
+      log.line('error', `*** HARAKIRI ON CRON "${printable(command)}" (pid: ${pid}) ***`, { command, pid }),
+    'command-failed': ({ command, error }) =>
+      log.line('error', `[uwsgi-cron] command "${printable(command)}" cannot be run: ${error}`, { command }),
+  }
+}
+
+/** uWSGI is silent about timers. */
+function firedLine(schedule: SignalSchedule): string | undefined {
+  switch (schedule.kind) {
+    case 'timer':
+      return undefined
+    case 'cron':
+      return `[uwsgi-cron] routing signal ${schedule.number}`
+    case 'monitor':
+      return `[uwsgi-fsmon] detected event on "${printable(schedule.path)}"`
+    case 'touch':
+      return `[uwsgi-touch-signal] raising ${schedule.number}`
+  }
+}

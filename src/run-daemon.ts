@@ -1,0 +1,36 @@
+import { setFlagsFromString } from 'node:v8'
+import { messageOf } from './base/errors.js'
+import { openLog } from './base/log.js'
+import { STDERR } from './base/log-output.js'
+import { Daemon, type DaemonRequest } from './daemon.js'
+import { Emitter } from './events/emitter.js'
+import { Surroundings } from './surroundings.js'
+
+/** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
+const HEAP_GROWTH_PERCENT = 25
+
+/**
+ * Runs a daemon from its configuration to its end.
+ *
+ * @returns the exit code
+ * @throws SpooldError what kept it from starting; nothing is left behind
+ */
+export async function runDaemon(request: DaemonRequest): Promise<number> {
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
+  const surroundings = new Surroundings()
+  surroundings.enter(request.config)
+  const { logto, logFormat: format, logDate: date } = request.config.options
+  const log = openLog({ file: request.logFile ?? logto, format, date })
+  const events = new Emitter()
+  try {
+    await new Daemon(request, surroundings, events, log).run()
+    return 0
+  } catch (error) {
+    // standard error is told in any case, and is the log of a process in the background
+    if (log.fd !== STDERR && request.logFile === null)
+      events.emit('start-failed', { error: messageOf(error) })
+    throw error
+  } finally {
+    await log.end()
+  }
+}

@@ -1,0 +1,100 @@
+import { describe, SpooldError } from '../base/errors.js'
+import {
+  type CronCommand,
+  type CronTimes,
+  type FileMonitor,
+  MAX_SIGNAL,
+  type Timer,
+} from '../task/schedule.js'
+import { openCron } from './cron.js'
+
+/**
+ * The values of uWSGI's schedule options, as uWSGI reads them (core/master.c, core/cron.c, core/fsmon.c); what it would
+ * take for 0 is refused.
+ *
+ * @throws SpooldError SCHEDULE_INVALID from each function
+ */
+
+/** `timer`, `rbtimer`: `<signal> <seconds>` */
+export function parseTimer(text: string): Timer {
+  const [, number, seconds] = /^(\d+)\s+(\d+(?:\.\d+)?)$/.exec(text.trim()) ?? []
+  if (number === undefined || !(Number(seconds) > 0))
+    throw invalid('a signal and a number of seconds, such as 17 60', text)
+  return { kind: 'timer', number: signalOf(number, text), everyMs: Number(seconds) * 1000, iterations: 0 }
+}
+
+/** `fs-signal`, `touch-signal`: `<file> <signal>` */
+export function parseMonitor(kind: FileMonitor['kind'], text: string): FileMonitor {
+  const [, path, number] = /^(.+?)\s+(\d+)$/s.exec(text.trim()) ?? []
+  if (path === undefined || number === undefined)
+    throw invalid('a file and a signal, such as /etc/app 17', text)
+  return { kind, number: signalOf(number, text), path }
+}
+
+/** `signal-cron`: `<signal> [TZ=zone] <expression>` */
+export function parseSignalCron(text: string): CronTimes {
+  const [, number, when = ''] = /^(\d+)\s+(.+)$/.exec(text.trim()) ?? []
+  if (number === undefined) throw invalid('a signal and a cron expression, such as 17 0 3 * * *', text)
+  const { zone, rest } = splitZone(when)
+  openCron(rest, zone)
+  return { kind: 'cron', number: signalOf(number, text), expression: rest, zone }
+}
+
+/** `cron`: `[TZ=zone] <minute> <hour> <day> <month> <weekday> <command>` */
+export function parseCommand(text: string, isUnique: boolean, harakiriMs: number): CronCommand {
+  const { zone, rest } = splitZone(text.trim())
+  const [, expression, command] = /^((?:\S+\s+){4}\S+)\s+(.+)$/s.exec(rest) ?? []
+  if (expression === undefined || command === undefined)
+    throw invalid('five fields and a command, such as 0 3 -1 -1 -1 /usr/bin/backup', text)
+  openCron(expression, zone)
+  return { kind: 'command', command, expression, zone, isUnique, harakiriMs }
+}
+
+const CRON2_KEYS = ['minute', 'hour', 'day', 'month', 'week', 'unique', 'harakiri', 'zone', 'legion']
+
+/** `cron2`: `key=value,… <command>`; `zone` is ours. What is not given is any. */
+export function parseCommand2(text: string, harakiriMs: number): CronCommand {
+  const [first = '', ...rest] = text.trim().split(' ')
+  const hasKeys = first.includes('=')
+  const command = hasKeys ? rest.join(' ').trim() : text.trim()
+  if (command === '') throw invalid('keys and a command, such as hour=3,minute=0 /usr/bin/backup', text)
+  const values = new Map((hasKeys ? first.split(',') : []).map(pair => keyOf(pair, text)))
+  if (values.has('legion')) throw invalid('no legion: spoold has none', text)
+  const expression = ['minute', 'hour', 'day', 'month', 'week'].map(key => values.get(key) ?? '-1').join(' ')
+  const zone = values.get('zone') ?? null
+  openCron(expression, zone)
+  const mercy = values.get('harakiri')
+  return {
+    kind: 'command',
+    command,
+    expression,
+    zone,
+    isUnique: Number(values.get('unique') ?? 0) !== 0,
+    harakiriMs: mercy === undefined ? harakiriMs : secondsOf(mercy, text) * 1000,
+  }
+}
+
+function keyOf(pair: string, text: string): readonly [string, string] {
+  const [key = '', value = ''] = pair.split('=')
+  if (!CRON2_KEYS.includes(key)) throw invalid(`keys out of ${CRON2_KEYS.slice(0, -1).join(', ')}`, text)
+  return [key, value]
+}
+
+function secondsOf(value: string, text: string): number {
+  if (!/^\d+$/.test(value)) throw invalid('a number of seconds for harakiri', text)
+  return Number(value)
+}
+
+function splitZone(text: string): { readonly zone: string | null; readonly rest: string } {
+  const [, zone, rest] = /^(?:CRON_)?TZ=(\S+)\s+(.+)$/s.exec(text) ?? []
+  return zone === undefined || rest === undefined ? { zone: null, rest: text } : { zone, rest }
+}
+
+function signalOf(digits: string, text: string): number {
+  if (Number(digits) > MAX_SIGNAL) throw invalid(`a signal from 0 to ${MAX_SIGNAL}`, text)
+  return Number(digits)
+}
+
+function invalid(expected: string, got: string): SpooldError {
+  return new SpooldError('SCHEDULE_INVALID', `expected ${expected}, got ${describe(got)}`)
+}

@@ -1,0 +1,207 @@
+import type { Emitter } from '../events/emitter.js'
+import type { SignalMessage } from '../ipc/messages.js'
+import type { SignalNews, SignalSchedule } from '../task/schedule.js'
+import { audienceOf } from './signal-targets.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** The processes of one spool. */
+export interface SignalTeam {
+  readonly spool: string
+  readonly workers: ReadonlySet<WorkerProcess>
+  /** A signal may wait for one of them. */
+  dispatch(): void
+}
+
+export interface SignalRouterListener {
+  /** All that the handlers of this spool asked for while they were loaded; it takes the place of what was there. */
+  declared(spool: string, schedules: readonly SignalSchedule[]): void
+  /** Asked for later. */
+  added(schedule: SignalSchedule): void
+}
+
+/** A signal that nobody handles yet. */
+interface Waiting {
+  readonly number: number
+  /** Only a process of this spool; null: whichever. */
+  readonly spool: string | null
+  /** Only this one; null: whichever. */
+  readonly worker: WorkerProcess | null
+}
+
+/** As many as uWSGI's pipe takes, roughly. */
+const MAX_WAITING = 1024
+
+/**
+ * Brings signals to the processes that handle them. A signal waits here until a process has room for it, so that a slow
+ * task holds none up, and its handler never runs twice at once.
+ */
+export class SignalRouter {
+  readonly #events: Emitter
+  readonly #listener: SignalRouterListener
+  readonly #teams = new Set<SignalTeam>()
+  /** The targets of the signals that the newest process of a spool has handlers for. */
+  readonly #targets = new Map<string, ReadonlyMap<number, string>>()
+  #waiting: Waiting[] = []
+
+  constructor(events: Emitter, listener: SignalRouterListener) {
+    this.#events = events
+    this.#listener = listener
+  }
+
+  join(team: SignalTeam): void {
+    this.#teams.add(team)
+  }
+
+  leave(team: SignalTeam): void {
+    this.#teams.delete(team)
+    if (this.#spools.includes(team.spool)) return // by its successor
+    this.#targets.delete(team.spool)
+    this.#listener.declared(team.spool, [])
+  }
+
+  /**
+   * @param isOnce it is not to wait a second time when it waits already
+   * @returns false when there is no room for it. A signal without a handler is taken and dropped, as in uWSGI
+   */
+  raise(number: number, isOnce = false): boolean {
+    const target = this.#targetOf(number)
+    if (target === undefined) {
+      this.#events.emit('signal-unhandled', { number })
+      return true
+    }
+    const hasRoom = this.#route(number, target, isOnce)
+    if (!hasRoom) this.#events.emit('signals-full', { number, limit: MAX_WAITING })
+    for (const team of this.#teams) team.dispatch()
+    return hasRoom
+  }
+
+  /** A signal for a worker that has room; it counts as given. */
+  take(worker: WorkerProcess): number | undefined {
+    if (this.#waiting.length === 0) return undefined
+    const at = this.#waiting.findIndex(waiting => this.#suits(waiting, worker))
+    return this.#waiting.splice(at, at === -1 ? 0 : 1)[0]?.number
+  }
+
+  /** The spool that the signal is for; undefined: no one in particular. */
+  spoolOf(number: number): string | undefined {
+    const audience = audienceOf(this.#targetOf(number) ?? '', this.#spools, [])
+    return audience.kind === 'one' ? (audience.spool ?? undefined) : undefined
+  }
+
+  /** How many wait for a spool, or run there. */
+  loadOf({ spool, workers }: SignalTeam): number {
+    const waiting = this.#waiting.filter(each => (each.spool ?? this.#homeOf(each.number)) === spool).length
+    return [...workers].reduce((sum, { signals }) => sum + signals.size, waiting)
+  }
+
+  /** A worker has loaded its handlers. */
+  declared({ spool, signals }: WorkerProcess, news: readonly SignalNews[]): void {
+    const targets = new Map<number, string>()
+    const schedules: SignalSchedule[] = []
+    const raised: number[] = []
+    for (const each of news)
+      if (each.kind === 'handler') targets.set(each.number, each.target)
+      else if (each.kind === 'raise') raised.push(each.number)
+      else schedules.push(each)
+    for (const [number, target] of targets) this.#register(spool, number, target)
+    for (const number of targets.keys()) signals.handled.add(number)
+    this.#targets.set(spool, targets)
+    this.#listener.declared(spool, schedules)
+    for (const number of raised) this.raise(number)
+  }
+
+  hear(worker: WorkerProcess, message: SignalMessage): void {
+    switch (message.type) {
+      case 'signal-news':
+        return this.#hearNews(worker, message.news)
+      case 'signal-started':
+        return worker.signals.start(message.number)
+      case 'signal-returned':
+        worker.signals.remove(message.number)
+        return this.#again(message.number)
+      case 'signal-ended': {
+        const { number, error } = message
+        worker.signals.remove(number)
+        if (error !== undefined)
+          this.#events.emit('signal-failed', { spool: worker.spool, pid: worker.pid, number, error })
+        for (const team of this.#teams) team.dispatch()
+      }
+    }
+  }
+
+  /** What a dead worker had not begun, another one does; what it ran is over, as in uWSGI. */
+  exited({ spool, pid, signals }: WorkerProcess): void {
+    this.#waiting = this.#waiting.filter(({ worker }) => worker?.pid !== pid)
+    for (const number of signals.running)
+      this.#events.emit('signal-failed', { spool, pid, number, error: 'its process ended' })
+    for (const number of signals.waiting) this.#again(number)
+  }
+
+  #hearNews({ spool, signals }: WorkerProcess, news: SignalNews): void {
+    if (news.kind === 'raise') return void this.raise(news.number)
+    if (news.kind !== 'handler') return this.#listener.added(news)
+    signals.handled.add(news.number)
+    this.#register(spool, news.number, news.target)
+    this.#targets.set(spool, new Map(this.#targets.get(spool)).set(news.number, news.target))
+  }
+
+  #register(spool: string, number: number, target: string): void {
+    if (this.#targets.get(spool)?.get(number) !== target)
+      this.#events.emit('signal-registered', { spool, number, target })
+  }
+
+  /** @returns false when there is no room */
+  #route(number: number, target: string, isOnce: boolean): boolean {
+    const audience = audienceOf(target, this.#spools, this.#workers)
+    switch (audience.kind) {
+      case 'nobody':
+        this.#events.emit('signal-unroutable', { target, because: audience.because })
+        return true
+      case 'one':
+        return this.#wait({ number, spool: audience.spool, worker: null }, isOnce)
+      case 'each': {
+        const able = audience.workers.filter(({ signals }) => signals.handled.has(number))
+        return able.map(worker => this.#wait({ number, spool: null, worker }, isOnce)).every(Boolean)
+      }
+    }
+  }
+
+  #wait(waiting: Waiting, isOnce: boolean): boolean {
+    const isThere = ({ number, worker }: Waiting) => number === waiting.number && worker === waiting.worker
+    if (isOnce && this.#waiting.some(isThere)) return true
+    if (this.#waiting.length >= MAX_WAITING) return false
+    this.#waiting.push(waiting)
+    return true
+  }
+
+  /** It came back from a worker that did not begin it. One that was for this worker alone has nobody else. */
+  #again(number: number): void {
+    const target = this.#targetOf(number)
+    if (target === undefined) return
+    const audience = audienceOf(target, this.#spools, this.#workers)
+    if (audience.kind === 'one') this.#waiting.unshift({ number, spool: audience.spool, worker: null })
+  }
+
+  #suits({ number, spool, worker: only }: Waiting, worker: WorkerProcess): boolean {
+    if (!worker.signals.handled.has(number) || (spool ?? worker.spool) !== worker.spool) return false
+    if (only !== null) return only === worker && !worker.signals.has(number)
+    return !this.#workers.some(({ signals }) => signals.has(number))
+  }
+
+  #targetOf(number: number): string | undefined {
+    return this.#targets.get(this.#homeOf(number) ?? '')?.get(number)
+  }
+
+  /** The first spool whose processes handle the signal. */
+  #homeOf(number: number): string | undefined {
+    return this.#spools.find(spool => this.#targets.get(spool)?.has(number))
+  }
+
+  get #spools(): string[] {
+    return [...this.#teams].map(({ spool }) => spool)
+  }
+
+  get #workers(): WorkerProcess[] {
+    return [...this.#teams].flatMap(({ workers }) => [...workers])
+  }
+}

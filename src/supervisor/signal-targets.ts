@@ -1,0 +1,38 @@
+import { realpathSync } from 'node:fs'
+import type { WorkerProcess } from './worker-process.js'
+
+/** Who may handle a signal: one of all processes, one of a spool's, or just these. */
+export type Audience =
+  | { readonly kind: 'one'; readonly spool: string | null }
+  | { readonly kind: 'each'; readonly workers: readonly WorkerProcess[] }
+  | { readonly kind: 'nobody'; readonly because: 'unsupported' | 'invalid' }
+
+/**
+ * What a target means (core/signal.c, uwsgi_route_signal). uWSGI's workers serve requests and there are none here: a
+ * spool's processes answer to their names, the spools in their order and in each the oldest first. There are no mules and
+ * no farms. A directory is what uWSGI's manual promises, and uWSGI does not have.
+ */
+export function audienceOf(
+  target: string,
+  spools: readonly string[],
+  workers: readonly WorkerProcess[],
+): Audience {
+  if (['', 'spooler', 'worker', 'worker0'].includes(target)) return { kind: 'one', spool: null }
+  if (['workers', 'active-workers'].includes(target)) return { kind: 'each', workers }
+  const [, position] = /^worker([0-9]+)$/.exec(target) ?? []
+  if (position !== undefined) {
+    const worker = workers[Number(position) - 1]
+    return worker === undefined ? { kind: 'nobody', because: 'invalid' } : { kind: 'each', workers: [worker] }
+  }
+  const spool = target.startsWith('/') ? realPath(target) : undefined
+  if (spool !== undefined && spools.includes(spool)) return { kind: 'one', spool }
+  return { kind: 'nobody', because: 'unsupported' }
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
