@@ -9,9 +9,10 @@ import type { Report } from '../task/report.js'
 import { claimFile, type FileClaim, readBody, type Undertaker } from './claim.js'
 import { type FailureOptions, Failures } from './failures.js'
 import type { Locker } from './lock.js'
+import { settlePastRun } from './past-run.js'
 import { type TaskRecord, withFailure } from './records.js'
 import { leaveAsFound, release, removeTask, type Settled } from './settle.js'
-import { DONE, KICKED, lasting, ONCE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
+import { KICKED, lasting, ONCE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
 import { type UnfitOptions, undertake } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
@@ -152,23 +153,11 @@ export class Claims {
 
   /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
   #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
-    const { ref, state } = file
-    const record = this.#failures.recordOf(ref)
-    if ((state & DONE) !== 0 && record?.doneInode === file.inode) return this.#removeDone(file)
-    if (record?.burial !== undefined)
-      return this.#failures.bury(file, record, record.burial.reason, record.burial.detail)
-    if ((state & STARTED) === 0) return this.#resumeAt(file, record)
-    const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its process died'
-    if ((state & ONCE) !== 0) {
-      const detail = `${cause}; it may have done its work, and is delivered at most once`
-      return this.#failures.bury(file, record, 'outcome-unknown', detail)
-    }
-    if (lastRun?.kind === 'blameless') return this.#start(file, record)
-    // nobody holds it, and yet a run began: its runner died, whoever that was
-    const crashes = (state & SUSPECT) === 0 ? 1 : 2
-    const settled = this.#failures.settle(file, record, { kind: 'crash', crashes, error: cause })
+    const record = this.#failures.recordOf(file.ref)
+    const settled = settlePastRun(file, record, this.#failures, lastRun)
+    if (settled === undefined) return this.#resumeAt(file, record)
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
-    return this.#start(file, this.#failures.recordOf(ref))
+    return this.#start({ ...file, state: lasting(file.state) | RECORDED }, this.#failures.recordOf(file.ref))
   }
 
   /** At the time that its last run asked for, which an mtime of whole seconds only comes near. `touch` ends the wait. */
@@ -177,11 +166,6 @@ export class Claims {
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
     if (nextRunAt > Date.now() && isWaiting) return { kind: 'later', atMs: nextRunAt }
     return this.#start(file, record)
-  }
-
-  #removeDone(file: FileClaim): Settled {
-    const settled = removeTask(file)
-    return settled.kind === 'ok' ? { kind: 'gone' } : settled
   }
 
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {

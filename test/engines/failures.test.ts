@@ -195,6 +195,17 @@ describe('a task that kills its process', () => {
     assert.equal(readFileSync(join(spool, '.spoold/dead', NAME))[3], 0, 'as it was')
   })
 
+  it('is known for it after a run that left it as it was', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    claimOf(await openEngine(spool), NAME)
+    crash(spool, NAME)
+    const engine = await openEngine(spool)
+    engine.settle(claimAtOnce(engine, spool), IGNORE, 0)
+    assert.equal(stateOf(spool), RECORDED)
+    assert.equal(claimOf(engine, NAME).attempt, 2)
+  })
+
   it('is run for ever with spooler-max-crashes = 0', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
