@@ -148,7 +148,7 @@ export class WorkerProcess {
   /** Of a worker that is silent: what it has not started, to be given to others. The claim decides if both try. */
   takeBack(): Ref[] {
     const refs: Ref[] = []
-    let isFirst = true // in a sequential worker the first is what it runs, told or not
+    let isFirst = this.signals.size === 0 // in a sequential worker the first is what it runs, told or not
     for (const given of this.#given.values()) {
       if (given.startedAt === undefined && !given.isTakenBack && !isFirst) {
         given.isTakenBack = true
