@@ -1,41 +1,40 @@
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
-import type { Exit } from './worker-process.js'
+import type { Exit, WorkerProcess } from './worker-process.js'
 
-type Running = ReadonlyArray<{ readonly ref: Ref; readonly startedAt: number | undefined }>
+type Cut = Pick<WorkerProcess, 'pid' | 'begun'>
 
-/** How the last runs of refs were cut short, until a worker reports them again. Whoever is named first is right. */
+/** How the last runs of refs were cut short, until a worker reports them again. Of one worker, the first reason is right. */
 export class CutShort {
-  readonly #lastRuns = new Map<Ref, LastRun>()
+  readonly #lastRuns = new Map<Ref, { readonly pid: number; readonly lastRun: LastRun }>()
 
   of(ref: Ref): LastRun | undefined {
-    return this.#lastRuns.get(ref)
+    return this.#lastRuns.get(ref)?.lastRun
   }
 
   reported(reports: readonly { readonly ref: Ref }[]): void {
     if (this.#lastRuns.size > 0) for (const { ref } of reports) this.#lastRuns.delete(ref)
   }
 
-  /** Their worker is killed because one of them overran; its neighbours did nothing. */
-  byHarakiri(running: Running, harakiriMs: number): void {
+  /** The worker is killed because one of its tasks overran; its neighbours did nothing. */
+  byHarakiri({ pid, begun }: Cut, harakiriMs: number): void {
     const now = performance.now()
     const cause = `it overran spooler-harakiri (${harakiriMs / 1000} s)`
-    for (const { ref, startedAt } of running)
-      this.#add(ref, (startedAt ?? now) + harakiriMs > now ? { kind: 'blameless' } : { kind: 'crash', cause })
+    for (const { ref, startedAt } of begun)
+      this.#add(pid, ref, startedAt + harakiriMs > now ? { kind: 'blameless' } : { kind: 'crash', cause })
   }
 
-  /** Their worker is killed because it was replaced or stopped, and its mercy is over. */
-  byStop(running: readonly Ref[]): void {
-    for (const ref of running) this.#add(ref, { kind: 'blameless' })
+  /** The worker is killed because it was replaced or stopped, and its mercy is over. */
+  byStop({ pid, begun }: Cut): void {
+    for (const { ref } of begun) this.#add(pid, ref, { kind: 'blameless' })
   }
 
-  byDeath(left: readonly Ref[], { code, signal }: Exit): void {
-    if (left.length === 0) return
+  byDeath({ pid, begun }: Cut, { code, signal }: Exit): void {
     const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
-    for (const ref of left) this.#add(ref, { kind: 'crash', cause: `its process ${how}` })
+    for (const { ref } of begun) this.#add(pid, ref, { kind: 'crash', cause: `its process ${how}` })
   }
 
-  #add(ref: Ref, lastRun: LastRun): void {
-    if (!this.#lastRuns.has(ref)) this.#lastRuns.set(ref, lastRun)
+  #add(pid: number, ref: Ref, lastRun: LastRun): void {
+    if (this.#lastRuns.get(ref)?.pid !== pid) this.#lastRuns.set(ref, { pid, lastRun })
   }
 }

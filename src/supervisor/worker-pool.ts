@@ -138,9 +138,8 @@ export class WorkerPool implements SignalTeam {
     this.#stopped.add(worker)
     this.#events.emit('worker-stopping', { spool, pid: worker.pid })
     return stopWorker(worker, this.#options.mercyMs, () => {
-      const running = worker.left.map(({ ref }) => ref)
-      this.#cutShort.byStop(running)
-      this.#events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running })
+      this.#cutShort.byStop(worker)
+      this.#events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: worker.left })
     })
   }
 
@@ -195,7 +194,6 @@ export class WorkerPool implements SignalTeam {
   }
 
   #reported({ pid }: WorkerProcess, { reports, late, known }: Reported): void {
-    this.#respawnDelay.reset()
     this.#cutShort.reported(reports)
     this.#engine.returned(reports)
     this.#events.emit('tasks-reported', {
@@ -208,12 +206,11 @@ export class WorkerPool implements SignalTeam {
   }
 
   #harakiri(worker: WorkerProcess): void {
-    const running = worker.left.filter(({ startedAt }) => startedAt !== undefined)
-    this.#cutShort.byHarakiri(running, this.#options.worker.harakiriMs)
+    this.#cutShort.byHarakiri(worker, this.#options.worker.harakiriMs)
     this.#events.emit('worker-overran', {
       spool: this.spool,
       pid: worker.pid,
-      running: running.map(({ ref }) => ref),
+      running: worker.begun.map(({ ref }) => ref),
     })
     worker.kill()
   }
@@ -221,15 +218,15 @@ export class WorkerPool implements SignalTeam {
   #exited(worker: WorkerProcess, exit: Exit): void {
     const { code, signal, wasExpected } = exit
     this.workers.delete(worker)
-    const left = worker.left.map(({ ref }) => ref)
+    const { pid, left } = worker
     const isToldTo = this.#stopped.delete(worker) || this.#isStopping
-    if (isToldTo) this.#events.emit('worker-stopped', { spool: this.spool, pid: worker.pid })
+    if (isToldTo) this.#events.emit('worker-stopped', { spool: this.spool, pid })
     else if (!wasExpected)
-      this.#events.emit('worker-died', { spool: this.spool, pid: worker.pid, code, signal, running: left })
-    this.#cutShort.byDeath(left, exit)
+      this.#events.emit('worker-died', { spool: this.spool, pid, code, signal, running: left })
+    this.#cutShort.byDeath(worker, exit)
     this.#engine.abandoned(left)
     this.#signals.exited(worker)
-    this.#respawn(isToldTo || wasExpected ? 0 : this.#respawnDelay.next(performance.now() - worker.spawnedAt))
+    this.#respawn(isToldTo || wasExpected ? 0 : this.#respawnDelay.next(worker))
   }
 
   #respawn(delayMs: number): void {
