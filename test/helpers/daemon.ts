@@ -15,6 +15,8 @@ export interface DaemonSetup {
   readonly args?: readonly string[]
   /** Do not wait until it says that it runs. */
   readonly isUnready?: boolean
+  /** It and its workers are a process group. */
+  readonly isGroup?: boolean
 }
 
 export interface Daemon extends TestProcess {
@@ -44,6 +46,7 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
     new TestProcess(process.execPath, [BIN, iniFile, ...(setup.args ?? [])], {
       cwd: directory,
       ...(setup.env === undefined ? {} : { env: setup.env }),
+      ...(setup.isGroup === undefined ? {} : { isGroup: setup.isGroup }),
     }),
     { directory, iniFile, handlerFile, journal: () => readJournal(directory) },
   )

@@ -12,12 +12,13 @@ export class TestProcess {
   constructor(
     command: string,
     args: readonly string[],
-    options: { cwd?: string; env?: NodeJS.ProcessEnv; input?: string } = {},
+    options: { cwd?: string; env?: NodeJS.ProcessEnv; input?: string; isGroup?: boolean } = {},
   ) {
     this.child = spawn(command, args, {
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       stdio: ['pipe', 'pipe', 'pipe'],
+      detached: options.isGroup === true, // a process group of its own
     })
     for (const stream of [this.child.stdout, this.child.stderr])
       stream?.on('data', chunk => (this.#output += chunk))

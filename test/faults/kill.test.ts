@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { isAlive, type TestProcess } from '../helpers/process.js'
+import { acknowledgedFile, isOnce, startProducer } from '../helpers/producer.js'
+import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { assertWitnessed, Tail, WITNESS, type WitnessedRun } from '../helpers/witness.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const KILLS = isLong ? 200 : 20
+const WORKER_KILLS = isLong ? 500 : 50
+/** Wanted is a second; a machine that is busy with other things must not fail it. */
+const BACK_TO_WORK_MS = 10_000
+const PRODUCERS = 2
+const PAUSE_MS = 10
+
+const random = (ms: number) => Math.random() * ms
+
+/** Producers that write all the while, and a daemon that may be killed and started as often as one likes. */
+class Scene {
+  readonly spool = spoolDirectory()
+  readonly directory = dirname(this.spool)
+  readonly journal = new Tail(join(this.directory, 'journal'))
+  readonly acknowledged = new Tail(acknowledgedFile(this.directory))
+  readonly backToWorkMs: number[] = []
+  producers: TestProcess[] = []
+  #generation = 0
+
+  startProducers(): void {
+    const generation = this.#generation++
+    this.producers = Array.from({ length: PRODUCERS }, (_, i) =>
+      startProducer(this.spool, this.directory, `${generation}-${i}`, PAUSE_MS),
+    )
+  }
+
+  start(isUnready = true): Promise<Daemon> {
+    const ini = { 'spooler-processes': 3, 'spooler-frequency': 1, 'spooler-quiet': true }
+    return startDaemon({ spool: this.spool, handler: WITNESS, ini, isUnready, isGroup: true })
+  }
+
+  /** Until just now, in the middle of its work, or, every other time, at any moment of its start. */
+  async killMoment({ pid }: TestProcess, isAtWork: boolean): Promise<void> {
+    if (!isAtWork) return setTimeout(random(500))
+    const since = performance.now()
+    const first = this.journal.read().length
+    await until('it is back to work', () => this.#hasBegun(pid, first), BACK_TO_WORK_MS)
+    this.backToWorkMs.push(performance.now() - since)
+    await setTimeout(random(100))
+  }
+
+  #hasBegun(master: number, first: number): boolean {
+    const lines = this.journal.read()
+    for (let i = first; i < lines.length; i++) if (lines[i]?.split(' ')[3] === String(master)) return true
+    return false
+  }
+
+  /** Lets everything come to its end, and looks at what became of it. */
+  async assertNothingLost(wasKilled: (run: WitnessedRun) => boolean): Promise<string> {
+    writeFileSync(`${acknowledgedFile(this.directory)}-enough`, '')
+    for (const producer of this.producers) assert.equal(await producer.code(), 0, producer.output)
+    const isTask = (name: string) => !name.startsWith('.')
+    await until('nothing is left', () => !leftIn(this.spool).some(isTask), 60_000)
+    const acknowledged = this.acknowledged.read()
+    const counts = await assertWitnessed({
+      spool: this.spool,
+      journal: this.journal.read(),
+      acknowledged,
+      isOnce,
+      wasKilled,
+    })
+    assert.ok(acknowledged.length > 100, 'the producers were at work')
+    return `${acknowledged.length} tasks, ${counts.reruns} run again, ${counts.buried} buried`
+  }
+
+  get timesBack(): string {
+    const sorted = [...this.backToWorkMs].sort((a, b) => a - b)
+    const at = (share: number) => Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? 0)
+    return `back to work after ${at(0.5)} ms (median), ${at(0.9)} ms (9 of 10), ${at(1)} ms (longest)`
+  }
+}
+
+/** One that is at work, or any, in whatever state of its start. */
+function victim(daemon: Daemon, scene: Scene, isAtWork: boolean): number | undefined {
+  const alive = daemon.children().filter(isAlive)
+  if (!isAtWork) return alive[Math.floor(random(alive.length))]
+  const lines = scene.journal.read().slice(-20)
+  const pids = lines.filter(line => line.startsWith('start')).map(line => Number(line.split(' ')[2]))
+  return pids.reverse().find(pid => alive.includes(pid))
+}
+
+describe('kill -9 while producers write and handlers run', () => {
+  it(`of the daemon, ${KILLS} times: nothing is lost, and nothing at all runs again`, async t => {
+    const scene = new Scene()
+    scene.startProducers()
+    for (let i = 0; i < KILLS; i++) {
+      const daemon = await scene.start()
+      await scene.killMoment(daemon, i % 2 === 0)
+      daemon.child.kill('SIGKILL')
+      await until('it is gone', () => !daemon.isRunning)
+    }
+    await scene.start(false)
+    // its workers notice, and finish what they run
+    t.diagnostic(`${await scene.assertNothingLost(() => false)}; ${scene.timesBack}`)
+  })
+
+  it(`of workers, ${WORKER_KILLS} times: nothing is lost, and only what they ran runs again`, async t => {
+    const scene = new Scene()
+    scene.startProducers()
+    const daemon = await scene.start(false)
+    const killed = new Set<number>()
+    for (let i = 0; i < WORKER_KILLS; i++) {
+      const worker = await until('there is a worker', () => victim(daemon, scene, i % 4 !== 0))
+      killed.add(worker)
+      process.kill(worker, 'SIGKILL')
+      await setTimeout(random(60))
+    }
+    t.diagnostic(await scene.assertNothingLost(({ pid }) => killed.has(pid)))
+  })
+
+  it(`of everything at once, ${KILLS} times: nothing is lost, and only what ran runs again`, async t => {
+    const scene = new Scene()
+    const killed = new Set<number>()
+    for (let i = 0; i < KILLS; i++) {
+      scene.startProducers()
+      const daemon = await scene.start()
+      await scene.killMoment(daemon, i % 2 === 0)
+      killed.add(daemon.pid)
+      for (const producer of scene.producers) producer.child.kill('SIGKILL')
+      process.kill(-daemon.pid, 'SIGKILL')
+      await until('it is gone', () => !daemon.isRunning)
+    }
+    scene.startProducers()
+    const last = await scene.start(false)
+    assert.ok(!killed.has(last.pid))
+    t.diagnostic(`${await scene.assertNothingLost(({ master }) => killed.has(master))}; ${scene.timesBack}`)
+  })
+})

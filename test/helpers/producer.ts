@@ -1,0 +1,36 @@
+import { join } from 'node:path'
+import { TestProcess } from './process.js'
+import { ROOT } from './workspace.js'
+
+/** Enqueues with the library, synced, one task after the other, and journals what was acknowledged. */
+const SCRIPT = `
+  import { spool } from 'spoold'
+  import { appendFileSync, existsSync } from 'node:fs'
+  const [spooler, acknowledged, name, pauseMs] = process.argv.slice(1)
+  for (let i = 0; !existsSync(acknowledged + '-enough'); i++) {
+    const n = name + '.' + i
+    const more = { 0: { spooler_delivery: 'at-most-once' }, 1: { ms: 30 }, 2: { ms: 3 }, 3: { ms: 30, spooler_delivery: 'at-most-once' } }[i % 8]
+    await spool({ n, ...more }, { spooler })
+    appendFileSync(acknowledged, n + '\\n')
+    await new Promise(resolve => setTimeout(resolve, Number(pauseMs)))
+  }`
+
+/** Of the tasks of a producer, those that must not run twice: every fourth. */
+export const isOnce = (n: string): boolean =>
+  (Number(n.split('.')[1]) % 8) % 3 === 0 && Number(n.split('.')[1]) % 8 < 4
+
+/** Where producers write down what was acknowledged; they end when there is a file `acknowledged-enough`. */
+export const acknowledgedFile = (directory: string): string => join(directory, 'acknowledged')
+
+export function startProducer(spool: string, directory: string, name: string, pauseMs: number): TestProcess {
+  const args = [
+    '--input-type=module',
+    '-e',
+    SCRIPT,
+    spool,
+    acknowledgedFile(directory),
+    name,
+    String(pauseMs),
+  ]
+  return new TestProcess(process.execPath, args, { cwd: ROOT })
+}
