@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { messageOf } from './base/errors.js'
 import type { Options } from './config/option-table.js'
 import type { Emitter } from './events/emitter.js'
 import { Commands } from './schedule/commands.js'
@@ -43,7 +44,11 @@ export class Schedules {
     this.#scheduler = new Scheduler({
       fire: (schedule, instantMs) => this.#fire(schedule, instantMs),
       watch: ({ kind, path }, changed) =>
-        kind === 'touch' ? watchTouches([path], changed) : watchEntry(path, changed),
+        kind === 'touch'
+          ? watchTouches([path], changed)
+          : watchEntry(path, changed, error =>
+              events.emit('schedule-unwatched', { path, error: messageOf(error) }),
+            ),
     })
     this.router = new SignalRouter(events, {
       declared: (spool, schedules) => this.#change(() => this.#scheduler.set(spool, schedules)),

@@ -52,6 +52,7 @@ export interface EventMap {
   'signals-full': { number: number; limit: number }
 
   'schedule-fired': SignalSchedule
+  'schedule-unwatched': { path: string; error: string }
   /** With several daemons on a spool, one of them fires the schedules. */
   'schedules-led': { spool: string; isLeading: boolean }
   'schedules-unled': { spool: string; error: string }

@@ -84,7 +84,7 @@ function translateField(word: string, { name, min, max }: Field): string {
 function invalidField(name: string, min: number, max: number, got: string): SpooldError {
   return new SpooldError(
     'SCHEDULE_INVALID',
-    `cron: expected a ${name} from ${min} to ${max}, -1 for every one or -n for those that n divides, got ${got}`,
+    `expected a number from ${min} to ${max} for the ${name}, -1 for any or -n for those that n divides, got ${got}`,
     { details: { field: name, got } },
   )
 }

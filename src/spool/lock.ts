@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
-import fs, { existsSync, mkdirSync } from 'node:fs'
+import fs, { chownSync, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errnoOf, SpooldError } from '../base/errors.js'
-import type { Ref } from '../task/ref.js'
+import { type Ref, toByteString } from '../task/ref.js'
 import { STATE_DIRECTORY } from './file-name.js'
+import { makeStateRoom } from './state-directory.js'
 
 /** The only file that knows a lock library; none is loaded before it is used. */
 
@@ -135,8 +136,12 @@ export async function takeLease(
   }
 }
 
+/** The master may be root, and the workers, who use it too, be whom the spool belongs to. */
 function locksDirectory(spool: string): string {
-  const path = join(spool, STATE_DIRECTORY, 'locks')
-  mkdirSync(path, { recursive: true, mode: 0o700 })
+  makeStateRoom(toByteString(spool), 'locks', '')
+  const parent = join(spool, STATE_DIRECTORY)
+  const path = join(parent, 'locks')
+  const { uid, gid } = statSync(parent)
+  if (process.geteuid?.() === 0 && uid !== 0) chownSync(path, uid, gid)
   return path
 }

@@ -3,7 +3,7 @@ import { errnoOf, SpooldError } from '../base/errors.js'
 import { displayName, toFsPath } from '../task/ref.js'
 import { STATE_DIRECTORY } from './file-name.js'
 
-export type StateRoom = 'records' | 'dead'
+export type StateRoom = 'records' | 'dead' | 'locks'
 
 /** The path of one of our rooms in a spool, a byte string. */
 export function stateRoom(spool: string, room: StateRoom): string {

@@ -105,14 +105,31 @@ function bareWatch(path: string | Buffer, listener: WatchListener): Watch {
   return { close: () => watcher.close() }
 }
 
+/** One save is several events. */
+const TOGETHER_MS = 50
+
 /**
  * Calls back when anything happens to a file, or to the entries of a directory, as uWSGI's file monitors do
  * (core/event.c, event_queue_add_file_monitor). Unlike there, what is removed and made again is still watched.
  */
-export function watchEntry(path: string, changed: () => void): Watch {
+export function watchEntry(path: string, changed: () => void, lost: (error: unknown) => void): Watch {
   const watcher = watchWithChokidar(path, { ignoreInitial: true, depth: 0 })
-  watcher.on('all', changed)
-  return { close: () => void watcher.close() }
+  let timer: NodeJS.Timeout | undefined
+  const hear = () => {
+    timer ??= setTimeout(() => {
+      timer = undefined
+      changed()
+    }, TOGETHER_MS)
+  }
+  watcher.on('all', hear)
+  watcher.on('raw', hear) // also what is no change of the content: a mode, an owner
+  watcher.on('error', lost)
+  return {
+    close() {
+      clearTimeout(timer)
+      void watcher.close()
+    },
+  }
 }
 
 /**

@@ -78,6 +78,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { kind: 'cron', number: 17, expression: '* * * * *', zone: null },
     'DATE - [uwsgi-cron] routing signal 17',
   ],
+  'schedule-unwatched': [
+    { path: '/a', error: 'ENOSPC' },
+    '[uwsgi-fsmon] unable to register monitor for "/a": ENOSPC',
+  ],
   'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
   'schedules-unled': [
     { spool, error: 'EACCES' },
