@@ -45,16 +45,20 @@ export class GivenTasks {
     return given
   }
 
-  /** What is not started, to be given to others. The claim decides if both try. */
-  takeBack(): Ref[] {
+  /**
+   * What is not started, to be given to others. The claim decides if both try.
+   *
+   * @param runsFirst in a sequential worker the first is what it runs, told or not, unless that is something else
+   */
+  takeBack(runsFirst: boolean): Ref[] {
     const refs: Ref[] = []
-    let isFirst = true // in a sequential worker the first is what it runs, told or not
+    let mayRun = runsFirst
     for (const given of this.#given.values()) {
-      if (given.startedAt === undefined && !given.isTakenBack && !isFirst) {
+      if (given.startedAt === undefined && !given.isTakenBack && !mayRun) {
         given.isTakenBack = true
         refs.push(given.ref)
       }
-      isFirst = false
+      mayRun = false
     }
     this.#takenBack += refs.length
     return refs

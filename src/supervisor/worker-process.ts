@@ -14,6 +14,7 @@ import type { Report } from '../task/report.js'
 import type { SignalNews } from '../task/schedule.js'
 import { childExit } from './child-exit.js'
 import { GivenSignals } from './given-signals.js'
+import { GivenTasks } from './given-tasks.js'
 
 const STDERR = 2
 const ENTRY = fileURLToPath(new URL('../worker/main.js', import.meta.url))
@@ -54,14 +55,6 @@ export interface Exit {
   readonly wasExpected: boolean
 }
 
-/** A ref that the worker has. `startedAt` is told, or undefined; on the clock of `performance.now()`. */
-interface Given {
-  readonly ref: Ref
-  startedAt: number | undefined
-  /** Taken back from a silent worker, and given to another: what this one still says of it does not count. */
-  isTakenBack: boolean
-}
-
 /**
  * One worker process, as the master sees it.
  *
@@ -70,12 +63,11 @@ interface Given {
 export class WorkerProcess {
   readonly #child: ChildProcess
   readonly #listener: WorkerListener
-  readonly #given = new Map<number, Given>()
+  readonly #given: GivenTasks
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  #nextNumber = 0
-  #takenBack = 0
   /** Milliseconds a task takes; undefined until the first report. */
   #paceMs: number | undefined
+  #hasWorked = false
   #lastHeardAt = performance.now()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -90,6 +82,7 @@ export class WorkerProcess {
   constructor({ worker, uid, gid, logFd }: SpawnOptions, listener: WorkerListener) {
     this.#listener = listener
     this.spool = worker.spool
+    this.#given = new GivenTasks(worker.concurrency)
     this.#child = fork(ENTRY, [], {
       stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc'],
       execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
@@ -114,17 +107,21 @@ export class WorkerProcess {
     return this.#paceMs
   }
 
+  /** It has come to a task. */
+  get hasWorked(): boolean {
+    return this.#hasWorked
+  }
+
   /** What it has and still answers for. */
   get outstanding(): number {
-    return this.#given.size - this.#takenBack + this.signals.size
+    return this.#given.size + this.signals.size
   }
 
   /** When the longest-running task began at the latest; undefined when nothing runs. */
   get runningSince(): number | undefined {
-    let earliest = this.signals.runningSince
-    for (const { startedAt } of this.#given.values())
-      if (startedAt !== undefined) earliest = Math.min(earliest ?? startedAt, startedAt)
-    return earliest ?? (this.outstanding > 0 ? this.#lastHeardAt : undefined)
+    const told = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
+    if (told.length > 0) return Math.min(...told)
+    return this.outstanding > 0 ? this.#lastHeardAt : undefined
   }
 
   get lastHeardAt(): number {
@@ -139,31 +136,25 @@ export class WorkerProcess {
 
   run(refs: readonly Ref[], lastRuns: LastRuns): void {
     if (this.#given.size === 0) this.#lastHeardAt = performance.now()
-    const first = this.#nextNumber
-    for (const ref of refs)
-      this.#given.set(this.#nextNumber++, { ref, startedAt: undefined, isTakenBack: false })
+    const first = this.#given.give(refs)
     this.#send({ type: 'run', first, refs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
 
   /** Of a worker that is silent: what it has not started, to be given to others. The claim decides if both try. */
   takeBack(): Ref[] {
-    const refs: Ref[] = []
-    let isFirst = this.signals.size === 0 // in a sequential worker the first is what it runs, told or not
-    for (const given of this.#given.values()) {
-      if (given.startedAt === undefined && !given.isTakenBack && !isFirst) {
-        given.isTakenBack = true
-        refs.push(given.ref)
-      }
-      isFirst = false
-    }
-    this.#takenBack += refs.length
+    const refs = this.#given.takeBack(this.signals.size === 0)
     if (refs.length > 0) this.#send({ type: 'hand-back' })
     return refs
   }
 
-  /** What it still had when it ended. `startedAt` as far as it was told. */
-  get left(): ReadonlyArray<{ readonly ref: Ref; readonly startedAt: number | undefined }> {
-    return [...this.#given.values()].filter(given => !given.isTakenBack)
+  /** What it still had when it ended. */
+  get left(): readonly Ref[] {
+    return this.#given.left
+  }
+
+  /** What of it may have begun, and since when at the latest. */
+  get begun(): ReadonlyArray<{ readonly ref: Ref; readonly startedAt: number }> {
+    return this.#given.begun(this.#lastHeardAt)
   }
 
   /** Takes no more, finishes what runs, exits. */
@@ -209,25 +200,22 @@ export class WorkerProcess {
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
+    this.#hasWorked = true
     const known = new Set<Ref>()
     const reports: Report[] = []
     const late: Report[] = []
     eachReport(message, (number, report) => {
-      const given = this.#given.get(number)
+      const given = this.#given.end(number)
       if (given === undefined) return
-      this.#given.delete(number)
       if (given.startedAt !== undefined) known.add(given.ref)
-      if (given.isTakenBack) this.#takenBack--
       const list = given.isTakenBack ? late : reports
       list.push({ ref: given.ref, ...report })
     })
     this.#notePace(message.busyMs, message.packed.length / 3)
     if (reports.length + late.length > 0) this.#listener.reported(this, { reports, late, known })
     for (const number of message.started) {
-      const given = this.#given.get(number)
-      if (given === undefined) continue
-      given.startedAt = this.#lastHeardAt
-      this.#listener.started(this, given.ref)
+      const ref = this.#given.start(number, this.#lastHeardAt)
+      if (ref !== undefined) this.#listener.started(this, ref)
     }
   }
 
