@@ -53,7 +53,9 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
       if (line !== undefined) log.dated('info', line, { signal: schedule.number })
     },
     'schedule-unwatched': ({ path, error }) =>
-      log.line('error', `[uwsgi-fsmon] unable to register monitor for "${printable(path)}": ${error}`, { path }),
+      log.line('error', `[uwsgi-fsmon] unable to register monitor for "${printable(path)}": ${error}`, {
+        path,
+      }),
     'schedules-led': ({ spool, isLeading }) =>
       log.line(
         'info',
