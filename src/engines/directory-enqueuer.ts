@@ -1,11 +1,12 @@
 import { prepareSpool } from '../spool/directory.js'
 import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../spool/write.js'
-import { type WriteResult, writeTasks } from '../spool/write-batch.js'
+import { writeTasks } from '../spool/write-batch.js'
+import type { WriteResult } from '../spool/write-many.js'
 import { toByteString } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
 import type { Enqueuer } from './engine.js'
 
-export type { WriteResult } from '../spool/write-batch.js'
+export type { WriteResult } from '../spool/write-many.js'
 
 /** Puts tasks into one spool directory, which is made when it is missing, as uWSGI's `spooler` does. */
 export class DirectoryEnqueuer implements Enqueuer {

@@ -97,13 +97,13 @@ export class Draft {
   }
 }
 
-/**
- * Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page.
- *
- * @returns the path as people read it
- */
-export function writeInPlace(spool: string, bytes: Buffer): string {
-  const path = `${spool}/${createTaskName()}`
+/** The path of a new task at the top of a spool, a byte string. */
+export function newTaskPath(spool: string): string {
+  return `${spool}/${createTaskName()}`
+}
+
+/** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */
+export function writeInPlace(path: string, bytes: Uint8Array): void {
   const fsPath = toFsPath(path)
   const fd = openSync(fsPath, NEW_FILE, 0o600)
   try {
@@ -114,7 +114,6 @@ export function writeInPlace(spool: string, bytes: Buffer): string {
   } finally {
     closeSync(fd)
   }
-  return typeof fsPath === 'string' ? fsPath : displayName(path)
 }
 
 /** `write` may take less than it was given, on a disk that is nearly full. */

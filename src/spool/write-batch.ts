@@ -1,10 +1,8 @@
 import { SpooldError, toError } from '../base/errors.js'
-import type { Request, Stored } from '../task/request.js'
-import { perform, writeTask } from './write.js'
+import type { Request } from '../task/request.js'
+import { needsNoWaiting, perform, writeTask } from './write.js'
+import { type WriteResult, writeMany } from './write-many.js'
 import { type Steps, type Wait, type WriteOptions, writeSteps } from './write-steps.js'
-
-/** What became of one task of a batch. */
-export type WriteResult = { readonly stored: Stored } | { readonly error: Error }
 
 export interface BatchOptions extends WriteOptions {
   /** When one cannot be stored, none is. Tasks whose ids are taken stay: the same batch may simply be stored again. */
@@ -31,7 +29,9 @@ export async function writeTasks(
   options: BatchOptions,
 ): Promise<WriteResult[]> {
   if (!options.sync && !options.isAllOrNothing)
-    return Promise.all(requests.map(one => resultOf(one, options)))
+    return requests.every(one => needsNoWaiting(one, options))
+      ? writeMany(requests, options.spool)
+      : Promise.all(requests.map(one => resultOf(one, options)))
   const walkers = requests.map(
     (request): Walker => ({
       request,

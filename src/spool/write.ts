@@ -1,9 +1,9 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
 import { SpooldError } from '../base/errors.js'
-import { toFsPath } from '../task/ref.js'
+import { displayName, toFsPath } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
 import { syncData, syncDirectory } from './disk-sync.js'
-import { type Draft, writeInPlace } from './draft.js'
+import { type Draft, newTaskPath, writeInPlace } from './draft.js'
 import { tryHold } from './lock.js'
 import { writeError } from './write-error.js'
 import { type Steps, type Wait, type WriteOptions, writeSteps } from './write-steps.js'
@@ -97,14 +97,21 @@ function performSync(wait: Wait): void {
  *
  * @returns undefined for all others
  */
-export function writeAtOnce(request: Request, { spool, sync }: WriteOptions): Stored | undefined {
-  const { packet, body, atSeconds, priority, id } = request
-  if (sync || body !== undefined || atSeconds !== undefined || priority !== undefined || id !== undefined)
-    return undefined
-  if (packet.length > PAGE_BYTES) return undefined
+export function writeAtOnce(request: Request, options: WriteOptions): Stored | undefined {
+  if (!needsNoWaiting(request, options)) return undefined
+  const path = newTaskPath(options.spool)
   try {
-    return { path: writeInPlace(spool, packet), isDuplicate: false }
+    writeInPlace(path, request.packet)
+    return { path: displayName(path), isDuplicate: false }
   } catch (error) {
-    throw writeError(spool, error)
+    throw writeError(options.spool, error)
   }
+}
+
+export function needsNoWaiting(
+  { packet, body, atSeconds, priority, id }: Request,
+  { sync }: WriteOptions,
+): boolean {
+  const isPlain = body === undefined && atSeconds === undefined && priority === undefined && id === undefined
+  return isPlain && !sync && packet.length <= PAGE_BYTES
 }

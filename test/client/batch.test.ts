@@ -1,12 +1,26 @@
 import assert from 'node:assert/strict'
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { Batch, BatchError } from '#src/index.js'
+import { Batch, BatchError, SpooldError } from '#src/index.js'
+import { compareVersions } from '#src/spool/version-order.js'
 import { leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+const threads = () => readdirSync('/proc/self/task').length
 
 async function failureOf(batch: Batch): Promise<BatchError> {
   try {
@@ -46,6 +60,46 @@ describe('a Batch', () => {
         if (i % 7 === 0) assert.equal(statSync(path).mtimeMs, 1e12)
       }
     })
+
+  it('is written by two threads when it is large, unsynced and plain, and its names are in the order of add', async () => {
+    const spooler = spoolDirectory()
+    const before = threads()
+    const batch = new Batch({ spooler, sync: false })
+    for (let i = 0; i < 20_000; i++) batch.add({ i })
+    const stored = await batch.spool()
+    assert.ok(threads() > before, 'there is a thread more')
+    assert.equal(leftIn(spooler).length, stored.length)
+    for (const [i, { path }] of stored.entries())
+      assert.deepEqual(readFileSync(path), packet({ i: String(i) }))
+    const names = stored.map(({ path }) => basename(path))
+    assert.deepEqual(names, [...names].sort(compareVersions))
+  })
+
+  it('tells every failure of both threads', async () => {
+    const spooler = spoolDirectory()
+    const batch = new Batch({ spooler, sync: false })
+    for (let i = 0; i < 20_000; i++) batch.add({ i })
+    rmSync(spooler, { recursive: true })
+    const { results } = await failureOf(batch)
+    assert.equal(results.length, 20_000)
+    for (const result of results) {
+      assert.ok('error' in result && result.error instanceof SpooldError)
+      assert.equal(result.error.code, 'ENQUEUE_FAILED')
+      assert.equal(result.error.details.errno, 'ENOENT')
+    }
+  })
+
+  it('keeps no program alive by its second thread', async () => {
+    const program = `import { Batch } from '${join(ROOT, 'dist/index.js')}'
+      const batch = new Batch({ spooler: '${spoolDirectory()}', sync: false })
+      for (let i = 0; i < 5000; i++) batch.add({ i })
+      const stored = await batch.spool()
+      const doneAt = performance.now()
+      process.on('exit', () => console.log(stored.length, performance.now() - doneAt < 3000))`
+    const child = new TestProcess(process.execPath, ['--input-type=module', '-e', program])
+    assert.deepEqual(await child.exited, { code: 0, signal: null }, child.output)
+    assert.equal(child.output, '5000 true\n')
+  })
 
   it('may be empty, and may be used again', async () => {
     const spooler = spoolDirectory()
