@@ -4,6 +4,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statfsSync,
@@ -78,12 +79,22 @@ export function start(command, args, logFile) {
 const NOOP_JS = 'export default (env, task) => task.SPOOL_OK\n'
 const NOOP_PY = 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n'
 
-export function startSpoold(directory, spool, options = []) {
+/** A daemon that takes tasks over a socket and runs none. */
+export function startTaker(directory, spool, options = []) {
+  return startSpoold(
+    directory,
+    spool,
+    ['--spooler-quiet', '--socket', '127.0.0.1:0', ...options],
+    '--spooler-external',
+  )
+}
+
+export function startSpoold(directory, spool, options = [], spoolerFlag = '--spooler') {
   const handler = join(directory, 'noop.mjs')
   writeFileSync(handler, NOOP_JS)
   return start(
     process.execPath,
-    [BIN, '--spooler', spool, '--spooler-import', handler, ...options],
+    [BIN, spoolerFlag, spool, '--spooler-import', handler, ...options],
     join(directory, 'log'),
   )
 }
@@ -123,6 +134,22 @@ export const median = numbers => {
 
 export const percentile = (numbers, p) =>
   [...numbers].sort((a, b) => a - b)[Math.min(numbers.length - 1, Math.ceil((numbers.length * p) / 100) - 1)]
+
+/** What `df -T` calls the file system that temporary files are on; of an ext4 it matters whether it has a journal. */
+export function diskKind() {
+  const [device = '', type = ''] = execFileSync('df', ['--output=source,fstype', tmpdir()], {
+    encoding: 'utf8',
+  })
+    .split('\n')[1]
+    .split(/\s+/)
+  const name = device.replace('/dev/', '')
+  const hasJournal =
+    type !== 'ext4' ||
+    (existsSync('/proc/fs/jbd2') ? readdirSync('/proc/fs/jbd2') : []).some(each =>
+      each.startsWith(`${name}-`),
+    )
+  return hasJournal ? type : `${type} without a journal`
+}
 
 /**
  * Runs ours and the peer's in turn, so that both see the same machine, and gives the ratio of each pair.

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { encodePacket } from '../dist/protocol/packet.js'
-import { memoryOf, percentile, startSpoold, until, withDirectory } from './harness.mjs'
+import { memoryOf, percentile, startTaker, until, withDirectory } from './harness.mjs'
 
 const pair = (key, value) => [Buffer.from(key), Buffer.from(value)]
 const TASK = encodePacket([pair('to', 'joe')])
@@ -75,16 +75,7 @@ export async function run({ scale, say }) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
     mkdirSync(spool, { mode: 0o755 })
-    const options = [
-      '--spooler-watch',
-      'off',
-      '--spooler-frequency',
-      '3600',
-      '--spooler-quiet',
-      '--socket',
-      '127.0.0.1:0',
-    ]
-    const daemon = startSpoold(directory, spool, options)
+    const daemon = startTaker(directory, spool)
     try {
       const port = await until('it listens', () => /:(\d+) \(port auto-assigned\)/.exec(daemon.log())?.[1])
       await until('it serves', () => daemon.log().includes('is running'))

@@ -33,7 +33,7 @@ function table(rows) {
       '|---|---|---|---|---|---|',
       ...rows.map(
         ({ case: name, name: what, mine, theirs, ratio, low, high, target }) =>
-          `| ${name} | ${what} | ${number(mine)} | ${number(theirs)} | **${ratio.toFixed(2)}** (${low.toFixed(2)}–${high.toFixed(2)}) | ≥ ${target.toFixed(1)} |`,
+          `| ${name} | ${what} | ${number(mine)} | ${number(theirs)} | **${ratio.toFixed(2)}** (${low.toFixed(2)}–${high.toFixed(2)}) | ${target === undefined ? '' : `≥ ${target.toFixed(1)}`} |`,
       ),
     ].join('\n')
   const columns = Object.keys(rows[0])

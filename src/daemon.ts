@@ -62,6 +62,7 @@ export class Daemon {
     this.#log = log
     this.#config = request.config
     subscribeLog(events, log, { isQuiet: () => this.#options.spoolerQuiet })
+    events.on('request-stored', ({ path }) => this.#master.stored(path))
     const { uid, gid, addGid } = this.#options
     this.#identity = findIdentity(uid, gid, addGid)
     this.#pidfiles = new Pidfiles(events, tryHold)

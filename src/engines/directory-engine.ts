@@ -41,6 +41,7 @@ export class DirectoryEngine implements Engine {
   readonly #index: TaskIndex
   readonly #events: Emitter
   #scanner: Scanner | undefined
+  #wakeUp = () => {}
 
   private constructor(options: DirectoryEngineOptions, locker: Locker, events: Emitter) {
     this.#options = options
@@ -74,6 +75,7 @@ export class DirectoryEngine implements Engine {
 
   async onWakeUp(wakeUp: () => void): Promise<void> {
     const { rules, frequencyMs, watch } = this.#options
+    this.#wakeUp = wakeUp
     this.#scanner = new Scanner(
       { spool: this.#spool, rules, frequencyMs, watch },
       this.#index,
@@ -81,6 +83,13 @@ export class DirectoryEngine implements Engine {
       wakeUp,
     )
     await this.#scanner.start()
+  }
+
+  /** Where the directory is watched, an event tells it. */
+  stored(ref: Ref): void {
+    const { watch, rules } = this.#options
+    const isVisited = rules.ordered || !ref.includes('/')
+    if (watch === 'off' && isVisited && this.#index.changed(ref, true)) this.#wakeUp()
   }
 
   scanNow(): void {
@@ -112,6 +121,7 @@ export class DirectoryEngine implements Engine {
   }
 
   close(): void {
+    this.#wakeUp = () => {}
     this.#scanner?.close()
   }
 }

@@ -47,6 +47,8 @@ export interface Engine extends Enqueuer {
   abandoned(refs: readonly Ref[]): void
   /** Calls back whenever `due` may give more than it did. The first call comes when the engine knows its tasks. */
   onWakeUp(wakeUp: () => void): Promise<void>
+  /** This process has put a task in by another way than `enqueue`: it is due as soon as if it had been noticed. */
+  stored(ref: Ref): void
   /** Looks again at everything, at once. */
   scanNow(): void
   counts(): Counts

@@ -1,5 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Engine } from '../engines/engine.js'
+import { toByteString } from '../task/ref.js'
 import type { PoolOptions, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
@@ -51,6 +52,12 @@ export class Master {
       await this.kill()
       throw error
     }
+  }
+
+  /** A task was stored from within: its engine need not find it. */
+  stored(path: string): void {
+    for (const { spool, engine } of this.#crews)
+      if (path.startsWith(`${spool}/`)) engine.stored(toByteString(path.slice(spool.length + 1)))
   }
 
   scanNow(): void {

@@ -7,6 +7,7 @@ import { spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** A daemon with a socket, and an external spool that nobody runs. */
@@ -35,6 +36,28 @@ describe('over a socket', () => {
       code: 'REQUEST_INVALID',
     })
     assert.equal(leftIn(external).length, 50)
+  })
+
+  it('is known to the daemon at once, also when it watches nothing', async () => {
+    const spool = spoolDirectory()
+    const socket = join(dirname(spool), 'a.sock')
+    for (const sync of ['on', 'off']) {
+      const daemon = await startDaemon({
+        spool,
+        ini: {
+          socket,
+          'spooler-watch': 'off',
+          'spooler-frequency': 3600,
+          'spooler-ordered': true,
+          'spooler-sync': sync,
+        },
+      })
+      await enqueue({ n: 1 }, { socket })
+      await enqueue({ n: 2 }, { socket, priority: 5, body: 'b' })
+      await until('both have run', () => leftIn(spool).length === 0)
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0, daemon.output)
+    }
   })
 
   it('the command line stores tasks, and says 75 when nobody is there', async () => {

@@ -14,8 +14,6 @@ import { startUwsgi } from '../helpers/uwsgi.js'
 import { portOf, wire } from '../helpers/wire.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
-const ASIDE = { 'spooler-watch': 'off', 'spooler-frequency': 3600 }
-
 function open(address: string, options?: SocketTransportOptions) {
   const transport = openSocketTransport(address, options)
   after(() => transport.close())
@@ -23,7 +21,7 @@ function open(address: string, options?: SocketTransportOptions) {
 }
 
 async function server(ini: Readonly<Record<string, string | number>> = {}, spool = spoolDirectory()) {
-  const daemon = await startDaemon({ spool, ini: { socket: '127.0.0.1:0', ...ASIDE, ...ini } })
+  const daemon = await startDaemon({ spool, isAside: true, ini: { socket: '127.0.0.1:0', ...ini } })
   const port = ini.socket === undefined ? await portOf(daemon) : 0
   return { spool, daemon, address: `127.0.0.1:${port}` }
 }
@@ -104,7 +102,7 @@ describe('the client of a socket', () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 's')
     const name = `@spoold-transport-${process.pid}`
-    await startDaemon({ spool, ini: { socket: [path, name], ...ASIDE } })
+    await startDaemon({ spool, isAside: true, ini: { socket: [path, name] } })
     for (const address of [path, name])
       assert.equal(await open(address).enqueue(requestFrom({ address })), address)
     assert.equal(leftIn(spool).length, 2)
@@ -114,7 +112,7 @@ describe('the client of a socket', () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 's')
     const start = () =>
-      startDaemon({ spool, ini: { socket: path, ...ASIDE, 'socket-keepalive-timeout': 0.2 } })
+      startDaemon({ spool, isAside: true, ini: { socket: path, 'socket-keepalive-timeout': 0.2 } })
     const first = await start()
     const transport = open(path)
     await transport.enqueue(requestFrom({ n: 1, at: 2_000_000_000 }))

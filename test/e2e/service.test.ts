@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
@@ -31,6 +31,15 @@ async function busyDaemon(ini: DaemonSetup['ini'] = {}) {
   drop(spool, 'waits', packet({}))
   return { spool, daemon, open: () => writeFileSync(gate, ''), workers: daemon.children() }
 }
+
+describe('the master', () => {
+  it('has threads for syncs that go together; the programs of its tasks decide for themselves', async () => {
+    const daemon = await startDaemon({ spool: spoolDirectory() })
+    assert.ok(readdirSync(`/proc/${daemon.pid}/task`).length > 16)
+    const worker = await until('there is a worker', () => daemon.children().at(0))
+    assert.doesNotMatch(readFileSync(`/proc/${worker}/environ`, 'latin1'), /UV_THREADPOOL_SIZE/)
+  })
+})
 
 describe('a stop', () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)

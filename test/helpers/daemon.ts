@@ -13,6 +13,8 @@ export interface DaemonSetup {
   readonly ini?: Readonly<Record<string, string | number | boolean | readonly string[]>>
   readonly env?: NodeJS.ProcessEnv
   readonly args?: readonly string[]
+  /** Takes tasks and runs none: what is stored stays as it was written. */
+  readonly isAside?: boolean
   /** Do not wait until it says that it runs. */
   readonly isUnready?: boolean
   /** It and its workers are a process group. */
@@ -41,7 +43,8 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
   if (setup.fixture === undefined)
     writeFileSync(handlerFile, PRELUDE(journalFile) + (setup.handler ?? DEFAULT_HANDLER))
   const iniFile = join(directory, 'app.ini')
-  writeIni(iniFile, { spooler: setup.spool, 'spooler-import': handlerFile, ...setup.ini })
+  const spooler = setup.isAside === true ? 'spooler-external' : 'spooler'
+  writeIni(iniFile, { [spooler]: setup.spool, 'spooler-import': handlerFile, ...setup.ini })
   const daemon = Object.assign(
     new TestProcess(process.execPath, [BIN, iniFile, ...(setup.args ?? [])], {
       cwd: directory,

@@ -11,12 +11,7 @@ import { until } from '../helpers/until.js'
 import { Client, exchange, portOf, STORED, wire } from '../helpers/wire.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-const ASIDE = {
-  socket: '127.0.0.1:0',
-  'spooler-watch': 'off',
-  'spooler-frequency': 3600,
-  'spooler-quiet': true,
-}
+const ASIDE = { isAside: true, ini: { socket: '127.0.0.1:0', 'spooler-quiet': true } }
 const BODY = Buffer.from('0123456789'.repeat(20))
 const PACKET = wire([
   ['to', 'joe'],
@@ -35,7 +30,7 @@ function assertWhole(spool: string): number {
 describe('a client that vanishes', () => {
   it('at any byte leaves a whole task or none', async () => {
     const spool = spoolDirectory()
-    const port = await portOf(await startDaemon({ spool, ini: ASIDE }))
+    const port = await portOf(await startDaemon({ spool, ...ASIDE }))
     const whole: Client[] = []
     for (let at = 0; at <= REQUEST.length; at += at < PACKET.length ? 1 : 7) {
       for (const how of ['resetAndDestroy', 'destroy'] as const) {
@@ -53,7 +48,7 @@ describe('a client that vanishes', () => {
 
   it('by kill -9 leaves a whole task or none', async () => {
     const spool = spoolDirectory()
-    const port = await portOf(await startDaemon({ spool, ini: ASIDE }))
+    const port = await portOf(await startDaemon({ spool, ...ASIDE }))
     const script = `
       const [port, hex, at] = process.argv.slice(1)
       const bytes = Buffer.from(hex, 'hex')
@@ -93,7 +88,7 @@ describe('a daemon that is killed while it stores', () => {
   it('has every task that it acknowledged', { timeout: 600_000 }, async () => {
     for (let round = 0; round < (isLong ? 100 : 4); round++) {
       const spool = spoolDirectory()
-      const daemon = await startDaemon({ spool, ini: ASIDE })
+      const daemon = await startDaemon({ spool, ...ASIDE })
       const transport = openSocketTransport(`127.0.0.1:${await portOf(daemon)}`)
       const acknowledged: number[] = []
       const failures = new Set<string>()

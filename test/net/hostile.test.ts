@@ -18,7 +18,8 @@ async function server(ini: Readonly<Record<string, string | number | boolean>> =
   const spool = spoolDirectory()
   const daemon = await startDaemon({
     spool,
-    ini: { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600, ...ini },
+    isAside: true,
+    ini: { socket: '127.0.0.1:0', ...ini },
   })
   return { spool, daemon, port: await portOf(daemon) }
 }

@@ -114,14 +114,8 @@ describe('a unix socket', () => {
     chownSync(spool, 65_534, 65_534)
     await startDaemon({
       spool,
-      ini: {
-        socket: path,
-        'chown-socket': '7:12',
-        uid: 65_534,
-        gid: 65_534,
-        'spooler-watch': 'off',
-        'spooler-frequency': 3600,
-      },
+      isAside: true,
+      ini: { socket: path, 'chown-socket': '7:12', uid: 65_534, gid: 65_534 },
     })
     const { uid, gid } = statSync(path)
     assert.deepEqual([uid, gid], [7, 12])
@@ -250,14 +244,14 @@ describe('the sockets of a daemon', () => {
     const spool = spoolDirectory()
     const another = join(dirname(spool), 'another')
     mkdirSync(another)
-    const ini = { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600 }
-    const daemon = await startDaemon({ spool, ini })
+    const ini = { socket: '127.0.0.1:0' }
+    const daemon = await startDaemon({ spool, isAside: true, ini })
     const port = await portOf(daemon)
     const kept = await Client.to(port)
     const open = wire([['spooler', another]], { modifier2: 1 })
     await kept.send(open).got(REFUSED)
     writeIni(daemon.iniFile, {
-      spooler: [spool, another],
+      'spooler-external': [spool, another],
       'spooler-import': daemon.handlerFile,
       ...ini,
       'buffer-size': 200,
@@ -274,7 +268,8 @@ describe('the sockets of a daemon', () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
-      ini: { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600 },
+      isAside: true,
+      ini: { socket: '127.0.0.1:0' },
     })
     const port = await portOf(daemon)
     writeIni(daemon.iniFile, {
@@ -292,7 +287,8 @@ describe('the sockets of a daemon', () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
       spool,
-      ini: { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600, 'socket-timeout': 20 },
+      isAside: true,
+      ini: { socket: '127.0.0.1:0', 'socket-timeout': 20 },
     })
     const port = await portOf(daemon)
     const idle = await Client.to(port)
@@ -338,10 +334,10 @@ describe('the sockets of a daemon', () => {
     const spool = spoolDirectory()
     const link = join(dirname(spool), 'link')
     symlinkSync(spool, link)
-    const ini = { socket: '127.0.0.1:0', 'spooler-watch': 'off', 'spooler-frequency': 3600 }
+    const ini = { socket: '127.0.0.1:0' }
     const directory = dirname(spool)
     writeFileSync(join(directory, 'h.mjs'), 'export default (env, task) => task.SPOOL_OK')
-    writeIni(join(directory, 'link.ini'), { spooler: link, 'spooler-import': 'h.mjs', ...ini })
+    writeIni(join(directory, 'link.ini'), { 'spooler-external': link, 'spooler-import': 'h.mjs', ...ini })
     const daemon = new TestProcess(process.execPath, [BIN, 'link.ini'], { cwd: directory })
     const port = await portOf(daemon)
     await daemon.waitFor(/is running/)

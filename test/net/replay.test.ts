@@ -183,12 +183,10 @@ describe('the networked spooler', { skip: skipUnless('uwsgi') }, () => {
   const ours = { spool: spoolDirectory(), port: 0 }
   const theirs = { spool: spoolDirectory(), port: 0 }
   const network = { socket: '127.0.0.1:0', 'socket-timeout': 2, 'buffer-size': BUFFER_SIZE }
-  // nobody looks for tasks: what was stored stays as it was written
-  const ini = { ...network, 'spooler-watch': 'off', 'spooler-frequency': 3600 }
   const plugins = ['--plugin', 'spooler,ping,signal', '--spooler-frequency', '3600']
   const flags = Object.entries(network).flatMap(([key, value]) => [`--${key}`, String(value)])
   const uwsgi = startUwsgi({ spool: theirs.spool, handler: '', args: [...plugins, ...flags] })
-  const starting = startDaemon({ spool: ours.spool, ini })
+  const starting = startDaemon({ spool: ours.spool, isAside: true, ini: network })
 
   before(async () => {
     ours.port = await portOf(await starting)
