@@ -27,12 +27,23 @@ export async function sendSignal(number: number, { socket }: { readonly socket: 
   try {
     await connection.request(Buffer.of(SIGNAL_MODIFIER, 0, 0, number))
   } catch (error) {
-    if (!(error instanceof SpooldError) || error.code !== 'SOCKET_REFUSED') throw error
-    throw new SpooldError('SIGNAL_REFUSED', `${socket} rejected signal ${number}; its log says why`, {
-      cause: error,
-      details: { address: socket },
-    })
+    throw meant(error, number, socket)
   } finally {
     connection.end()
   }
+}
+
+/** The connection speaks of tasks. */
+function meant(error: unknown, number: number, socket: string): unknown {
+  if (!(error instanceof SpooldError)) return error
+  const options = { cause: error, details: { address: socket } }
+  if (error.code === 'SOCKET_REFUSED')
+    return new SpooldError('SIGNAL_REFUSED', `${socket} rejected signal ${number}; its log says why`, options)
+  if (error.code === 'SOCKET_UNANSWERED')
+    return new SpooldError(
+      'SOCKET_UNANSWERED',
+      `${socket} did not answer; signal ${number} may have been taken (a uWSGI needs its signal plugin)`,
+      options,
+    )
+  return error
 }

@@ -16,7 +16,7 @@ export interface SignalActions {
    *
    * @param target who handles it: '' or `spooler` one process, `workers` every process, an absolute spool directory …
    */
-  register(number: number, target: string, run: () => unknown): void
+  register(number: number, target: string, run: (number: number) => unknown): void
   /** In this worker. */
   isRegistered(number: number): boolean
   raise(number: number): void
@@ -35,7 +35,7 @@ const MAX_NAME_BYTES = 63
 
 /** Keeps the functions here, and tells the master the rest. */
 export class WorkerSignals implements SignalActions {
-  readonly #handlers = new Map<number, () => unknown>()
+  readonly #handlers = new Map<number, (number: number) => unknown>()
   readonly #tell: (news: SignalNews) => void
 
   /** @param tell the master, in this order */
@@ -43,7 +43,7 @@ export class WorkerSignals implements SignalActions {
     this.#tell = tell
   }
 
-  register(number: number, target: string, run: () => unknown): void {
+  register(number: number, target: string, run: (number: number) => unknown): void {
     checkNumber(number)
     if (typeof run !== 'function')
       throw invalid(`signal ${number}: expected a function, got ${describe(run)}`)
@@ -81,9 +81,9 @@ export class WorkerSignals implements SignalActions {
 
   addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void {
     const fields = [minute, hour, day, month, weekday]
-    const wrong = fields.find(field => !Number.isInteger(field))
-    if (wrong !== undefined)
-      throw invalid(`cron ${number}: expected five whole numbers, got ${describe(wrong)}`)
+    for (const field of fields)
+      if (!Number.isInteger(field))
+        throw invalid(`cron ${number}: expected five whole numbers, got ${describe(field)}`)
     this.addCronExpression(number, fields.join(' '), null)
   }
 
@@ -102,7 +102,7 @@ export class WorkerSignals implements SignalActions {
 
   /** The signal is due here. Throws, or rejects, what its handler does. */
   run(number: number): unknown {
-    return this.#handlers.get(number)?.()
+    return this.#handlers.get(number)?.(number)
   }
 }
 

@@ -28,7 +28,7 @@ export type SignalHandler = (number: number) => unknown
  * @throws SpooldError SIGNAL_INVALID; NOT_IN_A_WORKER in a program that no daemon has started
  */
 export function registerSignal(number: number, target: string, handler: SignalHandler): void {
-  actions().register(number, target, () => handler(number))
+  actions().register(number, target, handler)
 }
 
 /** Whether a handler module of this process has registered the signal. */

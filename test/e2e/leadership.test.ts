@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+/** Longer than a lease lives after its holder: at most one instant may fall in between. */
+const EVERY_S = 10
+
+const HANDLER = `
+import { registerSignal } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
+registerSignal(1, 'spooler', () => JOURNAL(Math.floor(Date.now() / 1000) + ' ' + process.ppid))
+export default () => -2
+`
+
+const start = (spool: string, cron = `1 */${EVERY_S} * * * * *`) =>
+  startDaemon({ spool, handler: HANDLER, ini: { 'signal-cron': cron } })
+
+/** The instants that were fired, and by whom. */
+const fired = (daemon: Daemon) =>
+  daemon.journal().map(line => {
+    const [second = 0, pid = 0] = line.split(' ').map(Number)
+    return { instant: second - (second % EVERY_S), pid }
+  })
+
+const LEADS = 'this daemon fires the schedules'
+const WAITS = 'another daemon fires the schedules; this one takes over when it is gone'
+
+describe('several daemons on one spool', () => {
+  for (const [end, signal] of [
+    ['is killed', 'SIGKILL'],
+    ['stands still', 'SIGSTOP'],
+  ] as const)
+    it(`fire each instant once, and miss at most one when the one that fires ${end}`, async () => {
+      const spool = spoolDirectory()
+      const first = await start(spool)
+      await first.waitFor(LEADS)
+      const second = await start(spool)
+      await second.waitFor(WAITS)
+      await until('the first has fired', () => fired(first).length > 0, 15_000)
+      first.child.kill(signal)
+      const killedAt = performance.now()
+      await second.waitFor(LEADS, 10_000)
+      const tookMs = performance.now() - killedAt
+      assert.ok(tookMs < 8000, `${tookMs} ms`)
+      await until('the second has fired', () => fired(second).some(({ pid }) => pid === second.pid), 25_000)
+      if (signal === 'SIGSTOP') {
+        first.child.kill('SIGCONT')
+        await first.waitFor(WAITS, 10_000)
+        const count = fired(first).length
+        await until('one of them has fired', () => fired(first).length > count, 15_000)
+      }
+      const instants = fired(first).map(({ instant }) => instant)
+      assert.equal(new Set(instants).size, instants.length, String(instants))
+      const gaps = instants.slice(1).map((instant, i) => (instant - (instants[i] ?? 0)) / EVERY_S)
+      assert.ok(
+        gaps.every(gap => gap === 1 || gap === 2) && gaps.filter(gap => gap === 2).length <= 1,
+        String(gaps),
+      )
+    })
+
+  it('pass the lease on at once when one stops', async () => {
+    const spool = spoolDirectory()
+    const first = await start(spool)
+    await first.waitFor(LEADS)
+    const second = await start(spool)
+    await second.waitFor(WAITS)
+    first.child.kill('SIGTERM')
+    await second.waitFor(LEADS, 4000)
+    assert.equal(await first.code(), 0)
+  })
+
+  it('that have nothing to fire leave no lease behind', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool })
+    assert.ok(!existsSync(join(spool, '.spoold/locks')))
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+  })
+
+  it('do not wait for each other when the signals are for spools of their own', async () => {
+    const [mine, shared] = [spoolDirectory(), spoolDirectory()]
+    const leader = await start(shared)
+    await leader.waitFor(LEADS)
+    const daemon = await startDaemon({
+      spool: mine,
+      handler: HANDLER.replace("'spooler'", JSON.stringify(mine)),
+      ini: { spooler: [shared, mine], 'signal-cron': '1 * * * * * *' },
+    })
+    await daemon.waitFor(`[spooler ${mine}] ${LEADS}`)
+    await until('it has fired', () => daemon.journal().length > 1)
+    assert.ok(existsSync(join(mine, '.spoold/locks/schedules.lock')))
+    assert.equal(dirname(daemon.iniFile), dirname(mine))
+  })
+})

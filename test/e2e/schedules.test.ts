@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, writeIni } from '../helpers/daemon.js'
+import { childrenOf } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { journaled, withSignals } from '../helpers/signals.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const COUNT = `registerSignal(1, 'spooler', () => JOURNAL('1 ' + Date.now()))
+registerSignal(2, 'spooler', () => JOURNAL('2'))`
+
+/** What is journaled until the two seconds of another timer are over. */
+const SENTINEL = `spoold.addTimer(2, 2)`
+
+describe('a timer of code', () => {
+  it('fires again and again, and is one however many processes ask for it', async () => {
+    const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.1, 4)`, {
+      ini: { 'spooler-processes': 3 },
+    })
+    await journaled(daemon, /^2/, 1)
+    assert.equal((await journaled(daemon, /^1/, 4)).length, 4)
+  })
+
+  it('keeps its pace in milliseconds', async () => {
+    const daemon = await withSignals(`${COUNT}\nspoold.addMsTimer(1, 100)`)
+    const times = (await journaled(daemon, /^1/, 30)).map(line => Number(line.slice(2)))
+    const tookMs = (times[29] ?? 0) - (times[0] ?? 0)
+    assert.ok(Math.abs(tookMs - 2900) < 150, `29 times 100 ms took ${tookMs} ms`)
+  })
+
+  it('that is shorter than its handler does not run it twice at once', async () => {
+    const daemon = await withSignals(
+      `registerSignal(1, 'spooler', async () => {
+        JOURNAL('start')
+        await new Promise(resolve => setTimeout(resolve, 60))
+        JOURNAL('end')
+      })
+      spoold.addMsTimer(1, 10)`,
+      { ini: { 'spooler-processes': 3 } },
+    )
+    const lines = await journaled(daemon, /./, 12)
+    for (const [i, line] of lines.entries()) assert.equal(line, i % 2 === 0 ? 'start' : 'end')
+  })
+
+  it('may be started by a handler, each time anew when it ends', async () => {
+    const daemon = await withSignals(`
+      registerSignal(1, 'spooler', () => { JOURNAL('armed'); spoold.addRbTimer(2, 0.05, 1) })
+      registerSignal(2, 'spooler', () => JOURNAL('2'))
+      spoold.addRbTimer(1, 0.3, 3)`)
+    await journaled(daemon, /2/, 3)
+    assert.deepEqual(daemon.journal(), Array(3).fill(['armed', '2']).flat())
+  })
+
+  it('that ended does not begin again with a process that is replaced', async () => {
+    const daemon = await withSignals(`${COUNT}\n${SENTINEL}\nspoold.addRbTimer(1, 0.1, 1)`)
+    await journaled(daemon, /^1/, 1)
+    const [worker = 0] = daemon.children()
+    process.kill(worker, 'SIGKILL')
+    await journaled(daemon, /^2/, 1)
+    assert.equal(daemon.journal().filter(line => line.startsWith('1')).length, 1)
+  })
+})
+
+describe('the calendar of code', () => {
+  it('fires every second once, in order', async () => {
+    const daemon = await withSignals(`${COUNT}\nspoold.addCron(1, '* * * * * *', { zone: 'Asia/Tokyo' })`, {
+      ini: { 'spooler-processes': 2 },
+    })
+    const seconds = (await journaled(daemon, /^1/, 4)).map(line => Math.floor(Number(line.slice(2)) / 1000))
+    assert.deepEqual(
+      seconds,
+      seconds.map((_, i) => (seconds[0] ?? 0) + i),
+    )
+    await daemon.waitFor(/\d\d - \[uwsgi-cron\] routing signal 1$/m)
+  })
+
+  it("takes uWSGI's numbers", async () => {
+    const daemon = await withSignals(`${COUNT}\nspoold.addCron(1, -1, -1, -1, -1, -1)`, {
+      env: { TZ: 'Europe/Berlin' },
+    })
+    const [line = ''] = await journaled(daemon, /^1/, 1, 65_000)
+    assert.ok(Number(line.slice(2)) % 60_000 < 2000)
+  })
+})
+
+describe('a file monitor', () => {
+  /** Changes things until the signal came, and waits until it is quiet again. */
+  const CHANGES: Readonly<Record<string, (path: string) => void>> = {
+    'written to': path => appendFileSync(path, 'x'),
+    touched: path => utimesSync(path, new Date(), new Date()),
+    'given another mode': path => chmodSync(path, 0o600),
+    removed: path => rmSync(path),
+    'made again': path => writeFileSync(path, ''),
+    'replaced by another': path => {
+      writeFileSync(`${path}.new`, 'y')
+      renameSync(`${path}.new`, path)
+    },
+  }
+
+  it('of code fires for whatever happens to its file', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'watched')
+    writeFileSync(path, '')
+    const daemon = await withSignals(`${COUNT}\nspoold.addFileMonitor(1, ${JSON.stringify(path)})`, { spool })
+    await daemon.waitFor('this daemon fires the schedules')
+    for (const [title, change] of Object.entries(CHANGES)) {
+      const before = daemon.journal().length
+      change(path)
+      await until(`it is told that it was ${title}`, () => daemon.journal().length > before)
+    }
+    await daemon.waitFor(`[uwsgi-fsmon] detected event on "${path}"`)
+  })
+
+  it('of a directory fires for its entries', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'watched')
+    mkdirSync(path)
+    const daemon = await withSignals(COUNT, { spool, ini: { 'fs-signal': `${path} 1` } })
+    await daemon.waitFor('this daemon fires the schedules')
+    for (const change of [
+      () => writeFileSync(join(path, 'a'), ''),
+      () => appendFileSync(join(path, 'a'), 'x'),
+      () => rmSync(join(path, 'a')),
+    ]) {
+      const before = daemon.journal().length
+      change()
+      await until('it is told', () => daemon.journal().length > before)
+    }
+  })
+})
+
+describe('the schedules of an ini', () => {
+  for (const key of ['timer', 'signal-timer', 'rbtimer', 'signal-rbtimer'])
+    it(`${key} raises its signal`, async () => {
+      const daemon = await withSignals(COUNT, { ini: { [key]: ['1 0.2', '2 0.3'] } })
+      await journaled(daemon, /^1/, 2)
+      await journaled(daemon, /^2/, 2)
+    })
+
+  it('signal-cron raises its signal', async () => {
+    const daemon = await withSignals(COUNT, { ini: { 'signal-cron': '1 TZ=Europe/Berlin */2 * * * * *' } })
+    for (const line of await journaled(daemon, /^1/, 2))
+      assert.equal(Math.floor(Number(line.slice(2)) / 1000) % 2, 0)
+  })
+
+  it('touch-signal raises its signal when the file is touched or made', async () => {
+    const spool = spoolDirectory()
+    const path = join(dirname(spool), 'touched')
+    const daemon = await withSignals(COUNT, { spool, ini: { 'touch-signal': `${path} 1` } })
+    await daemon.waitFor('this daemon fires the schedules')
+    writeFileSync(path, '')
+    await journaled(daemon, /^1/, 1)
+    const later = new Date(Date.now() + 5000)
+    utimesSync(path, later, later)
+    await journaled(daemon, /^1/, 2)
+    await daemon.waitFor(/- \[uwsgi-touch-signal\] raising 1/)
+  })
+
+  it('that are wrong are named with their lines', async () => {
+    const daemon = await withSignals(COUNT, {
+      isUnready: true,
+      ini: { timer: 'x', cron: '61 * * * * run', cron2: 'a=b run', 'fs-signal': '/a', 'cron-harakiri': 'x' },
+    })
+    assert.equal(await daemon.code(), 1)
+    for (const wrong of [
+      /app\.ini:4: error: timer: expected a signal and a number of seconds/,
+      /app\.ini:5: error: cron: expected a number from 0 to 59 for the minute/,
+      /app\.ini:6: error: cron2: expected keys out of/,
+      /app\.ini:7: error: fs-signal: expected a file and a signal/,
+      /app\.ini:8: error: cron-harakiri: expected a number of seconds/,
+    ])
+      assert.match(daemon.output, wrong)
+  })
+
+  it('fire nothing under --drain', async () => {
+    const daemon = await withSignals(COUNT, {
+      ini: { timer: '1 0.001', 'signal-cron': '1 * * * * * *' },
+      args: ['--drain'],
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(daemon.journal(), [])
+  })
+})
+
+describe('a reload', () => {
+  const reload = async (daemon: Daemon) => {
+    const before = daemon.output.length
+    daemon.child.kill('SIGHUP')
+    await until('it is done', () => daemon.output.slice(before).includes('the spoolers are reloaded'))
+  }
+  const settings = (daemon: Daemon) => ({
+    spooler: join(daemon.directory, 'spool'),
+    'spooler-import': daemon.handlerFile,
+  })
+
+  it('puts the schedules of the new ini in the place of the old', async () => {
+    const daemon = await withSignals(COUNT, { ini: { timer: '1 0.05' } })
+    await journaled(daemon, /^1/, 1)
+    writeIni(daemon.iniFile, { ...settings(daemon), timer: '2 0.05' })
+    await reload(daemon)
+    const before = daemon.journal().filter(line => line.startsWith('1')).length
+    await journaled(daemon, /^2/, 5)
+    assert.ok(daemon.journal().filter(line => line.startsWith('1')).length <= before + 1)
+  })
+
+  it('puts those of the new code in the place of the old, and forgets what was added meanwhile', async () => {
+    const daemon = await withSignals(`${COUNT}\nsetTimeout(() => spoold.addMsTimer(1, 50), 100)`)
+    await journaled(daemon, /^1/, 3)
+    writeFileSync(
+      daemon.handlerFile,
+      `import { appendFileSync } from 'node:fs'
+       import { addMsTimer, registerSignal } from ${JSON.stringify(new URL('../../../dist/index.js', import.meta.url).pathname)}
+       registerSignal(1, 'spooler', () => appendFileSync(${JSON.stringify(join(daemon.directory, 'journal'))}, '1\\n'))
+       registerSignal(3, 'spooler', () => appendFileSync(${JSON.stringify(join(daemon.directory, 'journal'))}, '3\\n'))
+       addMsTimer(3, 50)
+       export default () => -2`,
+    )
+    await reload(daemon)
+    const before = daemon.journal().filter(line => line.startsWith('1')).length
+    await journaled(daemon, /^3/, 5)
+    assert.ok(daemon.journal().filter(line => line.startsWith('1')).length <= before + 1)
+  })
+
+  it('does not disturb the pace of a timer that stays', async () => {
+    const daemon = await withSignals(COUNT, { ini: { timer: '1 1.5' } })
+    await journaled(daemon, /^1/, 1)
+    await reload(daemon)
+    const [first = '', second = ''] = await journaled(daemon, /^1/, 2)
+    const gapMs = Number(second.slice(2)) - Number(first.slice(2))
+    assert.ok(Math.abs(gapMs - 1500) < 400, `${gapMs} ms`)
+  })
+})
+
+/** The calendar of commands knows minutes alone: what belongs to them is looked at in one. */
+describe('the commands of an ini', { skip: skipUnless('mkfifo') }, () => {
+  it('run each minute, in a shell, with their output in the log', async () => {
+    const spool = spoolDirectory()
+    const out = join(dirname(spool), 'out')
+    const daemon = await withSignals(COUNT, {
+      spool,
+      ini: {
+        cron: [`-1 -1 -1 -1 -1 echo "a b" $((1 + 1)); echo cron >> ${out}`, '* * * * * exec sleep 600'],
+        'unique-cron': `*/1 * * * * echo unique >> ${out}`,
+        cron2: [`echo plain >> ${out}`, `minute=-1,hour=-1,harakiri=1,zone=UTC sleep 700`],
+        'cron-harakiri': 2,
+      },
+    })
+    await until('all have run', () => childrenOf(daemon.pid).length >= 3, 65_000)
+    await daemon.waitFor('a b 2')
+    await daemon.waitFor(/- \[uwsgi-cron\] running "echo plain [^"]*" \(pid \d+\)/)
+    await daemon.waitFor(
+      /^\[uwsgi-cron\] command "echo plain [^"]*" running with pid \d+ exited after 0 second\(s\)/m,
+    )
+    await daemon.waitFor(/^\*\*\* HARAKIRI ON CRON "sleep 700" \(pid: \d+\) \*\*\*/m)
+    await daemon.waitFor(/^\[uwsgi-cron\] command "sleep 700" .* exited after 1 second\(s\)/m)
+    await daemon.waitFor(/^\*\*\* HARAKIRI ON CRON "exec sleep 600"/m)
+    await daemon.waitFor(/^\[uwsgi-cron\] command "exec sleep 600" .* exited after 2 second\(s\)/m)
+  })
+})
