@@ -119,8 +119,8 @@ export class Failures {
   setAside(file: HeldFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     if (!isInPlace(file)) return { kind: 'gone' }
     this.#letters.bury(file.fsPath, this.#letterOf(file.ref, record, reason, detail))
-    // as it was; and not before, or a kill in between would let it run once more
-    if (file.state !== undefined && file.state !== 0) writeState(file.fd, 0)
+    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more
+    if (file.state !== undefined) writeState(file.fd, 0)
     this.forget(file.ref)
     const last = record?.lastError
     return { kind: 'buried', detail: last === undefined ? detail : `${detail}; the last error: ${last}` }

@@ -11,13 +11,14 @@ export function stateRoom(spool: string, room: StateRoom): string {
 }
 
 /**
- * Makes a room, and in it the directory that `ref` needs (its priority), each 0700.
+ * Makes a room, and in it the directories that `ref` needs (its priority), each 0700.
  *
  * @throws SpooldError SPOOL_UNUSABLE when one of them is something else, such as a link that leads out of the spool
  */
 export function makeStateRoom(spool: string, room: StateRoom, ref: string): void {
   const paths = [`${spool}/${STATE_DIRECTORY}`, stateRoom(spool, room)]
-  if (ref.includes('/')) paths.push(`${stateRoom(spool, room)}/${ref.slice(0, ref.lastIndexOf('/'))}`)
+  for (let cut = ref.indexOf('/'); cut >= 0; cut = ref.indexOf('/', cut + 1))
+    paths.push(`${stateRoom(spool, room)}/${ref.slice(0, cut)}`)
   for (const path of paths) {
     try {
       mkdirSync(toFsPath(path), 0o700)

@@ -34,7 +34,8 @@ export function drop(
 export function leftIn(spool: string): string[] {
   if (!existsSync(spool)) return []
   return readdirSync(spool, { recursive: true, withFileTypes: true })
-    .filter(entry => !entry.isDirectory() && !`${entry.parentPath ?? entry.path}/`.includes('/.spoold/'))
+    .filter(entry => !entry.isDirectory())
     .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(spool.length + 1))
+    .filter(path => !path.startsWith('.spoold/'))
     .sort()
 }
