@@ -219,7 +219,7 @@ export class Daemon {
     this.#network.serve(options, targets)
     this.#touches.watch(options)
     this.#schedules.serve(options, spools)
-    if (!this.#master.isStopping) this.#sweeper.start(targets.directories, options)
+    if (!this.#master.isStopping) this.#sweeper.start(targets.directories, spools, options)
   }
 
   #tell({ files, problems }: CheckedConfig): void {

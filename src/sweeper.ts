@@ -2,6 +2,7 @@ import { Alarm } from './base/clock.js'
 import { messageOf } from './base/errors.js'
 import type { Options } from './config/option-table.js'
 import type { Emitter } from './events/emitter.js'
+import { type PurgeLimits, purge } from './spool/purge.js'
 import { type SweepOptions, sweepSpool } from './spool/sweep.js'
 import { toByteString } from './task/ref.js'
 
@@ -11,11 +12,13 @@ const MIN_INTERVAL_MS = 1000
 /** A start has a backlog to run; what is left over has time. */
 const FIRST_AFTER_MS = 10_000
 
-/** Sweeps spools now and then, from soon after the start on. */
+/** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */
 export class Sweeper {
   readonly #events: Emitter
   readonly #alarm = new Alarm(() => void this.#sweep())
   #spools: readonly string[] = []
+  #ownSpools: readonly string[] = []
+  #limits: PurgeLimits = { maxAgeMs: null, maxCount: null }
   #options: Omit<SweepOptions, 'spool'> = { graceMs: 0, idTtlMs: 0 }
   readonly #told = new Set<string>()
   #isSweeping = false
@@ -24,36 +27,51 @@ export class Sweeper {
     this.#events = events
   }
 
-  /** Also after a reload, with what is in place now. */
-  start(spools: readonly string[], { spoolerSweepMs, spoolerIdTtlMs }: Options): void {
+  /** Also after a reload, with what is in place now. @param own those of them that are run here */
+  start(spools: readonly string[], own: readonly string[], options: Options): void {
+    const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
     this.#spools = [...new Set(spools)]
+    this.#ownSpools = [...new Set(own)]
     this.#options = { graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs }
+    this.#limits = { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null }
     this.#alarm.wakeAt(performance.now() + Math.min(FIRST_AFTER_MS, this.#intervalMs))
   }
 
   stop(): void {
     this.#spools = []
+    this.#ownSpools = []
     this.#alarm.clear()
   }
 
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return
     this.#isSweeping = true
-    for (const spool of this.#spools) await this.#sweepOne(spool)
+    for (const spool of this.#spools) await this.#telling(spool, () => this.#sweepOne(spool))
+    for (const spool of this.#ownSpools) await this.#telling(spool, () => this.#purgeOne(spool))
     this.#isSweeping = false
     if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + this.#intervalMs)
   }
 
   get #intervalMs(): number {
     const { graceMs, idTtlMs } = this.#options
-    const shortest = Math.min(...[graceMs, idTtlMs].filter(ms => ms > 0), MAX_INTERVAL_MS * 2)
+    const ages = [graceMs, idTtlMs, this.#limits.maxAgeMs ?? 0]
+    const shortest = Math.min(...ages.filter(ms => ms > 0), MAX_INTERVAL_MS * 2)
     return Math.max(MIN_INTERVAL_MS, Math.min(MAX_INTERVAL_MS, shortest / 2))
   }
 
   async #sweepOne(spool: string): Promise<void> {
+    const swept = await sweepSpool({ spool: toByteString(spool), ...this.#options })
+    if (swept.removed + swept.published > 0) this.#events.emit('spool-swept', { spool, ...swept })
+  }
+
+  async #purgeOne(spool: string): Promise<void> {
+    const removed = await purge(spool, this.#limits)
+    if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
+  }
+
+  async #telling(spool: string, act: () => Promise<void>): Promise<void> {
     try {
-      const swept = await sweepSpool({ spool: toByteString(spool), ...this.#options })
-      if (swept.removed + swept.published > 0) this.#events.emit('spool-swept', { spool, ...swept })
+      await act()
     } catch (error) {
       if (this.#told.has(spool)) return
       this.#told.add(spool)

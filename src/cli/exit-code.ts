@@ -17,8 +17,8 @@ const PASSING = new Set([
   'ETIMEDOUT',
 ])
 
-/** The exit code of `spoold enqueue` and `spoold signal`: 64 it was asked for wrongly, 75 the same may work later, 1 all else. */
-export function enqueueExitCode(error: unknown): number {
+/** The exit code of a command that failed: 64 it was asked for wrongly, 75 the same may work later, 1 all else. */
+export function commandExitCode(error: unknown): number {
   if (!(error instanceof SpooldError)) return 1
   switch (error.code) {
     case 'USAGE':
@@ -33,7 +33,7 @@ export function enqueueExitCode(error: unknown): number {
     case 'SOCKET_UNANSWERED':
       return EX_TEMPFAIL
     case 'BATCH_INCOMPLETE':
-      return enqueueExitCode(error.cause)
+      return commandExitCode(error.cause)
     case 'ENQUEUE_FAILED':
       return PASSING.has(errnoOf(error.cause) ?? '') ? EX_TEMPFAIL : 1
     default:

@@ -3,15 +3,14 @@ import { SpooldError, toError } from '../base/errors.js'
 import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
 import type { EnqueueOptions } from './commands/enqueue.js'
-import type { LsOptions } from './commands/ls.js'
-import type { ShowOptions } from './commands/show.js'
 import type { SignalOptions } from './commands/signal.js'
-import { enqueueExitCode } from './exit-code.js'
+import { commandExitCode } from './exit-code.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
+import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
 import { readVersion } from './version.js'
 
 const USAGE = new SpooldError('USAGE', 'the command line is wrong')
-const TAKES_NO_CONFIGURATION = new Set(['ls', 'show', 'enqueue', 'signal', 'help'])
+const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'help', ...TASK_COMMANDS])
 const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
@@ -27,7 +26,7 @@ export async function main(argv: readonly string[]): Promise<number> {
     const isCommanders = error instanceof CommanderError // then it has been said already
     if (!isCommanders) complain(error)
     if (isCommanders && error.exitCode === 0) return 0
-    return ['enqueue', 'signal'].includes(argv[0] ?? '') ? enqueueExitCode(isCommanders ? USAGE : error) : 1
+    return TAKES_NO_CONFIGURATION.has(argv[0] ?? '') ? commandExitCode(isCommanders ? USAGE : error) : 1
   }
   return exitCode
 }
@@ -71,25 +70,7 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     })
   addOptionFlags(checker, settings, argv)
 
-  program
-    .command('ls')
-    .description('list the tasks of spool directories, in the order in which they run')
-    .argument('<dir...>')
-    .option('--json', 'one JSON object a line')
-    .action(async (directories: string[], options: LsOptions) => {
-      const { ls } = await import('./commands/ls.js')
-      done(await ls(directories, options))
-    })
-
-  program
-    .command('show')
-    .description('decode a spool file')
-    .argument('<file>')
-    .option('--json', 'as JSON, bytes that are not UTF-8 as base64')
-    .action(async (file: string, options: ShowOptions) => {
-      const { show } = await import('./commands/show.js')
-      done(show(file, options))
-    })
+  addTaskCommands(program, done)
 
   program
     .command('enqueue')
@@ -148,6 +129,7 @@ Examples:
   spoold check app.ini                               is it right?
   spoold enqueue --spooler /var/spool/app to=joe     store a task
   spoold ls /var/spool/app                           what is there?
+  spoold requeue --reason crashes /var/spool/app     once more, please
 
 Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP reloads; USR1 looks for tasks now.
-Exit codes: 0 stopped, 1 wrong configuration or start-up error.`
+Exit codes: 0 stopped, 1 wrong configuration or start-up error. Commands: 0 done, 1 not all of it, 64 wrong usage.`

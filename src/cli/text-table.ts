@@ -1,10 +1,16 @@
-/** Columns for people: each as wide as its widest cell, numbers (cells in `right`) to the right. */
-export function textTable(
+/** Rows that are laid out together; their widths hold for all that follow. */
+const ROWS_A_BLOCK = 1000
+
+/**
+ * Columns for people, line by line: each as wide as its widest cell so far, numbers (cells in `right`) to the right. Of a
+ * long table the first thousand rows are read before the first line comes, so it is never held as a whole.
+ */
+export function* textTable(
   header: readonly string[],
-  rows: ReadonlyArray<readonly string[]>,
+  rows: Iterable<readonly string[]>,
   right: readonly string[] = [],
-): string {
-  const widths = header.map((title, i) => Math.max(title.length, ...rows.map(row => (row[i] ?? '').length)))
+): Generator<string> {
+  const widths = header.map(() => 0)
   const line = (cells: readonly string[]) =>
     cells
       .map((cell, i) =>
@@ -12,7 +18,22 @@ export function textTable(
       )
       .join('  ')
       .trimEnd()
-  return [header, ...rows].map(line).join('\n')
+  for (const block of blocks(header, rows)) {
+    for (const [i, width] of widths.entries())
+      widths[i] = Math.max(width, ...block.map(row => (row[i] ?? '').length))
+    for (const row of block) yield line(row)
+  }
+}
+
+function* blocks(header: readonly string[], rows: Iterable<readonly string[]>) {
+  let block = [header]
+  for (const row of rows) {
+    block.push(row)
+    if (block.length < ROWS_A_BLOCK) continue
+    yield block
+    block = []
+  }
+  if (block.length > 0) yield block
 }
 
 /** `3 s`, `5 m`, `2 h`, `4 d`: one unit is enough to see. */

@@ -67,6 +67,7 @@ export interface EventMap {
   'spool-unvisited': { spool: string; prefix: string }
   /** Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published. */
   'spool-swept': { spool: string; removed: number; published: number; forgotten: number }
+  'spool-purged': { spool: string; removed: number }
   'spool-unswept': { spool: string; error: string }
   'watch-lost': { spool: string; error: string; frequencyMs: number }
 

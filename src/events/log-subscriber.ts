@@ -175,10 +175,16 @@ function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | 
         `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published`,
         { spool, removed, published },
       ),
+    'spool-purged': ({ spool, removed }) =>
+      log.line('info', `[spooler ${spool}] purged ${removed} dead letters`, { spool, removed }),
     'spool-unswept': ({ spool, error }) =>
-      log.line('warn', `[spooler ${spool}] what dead writers left behind cannot be swept: ${error}`, {
-        spool,
-      }),
+      log.line(
+        'warn',
+        `[spooler ${spool}] what dead writers left behind, or the dead letters, cannot be cleared away: ${error}`,
+        {
+          spool,
+        },
+      ),
     'watch-lost': ({ spool, error, frequencyMs }) =>
       log.line(
         'warn',

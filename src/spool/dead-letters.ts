@@ -2,6 +2,7 @@ import { lstatSync, readFileSync, renameSync, unlinkSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
+import { STATE_DIRECTORY } from './file-name.js'
 import { jsonNameOf } from './record-name.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
@@ -39,6 +40,17 @@ export interface Buried {
 }
 
 const MAX_NAMESAKES = 10_000
+const DEAD = `${STATE_DIRECTORY}/dead/`
+
+/** The name of a dead letter whose path below the spool this is; undefined for any other path. */
+export function deadNameOf(path: Ref): Ref | undefined {
+  return path.startsWith(DEAD) ? path.slice(DEAD.length) : undefined
+}
+
+/** The reverse. */
+export function deadPathOf(name: Ref): Ref {
+  return DEAD + name
+}
 
 /** The dead letters of one spool: `.spoold/dead/<path>`, the file as it was, and `.spoold/dead/<path>.json`, why. */
 export class DeadLetters {
@@ -74,10 +86,14 @@ export class DeadLetters {
     }
   }
 
-  /** Every file that is there, in directory order; `letter` is undefined where its reason is missing. */
+  /** The name of every file that is there, in directory order. */
+  async *names(): AsyncGenerator<Ref> {
+    if (hasStateRoom(this.#spool, 'dead')) yield* this.#files('')
+  }
+
+  /** The same with its reason, undefined where that is missing. */
   async *list(): AsyncGenerator<{ readonly name: Ref; readonly letter: DeadLetter | undefined }> {
-    if (!hasStateRoom(this.#spool, 'dead')) return
-    for await (const name of this.#files('')) yield { name, letter: this.read(name) }
+    for await (const name of this.names()) yield { name, letter: this.read(name) }
   }
 
   /** The file first: a reason without a file says nothing wrong. */
@@ -116,14 +132,15 @@ export class DeadLetters {
   async *#files(prefix: string): AsyncGenerator<Ref> {
     for await (const entry of listDirectory(this.pathOf(prefix))) {
       const name = prefix + entry.name
-      if (entry.isDirectory() && prefix === '') yield* this.#files(`${name}/`)
+      if (entry.isDirectory()) yield* this.#files(`${name}/`)
       else if (entry.isFile() && !this.#isJson(name)) yield name
     }
   }
 
-  /** A task's own name may end in .json too; what is inside tells. */
+  /** A task's own name may end in .json too; what is inside tells, where there is no file that it would belong to. */
   #isJson(name: Ref): boolean {
-    return name.endsWith('.tmp') || (name.endsWith('.json') && !isFileOfSomebody(this.pathOf(name)))
+    if (!name.endsWith('.json')) return name.endsWith('.tmp')
+    return exists(this.pathOf(name.slice(0, -5))) || !isFileOfSomebody(this.pathOf(name))
   }
 }
 

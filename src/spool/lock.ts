@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import fs, { chownSync, existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errnoOf, SpooldError } from '../base/errors.js'
-import { type Ref, toByteString } from '../task/ref.js'
+import { type Ref, toByteString, toFsPath } from '../task/ref.js'
 import { STATE_DIRECTORY } from './file-name.js'
 import { makeStateRoom } from './state-directory.js'
 
@@ -42,10 +42,10 @@ const STALE_MS = 60_000
 /** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
 async function leaseLocker(spool: string): Promise<Locker> {
   const { lockSync, unlockSync } = await import('proper-lockfile')
-  const locks = locksDirectory(spool)
+  makeLeases(spool)
   const options = (ref: Ref) => ({
     realpath: false,
-    lockfilePath: join(locks, `${createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`),
+    lockfilePath: leaseOf(spool, ref),
     stale: STALE_MS,
     update: STALE_MS / 6,
     onCompromised: (error: Error) => {
@@ -67,6 +67,20 @@ async function leaseLocker(spool: string): Promise<Locker> {
       unlockSync(ref, options(ref))
     },
   }
+}
+
+export function leasesOf(spool: string): string {
+  return `${spool}/${STATE_DIRECTORY}/locks`
+}
+
+function leaseOf(spool: string, ref: Ref): string {
+  return `${leasesOf(spool)}/${createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
+}
+
+/** Does somebody hold a lease on it? @param spool a byte string */
+export function isLeased(spool: string, ref: Ref): boolean {
+  const stats = statSync(toFsPath(leaseOf(spool, ref)), { throwIfNoEntry: false })
+  return stats !== undefined && stats.mtimeMs > Date.now() - STALE_MS
 }
 
 export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
@@ -100,7 +114,7 @@ export async function takeLease(
   { lost, renewed }: { lost(): void; renewed(): void },
 ): Promise<Lease | undefined> {
   const { lock } = await import('proper-lockfile')
-  const path = join(locksDirectory(spool), `${name}.lock`)
+  const path = join(makeLeases(spool), `${name}.lock`)
   const isTakenOver = existsSync(path)
   let renewedAtMs = Date.now()
   // the library does not tell when it has renewed a lease, but it does so through these functions
@@ -137,11 +151,10 @@ export async function takeLease(
 }
 
 /** The master may be root, and the workers, who use it too, be whom the spool belongs to. */
-function locksDirectory(spool: string): string {
+function makeLeases(spool: string): string {
   makeStateRoom(toByteString(spool), 'locks', '')
-  const parent = join(spool, STATE_DIRECTORY)
-  const path = join(parent, 'locks')
-  const { uid, gid } = statSync(parent)
+  const path = leasesOf(spool)
+  const { uid, gid } = statSync(join(spool, STATE_DIRECTORY))
   if (process.geteuid?.() === 0 && uid !== 0) chownSync(path, uid, gid)
   return path
 }

@@ -27,6 +27,8 @@ export interface TaskRecord {
   readonly burial?: { readonly reason: BuryReason; readonly detail: string }
   /** Held back by `spoold hold`: its mtime is far in the future; this was it before. */
   readonly heldMtime?: number
+  /** `spoold move` copied it to this path, and did not come to remove it here: it is held, because it may run there. */
+  readonly movedTo?: string
   /** The file of this inode ran to SPOOL_OK, but could not be removed: it must not run again. */
   readonly doneInode?: number
 }

@@ -32,11 +32,11 @@ describe('spoold ls', () => {
     drop(spool, 'uwsgi_spoolfile_on_at', packet({ at: String(now + 300) }), now - 10)
     drop(spool, 'x.tmp', 'not a task')
     const [header, ...rows] = await ls(spool)
-    assert.deepEqual(cells(header), ['STATE', 'PRIORITY', 'DUE IN', 'AGE', 'BYTES', 'NAME'])
+    assert.deepEqual(cells(header), ['STATE', 'PRIORITY', 'DUE IN', 'AGE', 'BYTES', 'FAILED', 'NAME', 'NOTE'])
     assert.deepEqual(
       rows.map(row => cells(row).map(cell => cell.replace(/^\d+ s$/, 'N s'))),
       [
-        ['waiting', '9', '3 h', '10', '9/uwsgi_spoolfile_on_d'],
+        ['waiting', '9', '3 h', 'N s', '10', '9/uwsgi_spoolfile_on_d'],
         ['due', '10', 'now', '2 h', '14', '10/uwsgi_spoolfile_on_c'],
         ['waiting', '5 m', 'N s', '20', 'uwsgi_spoolfile_on_at'],
         ['due', 'now', '5 m', '10', 'uwsgi_spoolfile_on_b'],

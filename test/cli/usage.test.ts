@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { TASK_COMMANDS } from '#src/cli/task-commands.js'
 import { spoold } from '../helpers/cli.js'
 import { writeIni } from '../helpers/daemon.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
@@ -25,7 +26,7 @@ describe('spoold --help and --version', () => {
       ])
         assert.ok(stdout.includes(word), `${args} says ${word}`)
     }
-    for (const command of ['check', 'ls', 'show', 'enqueue']) {
+    for (const command of ['check', 'enqueue', ...TASK_COMMANDS]) {
       const { code, stdout } = await spoold([command, '--help'])
       assert.equal(code, 0)
       assert.match(stdout, new RegExp(`^Usage: spoold ${command} `))
@@ -39,13 +40,28 @@ describe('a wrong command line', () => {
     [['--nope'], /unknown option '--nope'; see spoold --help/],
     [['--spooler-procesess', '3'], /Did you mean --spooler-processes\?/],
     [['--spooler'], /option '-Q, --spooler <DIR>' argument missing; see spoold --help/],
-    [['ls'], /missing required argument 'dir'; see spoold ls --help/],
-    [['ls', '--nope', '.'], /unknown option '--nope'; see spoold ls --help/],
+    [['ls'], /missing required argument 'dir'; see spoold ls --help/, 64],
+    [['ls', '--oops', '.'], /unknown option '--oops'; see spoold ls --help/, 64],
     [['ls', missing], /\/nonexistent\/spool does not exist; name a spool directory/],
     [['ls', '/dev/null'], /\/dev\/null is no directory; .* spoold show/],
-    [['show'], /missing required argument 'file'; see spoold show --help/],
+    [['ls', '--state', 'dying', '.'], /--state: expected one or more of due,.*dead, got "dying"/, 64],
+    [
+      ['ls', '--older-than', 'long', '.'],
+      /--older-than: expected seconds, or a time such as .*, got "long"/,
+      64,
+    ],
+    [['ls', '--priority', '-1', '.'], /--priority: expected a whole number, got "-1"/, 64],
+    [['ls', '--key', 'to', '.'], /--key: expected key=value, got "to"/, 64],
+    [['rm'], /missing required argument 'path'; see spoold rm --help/, 64],
+    [['rm', '/tmp'], /say which tasks of \/tmp: with filters, or --all/, 64],
+    [['hold', missing], /^spoold: \/nonexistent\/spool does not exist$/],
+    [['move', '/tmp'], /required option '--to <dir>' not specified; see spoold move --help/, 64],
+    [['move', '--all', '/tmp', '--to', missing], /\/nonexistent\/spool does not exist/],
+    [['purge', '/tmp'], /say which dead letters: --max-age TIME, --max-count N or both, or --all/, 64],
+    [['purge', '/tmp', '--max-count', 'x'], /--max-count: expected a whole number, got "x"/, 64],
+    [['show'], /missing required argument 'file'; see spoold show --help/, 64],
     [['show', missing], /\/nonexistent\/spool does not exist/],
-    [['show', '/tmp'], /\/tmp cannot be read: it is no regular file/],
+    [['show', '/tmp'], /\/tmp cannot be read: it is a directory; see spoold ls/],
     [['show', '/dev/null'], /\/dev\/null cannot be read: it is no regular file/],
     [
       ['show', join(ROOT, 'package.json')],

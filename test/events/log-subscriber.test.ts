@@ -162,9 +162,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { spool, removed: 2, published: 1, forgotten: 3 },
     '[spooler /s] swept what writers that died left behind: 2 unfinished tasks removed, 1 promised tasks published',
   ],
+  'spool-purged': [{ spool: '/s', removed: 3 }, '[spooler /s] purged 3 dead letters'],
   'spool-unswept': [
     { spool, error: 'EACCES' },
-    '[spooler /s] what dead writers left behind cannot be swept: EACCES',
+    '[spooler /s] what dead writers left behind, or the dead letters, cannot be cleared away: EACCES',
   ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
   'spool-unlisted': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],

@@ -1,62 +1,73 @@
 import { realpathSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { type Inspection, inspectFile, type Locks, readLocks } from '../../spool/inspect.js'
-import { scanSpool } from '../../spool/scan.js'
+import { printable } from '../../base/printable.js'
+import { deadNameOf } from '../../spool/dead-letters.js'
+import { readLocks } from '../../spool/held-locks.js'
+import { SpoolView, sinceMsOf, type TaskView } from '../../spool/task-view.js'
 import { compareVersions } from '../../spool/version-order.js'
 import { displayName, priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { isoTime, jsonBytes, terminalName } from '../bytes.js'
+import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { shortDuration, textTable } from '../text-table.js'
 
-export interface LsOptions {
+export interface LsOptions extends SelectionOptions {
   readonly json?: boolean
 }
 
-interface Row {
-  readonly ref: Ref
-  readonly file: Inspection
-}
-
-/** `spoold ls DIR…`: every task of the spools, in the order in which they would run. */
-export async function ls(directories: readonly string[], { json }: LsOptions): Promise<number> {
+/** `spoold ls DIR…`: the tasks of the spools, in the order in which they would run, and then the dead letters. */
+export async function ls(directories: readonly string[], options: LsOptions): Promise<number> {
+  const selection = selectionOf(options)
   const locks = readLocks()
   const nowMs = Date.now()
   for (const [i, directory] of directories.entries()) {
-    const rows = inspectAll(directory, await listRefs(directory), locks, nowMs)
-    if (json) for (const row of rows) console.log(JSON.stringify(asJson(directory, row)))
+    const view = new SpoolView(realPath(directory), locks, nowMs)
+    const tasks = look(view, await listRefs(directory, view, selection), selection)
+    if (options.json) for (const task of tasks) console.log(JSON.stringify(asJson(directory, task)))
     else {
       if (directories.length > 1) console.log(`${i === 0 ? '' : '\n'}${directory}:`)
-      console.log(asTable([...rows], nowMs))
+      for (const line of asTable(tasks, nowMs)) console.log(line)
     }
   }
   return 0
 }
 
-function* inspectAll(directory: string, refs: readonly Ref[], locks: Locks, nowMs: number): Generator<Row> {
+/** A task is looked at when its line is about to be printed. */
+function* look(view: SpoolView, refs: readonly Ref[], selection: Selection): Generator<TaskView> {
   for (const ref of refs) {
-    const file = inspectFile(`${toByteString(directory)}/${ref}`, locks, nowMs)
-    if (file.state !== 'gone') yield { ref, file }
+    const task = view.view(ref)
+    if (task !== undefined && selection.has(task)) yield task
   }
 }
 
-/** Also what lies in priority directories, whether the spool is ordered or not. */
-async function listRefs(directory: string): Promise<Ref[]> {
-  const refs: Ref[] = []
+async function listRefs(directory: string, view: SpoolView, { states, mayHave }: Selection): Promise<Ref[]> {
+  let living: Ref[] = []
+  const dead: Ref[] = []
   try {
-    await scanSpool(
-      toByteString(realpathSync(directory)),
-      { ordered: true, strictNames: false },
-      {
-        task: ref => refs.push(ref) > 0,
-        directory() {},
-        unvisited() {},
-        failed: (prefix, error) =>
-          console.error(`spoold: ${directory}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`),
-      },
-    )
+    if (states === undefined || states.some(state => state !== 'dead'))
+      living = await livingRefs(directory, view)
+    if (states === undefined || states.includes('dead')) for await (const ref of view.dead()) dead.push(ref)
   } catch (error) {
-    throw new SpooldError('SPOOL_UNUSABLE', whyUnlisted(directory, error), { cause: error })
+    throw unlisted(directory, error)
   }
-  return refs.sort(compareVersions)
+  return [...living.filter(mayHave).sort(compareVersions), ...dead.filter(mayHave).sort(compareVersions)]
+}
+
+function livingRefs(directory: string, view: SpoolView): Promise<Ref[]> {
+  return view.refs((prefix, error) =>
+    console.error(`spoold: ${directory}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`),
+  )
+}
+
+function realPath(directory: string): string {
+  try {
+    return toByteString(realpathSync(directory))
+  } catch (error) {
+    throw unlisted(directory, error)
+  }
+}
+
+function unlisted(directory: string, error: unknown): SpooldError {
+  return new SpooldError('SPOOL_UNUSABLE', whyUnlisted(directory, error), { cause: error })
 }
 
 function whyUnlisted(directory: string, error: unknown): string {
@@ -70,34 +81,67 @@ function whyUnlisted(directory: string, error: unknown): string {
   }
 }
 
-const COLUMNS = ['STATE', 'PRIORITY', 'DUE IN', 'AGE', 'BYTES', 'NAME']
+const COLUMNS = ['STATE', 'PRIORITY', 'DUE IN', 'AGE', 'BYTES', 'FAILED', 'NAME', 'NOTE']
 
-function asTable(rows: readonly Row[], nowMs: number): string {
-  return textTable(
-    COLUMNS,
-    rows.map(row => asCells(row, nowMs)),
-    COLUMNS.slice(1, -1),
-  )
+function asTable(tasks: Iterable<TaskView>, nowMs: number): Generator<string> {
+  return textTable(COLUMNS, cellsOf(tasks, nowMs), COLUMNS.slice(1, -2))
 }
 
-function asCells({ ref, file }: Row, nowMs: number): string[] {
-  const { state, dueAtMs, mtimeMs, bytes } = file
-  const dueIn = state === 'waiting' ? shortDuration(dueAtMs - nowMs) : state === 'due' ? 'now' : ''
-  const age = mtimeMs > nowMs ? '' : shortDuration(nowMs - mtimeMs)
-  const name = terminalName(Buffer.from(ref, 'latin1'))
-  return [state, String(priorityOf(ref) ?? ''), dueIn, age, String(bytes), name]
+function* cellsOf(tasks: Iterable<TaskView>, nowMs: number): Generator<string[]> {
+  for (const task of tasks) {
+    const { ref, state, dueAtMs, file, record, letter } = task
+    const waits = state === 'waiting' || state === 'retrying'
+    const dueIn = waits ? shortDuration(dueAtMs - nowMs) : state === 'due' ? 'now' : ''
+    const failed = (letter ?? record)?.attempts ?? 0
+    yield [
+      state,
+      String(priorityOf(deadNameOf(ref) ?? ref) ?? ''),
+      dueIn,
+      shortDuration(nowMs - sinceMsOf(task)),
+      String(file.bytes),
+      failed === 0 ? '' : String(failed),
+      terminalName(Buffer.from(ref, 'latin1')),
+      noteOf(task, nowMs),
+    ]
+  }
 }
 
-function asJson(spooler: string, { ref, file }: Row) {
-  const { state, dueAtMs, mtimeMs, bytes, detail } = file
+const MAX_NOTE_CHARS = 80
+
+/** What is most worth knowing. */
+function noteOf({ state, file, record, letter }: TaskView, nowMs: number): string {
+  if (state === 'running') {
+    const { pid, startedAtMs } = file
+    const since = startedAtMs === undefined ? '' : `for ${shortDuration(nowMs - startedAtMs)}`
+    return [pid === undefined ? '' : `pid ${pid}`, since].filter(part => part !== '').join(', ')
+  }
+  const moved = record?.movedTo === undefined ? '' : `a move to ${record.movedTo} did not end`
+  const why =
+    letter === undefined
+      ? moved || record?.lastError
+      : `${letter.reason}: ${letter.lastError ?? letter.detail}`
+  const [line = ''] = (why ?? file.detail ?? '').split('\n', 1)
+  return printable(line.length > MAX_NOTE_CHARS ? `${line.slice(0, MAX_NOTE_CHARS)}…` : line)
+}
+
+function asJson(spooler: string, task: TaskView) {
+  const { ref, state, dueAtMs, file, record, letter } = task
+  const { attempts, crashes, lastError } = letter ?? record ?? {}
+  const { pid, startedAtMs } = file
   return {
     state,
     spooler,
     name: jsonBytes(Buffer.from(ref, 'latin1')),
-    priority: priorityOf(ref),
-    due: isoTime(dueAtMs),
-    mtime: isoTime(mtimeMs),
-    bytes,
-    ...(detail === undefined ? {} : { detail }),
+    priority: priorityOf(deadNameOf(ref) ?? ref),
+    ...(letter === undefined
+      ? { due: isoTime(dueAtMs) }
+      : { buried: isoTime(letter.buriedAt), reason: letter.reason }),
+    mtime: isoTime(file.mtimeMs),
+    bytes: file.bytes,
+    ...(file.detail === undefined ? {} : { detail: file.detail }),
+    ...(attempts === undefined ? {} : { attempts, crashes }),
+    ...(lastError === undefined ? {} : { lastError }),
+    ...(pid === undefined ? {} : { pid }),
+    ...(startedAtMs === undefined ? {} : { started: isoTime(startedAtMs) }),
   }
 }

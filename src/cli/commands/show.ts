@@ -1,12 +1,15 @@
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, constants } from 'node:fs'
 import { SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
-import type { VarPair } from '../../protocol/packet.js'
 import { toPairs } from '../../protocol/vars.js'
 import { EAGER_BODY_BYTES, readBody } from '../../spool/claim.js'
-import { type Inspection, inspectFile, readLocks } from '../../spool/inspect.js'
+import { readLocks } from '../../spool/held-locks.js'
+import type { Inspection } from '../../spool/inspect.js'
+import { openQuietly } from '../../spool/quiet-open.js'
+import { SpoolView, type TaskView } from '../../spool/task-view.js'
 import { toByteString } from '../../task/ref.js'
 import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
+import { placeOf } from '../task-paths.js'
 
 export interface ShowOptions {
   readonly json?: boolean
@@ -15,51 +18,101 @@ export interface ShowOptions {
 /** What a terminal gets of one value. */
 const MAX_SHOWN_CHARS = 200
 
-/** `spoold show FILE`: the packet, decoded. Text is shown as text, everything else as base64. */
+/** `spoold show FILE`: the packet, decoded, and its story. Text is shown as text, everything else as base64. */
 export function show(file: string, { json }: ShowOptions): number {
-  const inspection = inspectFile(toByteString(file), readLocks(), Date.now())
-  const { state, detail, vars } = inspection
-  if (state === 'gone') throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
-  if (state === 'unreadable') throw new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${detail}`)
-  if (vars === undefined)
+  const { spool, ref } = placeOf(file)
+  if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
+  const task = new SpoolView(toByteString(spool), readLocks(), Date.now()).view(ref)
+  if (task === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
+  const { state, detail, vars } = task.file
+  if (state === 'unreadable') throw unreadable(file, detail)
+  // of a dead letter even that is worth to be shown
+  if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is no spool packet (${state}): ${detail}`)
-  const pairs = toPairs(vars)
-  if (json) console.log(JSON.stringify(asJson(file, inspection, pairs), null, 2))
-  else console.log(asText(file, inspection, pairs))
+  console.log(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
   return 0
 }
 
-function asText(file: string, inspection: Inspection, pairs: readonly VarPair[]): string {
-  const { state, dueAtMs, bytes, bodyOffset } = inspection
-  const lines = [`${printable(file)}: ${state}, due ${isoTime(dueAtMs)}, ${bytes} bytes`]
-  for (const [key, value] of pairs) lines.push(`  ${shown(key)} = ${shown(value)}`)
-  const bodyBytes = bytes - bodyOffset
-  if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
-  else if (bodyBytes > 0) lines.push(`  body: ${shown(readBodyOf(file, inspection))} (${bodyBytes} bytes)`)
-  return lines.join('\n')
+function unreadable(file: string, why = ''): SpooldError {
+  return new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${why}`)
 }
 
-function asJson(file: string, inspection: Inspection, pairs: readonly VarPair[]) {
-  const { state, dueAtMs, mtimeMs, bytes, mark, bodyOffset } = inspection
+function asText(file: string, task: TaskView): string {
+  const { bytes, bodyOffset, vars, detail } = task.file
+  const lines = [`${printable(file)}: ${headline(task)}, ${bytes} bytes`]
+  if (vars === undefined) lines.push(`  no packet: ${detail}`)
+  else {
+    for (const [key, value] of toPairs(vars)) lines.push(`  ${shown(key)} = ${shown(value)}`)
+    const bodyBytes = bytes - bodyOffset
+    if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
+    else if (bodyBytes > 0) lines.push(`  body: ${shown(readBodyOf(file, task.file))} (${bodyBytes} bytes)`)
+  }
+  return [...lines, ...storyLines(task)].join('\n')
+}
+
+function headline({ state, dueAtMs, file, letter }: TaskView): string {
+  if (letter !== undefined) return `dead since ${isoTime(letter.buriedAt)} (${letter.reason})`
+  const { pid, startedAtMs } = file
+  const by = pid === undefined ? '' : ` by process ${pid}`
+  const since = startedAtMs === undefined ? '' : ` since ${isoTime(startedAtMs)}`
+  return `${state}${by}${since}, due ${isoTime(dueAtMs)}`
+}
+
+/** Why it is dead, and how it failed before. */
+function storyLines({ record, letter }: TaskView): string[] {
+  const lines: string[] = []
+  const story = letter ?? record
+  if (letter !== undefined) {
+    const handlers = letter.handlers.length === 0 ? 'no handler' : letter.handlers.join(', ')
+    lines.push(`  why: ${letter.detail}`, `  where: on ${letter.host}, by ${handlers}`)
+  }
+  if (record?.movedTo !== undefined) lines.push(`  a move to ${record.movedTo} did not end: it may run there`)
+  if (story !== undefined && story.attempts > 0) {
+    const { attempts, crashes, firstFailureAt, lastFailureAt } = story
+    lines.push(`  failed: ${attempts} times, ${crashes} of them by a crash`)
+    if (firstFailureAt !== undefined && lastFailureAt !== undefined)
+      lines.push(`  first: ${isoTime(firstFailureAt)}, last: ${isoTime(lastFailureAt)}`)
+  }
+  for (const { at, kind, error = '' } of record?.history ?? [])
+    lines.push(`    ${isoTime(at)} ${kind}${error === '' ? '' : `: ${error}`}`)
+  if (story?.lastError !== undefined) lines.push('  the last error:', ...indented(story.lastError))
+  return lines.map(printable)
+}
+
+function indented(text: string): string[] {
+  return text.split('\n').map(line => `    ${line}`)
+}
+
+function asJson(file: string, { state, dueAtMs, file: found, record, letter }: TaskView) {
+  const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
   const bodyBytes = bytes - bodyOffset
-  const isSmall = bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
+  const isSmall = vars !== undefined && bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
   return {
     file,
     state,
-    due: isoTime(dueAtMs),
+    ...(letter === undefined ? { due: isoTime(dueAtMs) } : {}),
     mtime: isoTime(mtimeMs),
     bytes,
+    ...(pid === undefined ? {} : { pid }),
+    ...(startedAtMs === undefined ? {} : { started: isoTime(startedAtMs) }),
     mark,
+    ...(detail === undefined ? {} : { detail }),
     // pairs: a packet may have a key twice, and any key
-    vars: pairs.map(([key, value]) => [jsonBytes(key), jsonBytes(value)]),
+    ...(vars === undefined
+      ? {}
+      : { vars: toPairs(vars).map(([key, value]) => [jsonBytes(key), jsonBytes(value)]) }),
     bodyBytes,
     bodyOffset,
-    ...(isSmall ? { body: jsonBytes(readBodyOf(file, inspection)) } : {}),
+    ...(isSmall ? { body: jsonBytes(readBodyOf(file, found)) } : {}),
+    ...(record === undefined ? {} : { record }),
+    ...(letter === undefined
+      ? {}
+      : { deadLetter: { ...letter, ref: jsonBytes(Buffer.from(letter.ref, 'latin1')) } }),
   }
 }
 
 function readBodyOf(file: string, { bytes, bodyOffset }: Inspection): Buffer {
-  const fd = openSync(file, 'r')
+  const fd = openQuietly(toByteString(file), constants.O_RDONLY)
   try {
     return readBody(fd, bodyOffset, bytes - bodyOffset)
   } finally {

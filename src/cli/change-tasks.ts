@@ -1,0 +1,175 @@
+import { messageOf, SpooldError } from '../base/errors.js'
+import { type Changed, change, type OpenSpool, openSpool, type TakenFile } from '../spool/change.js'
+import { deadNameOf } from '../spool/dead-letters.js'
+import { readLocks } from '../spool/held-locks.js'
+import { SpoolView, type TaskState, type TaskView } from '../spool/task-view.js'
+import { displayName, type Ref, toByteString } from '../task/ref.js'
+import { asOwnerOf } from './acting-owner.js'
+import { jsonBytes, terminalName } from './bytes.js'
+import { type Selection, type SelectionOptions, selectionOf } from './selection.js'
+import { type Place, placeOf } from './task-paths.js'
+
+export interface ChangeOptions extends SelectionOptions {
+  readonly all?: boolean
+  readonly dryRun?: boolean
+  readonly quiet?: boolean
+  readonly json?: boolean
+}
+
+/** One of the commands that change tasks. */
+export interface Action {
+  /** As it is called. */
+  readonly command: string
+  /** For people: `remove`, and `removed`. */
+  readonly verb: string
+  readonly done: string
+  /** What it is for, when a spool is named and not its state. Those that run are told of, and left alone. */
+  readonly states: readonly TaskState[]
+  /** It may be done to dead letters, when they are asked for. */
+  readonly isForDead: boolean
+  /** The spool to which the tasks go, as it is to be printed; undefined: they stay. */
+  readonly target?: string
+  act(at: OpenSpool, file: TakenFile): Changed
+}
+
+/**
+ * Changes the tasks that are named, or those of spools that the filters select. Each is told, done or not.
+ *
+ * @returns 0, or 1 when something could not be done
+ */
+export async function changeTasks(
+  paths: readonly string[],
+  options: ChangeOptions,
+  action: Action,
+): Promise<number> {
+  const selection = selectionOf(options)
+  const told = new Told(action, options)
+  const places: Place[] = []
+  for (const path of paths)
+    try {
+      places.push(placeOf(path))
+    } catch (error) {
+      if (error instanceof SpooldError && error.code === 'USAGE') throw error
+      told.fault(messageOf(error))
+    }
+  const whole = places.find(({ ref }) => ref === undefined)
+  if (whole !== undefined && selection.isAll && options.all !== true)
+    throw new SpooldError('USAGE', `say which tasks of ${whole.shown}: with filters, or --all`)
+  for (const place of places)
+    await asOwnerOf(place.spool, () => changeIn(place, { selection, options, action, told }))
+  return told.end()
+}
+
+interface Order {
+  readonly selection: Selection
+  readonly options: ChangeOptions
+  readonly action: Action
+  readonly told: Told
+}
+
+async function changeIn(place: Place, order: Order): Promise<void> {
+  const { action, told } = order
+  const at = order.options.dryRun === true ? undefined : await openSpool(place.spool)
+  const view = new SpoolView(toByteString(place.spool), readLocks(), Date.now())
+  for await (const ref of candidates(place, view, order)) {
+    const task = view.view(ref)
+    if (task === undefined) {
+      if (place.ref !== undefined) told.fault(`${pathOf(place.shown, ref)} does not exist`)
+    } else if (isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
+  }
+}
+
+async function* candidates(place: Place, view: SpoolView, { selection, action }: Order): AsyncGenerator<Ref> {
+  if (place.ref !== undefined) return yield place.ref
+  const states = selection.states ?? action.states
+  const failed = (prefix: string, error: unknown) => {
+    throw new SpooldError(
+      'SPOOL_UNUSABLE',
+      `${place.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
+    )
+  }
+  if (states.some(state => state !== 'dead'))
+    for (const ref of await view.refs(failed)) if (selection.mayHave(ref)) yield ref
+  if (states.includes('dead')) for await (const ref of view.dead()) if (selection.mayHave(ref)) yield ref
+}
+
+function isMeant(task: TaskView, { ref }: Place, { selection, action }: Order): boolean {
+  if (!selection.has(task)) return false
+  const isForIt =
+    action.states.includes(task.state) || (task.state === 'running' && deadNameOf(task.ref) === undefined)
+  return ref !== undefined || selection.states !== undefined || isForIt
+}
+
+type Result = Changed | { readonly kind: 'would' }
+
+function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Action): Result {
+  if (state === 'dead' && !action.isForDead)
+    return { kind: 'refused', detail: 'it is a dead letter: requeue it first' }
+  if (at === undefined) return state === 'running' ? { kind: 'running' } : { kind: 'would' }
+  try {
+    return change(at, ref, file => action.act(at, file))
+  } catch (error) {
+    return { kind: 'refused', detail: messageOf(error) }
+  }
+}
+
+/** Says what became of each task, and remembers whether all is well. */
+class Told {
+  readonly #action: Action
+  readonly #options: ChangeOptions
+  #exitCode = 0
+  #count = 0
+
+  constructor(action: Action, options: ChangeOptions) {
+    this.#action = action
+    this.#options = options
+  }
+
+  tell(place: Place, ref: Ref, result: Result): void {
+    this.#count++
+    if (this.#options.json === true) console.log(JSON.stringify(asJson(this.#action, place, ref, result)))
+    const path = pathOf(place.shown, ref)
+    const { verb, done, target = place.shown } = this.#action
+    switch (result.kind) {
+      case 'would':
+        return this.#say(`would ${verb} ${path}`)
+      case 'done':
+        return this.#say(
+          `${done} ${path}${result.to === undefined ? '' : ` to ${pathOf(target, result.to)}`}`,
+        )
+      case 'gone':
+        return this.#say(`${path} is gone: it has run, or was removed`)
+      case 'running':
+        return this.fault(`${path} is running; it was left alone`)
+      case 'refused':
+        return this.fault(`${path}: ${result.detail}`)
+    }
+  }
+
+  fault(text: string): void {
+    this.#count++
+    this.#exitCode = 1
+    console.error(`spoold: ${text}`)
+  }
+
+  end(): number {
+    if (this.#count === 0 && this.#options.quiet !== true) console.error('spoold: no task is meant')
+    return this.#exitCode
+  }
+
+  #say(text: string): void {
+    if (this.#options.quiet !== true && this.#options.json !== true) console.log(text)
+  }
+}
+
+function pathOf(directory: string, ref: Ref): string {
+  return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
+}
+
+function asJson({ command }: Action, { shown: spooler }: Place, ref: Ref, result: Result) {
+  const name = jsonBytes(Buffer.from(ref, 'latin1'))
+  const { kind, ...rest } = result
+  const to =
+    'to' in result && result.to !== undefined ? { to: jsonBytes(Buffer.from(result.to, 'latin1')) } : {}
+  return { command, spooler, name, result: kind, ...rest, ...to }
+}

@@ -1,0 +1,54 @@
+import { SpooldError } from '../../base/errors.js'
+import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/purge.js'
+import { toByteString } from '../../task/ref.js'
+import { asOwnerOf } from '../acting-owner.js'
+import { durationOf } from '../selection.js'
+import { placeOf } from '../task-paths.js'
+
+export interface PurgeOptions {
+  readonly maxAge?: string
+  readonly maxCount?: string
+  readonly all?: boolean
+  readonly dryRun?: boolean
+  readonly json?: boolean
+}
+
+/** `spoold purge DIR…`: removes dead letters for good, and says how many. */
+export async function purge(directories: readonly string[], options: PurgeOptions): Promise<number> {
+  const { dryRun = false, json = false } = options
+  const limits = limitsOf(options)
+  for (const directory of directories) {
+    const { spool, ref } = placeOf(directory)
+    if (ref !== undefined)
+      throw new SpooldError(
+        'USAGE',
+        `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
+      )
+    const purged = dryRun
+      ? await count(spool, limits)
+      : await asOwnerOf(spool, () => purgeDead(spool, limits))
+    const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
+    if (json) console.log(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
+    else console.log(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
+  }
+  return 0
+}
+
+async function count(spool: string, limits: PurgeLimits): Promise<number> {
+  let n = 0
+  for await (const _name of overLimits(toByteString(spool), limits)) n++
+  return n
+}
+
+/** @throws SpooldError USAGE */
+function limitsOf({ maxAge, maxCount, all = false }: PurgeOptions): PurgeLimits {
+  if ((maxAge === undefined && maxCount === undefined) === !all)
+    throw new SpooldError('USAGE', 'say which dead letters: --max-age TIME, --max-count N or both, or --all')
+  if (all) return { maxAgeMs: null, maxCount: 0 }
+  if (maxCount !== undefined && !/^[0-9]{1,15}$/.test(maxCount))
+    throw new SpooldError('USAGE', `--max-count: expected a whole number, got ${JSON.stringify(maxCount)}`)
+  return {
+    maxAgeMs: maxAge === undefined ? null : durationOf('--max-age', maxAge),
+    maxCount: maxCount === undefined ? null : Number(maxCount),
+  }
+}

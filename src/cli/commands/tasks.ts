@@ -1,0 +1,98 @@
+import { SpooldError } from '../../base/errors.js'
+import { openSpool, remove } from '../../spool/change.js'
+import { hold as holdFile, kick as kickFile, release as releaseFile } from '../../spool/hold.js'
+import { move as moveFile } from '../../spool/move.js'
+import { requeue as requeueFile } from '../../spool/requeue.js'
+import { asOwnerOf } from '../acting-owner.js'
+import { type ChangeOptions, changeTasks } from '../change-tasks.js'
+import { placeOf } from '../task-paths.js'
+
+type Paths = readonly string[]
+
+/** What is a task and does not run. */
+const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
+
+/** `spoold rm PATH…` */
+export function rm(paths: Paths, options: ChangeOptions): Promise<number> {
+  const action = {
+    command: 'rm',
+    verb: 'remove',
+    done: 'removed',
+    states: AT_REST,
+    isForDead: true,
+    act: remove,
+  }
+  return changeTasks(paths, options, action)
+}
+
+/** `spoold hold PATH…` */
+export function hold(paths: Paths, options: ChangeOptions): Promise<number> {
+  const states = ['due', 'waiting', 'retrying'] as const
+  return changeTasks(paths, options, {
+    command: 'hold',
+    verb: 'hold',
+    done: 'held',
+    states,
+    isForDead: false,
+    act: holdFile,
+  })
+}
+
+/** `spoold release PATH…` */
+export function release(paths: Paths, options: ChangeOptions): Promise<number> {
+  const states = ['held'] as const
+  const action = {
+    command: 'release',
+    verb: 'release',
+    done: 'released',
+    states,
+    isForDead: false,
+    act: releaseFile,
+  }
+  return changeTasks(paths, options, action)
+}
+
+/** `spoold kick PATH…` */
+export function kick(paths: Paths, options: ChangeOptions): Promise<number> {
+  const action = {
+    command: 'kick',
+    verb: 'kick',
+    done: 'kicked',
+    states: AT_REST,
+    isForDead: false,
+    act: kickFile,
+  }
+  return changeTasks(paths, options, action)
+}
+
+/** `spoold requeue PATH…` */
+export function requeue(
+  paths: Paths,
+  options: ChangeOptions & { readonly keepAttempts?: boolean },
+): Promise<number> {
+  const { keepAttempts = false } = options
+  return changeTasks(paths, options, {
+    command: 'requeue',
+    verb: 'requeue',
+    done: 'requeued',
+    states: ['dead'],
+    isForDead: true,
+    act: (at, file) => requeueFile(at, file, { keepAttempts }),
+  })
+}
+
+/** `spoold move --to DIR PATH…` */
+export async function move(paths: Paths, options: ChangeOptions & { readonly to: string }): Promise<number> {
+  const { spool, ref, shown: target } = placeOf(options.to)
+  if (ref !== undefined) throw new SpooldError('USAGE', `--to: expected a spool directory, got ${options.to}`)
+  const to = await asOwnerOf(spool, () => openSpool(spool))
+  return changeTasks(paths, options, {
+    command: 'move',
+    verb: 'move',
+    done: 'moved',
+    states: AT_REST,
+    isForDead: false,
+    target,
+    act: (from, file) => moveFile(from, to, file),
+  })
+}

@@ -1,0 +1,97 @@
+import { parseDuration } from '../base/duration.js'
+import { SpooldError } from '../base/errors.js'
+import { matches } from '../config/glob.js'
+import { toPairs } from '../protocol/vars.js'
+import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/task-view.js'
+import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
+
+/** The filters, as they are written. */
+export interface SelectionOptions {
+  readonly state?: string
+  readonly olderThan?: string
+  readonly newerThan?: string
+  readonly priority?: string
+  readonly key?: readonly string[]
+  readonly name?: string
+  readonly reason?: string
+}
+
+/** Which tasks are meant: those that pass every filter. */
+export interface Selection {
+  /** Nothing was filtered. */
+  readonly isAll: boolean
+  /** undefined: whatever the command is for. */
+  readonly states: readonly TaskState[] | undefined
+  /** Before the file is opened. */
+  mayHave(ref: Ref): boolean
+  has(task: TaskView): boolean
+}
+
+type Test = (task: TaskView) => boolean
+
+/** @throws SpooldError USAGE that says what was expected */
+export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Selection {
+  const { olderThan, newerThan, priority, key = [], name, reason } = options
+  const nameTests: Array<(ref: Ref) => boolean> = []
+  const tests: Test[] = []
+  if (name !== undefined) nameTests.push(ref => matches(displayName(baseName(ref)), name))
+  if (priority !== undefined) nameTests.push(isOfPriority(priority))
+  if (olderThan !== undefined)
+    tests.push(ageTest('--older-than', olderThan, nowMs, (age, limit) => age > limit))
+  if (newerThan !== undefined)
+    tests.push(ageTest('--newer-than', newerThan, nowMs, (age, limit) => age < limit))
+  for (const each of key) tests.push(hasPair(each))
+  if (reason !== undefined) tests.push(({ letter }) => letter?.reason === reason)
+  const states = statesOf(options)
+  if (states !== undefined) tests.push(({ state }) => states.includes(state))
+  return {
+    isAll: nameTests.length + tests.length === 0,
+    states,
+    mayHave: ref => nameTests.every(test => test(ref)),
+    has: task => tests.every(test => test(task)),
+  }
+}
+
+function statesOf({ state, reason }: SelectionOptions): TaskState[] | undefined {
+  if (state === undefined) return reason === undefined ? undefined : ['dead']
+  return state.split(',').map(word => {
+    const known = TASK_STATES.find(each => each === word.trim())
+    if (known === undefined) throw wrong('--state', `one or more of ${TASK_STATES.join(',')}`, word)
+    return known
+  })
+}
+
+function isOfPriority(text: string): (ref: Ref) => boolean {
+  if (!/^[0-9]+$/.test(text)) throw wrong('--priority', 'a whole number', text)
+  return ref => priorityOf(ref.replace(/^\.spoold\/dead\//, '')) === Number(text)
+}
+
+function ageTest(
+  flag: string,
+  text: string,
+  nowMs: number,
+  isWanted: (ageMs: number, limitMs: number) => boolean,
+): Test {
+  const limitMs = durationOf(flag, text)
+  return task => isWanted(nowMs - sinceMsOf(task), limitMs)
+}
+
+/** @throws SpooldError USAGE */
+export function durationOf(flag: string, text: string): number {
+  const ms = parseDuration(text)
+  if (ms === undefined) throw wrong(flag, 'seconds, or a time such as 90m, 2h or 7d', text)
+  return ms
+}
+
+/** Exact bytes; of a key that is there twice, either counts. */
+function hasPair(text: string): Test {
+  const cut = text.indexOf('=')
+  if (cut <= 0) throw wrong('--key', 'key=value', text)
+  const [key, value] = [Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut + 1))]
+  return ({ file: { vars } }) =>
+    vars !== undefined && toPairs(vars).some(([k, v]) => k.equals(key) && v.equals(value))
+}
+
+function wrong(flag: string, expected: string, got: string): SpooldError {
+  return new SpooldError('USAGE', `${flag}: expected ${expected}, got ${JSON.stringify(got)}`)
+}

@@ -1,0 +1,66 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** Who holds record locks, of either kind, by device and inode. */
+export interface Locks {
+  isHeld(device: number, inode: number): boolean
+  /** undefined when nobody holds it, or when the process is not ours to look into. */
+  pidOf(device: number, inode: number): number | undefined
+}
+
+const HELD = /(POSIX|OFDLCK)\s+\S+\s+\S+\s+(-?\d+)\s+([0-9a-f]+:[0-9a-f]+:\d+)/
+
+/** Reads /proc/locks, which is a Linux file; elsewhere nothing seems to be held. */
+export function readLocks(): Locks {
+  const pids = new Map<string, number | undefined>()
+  let owners: ReadonlyMap<string, number> | undefined
+  for (const line of linesOf('/proc/locks')) {
+    // "1: OFDLCK ADVISORY  WRITE -1 00:1b:3405 0 EOF"; waiters begin with "1: ->"
+    const [, , pid = '', file = ''] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
+    if (file !== '') pids.set(file, Number(pid) > 0 ? Number(pid) : undefined)
+  }
+  return {
+    isHeld: (device, inode) => pids.has(nameOf(device, inode)),
+    pidOf(device, inode) {
+      const file = nameOf(device, inode)
+      if (!pids.has(file)) return undefined
+      const pid = pids.get(file)
+      if (pid !== undefined) return pid
+      owners ??= readOwners()
+      return owners.get(file)
+    },
+  }
+}
+
+/** An OFD lock belongs to a descriptor, which several processes may share: only their fdinfo knows whose it is. */
+function readOwners(): ReadonlyMap<string, number> {
+  const owners = new Map<string, number>()
+  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name)))
+    for (const fd of namesIn(`/proc/${pid}/fdinfo`))
+      for (const line of linesOf(`/proc/${pid}/fdinfo/${fd}`)) {
+        const [, kind, , file = ''] = line.startsWith('lock:') ? (HELD.exec(line) ?? []) : []
+        if (kind === 'OFDLCK' && !owners.has(file)) owners.set(file, Number(pid))
+      }
+  return owners
+}
+
+function linesOf(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8').split('\n')
+  } catch {
+    return [] // it has ended, or is another user's
+  }
+}
+
+function namesIn(path: string): string[] {
+  try {
+    return readdirSync(path)
+  } catch {
+    return []
+  }
+}
+
+const nameOf = (device: number, inode: number) => `${hex(major(device))}:${hex(minor(device))}:${inode}`
+const hex = (number: number) => number.toString(16).padStart(2, '0')
+/** The bits of a Linux dev_t, as glibc's major() and minor() take them apart. */
+const major = (device: number) => (device >>> 8) & 0xfff
+const minor = (device: number) => (device & 0xff) | ((device >>> 12) & 0xfff00)

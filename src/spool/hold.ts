@@ -1,0 +1,105 @@
+import { fstatSync } from 'node:fs'
+import { type Changed, DONE_SO, type OpenSpool, refused, type TakenFile } from './change.js'
+import { setTimes } from './claim.js'
+import { Records, type TaskRecord } from './records.js'
+import { KICKED, RECORDED, writeState } from './state-byte.js'
+
+/** The year 2400, which ext4, XFS and tmpfs have; else what 32 bits hold, in 2038. */
+const HELD_UNTIL_MS = [Date.UTC(2400, 0, 1), (2 ** 31 - 1) * 1000]
+const DAY_MS = 86_400_000
+const NO_PACKET = refused('it is no spool packet')
+
+/**
+ * Keeps a task from being run until it is released or kicked: its record says so to us, its mtime to a plain uWSGI.
+ *
+ * The record comes first, because to write the state byte makes the mtime now. After a kill behind the record the task
+ * is as it was; behind the byte it is held, but a plain uWSGI would run it, and `hold` again mends that.
+ */
+export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecord, 'movedTo'> = {}): Changed {
+  const { ref, fd, stats, state } = file
+  if (state === undefined) return NO_PACKET
+  if (!isOwner(stats.uid)) return refused(`only its owner, uid ${stats.uid}, can hold it`)
+  const records = new Records(spool)
+  const before = recordOf(records, file)
+  const heldMtime = before?.heldMtime ?? timeOf(file, before)
+  const [nextRunAt = 0] = HELD_UNTIL_MS
+  // whatever the mtime says
+  const times = { heldMtime, nextRunAt, isTimeUnset: true }
+  records.write(ref, { attempts: 0, crashes: 0, ...before, ...note, ...times })
+  if ((state & RECORDED) === 0) writeState(fd, state | RECORDED)
+  for (const untilMs of HELD_UNTIL_MS) {
+    setTimes(fd, stats.atimeMs, untilMs)
+    // a file system that cannot count so far takes its last time, or any other
+    if (fstatSync(fd).mtimeMs > Date.now() + DAY_MS) return DONE_SO
+  }
+  setTimes(fd, stats.atimeMs, stats.mtimeMs)
+  if (before === undefined) records.remove(ref)
+  else records.write(ref, before)
+  return refused('its file system takes no time that is far enough')
+}
+
+/**
+ * Lets a held task run at the time at which it would have run.
+ *
+ * The mtime comes first: after a kill behind it the task is still held, and can be released again. RECORDED may stay
+ * without a record, which says nothing; to clear it would make the mtime now.
+ */
+export function release({ spool }: OpenSpool, file: TakenFile): Changed {
+  const records = new Records(spool)
+  const record = recordOf(records, file)
+  const { heldMtime, movedTo } = record ?? {}
+  if (record === undefined || heldMtime === undefined) return refused('it is not held')
+  if (movedTo !== undefined)
+    return refused(
+      `it is held because a move to ${movedTo} did not end: it may be there, or have run; then rm it here, else kick it`,
+    )
+  const isSet = setTimes(file.fd, file.stats.atimeMs, heldMtime)
+  const rest = withoutTimes(record)
+  if (isSet && !isWorthKeeping(rest)) records.remove(file.ref)
+  else records.write(file.ref, { ...rest, nextRunAt: heldMtime, ...(isSet ? {} : { isTimeUnset: true }) })
+  return DONE_SO
+}
+
+/**
+ * Lets a task run now, whatever its mtime, its `at` and its record say.
+ *
+ * The byte comes first: to write it makes the mtime now, also where only the file's owner may set it. After a kill behind
+ * it a held task is still held, and any other is kicked.
+ */
+export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
+  if (file.state === undefined) return NO_PACKET
+  const nowMs = Date.now()
+  writeState(file.fd, file.state | KICKED)
+  setTimes(file.fd, nowMs, nowMs) // by our clock, which a server's may be ahead of
+  const records = new Records(spool)
+  const record = recordOf(records, file)
+  if (record === undefined) return DONE_SO
+  const rest = withoutTimes(record)
+  if (isWorthKeeping(rest)) records.write(file.ref, rest)
+  else records.remove(file.ref)
+  return DONE_SO
+}
+
+/** A record of the same name may be another task's, of which the byte knows nothing. */
+export function recordOf(records: Records, { ref, state = 0 }: TakenFile): TaskRecord | undefined {
+  return (state & RECORDED) === 0 ? undefined : records.read(ref)
+}
+
+/** What it waits for. */
+function timeOf({ stats }: TakenFile, record: TaskRecord | undefined): number {
+  return record?.isTimeUnset === true ? (record.nextRunAt ?? stats.mtimeMs) : stats.mtimeMs
+}
+
+function withoutTimes(record: TaskRecord): TaskRecord {
+  const { heldMtime: _held, movedTo: _moved, nextRunAt: _next, isTimeUnset: _unset, ...rest } = record
+  return rest
+}
+
+function isWorthKeeping({ attempts, crashes, ...more }: TaskRecord): boolean {
+  return attempts > 0 || crashes > 0 || Object.keys(more).length > 0
+}
+
+function isOwner(uid: number): boolean {
+  const me = process.geteuid?.()
+  return me === uid || me === 0
+}

@@ -1,0 +1,69 @@
+import { lstatSync } from 'node:fs'
+import { setImmediate } from 'node:timers/promises'
+import { type Ref, toByteString, toFsPath } from '../task/ref.js'
+import { change, type OpenSpool, openSpool, remove } from './change.js'
+import { DeadLetters, deadPathOf } from './dead-letters.js'
+
+export interface PurgeLimits {
+  /** Dead letters that are older are removed. null: however old. */
+  readonly maxAgeMs: number | null
+  /** Of more, the oldest are removed. null: however many. */
+  readonly maxCount: number | null
+}
+
+const REMOVALS_A_TURN = 100
+
+/**
+ * The dead letters beyond the limits, in directory order. Twice the directory is listed, so that of a million only
+ * numbers are kept. Their age is their ctime, which nobody can set: a restored backup is young.
+ */
+export async function* overLimits(
+  spool: string,
+  { maxAgeMs, maxCount }: PurgeLimits,
+  nowMs = Date.now(),
+): AsyncGenerator<Ref> {
+  const letters = new DeadLetters(spool)
+  const oldestMs = maxAgeMs === null ? Number.NEGATIVE_INFINITY : nowMs - maxAgeMs
+  const { lastMs, atLast } = maxCount === null ? NONE : await surplus(letters, maxCount)
+  let left = atLast
+  for await (const name of letters.names()) {
+    const buriedMs = buriedAt(letters, name)
+    if (buriedMs === undefined) continue
+    const isSurplus = buriedMs < lastMs || (buriedMs === lastMs && left-- > 0)
+    if (isSurplus || buriedMs < oldestMs) yield name
+  }
+}
+
+const NONE = { lastMs: Number.NEGATIVE_INFINITY, atLast: 0 }
+
+/** Of the oldest beyond the count: the time of the last one, and how many of them have just that time. */
+async function surplus(letters: DeadLetters, maxCount: number): Promise<typeof NONE> {
+  const times: number[] = []
+  for await (const name of letters.names()) {
+    const buriedMs = buriedAt(letters, name)
+    if (buriedMs !== undefined) times.push(buriedMs)
+  }
+  const count = times.length - maxCount
+  const oldest = Float64Array.from(times).sort().subarray(0, Math.max(0, count))
+  const lastMs = oldest.at(-1)
+  return lastMs === undefined ? NONE : { lastMs, atLast: count - oldest.indexOf(lastMs) }
+}
+
+function buriedAt(letters: DeadLetters, name: Ref): number | undefined {
+  return lstatSync(toFsPath(letters.pathOf(name)), { throwIfNoEntry: false })?.ctimeMs
+}
+
+/** Removes the dead letters beyond the limits. @param spool its real path @returns how many */
+export async function purge(spool: string, limits: PurgeLimits): Promise<number> {
+  let removed = 0
+  if (limits.maxAgeMs === null && limits.maxCount === null) return removed
+  let at: OpenSpool | undefined
+  for await (const name of overLimits(toByteString(spool), limits)) {
+    at ??= await openSpool(spool)
+    const opened = at
+    if (change(opened, deadPathOf(name), file => remove(opened, file)).kind !== 'done') continue
+    removed++
+    if (removed % REMOVALS_A_TURN === 0) await setImmediate() // a daemon has other work
+  }
+  return removed
+}

@@ -1,0 +1,115 @@
+import { existsSync } from 'node:fs'
+import { type Ref, toFsPath } from '../task/ref.js'
+import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from './dead-letters.js'
+import type { Locks } from './held-locks.js'
+import { type FileState, type Inspection, inspectFile } from './inspect.js'
+import { isLeased, leasesOf } from './lock.js'
+import { Records, type TaskRecord } from './records.js'
+import { type ScanVisitor, scanSpool } from './scan.js'
+import { ownState, RECORDED } from './state-byte.js'
+
+/** What a task is to people. */
+export const TASK_STATES = [
+  'due', // may run now
+  'waiting', // for its time
+  'retrying', // failed, and waits for its next run
+  'held', // by `spoold hold`
+  'running', // somebody has it locked
+  'incomplete', // shorter than its own header says
+  'malformed', // no spool packet
+  'unreadable', // may not be opened
+  'dead', // a dead letter
+] as const
+export type TaskState = (typeof TASK_STATES)[number]
+
+/** All that is known of a task without touching it. */
+export interface TaskView {
+  /** Its path below the spool; a dead letter's begins with `.spoold/dead/`. */
+  readonly ref: Ref
+  readonly state: TaskState
+  /** When it is to run; epoch ms. */
+  readonly dueAtMs: number
+  readonly file: Inspection
+  readonly record?: TaskRecord
+  readonly letter?: DeadLetter
+}
+
+/** Looks into one spool; takes no lock, leaves no trace. */
+export class SpoolView {
+  readonly #spool: string
+  readonly #locks: Locks
+  readonly #nowMs: number
+  readonly #records: Records
+  readonly #letters: DeadLetters
+  readonly #hasLeases: boolean
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string, locks: Locks, nowMs: number) {
+    this.#spool = spool
+    this.#locks = locks
+    this.#nowMs = nowMs
+    this.#records = new Records(spool)
+    this.#letters = new DeadLetters(spool)
+    this.#hasLeases = existsSync(toFsPath(leasesOf(spool)))
+  }
+
+  /**
+   * Also what lies in priority directories, whether the spool is ordered or not.
+   *
+   * @throws the file system's error when the spool cannot be listed
+   */
+  async refs(failed: ScanVisitor['failed']): Promise<Ref[]> {
+    const refs: Ref[] = []
+    const task = (ref: Ref) => refs.push(ref) > 0
+    const visitor = { task, directory() {}, unvisited() {}, failed }
+    await scanSpool(this.#spool, { ordered: true, strictNames: false }, visitor)
+    return refs
+  }
+
+  /** The paths of the dead letters, in directory order. */
+  async *dead(): AsyncGenerator<Ref> {
+    for await (const name of this.#letters.names()) yield deadPathOf(name)
+  }
+
+  /** undefined: it is gone. */
+  view(ref: Ref): TaskView | undefined {
+    const file = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
+    const { state, dueAtMs } = file
+    if (state === 'gone') return undefined
+    const name = deadNameOf(ref)
+    if (name !== undefined) {
+      const letter = this.#letters.read(name)
+      return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
+    }
+    const record = this.#recordOf(ref, file)
+    if (record === undefined) return { ref, state: this.#stateOf(ref, state), dueAtMs, file }
+    return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
+  }
+
+  #recordOf(ref: Ref, { mark }: Inspection): TaskRecord | undefined {
+    if ((ownState(mark) & RECORDED) === 0) return undefined
+    try {
+      return this.#records.read(ref)
+    } catch {
+      return undefined // another user's
+    }
+  }
+
+  #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {
+    const { nextRunAt = 0, isTimeUnset, heldMtime, attempts } = record
+    const dueAtMs = isTimeUnset === true ? Math.max(nextRunAt, file.dueAtMs) : file.dueAtMs
+    if (state !== 'due' && state !== 'waiting') return { state, dueAtMs }
+    if (heldMtime !== undefined) return { state: 'held', dueAtMs: heldMtime }
+    if (dueAtMs <= this.#nowMs) return { state: 'due', dueAtMs }
+    return { state: attempts > 0 ? 'retrying' : 'waiting', dueAtMs }
+  }
+
+  #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
+    return this.#hasLeases && isLeased(this.#spool, ref) ? 'running' : state
+  }
+}
+
+/** When it came, or was buried, as far as that is still to be seen; epoch ms. */
+export function sinceMsOf({ file, record, letter }: TaskView): number {
+  return letter?.buriedAt ?? Math.min(file.sinceMs, record?.firstFailureAt ?? Number.POSITIVE_INFINITY)
+}

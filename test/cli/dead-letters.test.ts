@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { byteOf, listed, recordOf, secondsOf, stateOf } from '../helpers/spools.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const UNTIL_SAID = `export default (env, task) => {
+  JOURNAL(task.name + ' ' + task.attempt)
+  if (globalThis.isGood) return task.SPOOL_OK
+  throw new Error('no route to host')
+}
+process.on('SIGUSR2', () => { globalThis.isGood = true })`
+
+/** A spool whose daemon has buried these, and runs. */
+async function buried(names: readonly string[], ini = {}) {
+  const spool = spoolDirectory()
+  const daemon = await startDaemon({
+    spool,
+    handler: UNTIL_SAID,
+    ini: { 'spooler-max-attempts': 1, 'spooler-ordered': true, 'spooler-frequency': 3600, ...ini },
+  })
+  for (const name of names) {
+    if (name.includes('/')) mkdirSync(join(spool, name.split('/')[0] ?? ''), { recursive: true })
+    drop(spool, name, packet({ to: 'joe' }, 'a body'))
+  }
+  await until('they are dead', async () => (await listed(spool, '--state', 'dead')).size === names.length)
+  return { spool, daemon, dead: (name: string) => join(spool, '.spoold/dead', name) }
+}
+
+describe('a dead letter', () => {
+  it('is listed with its reason, and shown with its story', async () => {
+    const { spool, daemon, dead } = await buried([NAME])
+    const row = (await listed(spool)).get(`.spoold/dead/${NAME}`)
+    assert.deepEqual([row.state, row.reason, row.attempts, row.crashes], ['dead', 'attempts', 1, 0])
+    assert.match(
+      (await spoold(['ls', spool])).stdout,
+      /^dead .* 1 {2}\.spoold\/dead\/\S+ {2}attempts: Error: no route/m,
+    )
+    const { stdout } = await spoold(['show', dead(NAME)])
+    assert.match(
+      stdout,
+      /: dead since \d{4}-.* \(attempts\), \d+ bytes\n {2}"to" = "joe"\n {2}body: "a body"/,
+    )
+    assert.match(stdout, /why: it failed once.*\n {2}where: on \S+, by /)
+    assert.ok(stdout.includes(daemon.handlerFile))
+    assert.match(stdout, /the last error:\n {4}Error: no route to host\n {8}at /)
+    const json = JSON.parse((await spoold(['show', '--json', dead(NAME)])).stdout)
+    assert.deepEqual([json.state, json.deadLetter.reason, json.body], ['dead', 'attempts', 'a body'])
+  })
+
+  it('of no packet is shown too', async () => {
+    const spool = spoolDirectory()
+    await startDaemon({ spool, ini: { 'spooler-grace': 1, 'spooler-frequency': 1 } })
+    drop(spool, NAME, 'hello, spool')
+    await until('it is dead', () => existsSync(join(spool, '.spoold/dead', NAME)))
+    const { code, stdout } = await spoold(['show', join(spool, '.spoold/dead', NAME)])
+    assert.equal(code, 0)
+    assert.match(stdout, /\(malformed\), 12 bytes\n {2}no packet: modifier1 is 104/)
+    const requeued = await spoold(['requeue', join(spool, '.spoold/dead', NAME)])
+    assert.equal(requeued.code, 1)
+    assert.match(requeued.stderr, /it is no spool packet: nothing could run it/)
+  })
+})
+
+describe('spoold requeue', () => {
+  it('brings it back as it was, with no attempts, and it runs at once', async () => {
+    const { spool, daemon, dead } = await buried([NAME, `5/${NAME}`])
+    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    for (const name of [NAME, `5/${NAME}`]) {
+      const { code, stdout } = await spoold(['requeue', dead(name)])
+      assert.equal(code, 0)
+      assert.equal(stdout, `requeued ${dead(name)} to ${spool}/${name}\n`)
+    }
+    await until('they have run', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal().slice(2), [`${NAME} 1`, `${NAME} 1`])
+    assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
+    await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
+  })
+
+  it('counts on when it is told to: the next failure is its last', async () => {
+    const { spool, daemon } = await buried([NAME], { 'spooler-max-attempts': 2, 'spooler-retry-delay': 0 })
+    assert.deepEqual(daemon.journal(), [`${NAME} 1`, `${NAME} 2`])
+    assert.equal((await spoold(['requeue', '--all', '--keep-attempts', spool])).code, 0)
+    await until(
+      'it is dead again',
+      async () => daemon.journal().length === 3 && (await listed(spool, '--state', 'dead')).size === 1,
+    )
+    assert.deepEqual(daemon.journal().slice(2), [`${NAME} 3`])
+    assert.equal((await listed(spool)).get(`.spoold/dead/${NAME}`).attempts, 3)
+  })
+
+  it('makes it due now, unread, with what is right in its byte and its record', async () => {
+    const { spool, daemon, dead } = await buried([NAME])
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const bytes = readFileSync(dead(NAME), 'hex')
+    utimesSync(dead(NAME), 4e9, 4e9)
+    await spoold(['requeue', '--keep-attempts', dead(NAME)])
+    const path = join(spool, NAME)
+    assert.ok(Math.abs(secondsOf(path) - Date.now() / 1000) < 30)
+    assert.equal(byteOf(path), 0x01)
+    assert.equal(readFileSync(path, 'hex').replace(/^(.{6})01/, '$100'), bytes)
+    const { attempts, lastError, nextRunAt } = recordOf(spool, NAME)
+    assert.deepEqual([attempts, nextRunAt], [1, undefined])
+    assert.match(lastError, /no route/)
+    assert.equal(await stateOf(spool, NAME), 'due')
+  })
+
+  it('gives it a fresh name of the usual form when its own is taken', async () => {
+    const { spool, daemon, dead } = await buried([NAME])
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const taken = drop(spool, NAME, packet({ other: '1' }))
+    const { stdout } = await spoold(['requeue', '--json', dead(NAME)])
+    const { to } = JSON.parse(stdout)
+    assert.match(to, /^uwsgi_spoolfile_on_.+_\d+_\d+_\d+_\d+_\d+$/)
+    assert.match(readFileSync(taken, 'latin1'), /other/)
+    assert.match(readFileSync(join(spool, to), 'latin1'), /joe.*a body/s)
+    assert.deepEqual(leftIn(spool), [NAME, to].sort())
+  })
+
+  it('never believes a reason that would lead it out of the spool', async () => {
+    const { spool, daemon, dead } = await buried([NAME])
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const letter = JSON.parse(readFileSync(`${dead(NAME)}.json`, 'utf8'))
+    for (const ref of [
+      '../escaped',
+      '../../escaped',
+      '/tmp/escaped',
+      '.spoold/escaped',
+      '5/../../escaped',
+      '',
+    ]) {
+      writeFileSync(`${dead(NAME)}.json`, JSON.stringify({ ...letter, ref }))
+      const { stdout, stderr } = await spoold(['requeue', '--json', dead(NAME)])
+      assert.equal(stderr, '', ref)
+      const { to } = JSON.parse(stdout)
+      assert.match(to, /^(escaped|uwsgi_spoolfile_on_[^/]+)$/)
+      renameSync(join(spool, to), dead(NAME))
+    }
+  })
+
+  it('takes those of a reason', async () => {
+    const { spool } = await buried([NAME])
+    const none = await spoold(['requeue', '--reason', 'crashes', spool])
+    assert.deepEqual(none, { code: 0, stdout: '', stderr: 'spoold: no task is meant\n' })
+    assert.match(
+      (await spoold(['requeue', '--reason', 'attempts', '--dry-run', spool])).stdout,
+      /^would requeue /,
+    )
+  })
+})
+
+describe('spoold rm', () => {
+  it('removes tasks with their records, and dead letters only when they are meant', async () => {
+    const { spool, daemon, dead } = await buried([NAME])
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    for (const name of ['a', 'b', 'c']) drop(spool, name)
+    drop(spool, 'README', 'nobody must remove what is no task unless it is named')
+    assert.equal((await spoold(['hold', join(spool, 'a')])).code, 0)
+    assert.equal((await spoold(['rm', join(spool, 'a')])).code, 0)
+    assert.equal(recordOf(spool, 'a'), undefined)
+    assert.equal((await spoold(['rm', '--name', '[bx]', spool])).stdout, `removed ${spool}/b\n`)
+    assert.equal((await spoold(['rm', '--all', spool])).code, 0)
+    assert.deepEqual(leftIn(spool), ['README'])
+    assert.ok(existsSync(dead(NAME)))
+    assert.equal((await spoold(['rm', '--state', 'dead', '--newer-than', '1h', spool])).code, 0)
+    assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
+    const gone = await spoold(['rm', join(spool, 'b')])
+    assert.deepEqual(gone, { code: 1, stdout: '', stderr: `spoold: ${spool}/b does not exist\n` })
+  })
+})
+
+describe('spoold purge', () => {
+  const names = [1, 2, 3, 4, 5].map(n => `${NAME}_${n}`)
+
+  it('removes the oldest beyond a number, and all beyond an age', async () => {
+    const { spool } = await buried([])
+    for (const name of names) {
+      drop(spool, name)
+      await until('it is dead', async () => existsSync(join(spool, '.spoold/dead', name)))
+    }
+    const left = () => leftIn(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
+    assert.equal(
+      (await spoold(['purge', '--max-count', '3', '--dry-run', spool])).stdout,
+      `${spool}: would remove 2 dead letters\n`,
+    )
+    assert.deepEqual(left(), names)
+    assert.equal(
+      (await spoold(['purge', '--max-count', '3', spool])).stdout,
+      `${spool}: removed 2 dead letters\n`,
+    )
+    assert.deepEqual(left(), names.slice(2))
+    assert.equal(
+      (await spoold(['purge', '--max-age', '1h', spool])).stdout,
+      `${spool}: removed 0 dead letters\n`,
+    )
+    const { stdout } = await spoold(['purge', '--max-age', '1ms', '--json', spool])
+    assert.deepEqual(JSON.parse(stdout), { command: 'purge', spooler: spool, purged: 3, dryRun: false })
+    assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
+  })
+
+  it('is done by the daemon for spooler-dead-max-count and spooler-dead-max-age', async () => {
+    const sweepsOften = { 'spooler-sweep': 1 }
+    for (const limit of [{ 'spooler-dead-max-count': 2 }, { 'spooler-dead-max-age': 1 }] as const) {
+      const { spool, daemon } = await buried([])
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+      for (const name of names) drop(spool, name)
+      const again = await startDaemon({
+        spool,
+        handler: UNTIL_SAID,
+        ini: { 'spooler-max-attempts': 1, ...sweepsOften, ...limit },
+      })
+      const wanted = 'spooler-dead-max-count' in limit ? 2 : 0
+      await until(
+        'the rest is purged',
+        () => leftIn(join(spool, '.spoold/dead')).length === 2 * wanted && again.journal().length >= 5,
+      )
+      await again.waitFor(/purged \d dead letters/)
+      assert.deepEqual(leftIn(spool), [])
+    }
+  })
+})

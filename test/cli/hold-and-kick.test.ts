@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, statSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { byteOf, listed, recordOf, secondsOf, stateOf } from '../helpers/spools.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const nowSeconds = () => Math.floor(Date.now() / 1000)
+const IN_A_YEAR = nowSeconds() + 31_536_000
+
+async function done(...args: string[]): Promise<void> {
+  assert.deepEqual(await spoold([...args, '--quiet']), {
+    code: 0,
+    stdout: '',
+    stderr: '',
+  })
+}
+
+/** The daemon runs `sentinel` after whatever it had to do before: it saw the rest, and left it. */
+async function hasLookedAround(daemon: Daemon, spool: string): Promise<void> {
+  const name = `uwsgi_spoolfile_on_sentinel_${daemon.journal().length}_${Math.random()}`
+  drop(spool, name)
+  await until('the sentinel has run', () => daemon.journal().some(line => line.startsWith(name)))
+}
+
+const FIRST_FAILS = `export default (env, task) => {
+  JOURNAL(task.name + ' ' + task.attempt)
+  if (env.fails && task.attempt === 1) throw new Error('not yet')
+  return task.SPOOL_OK
+}`
+
+describe('spoold hold', () => {
+  it('keeps a due task from running, until it is released', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME)
+    const before = statSync(path)
+    await done('hold', path)
+    assert.ok(secondsOf(path) > 2 ** 31)
+    assert.equal(byteOf(path), 0x01)
+    assert.equal(recordOf(spool, NAME).heldMtime, before.mtimeMs)
+    assert.equal(await stateOf(spool, NAME), 'held')
+    const daemon = await startDaemon({ spool, handler: FIRST_FAILS })
+    await hasLookedAround(daemon, spool)
+    assert.deepEqual(leftIn(spool), [NAME])
+    await done('release', path)
+    await until('it has run', () => daemon.journal().includes(`${NAME} 1`))
+    await until('nothing is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
+  })
+
+  it('is no matter of the mtime alone: `touch` does not end it', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME)
+    await done('hold', path)
+    utimesSync(path, 1, 1)
+    const daemon = await startDaemon({ spool, handler: FIRST_FAILS })
+    await hasLookedAround(daemon, spool)
+    assert.deepEqual(leftIn(spool), [NAME])
+    assert.equal(await stateOf(spool, NAME), 'held')
+  })
+
+  it('and release leave a task that waits as it was, its retries counted', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: FIRST_FAILS, ini: { 'spooler-retry-delay': 3600 } })
+    const path = drop(spool, NAME, packet({ fails: '1' }))
+    await until('it waits', async () => (await stateOf(spool, NAME)) === 'retrying')
+    const [before, record] = [statSync(path), recordOf(spool, NAME)]
+    await done('hold', path)
+    await done('hold', path) // twice is once
+    assert.equal(await stateOf(spool, NAME), 'held')
+    await done('release', path)
+    await hasLookedAround(daemon, spool)
+    assert.equal(await stateOf(spool, NAME), 'retrying')
+    assert.ok(Math.abs(statSync(path).mtimeMs - before.mtimeMs) < 1) // microseconds are all that can be set
+    const after = recordOf(spool, NAME)
+    assert.ok(Math.abs(after.nextRunAt - record.nextRunAt) < 1)
+    assert.deepEqual({ ...after, nextRunAt: 0 }, { ...record, nextRunAt: 0 })
+  })
+
+  it('of a running task is refused, and the task runs on', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default async (env, task) => {
+        JOURNAL(task.name)
+        await new Promise(resolve => process.once('SIGUSR2', resolve))
+        return task.SPOOL_OK
+      }`,
+    })
+    const path = drop(spool, NAME)
+    await until('it runs', () => daemon.journal().includes(NAME))
+    for (const command of ['hold', 'kick', 'rm', 'release'])
+      assert.deepEqual(await spoold([command, path]), {
+        code: 1,
+        stdout: '',
+        stderr: `spoold: ${path} is running; it was left alone\n`,
+      })
+    const [pid] = daemon.children()
+    const row = (await listed(spool)).get(NAME)
+    assert.deepEqual([row.state, row.pid], ['running', pid])
+    await until('its start is marked', async () => (await listed(spool)).get(NAME).started !== undefined)
+    assert.match(
+      (await spoold(['ls', spool])).stdout,
+      new RegExp(`^running .* ${NAME} +pid ${pid}, for \\d+ s$`, 'm'),
+    )
+    assert.match(
+      (await spoold(['show', path])).stdout,
+      new RegExp(`: running by process ${pid} since \\d{4}-`),
+    )
+    for (const each of daemon.children()) process.kill(each, 'SIGUSR2')
+    await until('it is done', () => leftIn(spool).length === 0)
+  })
+})
+
+describe('spoold kick', () => {
+  it('runs at once what waits for a retry, for its `at`, for its mtime, and what is held', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: FIRST_FAILS, ini: { 'spooler-frequency': 3600 } })
+    const retried = drop(spool, 'uwsgi_spoolfile_on_retried', packet({ fails: '1' }))
+    const at = drop(spool, 'uwsgi_spoolfile_on_at', packet({ at: String(IN_A_YEAR) }))
+    const timed = drop(spool, 'uwsgi_spoolfile_on_timed', packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
+    const held = drop(spool, 'uwsgi_spoolfile_on_held', packet({ at: String(IN_A_YEAR) }))
+    await until(
+      'it has failed',
+      async () => (await stateOf(spool, 'uwsgi_spoolfile_on_retried')) === 'retrying',
+    )
+    await done('hold', held)
+    await hasLookedAround(daemon, spool)
+    const waiting = (await spoold(['ls', '--state', 'waiting,retrying,held', '--json', spool])).stdout
+    assert.equal(waiting.trimEnd().split('\n').length, 4)
+    for (const path of [retried, at, timed, held]) await done('kick', path)
+    await until('all have run', () => leftIn(spool).length === 0, 5000)
+    for (const run of ['retried 2', 'at 1', 'timed 1', 'held 1'])
+      assert.ok(daemon.journal().includes(`uwsgi_spoolfile_on_${run}`), run)
+    await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
+  })
+
+  it('shows in what ls and show say of it', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
+    assert.equal(await stateOf(spool, NAME), 'waiting')
+    await done('kick', path)
+    assert.equal(byteOf(path), 0x08)
+    assert.equal(await stateOf(spool, NAME), 'due')
+    assert.match((await spoold(['show', path])).stdout, /: due, due /)
+  })
+
+  it('takes a whole spool by filters, and says what it did', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    drop(spool, 'a', packet({ to: 'joe' }), IN_A_YEAR)
+    drop(spool, 'b', packet({ to: 'jim' }), IN_A_YEAR)
+    drop(spool, '5/c', packet({ to: 'joe' }), IN_A_YEAR)
+    const dry = await spoold(['kick', '--key', 'to=joe', '--dry-run', spool])
+    assert.deepEqual(dry.stdout.split('\n').sort(), ['', `would kick ${spool}/5/c`, `would kick ${spool}/a`])
+    assert.deepEqual(leftIn(join(spool, '.spoold')), [], 'a dry run makes nothing')
+    assert.equal(await stateOf(spool, 'a'), 'waiting')
+    const { code, stdout } = await spoold(['kick', '--key', 'to=joe', '--json', spool])
+    assert.equal(code, 0)
+    const told = stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    assert.deepEqual(
+      told.sort((x, y) => (x.name < y.name ? -1 : 1)),
+      ['5/c', 'a'].map(name => ({ command: 'kick', spooler: spool, name, result: 'done' })),
+    )
+    assert.deepEqual(
+      [...(await listed(spool)).values()].map(({ name, state }) => [name, state]),
+      [
+        ['5/c', 'due'],
+        ['a', 'due'],
+        ['b', 'waiting'],
+      ],
+    )
+  })
+})

@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { chmodSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { byteOf, recordOf, stateOf } from '../helpers/spools.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const IN_A_YEAR = Math.floor(Date.now() / 1000) + 31_536_000
+
+const memory = spoolDirectory()
+const disk = spoolDirectory(tmpdir())
+const isAcross = statSync(memory).dev !== statSync(disk).dev
+
+for (const [where, base, skip] of [
+  ['on one file system', undefined, false],
+  ['between file systems', tmpdir(), isAcross ? false : 'there is only one'],
+] as const)
+  describe(`spoold move ${where}`, { skip }, () => {
+    it('keeps the time, the priority, the mode, the bytes and the failures', async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory(base)]
+      const daemon = await startDaemon({
+        spool: from,
+        handler: `export default () => { throw new Error('not here') }`,
+        ini: { 'spooler-ordered': true, 'spooler-retry-delay': 3600 },
+      })
+      mkdirSync(join(from, '5'))
+      const body = Buffer.alloc(3_000_000, 'body')
+      const path = drop(from, `5/${NAME}`, packet({ to: 'joe' }, body))
+      const waiting = drop(from, NAME, packet({}), IN_A_YEAR)
+      chmodSync(path, 0o660)
+      await until('it waits', async () => (await stateOf(from, `5/${NAME}`)) === 'retrying')
+      const [before, bytes, record] = [statSync(path), readFileSync(path), recordOf(from, `5/${NAME}`)]
+      assert.equal((await spoold(['move', '--to', to, path, waiting])).code, 0)
+      assert.deepEqual(leftIn(from), [])
+      assert.deepEqual(leftIn(join(from, '.spoold/records')), [])
+      assert.deepEqual(leftIn(to), [`5/${NAME}`, NAME])
+      const moved = join(to, '5', NAME)
+      const after = statSync(moved)
+      assert.ok(Math.abs(after.mtimeMs - before.mtimeMs) < 1) // microseconds are all that can be set
+      assert.equal(after.mode, before.mode)
+      assert.ok(readFileSync(moved).equals(bytes))
+      assert.equal(byteOf(moved), 0x01)
+      assert.deepEqual(recordOf(to, `5/${NAME}`), record)
+      assert.equal(await stateOf(to, `5/${NAME}`), 'retrying')
+      assert.equal(await stateOf(to, NAME), 'waiting')
+      assert.equal(daemon.journal().length, 0)
+    })
+
+    it('keeps what is held held, and runs what is due there at once', async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory(base)]
+      const daemon = await startDaemon({ spool: to })
+      const held = drop(from, 'uwsgi_spoolfile_on_held')
+      drop(from, 'uwsgi_spoolfile_on_due')
+      await spoold(['hold', held])
+      const { code, stdout } = await spoold(['move', '--all', '--to', to, from])
+      assert.equal(code, 0)
+      assert.ok(stdout.includes(`moved ${held} to ${to}/uwsgi_spoolfile_on_held\n`))
+      await until('one has run', () => daemon.journal().length === 1)
+      assert.deepEqual(leftIn(from), [])
+      assert.equal(await stateOf(to, 'uwsgi_spoolfile_on_held'), 'held')
+      await spoold(['release', join(to, 'uwsgi_spoolfile_on_held')])
+      await until('both have run', () => daemon.journal().length === 2)
+    })
+
+    it('gives a fresh name to what is there already', async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory(base)]
+      const [mine, theirs] = [packet({ whose: 'mine' }), packet({ whose: 'theirs' })]
+      drop(from, 'nightly', mine)
+      drop(to, 'nightly', theirs)
+      const { stdout } = await spoold(['move', '--all', '--json', '--to', to, from])
+      const { to: name } = JSON.parse(stdout)
+      assert.match(name, /^uwsgi_spoolfile_on_/)
+      assert.deepEqual(leftIn(to), ['nightly', name])
+      assert.ok(readFileSync(join(to, 'nightly')).equals(theirs))
+      assert.ok(readFileSync(join(to, name)).equals(mine))
+    })
+
+    it('leaves a running task where it is', async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory(base)]
+      const daemon = await startDaemon({
+        spool: from,
+        handler: `export default async (env, task) => {
+          JOURNAL(task.name)
+          await new Promise(resolve => process.once('SIGUSR2', resolve))
+          return task.SPOOL_OK
+        }`,
+      })
+      const path = drop(from, NAME)
+      await until('it runs', () => daemon.journal().length === 1)
+      const { code, stderr } = await spoold(['move', '--all', '--to', to, from])
+      assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
+      assert.deepEqual([leftIn(from), leftIn(to)], [[NAME], []])
+      for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+      await until('it is done', () => leftIn(from).length === 0)
+    })
+  })
+
+describe('spoold move', () => {
+  it('to where it is, of a dead letter, or of a part of a spool is refused', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME)
+    assert.match((await spoold(['move', '--to', spool, path])).stderr, /x: it is there already\n$/)
+    mkdirSync(join(spool, '.spoold/dead'), { recursive: true })
+    const dead = drop(join(spool, '.spoold/dead'), 'd')
+    assert.match(
+      (await spoold(['move', '--to', spoolDirectory(), dead])).stderr,
+      /\.spoold\/dead\/d: it is a dead letter: requeue it first\n$/,
+    )
+    mkdirSync(join(spool, '5'))
+    const part = await spoold(['move', '--all', '--to', spoolDirectory(), join(spool, '5')])
+    assert.equal(part.code, 64)
+    assert.match(part.stderr, /5 is a part of the spool .*: name that, with --priority 5/)
+  })
+})
