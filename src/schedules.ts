@@ -49,6 +49,7 @@ export class Schedules {
           : watchEntry(path, changed, error =>
               events.emit('schedule-unwatched', { path, error: messageOf(error) }),
             ),
+      refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
     })
     this.router = new SignalRouter(events, {
       declared: (spool, schedules) => this.#change(() => this.#scheduler.set(spool, schedules)),

@@ -1,6 +1,6 @@
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import type { SignalSchedule } from '../task/schedule.js'
+import type { Schedule, SignalSchedule } from '../task/schedule.js'
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
@@ -52,6 +52,7 @@ export interface EventMap {
   'signals-full': { number: number; limit: number }
 
   'schedule-fired': SignalSchedule
+  'schedules-full': { kind: Schedule['kind']; limit: number }
   'schedule-unwatched': { path: string; error: string }
   /** With several daemons on a spool, one of them fires the schedules. */
   'schedules-led': { spool: string; isLeading: boolean }

@@ -52,6 +52,8 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
       const line = firedLine(schedule)
       if (line !== undefined) log.dated('info', line, { signal: schedule.number })
     },
+    'schedules-full': ({ kind, limit }) =>
+      log.line('error', `you can register max ${limit} schedules !!! this ${kind} is left out`, { kind }),
     'schedule-unwatched': ({ path, error }) =>
       log.line('error', `[uwsgi-fsmon] unable to register monitor for "${printable(path)}": ${error}`, {
         path,

@@ -8,6 +8,8 @@ export interface SchedulerOptions {
   fire(schedule: Schedule, instantMs: number | undefined): void
   /** Calls back when the file changes. */
   watch(monitor: FileMonitor, changed: () => void): { close(): void }
+  /** There are too many: this one is not taken. */
+  refused(schedule: Schedule, limit: number): void
 }
 
 interface Entry {
@@ -21,6 +23,8 @@ interface Entry {
 
 /** The wall clock may be set while we sleep: it is looked at so often. */
 const LONGEST_SLEEP_MS = 1000
+/** uWSGI has room for 64 of each kind. */
+const MAX_SCHEDULES = 1024
 /** Asked for by code that runs; a reload forgets it. */
 const CODE = 'code'
 
@@ -81,6 +85,7 @@ export class Scheduler {
   #own(key: string, schedule: Schedule, owner: string, isTemporary = false): void {
     const known = this.#entries.get(key)
     if (known !== undefined) return void known.owners.add(owner)
+    if (this.#entries.size >= MAX_SCHEDULES) return this.#options.refused(schedule, MAX_SCHEDULES)
     this.#entries.set(key, { schedule, isTemporary, owners: new Set([owner]), ...this.#open(schedule) })
   }
 

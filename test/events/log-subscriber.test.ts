@@ -78,6 +78,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { kind: 'cron', number: 17, expression: '* * * * *', zone: null },
     'DATE - [uwsgi-cron] routing signal 17',
   ],
+  'schedules-full': [
+    { kind: 'timer', limit: 2 },
+    'you can register max 2 schedules !!! this timer is left out',
+  ],
   'schedule-unwatched': [
     { path: '/a', error: 'ENOSPC' },
     '[uwsgi-fsmon] unable to register monitor for "/a": ENOSPC',
