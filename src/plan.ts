@@ -7,6 +7,7 @@ import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
 import type { SignalRouter } from './supervisor/signal-router.js'
 import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
+import type { RetryPolicy } from './task/retry-policy.js'
 
 /** What crews need that is no option. */
 export interface PlanContext {
@@ -37,13 +38,7 @@ async function planCrew(
 ): Promise<CrewPlan> {
   const { locks, because, marksReads } = await probeSpool(spool, options.spoolerLock)
   const retry = {
-    policy: {
-      maxAttempts: options.spoolerMaxAttempts,
-      maxCrashes: options.spoolerMaxCrashes,
-      backoff: options.spoolerBackoff,
-      delayMs: options.spoolerRetryDelayMs,
-      capMs: options.spoolerBackoffCapMs,
-    },
+    policy: retryPolicyOf(options),
     delivery: options.spoolerDelivery,
     graceMs: options.spoolerGraceMs,
   }
@@ -68,6 +63,16 @@ async function planCrew(
       context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
       return { spool, engineKey, engine, pool: new WorkerPool(pool, engine, context.events, context.signals) }
     },
+  }
+}
+
+export function retryPolicyOf(options: Options): RetryPolicy {
+  return {
+    maxAttempts: options.spoolerMaxAttempts,
+    maxCrashes: options.spoolerMaxCrashes,
+    backoff: options.spoolerBackoff,
+    delayMs: options.spoolerRetryDelayMs,
+    capMs: options.spoolerBackoffCapMs,
   }
 }
 

@@ -14,6 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   config: [...GROUND, 'schedule'],
   ipc: GROUND,
   spool: [...GROUND, 'protocol'],
+  fsck: [...GROUND, 'protocol', 'spool'],
   engines: [...GROUND, 'protocol', 'spool'],
   schedule: GROUND,
   worker: [...GROUND, 'protocol', 'ipc', 'engines', 'schedule'],

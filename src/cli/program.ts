@@ -4,13 +4,14 @@ import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
 import type { EnqueueOptions } from './commands/enqueue.js'
 import type { SignalOptions } from './commands/signal.js'
+import { addExaminers } from './examiners.js'
 import { commandExitCode } from './exit-code.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
 import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
 import { readVersion } from './version.js'
 
 const USAGE = new SpooldError('USAGE', 'the command line is wrong')
-const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'help', ...TASK_COMMANDS])
+const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'fsck', 'help', ...TASK_COMMANDS])
 const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
@@ -69,6 +70,7 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
       done(check(sources(files)))
     })
   addOptionFlags(checker, settings, argv)
+  addExaminers(program, done)
 
   addTaskCommands(program, done)
 

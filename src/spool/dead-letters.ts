@@ -14,6 +14,7 @@ export type BuryReason =
   | 'outcome-unknown' // at most once, and its runner died in the middle
   | 'malformed' // no spool packet
   | 'incomplete' // shorter than its own header says
+  | 'unknown' // its reason was lost; fsck wrote this one
 
 /** Why a dead letter is one: the JSON beside its file. Times are epoch ms. */
 export interface DeadLetter {
@@ -166,7 +167,7 @@ function isFileOfSomebody(path: string): boolean {
   }
 }
 
-function isLetter(value: unknown): value is DeadLetter {
+export function isLetter(value: unknown): value is DeadLetter {
   return (
     typeof value === 'object' &&
     value !== null &&

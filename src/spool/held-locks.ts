@@ -59,8 +59,8 @@ function namesIn(path: string): string[] {
   }
 }
 
-const nameOf = (device: number, inode: number) => `${hex(major(device))}:${hex(minor(device))}:${inode}`
+const nameOf = (device: number, inode: number) => `${hex(majorOf(device))}:${hex(minorOf(device))}:${inode}`
 const hex = (number: number) => number.toString(16).padStart(2, '0')
 /** The bits of a Linux dev_t, as glibc's major() and minor() take them apart. */
-const major = (device: number) => (device >>> 8) & 0xfff
-const minor = (device: number) => (device & 0xff) | ((device >>> 12) & 0xfff00)
+export const majorOf = (device: number) => (device >>> 8) & 0xfff
+export const minorOf = (device: number) => (device & 0xff) | ((device >>> 12) & 0xfff00)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import fs, { chownSync, existsSync, statSync } from 'node:fs'
+import fs, { chownSync, existsSync, type Stats, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
@@ -80,7 +80,26 @@ function leaseOf(spool: string, ref: Ref): string {
 /** Does somebody hold a lease on it? @param spool a byte string */
 export function isLeased(spool: string, ref: Ref): boolean {
   const stats = statSync(toFsPath(leaseOf(spool, ref)), { throwIfNoEntry: false })
-  return stats !== undefined && stats.mtimeMs > Date.now() - STALE_MS
+  return stats !== undefined && !isStale(stats)
+}
+
+/** Is this the directory of a lease that nobody renews any more? Then whoever wants it may have it. */
+export function isStale({ mtimeMs }: Stats): boolean {
+  return mtimeMs < Date.now() - STALE_MS
+}
+
+/** Takes over a lease that nobody renews, and gives it back. @returns false when somebody does */
+export async function clearLease(path: string): Promise<boolean> {
+  const { lockSync, unlockSync } = await import('proper-lockfile')
+  const options = { realpath: false, lockfilePath: path, stale: STALE_MS }
+  try {
+    lockSync(path, options)
+    unlockSync(path, options)
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ELOCKED') throw error
+    return false
+  }
 }
 
 export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {

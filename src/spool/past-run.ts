@@ -18,7 +18,7 @@ export function settlePastRun(
   lastRun?: LastRun,
 ): Settled | undefined {
   const { state, inode } = file
-  if ((state & DONE) !== 0 && record?.doneInode === inode) return removeDone(file)
+  if ((state & DONE) !== 0 && record?.doneInode === inode) return removeDone(file, failures)
   if (record?.burial !== undefined)
     return failures.bury(file, record, record.burial.reason, record.burial.detail)
   if ((state & STARTED) === 0) return undefined
@@ -32,7 +32,9 @@ export function settlePastRun(
   return failures.settle(file, record, { kind: 'crash', crashes, error: cause })
 }
 
-function removeDone(file: FileClaim): Settled {
+function removeDone(file: FileClaim, failures: Failures): Settled {
   const settled = removeTask(file)
-  return settled.kind === 'ok' ? { kind: 'gone' } : settled
+  if (settled.kind !== 'ok') return settled
+  failures.forget(file.ref)
+  return { kind: 'gone' }
 }

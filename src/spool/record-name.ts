@@ -6,5 +6,10 @@ const NAME_BYTES = 200
 
 /** The path of a task's JSON below `.spoold/records` or `.spoold/dead`, a byte string. */
 export function jsonNameOf(ref: Ref): string {
-  return `${ref.length <= NAME_BYTES ? ref : createHash('sha1').update(ref, 'latin1').digest('hex')}.json`
+  return `${isNamedInFull(ref) ? ref : createHash('sha1').update(ref, 'latin1').digest('hex')}.json`
+}
+
+/** Else the JSON itself has to say whose it is. */
+export function isNamedInFull(ref: Ref): boolean {
+  return ref.length <= NAME_BYTES
 }

@@ -3,13 +3,15 @@ import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import type { BuryReason } from './dead-letters.js'
-import { jsonNameOf } from './record-name.js'
+import { isNamedInFull, jsonNameOf } from './record-name.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
 /** What is known of a task that failed at least once, or that somebody holds back. Times are epoch ms. */
 export interface TaskRecord {
   /** Runs that ended in a retry, an error or a crash. */
   readonly attempts: number
+  /** Its task, where the record's own name is too short for it. */
+  readonly ref?: Ref
   /** Runs that took their process with them. */
   readonly crashes: number
   readonly firstFailureAt?: number
@@ -67,7 +69,8 @@ export class Records {
 
   write(ref: Ref, record: TaskRecord): void {
     makeStateRoom(this.#spool, 'records', ref)
-    writeWhole(this.pathOf(ref), JSON.stringify(record), { flush: false })
+    const named = isNamedInFull(ref) ? record : { ...record, ref }
+    writeWhole(this.pathOf(ref), JSON.stringify(named), { flush: false })
   }
 
   remove(ref: Ref): void {
@@ -84,7 +87,7 @@ export class Records {
   }
 }
 
-function isRecord(value: unknown): value is TaskRecord {
+export function isRecord(value: unknown): value is TaskRecord {
   return (
     typeof value === 'object' &&
     value !== null &&

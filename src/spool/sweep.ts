@@ -1,10 +1,10 @@
 import { closeSync, constants, lstatSync, openSync, type Stats, unlinkSync } from 'node:fs'
-import { opendir } from 'node:fs/promises'
-import { errnoOf } from '../base/errors.js'
+import { SpooldError } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import { draftedName, hiddenRef } from './draft.js'
 import { isPriorityDirectory } from './file-name.js'
 import { idsDirectory, publishPromised, readId } from './ids.js'
+import { listEntries } from './listing.js'
 import { tryHold } from './lock.js'
 
 export interface SweepOptions {
@@ -26,47 +26,68 @@ export interface Swept {
   readonly forgotten: number
 }
 
-const ENTRIES_A_READ = 2048
-
 /**
  * Clears away what writers that died left in a spool, its priority directories and `.spoold/ids`. Only our own names are
  * looked at, and tasks never: the listing is the price of a scan. Ages are ctimes, which nobody can set.
  */
 export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
   const nowMs = Date.now()
-  const removed: Ref[] = []
-  const published: Ref[] = []
-  const leftovers = graceMs === 0 ? [] : await findLeftovers(spool, '', nowMs - graceMs)
-  if (leftovers.length > 0) {
-    const promised = new Set((await listIds(spool)).map(({ ref }) => ref))
-    for (const ref of leftovers)
-      if (promised.has(ref)) publishPromised(spool, ref) && published.push(ref)
-      else (await removeLeftover(spool, ref)) && removed.push(ref)
-  }
-  const old = idTtlMs === 0 ? [] : (await listIds(spool)).filter(({ sinceMs }) => sinceMs < nowMs - idTtlMs)
-  for (const { link, ref } of old) {
-    if (publishPromised(spool, ref)) published.push(ref)
-    unlinkSync(toFsPath(link))
-  }
-  return { removed: removed.length, published: published.length, forgotten: old.length }
+  let [removed, published, forgotten] = [0, 0, 0]
+  if (graceMs > 0)
+    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs))
+      if (isPromised) published += Number(publishPromised(spool, ref))
+      else removed += Number(await removeLeftover(spool, ref))
+  if (idTtlMs > 0)
+    for await (const { link, ref, sinceMs } of idsIn(spool)) {
+      if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
+      published += Number(publishPromised(spool, ref))
+      unlinkSync(toFsPath(link))
+      forgotten++
+    }
+  return { removed, published, forgotten }
 }
 
-/** @returns the tasks that hidden files older than `beforeMs` were to become */
-async function findLeftovers(spool: string, prefix: string, beforeMs: number): Promise<Ref[]> {
-  const leftovers: Ref[] = []
-  for await (const entry of list(`${spool}/${prefix}`)) {
+/** What a writer left under a hidden name. */
+export interface Leftover {
+  /** The task that it was to become. */
+  readonly ref: Ref
+  /** Its id is taken: somebody was told that it is stored, or will be. */
+  readonly isPromised: boolean
+}
+
+const LEFTOVERS_A_LOOK = 1000
+
+/** The hidden files of writers, in the spool and its priorities, that nobody changed since `beforeMs`. */
+export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
+  let refs = new Set<Ref>()
+  for await (const ref of findLeftovers(spool, '', beforeMs)) {
+    refs.add(ref)
+    if (refs.size < LEFTOVERS_A_LOOK) continue
+    yield* withPromises(spool, refs)
+    refs = new Set()
+  }
+  if (refs.size > 0) yield* withPromises(spool, refs)
+}
+
+async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenerator<Leftover> {
+  const promised = new Set<Ref>()
+  for await (const { ref } of idsIn(spool)) if (ref !== undefined && refs.has(ref)) promised.add(ref)
+  for (const ref of refs) yield { ref, isPromised: promised.has(ref) }
+}
+
+async function* findLeftovers(spool: string, prefix: string, beforeMs: number): AsyncGenerator<Ref> {
+  for await (const entry of listEntries(`${spool}/${prefix}`)) {
     if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
-      leftovers.push(...(await findLeftovers(spool, `${entry.name}/`, beforeMs)))
+      yield* findLeftovers(spool, `${entry.name}/`, beforeMs)
     const name = entry.isFile() ? draftedName(entry.name) : undefined
     if (name === undefined) continue
     const stats = statsOf(`${spool}/${prefix}${entry.name}`)
-    if (stats !== undefined && stats.ctimeMs < beforeMs) leftovers.push(prefix + name)
+    if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
   }
-  return leftovers
 }
 
 /** Under its lock, which a writer that takes his time holds. */
-async function removeLeftover(spool: string, ref: Ref): Promise<boolean> {
+export async function removeLeftover(spool: string, ref: Ref): Promise<boolean> {
   const path = toFsPath(`${spool}/${hiddenRef(ref)}`)
   let fd: number | undefined
   try {
@@ -81,34 +102,30 @@ async function removeLeftover(spool: string, ref: Ref): Promise<boolean> {
   }
 }
 
-interface IdEntry {
+export interface IdEntry {
+  /** A byte string. */
   readonly link: string
-  readonly ref: Ref
+  /** undefined for what is no id. */
+  readonly ref: Ref | undefined
   /** Epoch ms. */
   readonly sinceMs: number
 }
 
-async function listIds(spool: string): Promise<IdEntry[]> {
-  const ids: IdEntry[] = []
-  for await (const entry of list(idsDirectory(spool))) {
-    if (!entry.isSymbolicLink()) continue
-    const link = `${idsDirectory(spool)}/${entry.name}`
-    const ref = readId(link)
+export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
+  for await (const { name } of listEntries(idsDirectory(spool))) {
+    const link = `${idsDirectory(spool)}/${name}`
     const stats = statsOf(link)
-    if (ref !== undefined && stats !== undefined) ids.push({ link, ref, sinceMs: stats.ctimeMs })
+    if (stats !== undefined) yield { link, ref: refOf(link), sinceMs: stats.ctimeMs }
   }
-  return ids
 }
 
-/** The entries of a directory, names as byte strings; none when there is no such directory. */
-async function* list(path: string) {
+/** One that is broken keeps nobody from sweeping the others. */
+function refOf(link: string): Ref | undefined {
   try {
-    yield* await opendir(toFsPath(path), {
-      encoding: 'latin1' as BufferEncoding,
-      bufferSize: ENTRIES_A_READ,
-    })
+    return readId(link)
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
+    if (error instanceof SpooldError) return undefined
+    throw error
   }
 }
 

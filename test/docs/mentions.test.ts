@@ -8,7 +8,9 @@ import { allPages, type Page } from '../helpers/markdown.js'
 /** The flags of the commands, which are no options of the daemon. */
 const FLAGS = new Set(
   `help version json at priority body spooler ini id quiet
-  state older-than newer-than key name reason all dry-run keep-attempts to max-age max-count`.split(/\s+/),
+  state older-than newer-than key name reason all dry-run keep-attempts to max-age max-count repair`.split(
+    /\s+/,
+  ),
 )
 /** What only an option begins with. */
 const OPTION = /^(spooler|touch|worker|procname|log|master|safe|auto|add|set|die|if|for)-[a-z0-9-]*[a-z0-9]$/

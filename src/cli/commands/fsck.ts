@@ -1,0 +1,140 @@
+import { realpathSync } from 'node:fs'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import type { Options } from '../../config/option-table.js'
+import { resolveOptions } from '../../config/options.js'
+import { readConfig } from '../../config/read-config.js'
+import { examineRights, examineSpool } from '../../fsck/examine.js'
+import type { Finding, Repair } from '../../fsck/finding.js'
+import { openPlace } from '../../fsck/open-place.js'
+import { retryPolicyOf } from '../../plan.js'
+import { findIdentity } from '../../privileges.js'
+import type { Owner } from '../../spool/usable.js'
+import { jsonBytes, terminalName } from '../bytes.js'
+import { readVersion } from '../version.js'
+
+export interface FsckOptions {
+  readonly repair?: boolean
+  readonly json?: boolean
+  readonly ini?: string
+}
+
+type State = 'found' | 'note' | 'mended' | 'left'
+type Told = { readonly state: State; readonly detail?: string }
+
+/** `spoold fsck DIR…`: what is wrong in spools, and mends it when asked. @returns 1 when something is left */
+export async function fsck(
+  directories: readonly string[],
+  { repair, json, ini }: FsckOptions,
+): Promise<number> {
+  const options = optionsOf(ini)
+  const spools = directories.length > 0 ? directories : options.spooler
+  if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
+  let exitCode = 0
+  for (const directory of new Set(spools)) {
+    const tally = { found: 0, note: 0, mended: 0, left: 0 }
+    for await (const finding of examine(directory, options, ini !== undefined)) {
+      const told = repair ? await mend(finding) : asFound(finding)
+      if (told === undefined) continue
+      tally[told.state]++
+      console.log(json ? asJson(directory, finding, told) : asText(finding, told))
+    }
+    if (!json) console.log(`${directory}: ${verdict(tally)}`)
+    if (tally.found + tally.left > 0) exitCode = 1
+  }
+  return exitCode
+}
+
+/** The defaults of the option table, where there is no configuration. */
+function optionsOf(ini: string | undefined): Options {
+  const files = ini === undefined ? [] : [ini]
+  const config = readConfig({ environment: {}, commandLine: [], files, version: readVersion() })
+  const { options } = resolveOptions(config)
+  const [problem] = config.problems.errors
+  if (problem !== undefined) throw new SpooldError('CONFIG_INVALID', `${ini}: ${problem.message}`)
+  return options
+}
+
+/** With the rights of whoever calls it only where they are needed. */
+async function* examine(directory: string, options: Options, isConfigured: boolean): AsyncGenerator<Finding> {
+  const { place, user, inUse } = openPlace(realPath(directory), {
+    user: findIdentity(options.uid, options.gid, []),
+    rules: isConfigured
+      ? { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames }
+      : undefined,
+    graceMs: options.spoolerSweepMs,
+    idTtlMs: options.spoolerIdTtlMs,
+    frequencyMs: options.spoolerFrequencyMs,
+    policy: retryPolicyOf(options),
+    handlers: options.spoolerImport,
+  })
+  yield* inUse
+  yield* examineRights(place)
+  const isRoot = process.geteuid?.() === 0 && user.uid !== 0
+  try {
+    if (isRoot) become(user)
+    yield* examineSpool(place)
+  } finally {
+    if (isRoot) become({ uid: 0, gid: process.getgid?.() ?? 0 })
+  }
+}
+
+/** What is made from now on belongs to this user. */
+function become({ uid, gid }: Owner): void {
+  process.seteuid?.(0)
+  process.setegid?.(gid)
+  process.seteuid?.(uid)
+}
+
+function realPath(directory: string): string {
+  try {
+    return realpathSync(directory)
+  } catch (error) {
+    throw new SpooldError('SPOOL_UNUSABLE', `${directory} is no spool directory: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+function asFound({ isNote }: Finding): Told {
+  return { state: isNote ? 'note' : 'found' }
+}
+
+/** undefined: there is nothing left to tell. */
+async function mend(finding: Finding): Promise<Told | undefined> {
+  if (finding.repair === undefined) return finding.isNote ? { state: 'note' } : { state: 'left' }
+  const repair = await tried(finding.repair)
+  if (repair.kind === 'over') return undefined
+  return { state: repair.kind, ...(repair.detail === undefined ? {} : { detail: repair.detail }) }
+}
+
+async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
+  try {
+    return await repair()
+  } catch (error) {
+    return { kind: 'left', detail: messageOf(error) }
+  }
+}
+
+function asText({ kind, path, meaning, mend: how }: Finding, { state, detail }: Told): string {
+  const place = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
+  const end =
+    state === 'mended' ? (detail ?? '') : `${detail === undefined ? '' : `${detail}; `}to mend it: ${how}`
+  return `${state} ${kind}${place}: ${meaning}${end === '' ? '' : `; ${end}`}`
+}
+
+function asJson(spooler: string, { kind, path, meaning, mend: how }: Finding, told: Told): string {
+  return JSON.stringify({
+    spooler,
+    ...told,
+    kind,
+    path: jsonBytes(Buffer.from(path, 'latin1')),
+    meaning,
+    mend: how,
+  })
+}
+
+function verdict({ found, note, mended, left }: Record<State, number>): string {
+  const parts = [`${found} found`, `${mended} mended`, `${left} left`, `${note} noted`]
+  const told = parts.filter(part => !part.startsWith('0 '))
+  return found + left > 0 || mended > 0 ? told.join(', ') : ['clean', ...told].join(', ')
+}

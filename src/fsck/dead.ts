@@ -1,0 +1,99 @@
+import { readFileSync, unlinkSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { errnoOf } from '../base/errors.js'
+import { type DeadLetter, isLetter } from '../spool/dead-letters.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { jsonNameOf } from '../spool/record-name.js'
+import { writeWhole } from '../spool/state-directory.js'
+import { type Ref, toFsPath } from '../task/ref.js'
+import { type Finding, MENDED, OVER } from './finding.js'
+import { filesIn, type Place, statsOf } from './place.js'
+import { quietRecord } from './tasks.js'
+
+const ROOM = `${STATE_DIRECTORY}/dead`
+/** A reason is smaller; a task's name may end in .json too. */
+const MAX_REASON_BYTES = 1_048_576
+const MAX_NAMESAKES = 10_000
+
+/** Dead letters without a reason, and reasons without a file. */
+export async function* checkDead(place: Place): AsyncGenerator<Finding> {
+  for await (const name of filesIn(place, 'dead')) {
+    if (name.endsWith('.tmp')) continue
+    const reason = reasonIn(place, name)
+    const finding = reason === undefined ? unexplained(place, name) : missing(place, name, reason)
+    if (finding.isStill()) yield finding
+  }
+}
+
+type Doubt = Finding & Required<Pick<Finding, 'isStill'>>
+
+function missing(place: Place, json: string, reason: DeadLetter): Doubt {
+  const name = nameOf(json, reason)
+  // its burial may have failed, and is tried again
+  const isPending = quietRecord(place, reason.ref)?.burial !== undefined
+  const isStill = () => !isPending && !hasFile(place, name) && reasonIn(place, json) !== undefined
+  return {
+    kind: 'dead-missing',
+    path: `${ROOM}/${json}`,
+    meaning: 'why a task was buried, and the task is not here: it came back, or never left the spool',
+    mend: 'remove it: --repair does',
+    isStill,
+    repair() {
+      if (!isStill()) return OVER
+      unlinkSync(toFsPath(`${place.spool}/${ROOM}/${json}`))
+      return MENDED
+    },
+  }
+}
+
+function unexplained(place: Place, name: Ref): Doubt {
+  const { letters } = place
+  const isStill = () => hasFile(place, name) && reasonIn(place, jsonNameOf(name)) === undefined
+  return {
+    kind: 'dead-unexplained',
+    path: `${ROOM}/${name}`,
+    meaning: 'a dead letter, and nothing says why it is one',
+    mend: 'write down that its reason is lost: --repair does',
+    isStill,
+    repair() {
+      const stats = statsOf(place, `${ROOM}/${name}`)
+      if (stats === undefined || !isStill()) return OVER
+      const reason = lostReason(name, stats.ctimeMs)
+      writeWhole(letters.jsonPathOf(name), JSON.stringify(reason), { flush: true })
+      return MENDED
+    },
+  }
+}
+
+function lostReason(ref: Ref, buriedAt: number): DeadLetter {
+  const detail = 'its reason was lost; spoold fsck wrote this one'
+  return { ref, reason: 'unknown', detail, buriedAt, attempts: 0, crashes: 0, handlers: [], host: hostname() }
+}
+
+function hasFile(place: Place, name: Ref): boolean {
+  return statsOf(place, `${ROOM}/${name}`)?.isFile() === true
+}
+
+/** undefined: it is no reason. */
+function reasonIn(place: Place, json: string): DeadLetter | undefined {
+  const path = `${ROOM}/${json}`
+  if (!json.endsWith('.json') || (statsOf(place, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
+  try {
+    const value: unknown = JSON.parse(readFileSync(toFsPath(`${place.spool}/${path}`), 'utf8'))
+    return isLetter(value) ? value : undefined
+  } catch (error) {
+    if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** The name among the dead that a reason is about: its task's, with a number behind when that was taken. */
+function nameOf(json: string, { ref }: DeadLetter): Ref {
+  const name = json.slice(0, -'.json'.length)
+  if (name === ref || (name.startsWith(`${ref}.`) && jsonNameOf(name) === json)) return name
+  for (let n = 1; n < MAX_NAMESAKES; n++) {
+    const namesake = n === 1 ? ref : `${ref}.${n}`
+    if (jsonNameOf(namesake) === json) return namesake
+  }
+  return name
+}

@@ -1,0 +1,72 @@
+import { setTimeout } from 'node:timers/promises'
+import { errnoOf, messageOf } from '../base/errors.js'
+import { checkDead } from './dead.js'
+import type { Finding } from './finding.js'
+import { checkIds, checkLeases, checkLitter, checkUnfinished } from './leftovers.js'
+import type { Place } from './place.js'
+import { checkRecords } from './records.js'
+import { checkRights, checkStateDirectories } from './rights.js'
+import { checkTasks } from './tasks.js'
+import { checkVisits } from './visits.js'
+
+const SUSPECTS_A_LOOK = 500
+/** Longer than between any two steps of a daemon that belong together. */
+const SECOND_LOOK_MS = 100
+
+/** What needs rights over others' files. */
+export async function* examineRights(place: Place): AsyncGenerator<Finding> {
+  yield* confirmed(checkStateDirectories(place))
+  yield* confirmed(checkRights(place))
+}
+
+const CHECKS = [
+  checkUnfinished,
+  checkIds,
+  checkLitter,
+  checkLeases,
+  checkRecords,
+  checkTasks,
+  checkVisits,
+  checkDead,
+]
+
+/** All else, to be done as the user of the spool: what it makes belongs to that one. */
+export async function* examineSpool(place: Place): AsyncGenerator<Finding> {
+  const faults = new Set<string>()
+  for (const check of CHECKS)
+    for await (const finding of confirmed(check(place))) {
+      // what closes the whole spool to us is told once
+      if (finding.kind !== 'unchecked' || !faults.has(finding.meaning)) yield finding
+      if (finding.kind === 'unchecked') faults.add(finding.meaning)
+    }
+}
+
+/**
+ * A daemon may be in the middle of any step, such as between a task and its record: what is wrong counts when it still is
+ * a moment later. Memory holds no more than one look's suspects.
+ */
+async function* confirmed(check: AsyncGenerator<Finding>): AsyncGenerator<Finding> {
+  let suspects: Finding[] = []
+  try {
+    for await (const suspect of check) {
+      suspects.push(suspect)
+      if (suspects.length < SUSPECTS_A_LOOK) continue
+      yield* await secondLook(suspects)
+      suspects = []
+    }
+    yield* await secondLook(suspects)
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error
+    yield {
+      kind: 'unchecked',
+      path: '',
+      meaning: `it could not be looked at: ${messageOf(error)}`,
+      mend: 'run fsck as root',
+    }
+  }
+}
+
+async function secondLook(suspects: readonly Finding[]): Promise<readonly Finding[]> {
+  if (suspects.some(({ isStill }) => isStill !== undefined)) await setTimeout(SECOND_LOOK_MS)
+  return suspects.filter(({ isStill }) => isStill?.() ?? true)
+}

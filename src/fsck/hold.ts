@@ -1,0 +1,32 @@
+import { claimFile, type FileClaim } from '../spool/claim.js'
+import { release } from '../spool/settle.js'
+import type { Ref } from '../task/ref.js'
+import { OVER, type Repair } from './finding.js'
+import type { Place } from './place.js'
+
+/**
+ * Mends a task while it is held, as a run holds it.
+ *
+ * @param isDue only a task that may run now
+ * @param mendGone what is left to do when there is no such file
+ */
+export async function whileHeld(
+  place: Place,
+  ref: Ref,
+  { isDue = false, mendGone }: { isDue?: boolean; mendGone?: () => Repair },
+  mend: (file: FileClaim) => Repair,
+): Promise<Repair> {
+  const locker = await place.locker()
+  const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
+  const leave = () => ({ kind: 'malformed', detail: 'it is no spool packet' }) as const
+  const file = claimFile(ref, `${place.spool}/${ref}`, locker, nowMs, leave)
+  if ('fd' in file)
+    try {
+      return mend(file)
+    } finally {
+      release(file, locker)
+    }
+  if (file.kind === 'gone' && mendGone !== undefined) return mendGone()
+  if (file.kind === 'gone' || file.kind === 'locked' || file.kind === 'later') return OVER
+  return { kind: 'left', detail: file.detail ?? file.kind }
+}

@@ -1,0 +1,128 @@
+import { unlinkSync } from 'node:fs'
+import { hiddenRef } from '../spool/draft.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { publishPromised } from '../spool/ids.js'
+import { listEntries } from '../spool/listing.js'
+import { clearLease, isStale } from '../spool/lock.js'
+import { idsIn, leftoversIn, removeLeftover } from '../spool/sweep.js'
+import { baseName, toFsPath } from '../task/ref.js'
+import { type Finding, MENDED, OVER } from './finding.js'
+import { filesIn, isOurDirectory, type Place, statsOf } from './place.js'
+
+const BY_REPAIR = '--repair does, and so does a running daemon'
+
+/** What writers that died left under hidden names. */
+export async function* checkUnfinished(place: Place): AsyncGenerator<Finding> {
+  const { spool, graceMs } = place
+  if (graceMs === 0) return
+  for await (const { ref, isPromised } of leftoversIn(spool, Date.now() - graceMs)) {
+    const path = hiddenRef(ref)
+    const isStill = () => statsOf(place, path) !== undefined
+    if (isPromised)
+      yield {
+        kind: 'promised',
+        path,
+        meaning: 'a whole task under an id, whose writer died before it gave it its name',
+        mend: `publish it: ${BY_REPAIR}`,
+        isStill,
+        repair: () => (publishPromised(spool, ref) ? MENDED : OVER),
+      }
+    else
+      yield {
+        kind: 'unfinished',
+        path,
+        meaning: 'its writer died before it was stored, and nobody was told that it is',
+        mend: `remove it: ${BY_REPAIR}`,
+        isStill,
+        repair: async () => ((await removeLeftover(spool, ref)) ? MENDED : OVER),
+      }
+  }
+}
+
+/** Ids whose time is over, and what stands in the place of one. */
+export async function* checkIds(place: Place): AsyncGenerator<Finding> {
+  if (!isOurDirectory(place, 'ids')) return
+  for await (const { link, ref, sinceMs } of idsIn(place.spool)) {
+    const path = link.slice(place.spool.length + 1)
+    const stats = statsOf(place, path)
+    if (stats === undefined) continue
+    const isStill = () => statsOf(place, path)?.ino === stats.ino
+    const remove = () => {
+      if (!isStill()) return OVER
+      if (ref !== undefined) publishPromised(place.spool, ref)
+      unlinkSync(toFsPath(link))
+      return MENDED
+    }
+    if (ref === undefined)
+      yield {
+        kind: 'id-broken',
+        path,
+        meaning: 'it names no task, and who brings this id is refused',
+        mend: 'remove it: --repair does',
+        isStill,
+        ...(stats.isDirectory() ? {} : { repair: remove }),
+      }
+    else if (place.idTtlMs > 0 && sinceMs < Date.now() - place.idTtlMs)
+      yield {
+        kind: 'id-expired',
+        path,
+        meaning: 'an id that is remembered for longer than spooler-id-ttl',
+        mend: `forget it: ${BY_REPAIR}`,
+        isStill,
+        repair: remove,
+      }
+  }
+}
+
+const LITTER = /\.[0-9]+\.tmp$/
+
+/** Files that were to be renamed at once, and those of a probe. */
+export async function* checkLitter(place: Place): AsyncGenerator<Finding> {
+  if (place.graceMs === 0 || !isOurDirectory(place, '.')) return
+  for (const room of ['.', 'records', 'dead'])
+    for await (const name of room === '.' ? topFiles(place) : filesIn(place, room)) {
+      const path = room === '.' ? `${STATE_DIRECTORY}/${name}` : `${STATE_DIRECTORY}/${room}/${name}`
+      const isStill = () =>
+        (statsOf(place, path)?.ctimeMs ?? Number.POSITIVE_INFINITY) < Date.now() - place.graceMs
+      if (!(room === '.' ? /^probe-[0-9]+$/ : LITTER).test(baseName(name)) || !isStill()) continue
+      if (room === 'dead' && place.letters.read(name) !== undefined) continue // a task may have such a name
+      yield {
+        kind: 'litter',
+        path,
+        meaning: 'a daemon died while it wrote it; nobody reads it',
+        mend: 'remove it: --repair does',
+        isStill,
+        repair() {
+          if (!isStill()) return OVER
+          unlinkSync(toFsPath(`${place.spool}/${path}`))
+          return MENDED
+        },
+      }
+    }
+}
+
+async function* topFiles(place: Place): AsyncGenerator<string> {
+  for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}`))
+    if (entry.isFile()) yield entry.name
+}
+
+/** Leases that nobody renews: their holders died. */
+export async function* checkLeases(place: Place): AsyncGenerator<Finding> {
+  if (!isOurDirectory(place, 'locks')) return
+  for await (const { name } of listEntries(`${place.spool}/${STATE_DIRECTORY}/locks`)) {
+    const path = `${STATE_DIRECTORY}/locks/${name}`
+    const isStill = () => {
+      const stats = statsOf(place, path)
+      return stats?.isDirectory() === true && isStale(stats)
+    }
+    if (!isStill()) continue
+    yield {
+      kind: 'lease-stale',
+      path,
+      meaning: 'its holder died; whoever wants it takes it over',
+      mend: 'remove it: --repair does',
+      isStill,
+      repair: async () => ((await clearLease(`${place.spool}/${path}`)) ? MENDED : OVER),
+    }
+  }
+}

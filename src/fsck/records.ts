@@ -1,0 +1,82 @@
+import { readFileSync, unlinkSync } from 'node:fs'
+import { errnoOf } from '../base/errors.js'
+import { setTimes } from '../spool/claim.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { jsonNameOf } from '../spool/record-name.js'
+import { isRecord, type TaskRecord } from '../spool/records.js'
+import { RECORDED, writeState } from '../spool/state-byte.js'
+import { type Ref, toFsPath } from '../task/ref.js'
+import { type Finding, MENDED, OVER, type Repair } from './finding.js'
+import { whileHeld } from './hold.js'
+import { filesIn, markOf, type Place, statsOf } from './place.js'
+
+const ROOM = `${STATE_DIRECTORY}/records`
+
+/** Each record against its task. */
+export async function* checkRecords(place: Place): AsyncGenerator<Finding> {
+  for await (const name of filesIn(place, 'records')) {
+    if (!name.endsWith('.json')) continue
+    const story = storyOf(place, name)
+    if (story === undefined) continue
+    const { ref, ...told } = story
+    yield {
+      ...told,
+      path: `${ROOM}/${name}`,
+      mend: 'remove it: --repair does',
+      isStill: () => storyOf(place, name)?.kind === story.kind,
+      repair: () => removeRecord(place, name, ref, story.kind),
+    }
+  }
+}
+
+interface Story extends Pick<Finding, 'kind' | 'meaning'> {
+  readonly ref: Ref
+}
+
+function storyOf(place: Place, name: string): Story | undefined {
+  const record = readRecord(place, name)
+  if (record === 'closed' || record === 'gone') return undefined
+  const ref = record?.ref ?? name.slice(0, -'.json'.length)
+  if (record === undefined || jsonNameOf(ref) !== name)
+    return {
+      ref,
+      kind: 'record-broken',
+      meaning: 'it cannot be read as a record, so its task counts from 1 again',
+    }
+  if (statsOf(place, ref) === undefined)
+    return {
+      ref,
+      kind: 'record-orphan',
+      meaning: 'its task is gone; a new one of that name would not be taken for it',
+    }
+  const mark = markOf(place, ref)
+  if (mark === undefined || mark.isHeld || mark.state !== 0) return undefined
+  return { ref, kind: 'record-stale', meaning: 'its task was never run: it is another one of that name' }
+}
+
+function readRecord({ spool }: Place, name: string): TaskRecord | undefined | 'closed' | 'gone' {
+  try {
+    const value: unknown = JSON.parse(readFileSync(toFsPath(`${spool}/${ROOM}/${name}`), 'utf8'))
+    return isRecord(value) ? value : undefined
+  } catch (error) {
+    if (errnoOf(error) === undefined) return undefined // no JSON
+    return errnoOf(error) === 'ENOENT' ? 'gone' : 'closed'
+  }
+}
+
+/** Under the lock of its task, if there is one. */
+function removeRecord(place: Place, name: string, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+  const inode = statsOf(place, `${ROOM}/${name}`)?.ino
+  const remove = () => {
+    const now = storyOf(place, name)
+    if (now?.kind !== kind || statsOf(place, `${ROOM}/${name}`)?.ino !== inode) return OVER
+    unlinkSync(toFsPath(`${place.spool}/${ROOM}/${name}`))
+    return MENDED
+  }
+  return whileHeld(place, ref, { mendGone: remove }, file => {
+    const repair = remove()
+    if (repair === MENDED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
+    setTimes(file.fd, file.mtimeMs, file.mtimeMs)
+    return repair
+  })
+}

@@ -1,0 +1,132 @@
+import { renameSync, type Stats } from 'node:fs'
+import { errnoOf, messageOf } from '../base/errors.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { listEntries } from '../spool/listing.js'
+import { isLeased } from '../spool/lock.js'
+import { type Owner, quote } from '../spool/usable.js'
+import { displayName, toFsPath } from '../task/ref.js'
+import { type Finding, MENDED, OVER, type Repair } from './finding.js'
+import { Handle } from './handle.js'
+import { filesIn, isOurDirectory, type Place, statsOf, tasksIn } from './place.js'
+
+const ROOMS = ['records', 'dead', 'ids', 'locks']
+
+/** `.spoold` and its rooms are directories; what else has their name is put aside, with all that is in it. */
+export async function* checkStateDirectories(place: Place): AsyncGenerator<Finding> {
+  for (const path of [STATE_DIRECTORY, ...ROOMS.map(room => `${STATE_DIRECTORY}/${room}`)]) {
+    const stats = statsOf(place, path)
+    if (stats === undefined || stats.isDirectory()) continue
+    const aside = freeName(place, path)
+    yield {
+      kind: 'state-directory',
+      path,
+      meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'no directory'}, and nobody enters it: records, dead letters and ids are not found`,
+      mend: `mv -T ${quote(display(place, path))} ${quote(display(place, aside))}`,
+      repair() {
+        if (statsOf(place, path)?.isDirectory() !== false) return OVER
+        renameSync(toFsPath(`${place.spool}/${path}`), toFsPath(`${place.spool}/${aside}`))
+        return { kind: 'mended', detail: `it is ${displayName(aside)} now` }
+      },
+    }
+    if (path === STATE_DIRECTORY) return
+  }
+}
+
+function freeName(place: Place, path: string): string {
+  for (let n = 1; ; n++) {
+    const name = n === 1 ? `${path}.old` : `${path}.old.${n}`
+    if (statsOf(place, name) === undefined) return name
+  }
+}
+
+/** Can the spool's user open what is to be opened? */
+export async function* checkRights(place: Place): AsyncGenerator<Finding> {
+  yield* checkEntry(place, STATE_DIRECTORY, isPrivate)
+  for (const room of ROOMS)
+    if (isOurDirectory(place, room)) {
+      yield* checkEntry(place, `${STATE_DIRECTORY}/${room}`, isOpenDirectory)
+      for await (const name of entriesOf(place, room))
+        yield* checkEntry(place, `${STATE_DIRECTORY}/${room}/${name}`, isUsable)
+    }
+  for await (const ref of tasksIn(place)) yield* checkEntry(place, ref, isUsable)
+}
+
+/** The files, and the directories of priorities between them. */
+async function* entriesOf(place: Place, room: string): AsyncGenerator<string> {
+  if (room === 'locks') return // whoever takes over a lease makes it anew
+  for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}/${room}`))
+    if (entry.isDirectory()) yield entry.name
+  yield* filesIn(place, room)
+}
+
+type Rule = (stats: Stats, user: Owner) => boolean
+
+const isPrivate: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0o777) === 0o700
+const isOpenDirectory: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0o700) === 0o700
+const isOwned = ({ uid }: Stats, user: Owner) => user.uid === 0 || uid === user.uid
+
+/** Whose bits count, as the kernel picks them; a common group is the spool's. */
+function isUsable(stats: Stats, user: Owner): boolean {
+  const needed = stats.isDirectory() ? 7 : 6
+  const shift = stats.uid === user.uid ? 6 : stats.gid === user.gid ? 3 : 0
+  return user.uid === 0 || ((stats.mode >> shift) & needed) === needed
+}
+
+async function* checkEntry(place: Place, path: string, isRight: Rule): AsyncGenerator<Finding> {
+  const { user } = place
+  const stats = statsOf(place, path)
+  const isWrong = (now = statsOf(place, path)) =>
+    now !== undefined && (now.isFile() || now.isDirectory()) && !isRight(now, user)
+  if (stats === undefined || !isWrong(stats)) return
+  const mode = stats.isDirectory() ? 0o700 : 0o600 | (stats.mode & 0o7777)
+  const isChown = user.uid !== 0 && stats.uid !== user.uid
+  const commands = [
+    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${quote(display(place, path))}`] : []),
+    `chmod ${mode.toString(8)} ${quote(display(place, path))}`,
+  ]
+  yield {
+    kind: 'rights',
+    path,
+    meaning: `owner ${stats.uid}:${stats.gid}, mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')}: ${meaningOf(path, stats, user)}`,
+    mend: commands.join(' && '),
+    isStill: () => isWrong(),
+    repair: () => changeRights(place, path, { isWrong, mode, owner: isChown ? user : null }),
+  }
+}
+
+function meaningOf(path: string, stats: Stats, { uid }: Owner): string {
+  if (path === STATE_DIRECTORY) return `it is for uid ${uid} alone, with mode 0700`
+  if (stats.isDirectory()) return `uid ${uid} cannot keep anything there`
+  return path.startsWith(STATE_DIRECTORY)
+    ? `uid ${uid} cannot read it`
+    : `uid ${uid} cannot run it, so it waits for ever`
+}
+
+interface Change {
+  readonly isWrong: (stats: Stats) => boolean
+  readonly mode: number
+  readonly owner: Owner | null
+}
+
+function changeRights({ spool }: Place, path: string, { isWrong, mode, owner }: Change): Repair {
+  let handle: Handle | undefined
+  try {
+    handle = new Handle(`${spool}/${path}`)
+    const stats = handle.stats()
+    if (!isWrong(stats) || isLeased(spool, path)) return OVER
+    if (stats.isFile() && stats.nlink > 1)
+      return { kind: 'left', detail: `it has ${stats.nlink} names, and the others may be outside the spool` }
+    if (owner !== null) handle.chown(owner)
+    handle.chmod(mode)
+    return MENDED
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return OVER
+    return { kind: 'left', detail: messageOf(error) }
+  } finally {
+    handle?.close()
+  }
+}
+
+function display({ spool }: Place, path: string): string {
+  return displayName(`${spool}/${path}`)
+}

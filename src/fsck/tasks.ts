@@ -1,0 +1,108 @@
+import type { FileClaim } from '../spool/claim.js'
+import { setTimes } from '../spool/claim.js'
+import { settlePastRun } from '../spool/past-run.js'
+import type { TaskRecord } from '../spool/records.js'
+import type { Settled } from '../spool/settle.js'
+import { DONE, ONCE, RECORDED, STARTED, writeState } from '../spool/state-byte.js'
+import type { Ref } from '../task/ref.js'
+import { type Finding, MENDED, OVER, type Repair } from './finding.js'
+import { whileHeld } from './hold.js'
+import { type Mark, markOf, type Place, statsOf, tasksIn } from './place.js'
+
+/** The state bytes of the tasks that nobody holds. */
+export async function* checkTasks(place: Place): AsyncGenerator<Finding> {
+  for await (const ref of tasksIn(place)) {
+    const story = storyOf(place, ref)
+    if (story === undefined) continue
+    const isStill = () => storyOf(place, ref)?.kind === story.kind
+    yield { ...story, path: ref, isStill, repair: () => mend(place, ref, story.kind) }
+  }
+}
+
+type Story = Pick<Finding, 'kind' | 'meaning' | 'mend' | 'isNote'>
+
+const AS_NEXT_CLAIM = '--repair does now what the next claim does'
+
+function storyOf(place: Place, ref: Ref): Story | undefined {
+  const mark = markOf(place, ref)
+  if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
+  const record = quietRecord(place, ref)
+  if ((mark.state & DONE) !== 0 && record?.doneInode === mark.inode)
+    return {
+      kind: 'done-left',
+      meaning: 'it ran to SPOOL_OK and could not be removed; it will not run again',
+      mend: `remove it: ${AS_NEXT_CLAIM}`,
+    }
+  if (record?.burial !== undefined)
+    return {
+      kind: 'burial-open',
+      meaning: `it is to be buried, and could not be: ${record.burial.detail}`,
+      mend: `bury it: ${AS_NEXT_CLAIM}`,
+    }
+  if ((mark.state & STARTED) !== 0) return openRun(place, mark)
+  if ((mark.state & RECORDED) !== 0 && statsOf(place, recordPath(place, ref)) === undefined)
+    return {
+      kind: 'mark-unrecorded',
+      meaning: 'it is marked as recorded, and there is no record: its attempts count from 1 again',
+      mend: 'clear the mark: --repair does',
+      isNote: true,
+    }
+  return undefined
+}
+
+/** Of a task that is not due yet, the claim is still to come; where a daemon works, it knows better who is to blame. */
+function openRun({ isInUse }: Place, { state, mtimeMs }: Mark): Story | undefined {
+  if (isInUse || mtimeMs > Date.now()) return undefined
+  const isOnce = (state & ONCE) !== 0
+  return {
+    kind: 'run-open',
+    meaning: isOnce
+      ? 'a run began and did not end; it is delivered at most once, so the next claim buries it: nobody knows how far it came'
+      : 'a run began and did not end: its process died, and the next claim counts a crash',
+    mend: AS_NEXT_CLAIM,
+  }
+}
+
+function mend(place: Place, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+  if (kind === 'mark-unrecorded') return whileHeld(place, ref, {}, file => clearMark(place, file))
+  return whileHeld(place, ref, { isDue: true }, file => {
+    const settled = settlePastRun(file, place.failures.recordOf(ref), place.failures)
+    return settled === undefined ? OVER : repairOf(settled)
+  })
+}
+
+function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
+  switch (kind) {
+    case 'later':
+      return {
+        kind: 'mended',
+        detail: `a crash was counted; it may run from ${new Date(atMs).toISOString()} on`,
+      }
+    case 'buried':
+      return { kind: 'mended', detail: `it is buried: ${detail}` }
+    case 'gone':
+      return { kind: 'mended', detail: 'it is removed' }
+    default:
+      return { kind: 'left', detail: detail ?? kind }
+  }
+}
+
+function clearMark(place: Place, { ref, fd, state, mtimeMs }: FileClaim): Repair {
+  if ((state & RECORDED) === 0 || statsOf(place, recordPath(place, ref)) !== undefined) return OVER
+  writeState(fd, state & ~RECORDED)
+  setTimes(fd, mtimeMs, mtimeMs) // the write has moved it; and a look was no start
+  return MENDED
+}
+
+export function recordPath({ spool, records }: Place, ref: Ref): string {
+  return records.pathOf(ref).slice(spool.length + 1)
+}
+
+/** One that may not be read is told of as such. */
+export function quietRecord({ records }: Place, ref: Ref): TaskRecord | undefined {
+  try {
+    return records.read(ref)
+  } catch {
+    return undefined
+  }
+}

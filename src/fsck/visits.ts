@@ -1,0 +1,39 @@
+import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../spool/file-name.js'
+import { listEntries } from '../spool/listing.js'
+import { quote } from '../spool/usable.js'
+import { displayName } from '../task/ref.js'
+import type { Finding } from './finding.js'
+import type { Place } from './place.js'
+
+/** Tasks in directories that nobody scans. Without a configuration only some of them are known not to be. */
+export async function* checkVisits(place: Place): AsyncGenerator<Finding> {
+  const isOrdered = place.rules?.ordered
+  for await (const entry of listEntries(place.spool)) {
+    if (!entry.isDirectory() || entry.name === STATE_DIRECTORY) continue
+    const isPriority = isPriorityDirectory(entry.name)
+    if (isPriority && isOrdered === true) continue
+    const tasks = await countTasks(place, entry.name, isPriority)
+    if (tasks === 0) continue
+    yield {
+      kind: 'unvisited',
+      path: entry.name,
+      meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'nobody scans: its name is no number'}`,
+      mend: isPriority ? 'set spooler-ordered = true' : moveUp(place, entry.name),
+      ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
+    }
+  }
+}
+
+/** In a directory of any name, only what uWSGI would have put there. */
+async function countTasks({ spool }: Place, directory: string, isPriority: boolean): Promise<number> {
+  const rules = { ordered: true, strictNames: false }
+  let tasks = 0
+  for await (const { name } of listEntries(`${spool}/${directory}`))
+    if (isPriority ? isTaskName(name, rules) : isUwsgiName(name, { ...rules, ordered: false })) tasks++
+  return tasks
+}
+
+function moveUp({ spool }: Place, directory: string): string {
+  const from = quote(displayName(`${spool}/${directory}`))
+  return `mv -n ${from}/uwsgi_spoolfile_on_* ${quote(displayName(spool))}/`
+}

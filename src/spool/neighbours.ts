@@ -1,0 +1,66 @@
+import { readdirSync, readFileSync, readlinkSync, type Stats, statSync } from 'node:fs'
+import { toFsPath } from '../task/ref.js'
+import { majorOf, minorOf } from './held-locks.js'
+
+/** A process that works on a spool. */
+export interface Neighbour {
+  readonly pid: number
+  /** Its command line, or the name that it gave itself. */
+  readonly command: string
+  readonly isUwsgi: boolean
+}
+
+/**
+ * The daemons that work on a spool on this machine, as far as this user may see: a uWSGI's spooler is in the directory,
+ * spoold's master has an inotify watch on it, and a worker its current directory or a task open there. Linux only.
+ */
+export function neighboursOf(spool: string): Neighbour[] {
+  const stats = statSync(toFsPath(spool))
+  return processes().filter(
+    ({ pid }) => pid !== process.pid && isAtWork(pid, Buffer.from(spool, 'latin1').toString(), stats),
+  )
+}
+
+function processes(): Neighbour[] {
+  return quietly(() => readdirSync('/proc'), [])
+    .filter(name => /^\d+$/.test(name))
+    .map(Number)
+    .map(pid => ({ pid, command: commandOf(pid), isUwsgi: /(^|\/)uwsgi[^/]*$/.test(exeOf(pid)) }))
+    .filter(({ pid, isUwsgi }) => isUwsgi || /(^|\/)(node|nodejs|bun|deno)$/.test(exeOf(pid)))
+}
+
+function isAtWork(pid: number, spool: string, stats: Stats): boolean {
+  const isInside = (path: string) => path === spool || path.startsWith(`${spool}/`)
+  if (isInside(quietly(() => readlinkSync(`/proc/${pid}/cwd`), ''))) return true
+  const fds = quietly(() => readdirSync(`/proc/${pid}/fd`), [])
+  return fds.some(fd => {
+    const target = quietly(() => readlinkSync(`/proc/${pid}/fd/${fd}`), '')
+    return isInside(target) || (target === 'anon_inode:inotify' && watches(pid, fd, stats))
+  })
+}
+
+/** "inotify wd:1 ino:1f2a sdev:1b mask:…", hexadecimal; the device as the kernel has it, 20 bits of minor number. */
+function watches(pid: number, fd: string, { ino, dev }: Stats): boolean {
+  const info = quietly(() => readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'), '')
+  const device = majorOf(dev) * 2 ** 20 + minorOf(dev)
+  return info.includes(`ino:${ino.toString(16)} sdev:${device.toString(16)} `)
+}
+
+function exeOf(pid: number): string {
+  return quietly(() => readlinkSync(`/proc/${pid}/exe`), '')
+}
+
+function commandOf(pid: number): string {
+  return quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
+    .replaceAll('\0', ' ')
+    .trim()
+}
+
+/** Processes end while they are looked at, and others' are closed to us. */
+function quietly<T>(look: () => T, otherwise: T): T {
+  try {
+    return look()
+  } catch {
+    return otherwise
+  }
+}
