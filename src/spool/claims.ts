@@ -171,7 +171,7 @@ export class Claims {
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     const { ref } = claim
     try {
-      const { kind, atMs, detail } = this.#apply(claim, outcome)
+      const { kind, atMs, detail } = this.#apply(claim, outcome, ranMs)
       return { ref, kind, ranMs, atMs, detail }
     } catch (error) {
       return {
@@ -186,10 +186,10 @@ export class Claims {
     }
   }
 
-  #apply({ file, record, isMarked, isOnce }: ClaimedTask, outcome: Outcome): Settled {
+  #apply({ file, record, isMarked, isOnce }: ClaimedTask, outcome: Outcome, ranMs: number): Settled {
     switch (outcome.kind) {
       case 'ok': {
-        const settled = removeTask(file)
+        const settled = removeTask(file, ranMs)
         if (settled.kind !== 'ok') this.#failures.rememberDone(file, record)
         else if (record !== undefined) this.#failures.forget(file.ref)
         return settled

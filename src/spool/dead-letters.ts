@@ -1,7 +1,9 @@
-import { lstatSync, readFileSync, renameSync, unlinkSync } from 'node:fs'
+import { lstatSync, readFileSync, unlinkSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
+import type { HeldFile } from './claim.js'
+import { moveExactly } from './exact-move.js'
 import { STATE_DIRECTORY } from './file-name.js'
 import { jsonNameOf } from './record-name.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
@@ -66,14 +68,15 @@ export class DeadLetters {
    * Moves a file that the caller holds locked out of the spool. The reason is on disk first: when it ends in between, the
    * task is still in the spool, and the reason without a file is overwritten by the next one, or mended by fsck.
    *
-   * @returns the name it has among the dead
+   * @returns the name it has among the dead; undefined when it is not where it was, and another file may be
    */
-  bury(fsPath: string | Buffer, letter: DeadLetter): Ref {
+  bury(file: HeldFile, letter: DeadLetter): Ref | undefined {
     makeStateRoom(this.#spool, 'dead', letter.ref)
     const name = this.#freeName(letter.ref)
     writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })
-    renameSync(fsPath, toFsPath(this.pathOf(name)))
-    return name
+    if (moveExactly(file, toFsPath(this.pathOf(name)))) return name
+    this.forget(name)
+    return undefined
   }
 
   /** undefined when there is none of that name, or its reason cannot be read. */

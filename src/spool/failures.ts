@@ -5,8 +5,9 @@ import type { Ref } from '../task/ref.js'
 import { crashDelayMs, type RetryPolicy, retryDelayMs } from '../task/retry-policy.js'
 import { type FileClaim, type HeldFile, setTimes } from './claim.js'
 import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js'
+import { isInPlace } from './exact-move.js'
 import { type Failure, Records, type TaskRecord, withFailure } from './records.js'
-import { isInPlace, postpone, type Settled } from './settle.js'
+import { postpone, type Settled } from './settle.js'
 import { DONE, RECORDED, writeState } from './state-byte.js'
 
 export interface FailureOptions {
@@ -117,8 +118,8 @@ export class Failures {
 
   /** @throws what keeps it from being moved; nothing has changed then */
   setAside(file: HeldFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
-    if (!isInPlace(file)) return { kind: 'gone' }
-    this.#letters.bury(file.fsPath, this.#letterOf(file.ref, record, reason, detail))
+    const letter = this.#letterOf(file.ref, record, reason, detail)
+    if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
     // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more
     if (file.state !== undefined) writeState(file.fd, 0)
     this.forget(file.ref)

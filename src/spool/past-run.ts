@@ -33,7 +33,7 @@ export function settlePastRun(
 }
 
 function removeDone(file: FileClaim, failures: Failures): Settled {
-  const settled = removeTask(file)
+  const settled = removeTask(file, Number.POSITIVE_INFINITY)
   if (settled.kind !== 'ok') return settled
   failures.forget(file.ref)
   return { kind: 'gone' }

@@ -1,7 +1,11 @@
-import { closeSync, lstatSync, unlinkSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { closeSync, unlinkSync } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
+import { baseName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import { type FileClaim, type HeldFile, setTimes } from './claim.js'
+import { type FileClaim, setTimes } from './claim.js'
+import { beside, moveExactly } from './exact-move.js'
+import { UWSGI_PREFIX } from './file-name.js'
 import type { Locker } from './lock.js'
 import { lasting, RECORDED, writeState } from './state-byte.js'
 
@@ -10,10 +14,21 @@ export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
 const SETTLED_OK: Settled = { kind: 'ok' }
 
-/** SPOOL_OK: removes the file while it is still locked. */
-export function removeTask(claim: FileClaim): Settled {
+/** A run that took no longer left nobody time to put another file in the place of the one that ran. */
+const QUICK_MS = 1
+/** The sweep takes it for what a dead writer left (spool/draft), and removes it when we die in between. */
+const DONE_NAME = `.spoold-done-${process.pid}-${randomBytes(6).toString('hex')}.tmp`
+
+/**
+ * SPOOL_OK: removes the file while it is still locked. `unlink` knows paths, not files: a free name may be used again,
+ * and a run may take long, so the file is first moved to a name that nobody else knows, and looked at there. That costs
+ * as much as the removal itself, which a quick run under a generated name, meant for one task, is spared.
+ */
+export function removeTask(claim: FileClaim, ranMs: number): Settled {
+  const isAlone = ranMs < QUICK_MS && baseName(claim.ref).startsWith(UWSGI_PREFIX)
   try {
-    unlinkSync(claim.fsPath)
+    if (isAlone) unlinkSync(claim.fsPath)
+    else removeExactly(claim)
   } catch (error) {
     // ENOENT: somebody removed it by hand while it ran
     if (errnoOf(error) !== 'ENOENT')
@@ -23,6 +38,14 @@ export function removeTask(claim: FileClaim): Settled {
       }
   }
   return SETTLED_OK
+}
+
+function removeExactly(claim: FileClaim): void {
+  const hidden = beside(claim.fsPath, DONE_NAME)
+  if (!moveExactly(claim, hidden)) return // it was moved or replaced while it ran
+  try {
+    unlinkSync(hidden)
+  } catch {} // the sweep does
 }
 
 /**
@@ -39,11 +62,6 @@ export function postpone(claim: FileClaim, atMs: number, isRecorded: boolean): b
 export function leaveAsFound(claim: FileClaim, isMarked: boolean): void {
   if (isMarked) writeState(claim.fd, lasting(claim.state))
   setTimes(claim.fd, claim.mtimeMs, claim.mtimeMs)
-}
-
-/** Does the claim's path still lead to its file? Somebody may have moved it, or put another in its place. */
-export function isInPlace({ fsPath, inode }: HeldFile): boolean {
-  return lstatSync(fsPath, { throwIfNoEntry: false })?.ino === inode
 }
 
 /** Ends the claim: the lock falls last. */

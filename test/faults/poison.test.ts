@@ -9,7 +9,7 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
 import { deadOf, runsOf } from '../helpers/witness.js'
-import { BIN, spoolDirectory } from '../helpers/workspace.js'
+import { spoolDirectory } from '../helpers/workspace.js'
 
 const LOG_MEGABYTES = isLong ? 1024 : 64
 
@@ -145,24 +145,17 @@ describe('poison', () => {
     drop(spool, 'bomb', packet({ n: 'bomb', do: 'bomb' }))
     const good = dropGood(spool, 20)
     const user = '54321' // nobody else's, so that the limit counts only ours
-    const begin = await startDaemon({ spool, handler: HANDLER, ini: INI, isUnready: true })
-    begin.child.kill('SIGKILL') // it was only to write the files
-    await until('it is gone', () => !begin.isRunning)
-    const own = new TestProcess('chown', ['-R', `${user}:${user}`, dirname(spool)])
-    assert.equal(await own.code(), 0)
-    const daemon = new TestProcess('prlimit', [
-      '--nproc=60',
-      'setpriv',
-      `--reuid=${user}`,
-      `--regid=${user}`,
-      '--clear-groups',
-      process.execPath,
-      BIN,
-      begin.iniFile,
-    ])
+    assert.equal(await new TestProcess('chown', ['-R', user, dirname(spool)]).code(), 0)
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      ini: INI,
+      under: ['prlimit', '--nproc=60', 'setpriv', `--reuid=${user}`, '--regid=0', '--clear-groups'],
+      isUnready: true,
+    })
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
-    assertGoodRan(begin, good)
-    await assertDead(spool, begin.journal(), 'bomb', 'attempts')
+    assertGoodRan(daemon, good)
+    await assertDead(spool, daemon.journal(), 'bomb', 'attempts')
     assert.match((await deadOf(spool)).get('bomb')?.lastError ?? '', /EAGAIN/)
     assert.ok(daemon.isRunning)
   })

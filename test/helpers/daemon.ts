@@ -17,6 +17,8 @@ export interface DaemonSetup {
   readonly isAside?: boolean
   /** Do not wait until it says that it runs. */
   readonly isUnready?: boolean
+  /** A command that runs it, such as `strace -f`. */
+  readonly under?: readonly string[]
   /** It and its workers are a process group. */
   readonly isGroup?: boolean
 }
@@ -45,8 +47,9 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
   const iniFile = join(directory, 'app.ini')
   const spooler = setup.isAside === true ? 'spooler-external' : 'spooler'
   writeIni(iniFile, { [spooler]: setup.spool, 'spooler-import': handlerFile, ...setup.ini })
+  const [command, ...args] = [...(setup.under ?? []), process.execPath, BIN, iniFile, ...(setup.args ?? [])]
   const daemon = Object.assign(
-    new TestProcess(process.execPath, [BIN, iniFile, ...(setup.args ?? [])], {
+    new TestProcess(command ?? '', args, {
       cwd: directory,
       ...(setup.env === undefined ? {} : { env: setup.env }),
       ...(setup.isGroup === undefined ? {} : { isGroup: setup.isGroup }),

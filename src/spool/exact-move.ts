@@ -1,0 +1,45 @@
+import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
+import { errnoOf } from '../base/errors.js'
+import type { HeldFile } from './claim.js'
+import { createTaskName } from './file-name.js'
+
+/** Does its path still lead to the file? Somebody may have moved it, or put another in its place. */
+export function isInPlace({ fsPath, inode }: HeldFile): boolean {
+  return lstatSync(fsPath, { throwIfNoEntry: false })?.ino === inode
+}
+
+/**
+ * Renames exactly the file that is held. A path may be led to another file in the very moment between a look and a
+ * rename; so what was moved is looked at again, and given back when it is not the one.
+ *
+ * @returns false when the path leads to another file, or to none
+ */
+export function moveExactly(file: HeldFile, to: string | Buffer): boolean {
+  if (!isInPlace(file)) return false
+  try {
+    renameSync(file.fsPath, to)
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT' || isInPlace(file)) throw error
+    return false
+  }
+  if (isInPlace({ ...file, fsPath: to })) return true
+  giveBack(to, file.fsPath)
+  return false
+}
+
+/** Under its own name; when that is taken once more, under a new one, which loses nothing but the name. */
+function giveBack(from: string | Buffer, to: string | Buffer): void {
+  try {
+    linkSync(from, to)
+    unlinkSync(from)
+  } catch (error) {
+    // a directory cannot be linked, and some file systems know no links
+    renameSync(from, errnoOf(error) === 'EEXIST' ? beside(to, createTaskName()) : to)
+  }
+}
+
+/** The path of another name in the same directory. */
+export function beside(path: string | Buffer, name: string): string | Buffer {
+  if (typeof path === 'string') return path.slice(0, path.lastIndexOf('/') + 1) + name
+  return Buffer.concat([path.subarray(0, path.lastIndexOf('/') + 1), Buffer.from(name, 'latin1')])
+}

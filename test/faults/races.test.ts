@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { lstatSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { leftIn, packet } from '../helpers/files.js'
+import { ACTS, startRacer } from '../helpers/racer.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+const RACES = isLong ? 100_000 : 6000
+const RACERS = 2
+
+const HANDLER = `export default (env, task) => {
+  JOURNAL(env.n)
+  return env.ms === undefined ? task.SPOOL_OK : new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), Number(env.ms)))
+}`
+const INI = {
+  'spooler-frequency': 1,
+  'spooler-grace': 1,
+  'spooler-processes': 2,
+  'spooler-ordered': true,
+  'spooler-quiet': true,
+  // a file that comes back from where it was moved in the middle of a run counts a crash
+  'spooler-max-crashes': 0,
+}
+
+interface Arena {
+  readonly spool: string
+  readonly outside: string
+  readonly bait: Buffer
+}
+
+function arena(): Arena {
+  const spool = spoolDirectory()
+  const outside = join(dirname(spool), 'outside')
+  mkdirSync(outside)
+  const bait = packet({ n: 'bait' }, 'a body')
+  writeFileSync(join(outside, 'bait'), bait)
+  return { spool, outside, bait }
+}
+
+async function race({ spool, outside }: Arena, races: number): Promise<Record<string, number>> {
+  const racers = Array.from({ length: RACERS }, (_, i) =>
+    startRacer({ spool, outside, name: `r${i}`, races: Math.ceil(races / RACERS) }),
+  )
+  const tally: Record<string, number> = {}
+  for (const racer of racers) {
+    assert.equal(await racer.code(1_000_000), 0, racer.output)
+    for (const [act, won] of Object.entries<number>(JSON.parse(racer.output)))
+      tally[act] = (tally[act] ?? 0) + won
+  }
+  return tally
+}
+
+/** What was left whole has run, and nothing else was touched. */
+async function assertFair(daemon: Daemon, { spool, outside, bait }: Arena): Promise<void> {
+  const required = Array.from({ length: RACERS }, (_, i) =>
+    readFileSync(join(outside, `required-r${i}`), 'utf8').split('\n'),
+  ).flat()
+  assert.ok(required.length > 100)
+  const missing = () => {
+    const ran = new Set(daemon.journal())
+    return required.filter(n => !ran.has(n))
+  }
+  await until('all have run', () => missing().length === 0, 10_000).catch(() => {})
+  assert.deepEqual(missing(), [], 'these were there, whole, and did not run')
+  assert.ok(!daemon.journal().includes('bait'), 'a link was followed')
+  assert.deepEqual(readFileSync(join(outside, 'bait')), bait)
+  // what cannot be a task is left, or is a dead letter
+  await until('no task is left', () =>
+    leftIn(spool).every(name => {
+      const stats = lstatSync(join(spool, name), { throwIfNoEntry: false })
+      return stats === undefined || !stats.isFile() || stats.size < 30
+    }),
+  )
+  assert.ok(daemon.isRunning)
+}
+
+describe('races for the files of a spool', { skip: skipUnless('mkfifo') }, () => {
+  it(`${RACES} of them: what was not run is not removed, whatever took the place of what was`, async t => {
+    const setup = arena()
+    const daemon = await startDaemon({ spool: setup.spool, handler: HANDLER, ini: INI })
+    const tally = await race(setup, RACES)
+    t.diagnostic(JSON.stringify(tally))
+    for (const act of ACTS) assert.ok((tally[act] ?? 0) > RACES / 500, `${act} was won ${tally[act]} times`)
+    await assertFair(daemon, setup)
+  })
+
+  it('nothing outside the spool is opened, made or removed', { skip: skipUnless('strace') }, async () => {
+    const setup = arena()
+    const log = join(dirname(setup.spool), 'strace')
+    const daemon = await startDaemon({
+      spool: setup.spool,
+      handler: HANDLER,
+      ini: INI,
+      under: ['strace', '-f', '--seccomp-bpf', '-s', '4096', '-e', `trace=${TOUCHES}`, '-o', log],
+    })
+    const begun = readFileSync(log, 'utf8').length
+    await race(setup, isLong ? 4000 : 600)
+    await assertFair(daemon, setup)
+    const lines = readFileSync(log, 'utf8').slice(begun).split('\n')
+    const touches = lines.filter(line => line.includes(`"${setup.spool}/`))
+    assert.ok(touches.length > 600, `strace saw ${touches.length} calls in the spool`)
+    assert.deepEqual(
+      lines.filter(line => isStray(line, setup.spool)),
+      [],
+    )
+  })
+})
+
+/** The system calls that open, make, change or remove something by its path. */
+const TOUCHES =
+  'open,openat,creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,unlink,unlinkat,rmdir,chmod,fchmodat,chown,fchownat,utimensat,truncate'
+
+/** Any path that is neither in the spool nor something that Node or the handler needs. */
+function isStray(line: string, spool: string): boolean {
+  const call = /^\d+\s+\w+\((.*)/.exec(line)?.[1] ?? ''
+  const paths = [...call.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, path = '']) => path)
+  return paths.some(path => {
+    if (/(^|\/)\.\.(\/|$)/.test(path)) return true
+    if (path === spool || path.startsWith(`${spool}/`)) return false
+    return !OWN.some(own => path.startsWith(own)) && path !== join(dirname(spool), 'journal')
+  })
+}
+
+const OWN = [
+  `${ROOT}dist`,
+  `${ROOT}node_modules`,
+  `${ROOT}package.json`,
+  '/proc/',
+  '/sys/',
+  '/dev/null',
+  '/etc/',
+]

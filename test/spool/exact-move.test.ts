@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import { moveExactly } from '#src/spool/exact-move.js'
+import { leftIn } from '../helpers/files.js'
+import { hookFs } from '../helpers/fs-hooks.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+let unhook = () => {}
+afterEach(() => unhook())
+
+function setUp() {
+  const spool = spoolDirectory()
+  const [path, to] = [join(spool, 'task'), join(spool, '.elsewhere')]
+  writeFileSync(path, 'ran')
+  const file = { ref: 'task', fd: -1, fsPath: path, inode: statSync(path).ino }
+  /** Somebody writes another one beside it and renames it over. */
+  const replace = (text: string) => {
+    writeFileSync(`${path}.new`, text)
+    renameSync(`${path}.new`, path)
+  }
+  return { spool, path, to, file, replace }
+}
+
+/** Does something in the last moment before the first such call. */
+function before(call: 'renameSync' | 'linkSync', act: () => void): void {
+  let isDone = false
+  unhook = hookFs([call], (_name, _args, proceed) => {
+    if (!isDone) {
+      isDone = true
+      act()
+    }
+    return proceed()
+  })
+}
+
+describe('the file that is held', () => {
+  it('is moved', () => {
+    const { spool, to, file } = setUp()
+    assert.equal(moveExactly(file, to), true)
+    assert.equal(readFileSync(to, 'utf8'), 'ran')
+    assert.deepEqual(leftIn(spool), ['.elsewhere'])
+  })
+
+  it('is not moved when it is gone, or when something else has its name', () => {
+    const { spool, path, to, file, replace } = setUp()
+    replace('another')
+    assert.equal(moveExactly(file, to), false)
+    renameSync(path, join(spool, 'away'))
+    assert.equal(moveExactly(file, to), false)
+    symlinkSync('away', path)
+    assert.equal(moveExactly(file, to), false)
+    assert.deepEqual(leftIn(spool), ['away', 'task'])
+  })
+
+  it('is not confused with one that takes its place in the last moment', () => {
+    const { spool, path, to, file, replace } = setUp()
+    before('renameSync', () => replace('another'))
+    assert.equal(moveExactly(file, to), false)
+    assert.equal(readFileSync(path, 'utf8'), 'another')
+    assert.deepEqual(leftIn(spool), ['task'])
+  })
+
+  it('nor with one that leaves in the last moment', () => {
+    const { spool, path, to, file } = setUp()
+    before('renameSync', () => renameSync(path, join(spool, 'away')))
+    assert.equal(moveExactly(file, to), false)
+    assert.deepEqual(leftIn(spool), ['away'])
+  })
+
+  it('and when the place is taken once more, both of the others stay', () => {
+    const { spool, path, to, file, replace } = setUp()
+    before('renameSync', () => replace('second'))
+    const unhookRename = unhook
+    before('linkSync', () => writeFileSync(path, 'third'))
+    assert.equal(moveExactly(file, to), false)
+    unhookRename()
+    const texts = readdirSync(spool).map(name => readFileSync(join(spool, name), 'utf8'))
+    assert.deepEqual(texts.sort(), ['second', 'third'])
+    assert.ok(readdirSync(spool).every(name => !name.startsWith('.')))
+  })
+})
