@@ -4,11 +4,11 @@ import { HEADER_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/pack
 import { displayName, type Ref, toByteString, toFsPath } from '../task/ref.js'
 import type { HeldFile } from './claim.js'
 import { DeadLetters, deadNameOf } from './dead-letters.js'
+import { isInPlace } from './exact-move.js'
 import { type Locker, leasesOf, openLocker } from './lock.js'
 import { probeSpool } from './probe.js'
 import { openQuietly } from './quiet-open.js'
 import { Records } from './records.js'
-import { isInPlace } from './settle.js'
 import { ownState } from './state-byte.js'
 
 /** One spool, and how its files are locked. */
