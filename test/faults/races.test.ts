@@ -121,10 +121,12 @@ function isStray(line: string, spool: string): boolean {
   return paths.some(path => {
     if (/(^|\/)\.\.(\/|$)/.test(path)) return true
     if (path === spool || path.startsWith(`${spool}/`)) return false
-    return !OWN.some(own => path.startsWith(own)) && path !== join(dirname(spool), 'journal')
+    return !OWN.some(own => path.startsWith(own)) && !HANDLERS.includes(path.slice(dirname(spool).length))
   })
 }
 
+/** What the handler is, and what it opens, beside the spool. */
+const HANDLERS = ['/handler.mjs', '/journal']
 const OWN = [
   `${ROOT}dist`,
   `${ROOT}node_modules`,
