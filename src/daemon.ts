@@ -163,7 +163,8 @@ export class Daemon {
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
     this.#reloader.open()
-    if (options.drain) void this.#master.whenDrained().then(() => this.#stop())
+    if (options.drain)
+      void this.#master.whenDrained(() => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
   /** @throws what keeps it from being put in place */

@@ -42,6 +42,7 @@ export class Schedules {
     this.#context = context
     this.#commands = new Commands(context)
     this.#scheduler = new Scheduler({
+      isHeld: schedule => this.#isHeld(schedule),
       fire: (schedule, instantMs) => this.#fire(schedule, instantMs),
       watch: ({ kind, path }, changed) =>
         kind === 'touch'
@@ -103,7 +104,7 @@ export class Schedules {
       take: (lost, renewed) => takeLease(spool, 'schedules', { lost, renewed }),
       changed: isLeading => {
         events.emit('schedules-led', { spool, isLeading })
-        if (isLeading) this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)
+        this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)
       },
       failed: error => events.emit('schedules-unled', { spool, error }),
     })
@@ -113,8 +114,12 @@ export class Schedules {
     return (schedule.kind === 'command' ? undefined : this.router.spoolOf(schedule.number)) ?? this.#home
   }
 
+  #isHeld(schedule: Schedule): boolean {
+    const place = this.#placeOf(schedule)
+    return !this.#isFiring || (place !== undefined && this.#leaderships.get(place)?.isDecided !== true)
+  }
+
   #fire(schedule: Schedule, instantMs = Date.now()): void {
-    if (!this.#isFiring) return
     const place = this.#placeOf(schedule)
     if (place !== undefined && this.#leaderships.get(place)?.leadsAt(instantMs) !== true) return
     if (schedule.kind === 'command') return this.#commands.run(schedule)

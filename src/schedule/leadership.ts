@@ -44,6 +44,11 @@ export class Leadership {
     return this.#state === 'leading' && this.#lease !== undefined && instantMs < this.#lease.validUntilMs
   }
 
+  /** It is known who leads. */
+  get isDecided(): boolean {
+    return this.#state === 'leading' || this.#state === 'waiting'
+  }
+
   async stop(): Promise<void> {
     this.#state = 'stopped'
     clearTimeout(this.#timer)

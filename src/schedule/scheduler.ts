@@ -4,6 +4,8 @@ import { openCron } from './cron.js'
 import { CalendarTicks, type Ticks, TimerTicks } from './ticks.js'
 
 export interface SchedulerOptions {
+  /** It is not known yet who fires it: its time does not pass. It has to be restarted when that is known. */
+  isHeld(schedule: Schedule): boolean
   /** @param instantMs epoch ms, of what is due by the calendar; undefined for all else */
   fire(schedule: Schedule, instantMs: number | undefined): void
   /** Calls back when the file changes. */
@@ -106,6 +108,7 @@ export class Scheduler {
 
   #ring(): void {
     for (const [key, { schedule, isTemporary, ticks }] of this.#entries) {
+      if (this.#options.isHeld(schedule)) continue
       const instant = ticks?.take(clockOf(schedule))
       if (isTemporary && ticks?.nextAtMs === Number.POSITIVE_INFINITY) this.#entries.delete(key)
       if (instant !== undefined) this.#options.fire(schedule, isOnCalendar(schedule) ? instant : undefined)
@@ -115,7 +118,7 @@ export class Scheduler {
 
   #sleep(): void {
     for (const { schedule, ticks } of this.#entries.values()) {
-      if (ticks === undefined) continue
+      if (ticks === undefined || this.#options.isHeld(schedule)) continue
       const leftMs = ticks.nextAtMs - clockOf(schedule)
       const longestMs = isOnCalendar(schedule) ? LONGEST_SLEEP_MS : Number.POSITIVE_INFINITY
       this.#alarm.wakeAt(performance.now() + Math.min(leftMs, longestMs))

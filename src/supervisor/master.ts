@@ -64,9 +64,9 @@ export class Master {
     for (const { engine } of this.#crews) engine.scanNow()
   }
 
-  /** Resolves when every spool has run what was due. */
-  async whenDrained(): Promise<void> {
-    while (!this.#crews.every(({ engine }) => engine.isDrained))
+  /** Resolves when every spool has run what was due, and nothing else is under way. */
+  async whenDrained(isIdle: () => boolean): Promise<void> {
+    while (!isIdle() || !this.#crews.every(({ engine }) => engine.isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 

@@ -71,8 +71,13 @@ export class SignalRouter {
     }
     const hasRoom = this.#route(number, target, isOnce)
     if (!hasRoom) this.#events.emit('signals-full', { number, limit: MAX_WAITING })
-    for (const team of this.#teams) team.dispatch()
+    this.#dispatch()
     return hasRoom
+  }
+
+  /** Nothing waits and nothing runs. */
+  get isIdle(): boolean {
+    return this.#waiting.length === 0 && this.#workers.every(({ signals }) => signals.size === 0)
   }
 
   /** A signal for a worker that has room; it counts as given. */
@@ -118,13 +123,14 @@ export class SignalRouter {
         return worker.signals.start(message.number)
       case 'signal-returned':
         worker.signals.remove(message.number)
-        return this.#again(message.number)
+        this.#again(message.number)
+        return this.#dispatch()
       case 'signal-ended': {
         const { number, error } = message
         worker.signals.remove(number)
         if (error !== undefined)
           this.#events.emit('signal-failed', { spool: worker.spool, pid: worker.pid, number, error })
-        for (const team of this.#teams) team.dispatch()
+        this.#dispatch()
       }
     }
   }
@@ -180,6 +186,10 @@ export class SignalRouter {
     if (target === undefined) return
     const audience = audienceOf(target, this.#spools, this.#workers)
     if (audience.kind === 'one') this.#waiting.unshift({ number, spool: audience.spool, worker: null })
+  }
+
+  #dispatch(): void {
+    for (const team of this.#teams) team.dispatch()
   }
 
   #suits({ number, spool, worker: only }: Waiting, worker: WorkerProcess): boolean {

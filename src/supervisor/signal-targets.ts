@@ -24,9 +24,9 @@ export function audienceOf(
     const worker = workers[Number(position) - 1]
     return worker === undefined ? { kind: 'nobody', because: 'invalid' } : { kind: 'each', workers: [worker] }
   }
-  const spool = target.startsWith('/') ? realPath(target) : undefined
-  if (spool !== undefined && spools.includes(spool)) return { kind: 'one', spool }
-  return { kind: 'nobody', because: 'unsupported' }
+  if (!target.startsWith('/')) return { kind: 'nobody', because: 'unsupported' }
+  const spool = spools.includes(target) ? target : realPath(target)
+  return spools.includes(spool) ? { kind: 'one', spool } : { kind: 'nobody', because: 'unsupported' }
 }
 
 function realPath(path: string): string {

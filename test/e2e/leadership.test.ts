@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
@@ -78,6 +79,35 @@ describe('several daemons on one spool', () => {
     assert.ok(!existsSync(join(spool, '.spoold/locks')))
     daemon.child.kill('SIGTERM')
     await daemon.code()
+  })
+
+  it('fire nothing where the lease cannot be had, and say so', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '.spoold'))
+    writeFileSync(join(spool, '.spoold/locks'), '')
+    const daemon = await start(spool, '1 * * * * * *')
+    await daemon.waitFor(
+      `[spooler ${spool}] no schedule is fired, because the lease cannot be had: ${join(spool, '.spoold/locks')} is no directory`,
+    )
+    assert.deepEqual(fired(daemon), [])
+    rmSync(join(spool, '.spoold/locks'))
+    await until('it has fired', () => fired(daemon).length > 0)
+  })
+
+  it('share the directory of leases with their workers when only these leave root', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o777)
+    rmdirSync(spool)
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      ini: { timer: '1 0.1', uid: 65534, gid: 65534, 'master-as-root': true, 'spooler-lock': 'lockfile' },
+    })
+    await daemon.waitFor(LEADS)
+    assert.equal(statSync(join(spool, '.spoold/locks')).uid, 65534)
+    await until('it has fired', () => daemon.journal().length > 0)
   })
 
   it('do not wait for each other when the signals are for spools of their own', async () => {

@@ -3,6 +3,7 @@ import { appendFileSync, chmodSync, mkdirSync, renameSync, rmSync, utimesSync, w
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, writeIni } from '../helpers/daemon.js'
+import { drop, packet, taskName } from '../helpers/files.js'
 import { childrenOf } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { journaled, withSignals } from '../helpers/signals.js'
@@ -173,6 +174,14 @@ describe('the schedules of an ini', () => {
       /app\.ini:8: error: cron-harakiri: expected a number of seconds/,
     ])
       assert.match(daemon.output, wrong)
+  })
+
+  it('that are not fired do not keep a signal of a task from being handled under --drain', async () => {
+    const spool = spoolDirectory()
+    drop(spool, taskName(), packet({ raise: '1,1,1' }))
+    const daemon = await withSignals(COUNT, { spool, args: ['--drain'], isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.equal(daemon.journal().length, 3)
   })
 
   it('fire nothing under --drain', async () => {

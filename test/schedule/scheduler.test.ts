@@ -18,11 +18,12 @@ describe('the schedules of a daemon', () => {
     for (const scheduler of opened.splice(0)) scheduler.close()
   })
 
-  function open() {
+  function open(isHeld = () => false) {
     const fired: Schedule[] = []
     const watched = new Map<string, () => void>()
     const refused: Schedule[] = []
     const scheduler = new Scheduler({
+      isHeld,
       fire: schedule => void fired.push(schedule),
       watch({ path }, changed) {
         watched.set(path, changed)
@@ -57,6 +58,17 @@ describe('the schedules of a daemon', () => {
     )
     scheduler.reload()
     assert.deepEqual(scheduler.schedules, [])
+  })
+
+  it('do not pass their time while it is not known who fires them', async () => {
+    let isHeld = true
+    const { scheduler, fired } = open(() => isHeld)
+    scheduler.set('a', [timer(1, 1, 2)])
+    await new Promise(resolve => setTimeout(resolve, 30)) // what must not happen has time to
+    assert.deepEqual(fired, [])
+    isHeld = false
+    scheduler.restart(() => true)
+    await until('both have fired', () => fired.length === 2)
   })
 
   it('that code adds are forgotten when they have ended', async () => {
