@@ -6,15 +6,16 @@ import { SpoolTargets } from './engines/spool-targets.js'
 import type { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
 import { Network } from './network.js'
-import { planCrews, processTitle } from './plan.js'
+import { planCrews, setProcessTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
-import { Reloader, unappliedChanges } from './reload.js'
+import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
 import { prepareSpool } from './spool/directory.js'
 import { tryHold } from './spool/lock.js'
 import { checkSpool } from './spool/usable.js'
 import { type CrewPlan, Master } from './supervisor/master.js'
 import { Pidfiles } from './supervisor/pidfiles.js'
+import { Questions } from './supervisor/questions.js'
 import { listenToSignals } from './supervisor/signals.js'
 import type { Surroundings } from './surroundings.js'
 import { Sweeper } from './sweeper.js'
@@ -45,13 +46,14 @@ export class Daemon {
   readonly #log: Log
   readonly #identity: Identity | null
   readonly #master = new Master()
+  readonly #questions = new Questions(() => this.#master.questioned)
   readonly #pidfiles: Pidfiles
   readonly #reloader: Reloader
   readonly #sweeper: Sweeper
   readonly #touches: Touches
   readonly #network: Network
   readonly #schedules: Schedules
-  /** What is in place. A reload that is refused leaves it. */
+  /** In place. A reload that is refused leaves it. */
   #config: CheckedConfig
   #tellStopped = () => {}
 
@@ -147,14 +149,13 @@ export class Daemon {
   async #start(): Promise<void> {
     const options = this.#options
     this.#tell(this.#config)
-    const spools = this.#prepareSpools(options.spooler)
-    this.#prepareSpools(options.spoolerExternal)
+    const spools = this.#prepareSpools(options)
     await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
       this.#events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
-    const plans = await this.#plan(spools, options)
+    const plans = await this.#plan(spools, this.#config)
     this.#events.emit('master-spawned', { pid: process.pid })
     await this.#master.start(plans)
     if (this.#master.isStopping) return
@@ -169,19 +170,14 @@ export class Daemon {
 
   /** @throws what keeps it from being put in place */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
-    const { options } = config
     this.#surroundings.enter(config)
-    const spools = this.#prepareSpools(options.spooler)
-    this.#prepareSpools(options.spoolerExternal)
-    await this.#master.reload(await this.#plan(spools, options))
+    const spools = this.#prepareSpools(config.options)
+    await this.#master.reload(await this.#plan(spools, config))
     this.#serve(config, spools)
-    const unapplied = unappliedChanges(this.#options, options)
+    const message = unappliedWarning(this.#options, config.options)
     this.#config = config
     if (isNew) this.#tell(config)
-    if (unapplied.length > 0)
-      this.#events.emit('config-warning', {
-        message: `these options of the new configuration count only after a restart: ${unapplied.join(', ')}`,
-      })
+    if (message !== undefined) this.#events.emit('config-warning', { message })
   }
 
   #revert(): void {
@@ -192,31 +188,36 @@ export class Daemon {
   }
 
   /** With the rights that the process has from its start, as long as it has them. @returns the real paths */
-  #prepareSpools(paths: readonly string[]): string[] {
-    return paths.map(path => prepareSpool(this.#surroundings.resolve(path), this.#identity))
+  #prepareSpools({ spooler, spoolerExternal }: Options): string[] {
+    const prepare = (path: string) => prepareSpool(this.#surroundings.resolve(path), this.#identity)
+    for (const path of spoolerExternal) prepare(path)
+    return spooler.map(prepare)
   }
 
   /** As the user that will do the work. */
-  async #plan(spools: readonly string[], options: Options): Promise<CrewPlan[]> {
+  async #plan(spools: readonly string[], config: CheckedConfig): Promise<CrewPlan[]> {
+    const { options } = config
     this.#surroundings.settle(options.chdir)
     for (const spool of spools) checkSpool(spool, this.#workerIdentity)
-    const title = processTitle(options, 'uWSGI master')
-    if (title !== null) process.title = title // to set what it is already would lose the arguments in `ps`
-    const log = this.#log
-    return planCrews(spools, options, {
+    setProcessTitle(options)
+    return planCrews(spools, config, {
       events: this.#events,
       signals: this.#schedules.router,
-      get logFd() {
-        return log.fd
-      },
+      questions: this.#questions,
+      targets: this.#targetsOf(config),
+      log: this.#log,
       workerIdentity: this.#workerIdentity,
     })
   }
 
+  #targetsOf({ spoolTargets }: CheckedConfig): string[] {
+    return spoolTargets.map(path => this.#surroundings.resolve(path))
+  }
+
   /** Where tasks may be put from now on; and what writers leave there when they die is swept. */
-  #serve({ options, spoolTargets }: CheckedConfig, spools: readonly string[]): void {
-    const paths = spoolTargets.map(path => this.#surroundings.resolve(path))
-    const targets = new SpoolTargets(paths, options.spoolerSync)
+  #serve(config: CheckedConfig, spools: readonly string[]): void {
+    const { options } = config
+    const targets = new SpoolTargets(this.#targetsOf(config), options.spoolerSync)
     this.#network.serve(options, targets)
     this.#touches.watch(options)
     this.#schedules.serve(options, spools)

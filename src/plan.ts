@@ -1,10 +1,13 @@
 import { resolve } from 'node:path'
 import type { Options } from './config/option-table.js'
+import type { ResolvedOptions } from './config/options.js'
 import { DirectoryEngine } from './engines/directory-engine.js'
 import type { Emitter } from './events/emitter.js'
-import type { WorkerOptions } from './ipc/messages.js'
+import { planChain } from './handler-plan.js'
+import type { Link, WorkerOptions } from './ipc/messages.js'
 import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
+import type { Questions } from './supervisor/questions.js'
 import type { SignalRouter } from './supervisor/signal-router.js'
 import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
 import type { RetryPolicy } from './task/retry-policy.js'
@@ -13,8 +16,12 @@ import type { RetryPolicy } from './task/retry-policy.js'
 export interface PlanContext {
   readonly events: Emitter
   readonly signals: SignalRouter
-  /** Another one after the log was opened anew. */
-  readonly logFd: number
+  /** What handlers ask of the daemon. */
+  readonly questions: Questions
+  /** Where handlers may put tasks. */
+  readonly targets: readonly string[]
+  /** Its `fd` is another one after it was opened anew. */
+  readonly log: { readonly fd: number }
   /** Whom the workers become, when the master stays who it is. */
   readonly workerIdentity: { readonly uid: number; readonly gid: number } | null
 }
@@ -22,17 +29,21 @@ export interface PlanContext {
 /** Slices the options into what each room needs: one crew a spool directory, however often it was named. */
 export async function planCrews(
   spools: readonly string[],
-  options: Options,
+  config: ResolvedOptions,
   context: PlanContext,
 ): Promise<CrewPlan[]> {
+  const chain = planChain(config, context.targets)
   const times = new Map<string, number>()
   for (const spool of spools) times.set(spool, (times.get(spool) ?? 0) + 1)
-  return Promise.all([...times].map(([spool, count]) => planCrew(spool, count, options, context)))
+  return Promise.all(
+    [...times].map(([spool, count]) => planCrew(spool, count, chain, config.options, context)),
+  )
 }
 
 async function planCrew(
   spool: string,
   count: number,
+  chain: readonly Link[],
   options: Options,
   context: PlanContext,
 ): Promise<CrewPlan> {
@@ -52,7 +63,7 @@ async function planCrew(
     locks,
     marksReads,
   }
-  const pool = poolOptions(spool, count, { ...retry, locks, marksReads }, options, context)
+  const pool = poolOptions(spool, count, { ...retry, chain, locks, marksReads }, options, context)
   const engineKey = JSON.stringify(engineOptions)
   return {
     spool,
@@ -79,7 +90,7 @@ export function retryPolicyOf(options: Options): RetryPolicy {
 function poolOptions(
   spool: string,
   count: number,
-  shared: Pick<WorkerOptions, 'locks' | 'marksReads' | 'policy' | 'delivery' | 'graceMs'>,
+  shared: Pick<WorkerOptions, 'chain' | 'locks' | 'marksReads' | 'policy' | 'delivery' | 'graceMs'>,
   options: Options,
   context: PlanContext,
 ): PoolOptions {
@@ -89,7 +100,8 @@ function poolOptions(
     strictNames: options.spoolerStrictNames,
     frequencyMs: options.spoolerFrequencyMs,
     ...shared,
-    imports: options.spoolerImport.map(file => resolve(file)),
+    targets: context.targets,
+    sync: options.spoolerSync,
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,
     signalAsTask: options.spoolerSignalAsTask,
@@ -103,8 +115,9 @@ function poolOptions(
     processes: Math.max(1, options.spoolerProcesses) * count,
     cheap: options.spoolerCheap,
     mercyMs: options.workerReloadMercyMs,
+    answer: question => context.questions.answer(question),
     get logFd() {
-      return context.logFd // a worker may be spawned long after the plan was made
+      return context.log.fd // a worker may be spawned long after the plan was made
     },
     ...context.workerIdentity,
   }
@@ -114,7 +127,7 @@ function poolOptions(
  * The name in `ps`; null leaves it alone. Any procname option asks for names, and what goes before and behind goes around
  * every one of them (core/utils.c, uwsgi_set_processname).
  */
-export function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'): string | null {
+function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'): string | null {
   const { procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend, autoProcname } =
     options
   const asked = [procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend]
@@ -122,4 +135,10 @@ export function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spo
   const name = (role === 'uWSGI master' ? procnameMaster : null) ?? procname ?? role
   const prefix = procnamePrefixSpaced === null ? (procnamePrefix ?? '') : `${procnamePrefixSpaced} `
   return `${prefix}${name}${procnameAppend ?? ''}`
+}
+
+/** Names this process, the master. */
+export function setProcessTitle(options: Options): void {
+  const title = processTitle(options, 'uWSGI master')
+  if (title !== null) process.title = title // to set what it is already would lose the arguments in `ps`
 }

@@ -104,8 +104,10 @@ const FIXED = [
 ] as const satisfies ReadonlyArray<keyof Options>
 
 /** The options that a reload has to leave as they are, by their names in an ini. */
-export function unappliedChanges(before: Options, after: Options): string[] {
-  return FIXED.filter(name => String(before[name]) !== String(after[name])).map(name =>
+export function unappliedWarning(before: Options, after: Options): string | undefined {
+  const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(name =>
     name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`),
   )
+  if (changed.length === 0) return undefined
+  return `these options of the new configuration count only after a restart: ${changed.join(', ')}`
 }

@@ -1,6 +1,5 @@
-import { accessSync, constants } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { messageOf } from '../base/errors.js'
+import { checkHandlers, valuesOf } from './check-handlers.js'
 import { checkNetwork } from './check-network.js'
 import { checkSchedules } from './check-schedules.js'
 import { statsOf } from './file-stats.js'
@@ -35,21 +34,22 @@ function checkPresence(options: Options, problems: Problems): void {
   const onlyTakes = options.spoolerExternal.length > 0 && options.socket.length > 0
   if (options.spooler.length === 0 && !onlyTakes)
     problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
-  if (options.spoolerImport.length === 0 && (options.spooler.length > 0 || !onlyTakes))
+  const handlers = [options.spoolerImport, options.spoolerExec, ...Object.values(valuesOf(options))]
+  if (handlers.every(({ length }) => length === 0) && (options.spooler.length > 0 || !onlyTakes))
     problems.error(
       NOWHERE,
-      'there is no handler; add spooler-import = FILE, a JavaScript module that exports a function',
+      'there is no handler; add spooler-import = FILE (JavaScript or Python), perl-exec, rbrequire, or spooler-exec = COMMAND',
     )
 }
 
-function checkMeaning({ options, origins }: ResolvedOptions, problems: Problems): void {
+function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
+  const { options, origins } = resolved
   const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
   const home = resolve(options.chdir ?? '.')
   for (const name of ['spooler', 'spooler-external'] as const)
     for (const [i, path] of options[name === 'spooler' ? name : 'spoolerExternal'].entries())
       checkDirectoryOrFree(name, path, where(name, i), problems)
-  for (const [i, file] of options.spoolerImport.entries())
-    checkHandler(resolve(home, file), where('spooler-import', i), problems)
+  checkHandlers(resolved, home, problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
   if (options.spoolerChdir !== null)
     checkDirectory(resolve(home, options.spoolerChdir), 'spooler-chdir', where('spooler-chdir'), problems)
@@ -122,15 +122,6 @@ function checkDirectoryOrFree(name: string, path: string, where: Where, problems
 
 function checkDirectory(path: string, name: string, where: Where, problems: Problems): void {
   if (!statsOf(path)?.isDirectory()) problems.error(where, `${name}: expected a directory, got ${path}`)
-}
-
-function checkHandler(path: string, where: Where, problems: Problems): void {
-  try {
-    accessSync(path, constants.R_OK)
-    if (!statsOf(path)?.isFile()) problems.error(where, `spooler-import: expected a file, got ${path}`)
-  } catch (error) {
-    problems.error(where, `spooler-import: ${path} cannot be read: ${messageOf(error)}`)
-  }
 }
 
 function checkIdentity(kind: 'uid' | 'gid', wanted: string, where: Where, problems: Problems): void {

@@ -18,6 +18,8 @@ export interface ResolvedOptions {
   readonly options: Options
   /** Where an option, or each value of a list, was written. */
   readonly origins: ReadonlyMap<string, readonly Where[]>
+  /** Everything that was set, known or not, in its order: what handlers see as `uwsgi.opt`. */
+  readonly settings: ReadonlyArray<readonly [key: string, value: string]>
   /** Where tasks may be put: `spooler` and `spooler-external`, in their order; the first is the default, as in uWSGI. */
   readonly spoolTargets: readonly string[]
   /** What `env` and `unenv` ask for, in their order; undefined removes. */
@@ -45,7 +47,10 @@ export function resolveOptions(config: Config): ResolvedOptions {
     propertyName(spec),
     values.get(spec.name),
   ])
-  return { options: Object.fromEntries(named) as Options, origins, spoolTargets, environment }
+  const settings = config.settings
+    .filter(({ isPlaceholder }) => isPlaceholder !== true)
+    .map(({ key, value }) => [key, value] as const)
+  return { options: Object.fromEntries(named) as Options, origins, settings, spoolTargets, environment }
 }
 
 function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {

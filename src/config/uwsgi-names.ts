@@ -53,7 +53,7 @@ forkptyrouter-harakiri forkptyrouter-processes forkptyrouter-rows forkptyrouter-
 forkptyrouter-stats-server forkptyrouter-timeout forkptyrouter-workers forkptyrouter-zerg forkptyurouter
 fs-brutal-reload fs-reload ftok gccgo-args gccgo-load gemset geoip-city geoip-country get gevent
 glusterfs-mount glusterfs-timeout go-args go-load goroutines harakiri harakiri-graceful-signal
-harakiri-graceful-timeout harakiri-queue-threshold heartbeat home hook-accepting hook-accepting-once
+harakiri-graceful-timeout harakiri-queue-threshold heartbeat hook-accepting hook-accepting-once
 hook-accepting1 hook-accepting1-once hook-as-emperor hook-as-emperor-before-vassal hook-as-emperor-setns
 hook-as-gateway hook-as-mule hook-as-on-config-vassal hook-as-on-demand-vassal hook-as-root hook-as-user
 hook-as-user-atexit hook-as-vassal hook-as-vassal-before-drop hook-asap hook-emperor-lost hook-emperor-reload
@@ -65,7 +65,7 @@ http-resubscribe http-server-name-as-http-host http-socket http-socket-modifier1
 http-stats http-stats-server http-stud-prefix http-subscription-fallback-key http-subscription-server
 http-timeout http-to http-to-https http-uid http-use-base http-use-code-string http-use-pattern http-var
 http-workers http-zerg http11-socket httprouter https https-session-context https-socket https-socket-modifier1
-https-socket-modifier2 https2 idle ienv immediate-gid immediate-uid import ini-paste ini-paste-logged
+https-socket-modifier2 https2 idle ienv immediate-gid immediate-uid ini-paste ini-paste-logged
 inject-after inject-before iprint jail jail-attach jail-ip4 jail-ip6 jail2 jid-file jidfile js json jvm-class
 jvm-classpath jvm-main-class jvm-opt jwsgi ldap legion legion-attach-daemon legion-cron legion-cron-curl
 legion-curl-cron legion-death legion-death-on-lord-error legion-freq legion-join legion-lord legion-mcast
@@ -84,37 +84,37 @@ mount-check mount-in-jail mount-post-jail mount-pre-jail mountpoint-check mule-h
 mule-reload-mercy mules multicast multicast-loop multicast-ttl namespace namespace-keep-mount namespace-net
 need-plugin need-plugins not-alarm-log not-log-alarm notify-socket ns ns-net offload-thread offload-threads
 optimize pam pam-user paste paste-name pause pecan perl-arg perl-args perl-auto-reload perl-auto-reload-ignore
-perl-exec perl-exec-post-fork perl-local-lib php-allowed-docroot php-allowed-ext php-allowed-script php-app
+perl-local-lib php-allowed-docroot php-allowed-ext php-allowed-script php-app
 php-app-bypass php-app-qs php-config php-config-append php-constant php-docroot php-exec-after php-exec-before
 php-exec-begin php-exec-end php-fallback php-fallback-qs php-fallback2 php-index php-ini php-ini-append
 php-mount php-sapi-name php-server-software php-set php-var ping ping-timeout pivot pivot-root pivot_root plugin
-plugin-dir plugins plugins-dir post-buffering post-buffering-bufsize post-pymodule-alias pp print print-sym
+plugin-dir plugins plugins-dir post-buffering post-buffering-bufsize post-pymodule-alias print print-sym
 print-symbol prio privileged-binary-patch privileged-binary-patch-arg processes profiler protocol psgi
 pty-connect pty-exec pty-socket pty-uconnect pull-header pump puwsgi-socket py py-auto-reload
-py-auto-reload-ignore py-autoreload py-executable py-import py-program-name py-programname py-sharedarea
-py-sys-executable py-tracebacker pyargv pyhome pyimport pymodule-alias pypy-eval pypy-eval-post-fork pypy-exec
+py-auto-reload-ignore py-autoreload py-executable py-program-name py-programname py-sharedarea
+py-sys-executable py-tracebacker pyargv pymodule-alias pypy-eval pypy-eval-post-fork pypy-exec
 pypy-exec-post-fork pypy-home pypy-ini-paste pypy-lib pypy-paste pypy-pp pypy-python-path pypy-pythonpath
-pypy-setup pypy-wsgi pypy-wsgi-file pyrun python python-auto-reload python-autoreload python-import python-path
-python-raw python-worker-override pythonpath queue queue-blocksize queue-store queue-store-sync rack rados-mount
+pypy-setup pypy-wsgi pypy-wsgi-file pyrun python-auto-reload python-autoreload
+python-raw python-worker-override queue queue-blocksize queue-store queue-store-sync rack rados-mount
 rados-timeout rails raw-modifier1 raw-modifier2 raw-socket rawrouter rawrouter-buffer-size rawrouter-events
 rawrouter-fallback rawrouter-gracetime rawrouter-harakiri rawrouter-max-retries rawrouter-processes
 rawrouter-quiet rawrouter-ss rawrouter-stats rawrouter-stats-server rawrouter-subscription-server
 rawrouter-subscription-slot rawrouter-timeout rawrouter-to rawrouter-use-base rawrouter-use-code-string
-rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq rb-lib rb-require rbrequire reload
+rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq reload
 reload-mercy reload-on-as reload-on-exception-repr reload-on-exception-type reload-on-exception-value
-reload-on-fd reload-on-pss reload-on-rss reload-on-uss rem-header remap-modifier req-logger require resolve
+reload-on-fd reload-on-pss reload-on-rss reload-on-uss rem-header remap-modifier req-logger resolve
 response-header-collect response-headers-limit response-route response-route-host response-route-if
 response-route-if-not response-route-label response-route-qs response-route-referer response-route-remote-addr
 response-route-remote-user response-route-run response-route-status response-route-uri response-route-user-agent
 resume ring-app ring-load route route-host route-if route-if-not route-label route-qs route-referer
 route-remote-addr route-remote-user route-run route-uri route-user-agent rpc-max rrdtool rrdtool-freq
-rrdtool-lib rsyslog-packet-size ruby-gc-freq ruby-lib ruby-require rubyrequire rvm rvm-path safe-fd
+rrdtool-lib rsyslog-packet-size ruby-gc-freq rvm rvm-path safe-fd
 scgi-modifier1 scgi-modifier2 scgi-nph-socket scgi-socket segfault-alarm setns setns-skip setns-socket
-setns-socket-skip shared-import shared-py-import shared-pyimport shared-python-import shared-rb-require
-shared-rbrequire shared-require shared-ruby-require shared-rubyrequire shared-socket sharedarea signal
+setns-socket-skip
+shared-socket sharedarea signal
 signal-bufsize signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
 sni-dir-ciphers sni-regexp snmp-community socket-protocol socket-rcvbuf socket-sndbuf
-spooler-py-import spooler-pyimport spooler-python-import sqlite sqlite3 ssl-session-timeout
+sqlite sqlite3 ssl-session-timeout
 ssl-sessions-timeout ssl-socket ssl-tmp-dir sslrouter sslrouter-buffer-size sslrouter-events sslrouter-fallback
 sslrouter-gracetime sslrouter-harakiri sslrouter-max-retries sslrouter-processes sslrouter-quiet
 sslrouter-session-context sslrouter-ss sslrouter-stats sslrouter-stats-server sslrouter-subscription-server
@@ -136,7 +136,7 @@ ugreen-stacksize umount-as-emperor umount-as-root umount-as-vassal umount-asap u
 umount-pre-jail undeferred-shared-socket unique-cron-legion unique-legion-cron
 unprivileged-binary-patch unprivileged-binary-patch-arg unshare unshare2 upload-progress vassal-cap
 vassal-fork-base vassal-set vassal-sos vassal-sos-backlog vassals-cap vassals-include vassals-include-before
-vassals-inherit vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook venv virtualenv
+vassals-inherit vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook
 wait-for-dir wait-for-file wait-for-fs wait-for-fs-timeout wait-for-iface wait-for-iface-timeout
 wait-for-interface wait-for-interface-timeout wait-for-mountpoint wait-for-socket wait-for-socket-timeout
 wait-iface wait-iface-timeout wait-interface wait-interface-timeout web3 webdav-add-collection-prop
@@ -232,6 +232,6 @@ export const UWSGI_LETTERS: ReadonlyMap<string, string> = new Map(
     p: 'processes', t: 'harakiri', x: 'xml', v: 'max-vars',
     m: 'memory-report', c: 'cgi-mode', a: 'abstract-socket', T: 'enable-threads',
     i: 'single-interpreter', r: 'reaper', R: 'max-requests', A: 'sharedarea',
-    L: 'disable-logging', y: 'yaml', j: 'json', H: 'virtualenv', w: 'module', J: 'test', O: 'optimize',
+    L: 'disable-logging', y: 'yaml', j: 'json', w: 'module', J: 'test', O: 'optimize',
   }),
 )

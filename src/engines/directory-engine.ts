@@ -2,7 +2,7 @@ import type { Emitter } from '../events/emitter.js'
 import { type ClaimedTask, Claims } from '../spool/claims.js'
 import type { NameRules } from '../spool/file-name.js'
 import { type Locker, type LockKind, openLocker } from '../spool/lock.js'
-import { Scanner } from '../spool/scanner.js'
+import { Scanner, type ScannerOptions } from '../spool/scanner.js'
 import { TaskIndex } from '../spool/task-index.js'
 import type { WatchChoice } from '../spool/watch.js'
 import { writeTask } from '../spool/write.js'
@@ -40,6 +40,7 @@ export class DirectoryEngine implements Engine {
   readonly #claims: Claims
   readonly #index: TaskIndex
   readonly #events: Emitter
+  readonly #scanning: { -readonly [Key in keyof ScannerOptions]: ScannerOptions[Key] }
   #scanner: Scanner | undefined
   #wakeUp = () => {}
 
@@ -47,6 +48,8 @@ export class DirectoryEngine implements Engine {
     this.#options = options
     this.#spool = toByteString(options.spool)
     this.#events = events
+    const { rules, frequencyMs, watch } = options
+    this.#scanning = { spool: this.#spool, rules, frequencyMs, watch }
     this.#claims = new Claims({ ...options, spool: this.#spool }, locker)
     this.#index = new TaskIndex({ ordered: options.rules.ordered, frequencyMs: options.frequencyMs })
   }
@@ -74,14 +77,8 @@ export class DirectoryEngine implements Engine {
   }
 
   async onWakeUp(wakeUp: () => void): Promise<void> {
-    const { rules, frequencyMs, watch } = this.#options
     this.#wakeUp = wakeUp
-    this.#scanner = new Scanner(
-      { spool: this.#spool, rules, frequencyMs, watch },
-      this.#index,
-      this.#events,
-      wakeUp,
-    )
+    this.#scanner = new Scanner(this.#scanning, this.#index, this.#events, wakeUp)
     await this.#scanner.start()
   }
 
@@ -90,6 +87,11 @@ export class DirectoryEngine implements Engine {
     const { watch, rules } = this.#options
     const isVisited = rules.ordered || !ref.includes('/')
     if (watch === 'off' && isVisited && this.#index.changed(ref, true)) this.#wakeUp()
+  }
+
+  setFrequency(frequencyMs: number | null): void {
+    this.#scanning.frequencyMs = frequencyMs ?? this.#options.frequencyMs
+    this.#scanner?.scanNow()
   }
 
   scanNow(): void {

@@ -14,7 +14,10 @@ export interface Claim {
   readonly dueAtMs: number
   /** This run's number, from 1. */
   readonly attempt: number
-  readonly hasBody: boolean
+  /** 0: there is none. */
+  readonly bodyBytes: number
+  /** What marks its start says exactly that it runs (`mark`). */
+  readonly isMarked: boolean
   /** Undefined when there is none. Valid until the claim is settled. */
   readBody(): Buffer | undefined
 }
@@ -49,6 +52,8 @@ export interface Engine extends Enqueuer {
   onWakeUp(wakeUp: () => void): Promise<void>
   /** This process has put a task in by another way than `enqueue`: it is due as soon as if it had been noticed. */
   stored(ref: Ref): void
+  /** How often everything is looked at from now on; null: as often as it was opened with. */
+  setFrequency(frequencyMs: number | null): void
   /** Looks again at everything, at once. */
   scanNow(): void
   counts(): Counts

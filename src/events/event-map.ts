@@ -37,6 +37,8 @@ export interface EventMap {
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly Ref[] }
   'worker-stopping': { spool: string; pid: number }
   'worker-stopped': { spool: string; pid: number }
+  /** An interpreter of a worker died; another one is started. */
+  'host-died': { spool: string; pid: number; detail: string }
   'spool-cheaped': { spool: string }
 
   'task-started': { spool: string; pid: number; ref: Ref }

@@ -85,7 +85,10 @@ function reloadLines(log: Log): Listeners<ReloadEvent> {
   }
 }
 
-type WorkerEvent = Extract<EventName, `worker-${string}` | `task-${string}` | `tasks-${string}`>
+type WorkerEvent = Extract<
+  EventName,
+  `worker-${string}` | `host-${string}` | `task-${string}` | `tasks-${string}`
+>
 
 function workerLines(log: Log, tasks: TaskLines): Listeners<WorkerEvent> {
   return {
@@ -116,6 +119,11 @@ function workerLines(log: Log, tasks: TaskLines): Listeners<WorkerEvent> {
         `[spooler ${spool} pid: ${pid}] something was thrown outside of any task, the process is replaced: ${error}`,
         { spool, worker: pid },
       ),
+    'host-died': ({ spool, pid, detail }) =>
+      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, another one is started`, {
+        spool,
+        worker: pid,
+      }),
     'worker-overran': ({ spool, pid, running }) => {
       const fields = { spool, worker: pid, tasks: running.map(displayName) }
       log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)

@@ -19,7 +19,12 @@ export interface WorkerOptions {
   readonly delivery: Delivery
   /** So long may a file be malformed or unfinished before it is buried. */
   readonly graceMs: number
-  readonly imports: readonly string[]
+  /** Who is asked, one after the other, until somebody does not answer SPOOL_IGNORE. */
+  readonly chain: readonly Link[]
+  /** Where handlers may put tasks; the first is the default. */
+  readonly targets: readonly string[]
+  /** A task that a handler puts there is on disk before it counts as stored. */
+  readonly sync: boolean
   /** Tasks in flight. */
   readonly concurrency: number
   /** 0: no limit. */
@@ -31,6 +36,23 @@ export interface WorkerOptions {
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
+}
+
+export type Link =
+  | { readonly kind: 'javascript'; readonly file: string }
+  | { readonly kind: 'host'; readonly host: HostOptions }
+  | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
+
+/** An interpreter that a worker keeps for the handlers of one language. */
+export interface HostOptions {
+  readonly language: 'Python' | 'Perl' | 'Ruby'
+  readonly command: string
+  readonly args: readonly string[]
+  readonly environment: Readonly<Record<string, string>>
+  /** What it loads, for people. */
+  readonly files: readonly string[]
+  /** What it is told first; names may repeat. */
+  readonly settings: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 /** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
@@ -45,6 +67,13 @@ export type MasterMessage =
     }
   /** Its handler has the next free place. */
   | { readonly type: 'signal'; readonly number: number }
+  /** To the question of this id: values, or why there are none. */
+  | {
+      readonly type: 'answer'
+      readonly id: number
+      readonly values: readonly string[]
+      readonly error?: string
+    }
   /** Hand back what is not started. */
   | { readonly type: 'hand-back' }
   /** Hand back, finish what runs, exit. It is killed after `mercyMs`. */
@@ -67,6 +96,17 @@ export type WorkerMessage =
   /** Something was thrown outside of any handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
   | { readonly type: 'log'; readonly name: string; readonly message: string }
+  /** An interpreter died; `detail` says which and how. Another one is started. */
+  | { readonly type: 'host-died'; readonly detail: string }
+  /** What a handler asks of the master. Bytes are latin1. */
+  | { readonly type: 'ask'; readonly id: number; readonly name: string; readonly values: readonly string[] }
+  /** What runs now has so long from now; 0: only the deadline of everybody. */
+  | { readonly type: 'deadline'; readonly afterMs: number }
+  /** A process to be killed, with its group, should the worker die. */
+  | { readonly type: 'child-started'; readonly pid: number }
+  | { readonly type: 'child-ended'; readonly pid: number }
+  /** A handler put a task somewhere. */
+  | { readonly type: 'stored'; readonly path: string; readonly bytes: number }
   /** The last word of a worker that ends on purpose. */
   | { readonly type: 'drained' }
 

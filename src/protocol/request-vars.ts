@@ -1,6 +1,6 @@
 import { describe, SpooldError } from '../base/errors.js'
 import type { Request } from '../task/request.js'
-import { encodePacket, HEADER_BYTES, MODIFIER2_OFFSET } from './packet.js'
+import { encodePacket, HEADER_BYTES, MODIFIER2_OFFSET, type VarPair } from './packet.js'
 import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
 
 /** What the packet of a spool request asks for. */
@@ -16,6 +16,7 @@ export interface WireRequest {
 /** The key that announces a body. It is part of the wire, not of the task. */
 export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
 
+const BODY_KEY = Buffer.from('body')
 const NUMBER = /^[0-9]+(\.[0-9]*)?$/
 /** The end of the year 9999: what file systems and dates can say. */
 const MAX_AT_SECONDS = 253_402_300_799
@@ -31,18 +32,37 @@ const MAX_AT_SECONDS = 253_402_300_799
 export function requestFromPacket(packet: Buffer): WireRequest {
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
+  const request = { packet: storedPacket(packet, vars), ...magicOf(vars) }
+  return { request, spooler: spoolerOf(vars), bodyBytes: bodyBytesOf(vars) }
+}
+
+/**
+ * The same for a dictionary of a program, in which `body` is the body.
+ *
+ * @throws SpooldError REQUEST_INVALID
+ */
+export function requestFromPairs(pairs: readonly VarPair[]): Omit<WireRequest, 'bodyBytes'> {
+  const isBody = ([key]: VarPair) => key.equals(BODY_KEY)
+  const packet = encodePacket(pairs.filter(pair => !isBody(pair)))
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
+  const body = pairs.findLast(isBody)?.[1]
+  const request = { packet, ...magicOf(vars), ...(body && body.length > 0 ? { body } : {}) }
+  return { request, spooler: spoolerOf(vars) }
+}
+
+function magicOf(vars: Vars): Pick<Request, 'atSeconds' | 'priority'> {
   const atSeconds = secondsOf(lastValue(vars, 'at'))
   const priority = lastValue(vars, 'priority')
-  const spooler = lastValue(vars, 'spooler')
   return {
-    request: {
-      packet: storedPacket(packet, vars),
-      ...(atSeconds === undefined ? {} : { atSeconds }),
-      ...(priority === undefined || priority === '' ? {} : { priority }),
-    },
-    spooler: spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1'),
-    bodyBytes: bodyBytesOf(vars),
+    ...(atSeconds === undefined ? {} : { atSeconds }),
+    ...(priority === undefined || priority === '' ? {} : { priority }),
   }
+}
+
+function spoolerOf(vars: Vars): Buffer | undefined {
+  const spooler = lastValue(vars, 'spooler')
+  return spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1')
 }
 
 /** Without what is part of the wire. */

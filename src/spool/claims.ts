@@ -60,8 +60,8 @@ export class ClaimedTask {
     return (this.record?.attempts ?? 0) + 1
   }
 
-  get hasBody(): boolean {
-    return this.file.bodyBytes > 0
+  get bodyBytes(): number {
+    return this.file.bodyBytes
   }
 
   readBody(): Buffer | undefined {
@@ -81,6 +81,7 @@ const KIND_WHEN_UNSETTLED = {
   retry: 'retry',
   error: 'error',
   bury: 'unsettled',
+  crash: 'later',
 } as const satisfies Record<Outcome['kind'], Report['kind']>
 
 /** Takes hold of the tasks of one spool, and lets go of them: the part of a task's road that a worker goes. */
@@ -121,8 +122,13 @@ export class Claims {
       this.#mark(claim, ONCE)
       fdatasyncSync(file.fd) // a power failure must not forget that it began
     } else if (!marksReads || !file.wasUnread || file.state !== 0)
-      this.#mark(claim, marksReads && file.wasRead && record === undefined ? SUSPECT : 0)
+      this.#mark(claim, this.#isSuspect(file, record) ? SUSPECT : 0)
     return claim
+  }
+
+  /** Somebody had read it before, and nobody knows why. */
+  #isSuspect(file: FileClaim, record: TaskRecord | undefined): boolean {
+    return this.#options.marksReads && file.wasRead && record === undefined
   }
 
   #isOnce({ vars }: FileClaim): boolean {
@@ -195,12 +201,18 @@ export class Claims {
         return settled
       }
       case 'release':
-        if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
+        if (isOnce && outcome.isUnbegun !== true)
+          return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
         leaveAsFound(file, isMarked)
         return { kind: 'untouched' }
       case 'ignore':
         leaveAsFound(file, isMarked)
         return { kind: 'ignore' }
+      case 'crash': {
+        const crashes = this.#isSuspect(file, record) ? 2 : 1
+        if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', outcome.detail)
+        return this.#failures.settle(file, record, { kind: 'crash', crashes, error: outcome.detail })
+      }
       case 'retry':
       case 'error': {
         const { kind, detail: error } = outcome

@@ -17,11 +17,20 @@ export class CutShort {
   }
 
   /** The worker is killed because one of its tasks overran; its neighbours did nothing. */
-  byHarakiri({ pid, begun }: Cut, harakiriMs: number): void {
+  byHarakiri(
+    { pid, begun, isPastOwnDeadline }: Cut & Pick<WorkerProcess, 'isPastOwnDeadline'>,
+    harakiriMs: number,
+  ): void {
     const now = performance.now()
-    const cause = `it overran spooler-harakiri (${harakiriMs / 1000} s)`
+    const cause = isPastOwnDeadline
+      ? 'it overran the deadline that it had set'
+      : `it overran spooler-harakiri (${harakiriMs / 1000} s)`
     for (const { ref, startedAt } of begun)
-      this.#add(pid, ref, startedAt + harakiriMs > now ? { kind: 'blameless' } : { kind: 'crash', cause })
+      this.#add(
+        pid,
+        ref,
+        !isPastOwnDeadline && startedAt + harakiriMs > now ? { kind: 'blameless' } : { kind: 'crash', cause },
+      )
   }
 
   /** The worker is killed because it was replaced or stopped, and its mercy is over. */

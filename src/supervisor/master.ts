@@ -1,6 +1,7 @@
 import { SpooldError } from '../base/errors.js'
 import type { Engine } from '../engines/engine.js'
 import { toByteString } from '../task/ref.js'
+import type { Questioned } from './questions.js'
 import type { PoolOptions, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
@@ -34,6 +35,14 @@ export class Master {
   /** Not yet, or no longer, among the crews: they start, or finish what they run. */
   readonly #aside = new Set<Crew>()
   #stopping: Promise<void> | undefined
+
+  /** What handlers may ask of every spool. */
+  get questioned(): Questioned[] {
+    return this.#crews.map(({ engine, pool }) => ({
+      pids: [...pool.workers].map(({ pid }) => pid),
+      setFrequency: frequencyMs => engine.setFrequency(frequencyMs),
+    }))
+  }
 
   get isStopping(): boolean {
     return this.#stopping !== undefined

@@ -33,7 +33,7 @@ export class Watchdog {
     for (const worker of this.#options.workers()) {
       if (worker.outstanding === 0) continue
       if (worker.outstanding > 1) this.#alarm.wakeAt(now + SILENT_MS)
-      if (harakiriMs > 0) this.#alarm.wakeAt((worker.runningSince ?? now) + harakiriMs)
+      this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
     }
   }
 
@@ -47,7 +47,7 @@ export class Watchdog {
     const now = performance.now()
     for (const worker of workers()) {
       if (worker.outstanding === 0) continue
-      if (harakiriMs > 0 && now >= (worker.runningSince ?? now) + harakiriMs) overran(worker)
+      if (now >= worker.deadlineAt(harakiriMs)) overran(worker)
       else if (worker.outstanding > 1 && now >= worker.lastHeardAt + SILENT_MS) silent(worker)
     }
     this.look()

@@ -2,18 +2,13 @@ import type { Engine } from '../engines/engine.js'
 import type { Emitter } from '../events/emitter.js'
 import { CutShort } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
+import type { SpawnOptions } from './fork-worker.js'
 import { IdleTimer } from './idle-timer.js'
 import { RespawnDelay } from './respawn.js'
 import type { SignalRouter, SignalTeam } from './signal-router.js'
 import { stopWorker } from './stop-worker.js'
 import { Watchdog } from './watchdog.js'
-import {
-  type Exit,
-  type Reported,
-  type SpawnOptions,
-  type WorkerListener,
-  WorkerProcess,
-} from './worker-process.js'
+import { type Exit, type Reported, type WorkerListener, WorkerProcess } from './worker-process.js'
 
 export interface PoolOptions extends SpawnOptions {
   readonly processes: number
@@ -181,6 +176,9 @@ export class WorkerPool implements SignalTeam {
     faulted: ({ pid }, error) => this.#events.emit('worker-faulted', { spool: this.spool, pid, error }),
     logged: ({ pid }, name, message) =>
       this.#events.emit('task-logged', { spool: this.spool, pid, name, message }),
+    deadline: () => this.#watchdog.look(),
+    hostDied: (pid, detail) => this.#events.emit('host-died', { spool: this.spool, pid, detail }),
+    stored: (path, bytes) => this.#events.emit('request-stored', { path, bytes }),
   }
 
   get spool(): string {

@@ -1,5 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import type { ChildProcess } from 'node:child_process'
 import { SpooldError } from '../base/errors.js'
 import {
   eachReport,
@@ -7,27 +6,15 @@ import {
   type MasterMessage,
   type SignalMessage,
   type WorkerMessage,
-  type WorkerOptions,
 } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { SignalNews } from '../task/schedule.js'
 import { childExit } from './child-exit.js'
+import { forkWorker, type SpawnOptions } from './fork-worker.js'
 import { GivenSignals } from './given-signals.js'
 import { GivenTasks } from './given-tasks.js'
-
-const STDERR = 2
-const ENTRY = fileURLToPath(new URL('../worker/main.js', import.meta.url))
-
-/** How a worker process is started, besides what it is told. */
-export interface SpawnOptions {
-  readonly worker: WorkerOptions
-  /** When the master stays root and its workers do not (master-as-root). */
-  readonly uid?: number
-  readonly gid?: number
-  /** Where its output goes, and that of the handlers. */
-  readonly logFd: number
-}
+import { type HostListener, HostMessages } from './host-messages.js'
 
 export interface Reported {
   readonly reports: readonly Report[]
@@ -37,7 +24,7 @@ export interface Reported {
   readonly known: ReadonlySet<Ref>
 }
 
-export interface WorkerListener {
+export interface WorkerListener extends HostListener {
   ready(worker: WorkerProcess, news: readonly SignalNews[]): void
   signalled(worker: WorkerProcess, message: SignalMessage): void
   reported(worker: WorkerProcess, reported: Reported): void
@@ -64,6 +51,9 @@ export class WorkerProcess {
   readonly #child: ChildProcess
   readonly #listener: WorkerListener
   readonly #given: GivenTasks
+  readonly #hosts: HostMessages
+  /** Its tasks run in another process, so it hands back at once what is not started. */
+  readonly #answersWhileItRuns: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   /** Milliseconds a task takes; undefined until the first report. */
   #paceMs: number | undefined
@@ -79,16 +69,14 @@ export class WorkerProcess {
   readonly whenExited: Promise<Exit>
   #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
 
-  constructor({ worker, uid, gid, logFd }: SpawnOptions, listener: WorkerListener) {
+  constructor(options: SpawnOptions, listener: WorkerListener) {
+    const { worker, answer } = options
     this.#listener = listener
+    this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
+    this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.spool = worker.spool
     this.#given = new GivenTasks(worker.concurrency)
-    this.#child = fork(ENTRY, [], {
-      stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc'],
-      execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
-      ...(uid === undefined ? {} : { uid }),
-      ...(gid === undefined ? {} : { gid }),
-    })
+    this.#child = forkWorker(options)
     this.pid = this.#child.pid ?? 0
     this.#child.on('message', message => this.#hear(message as WorkerMessage))
     this.whenReady = new Promise((resolve, reject) => {
@@ -124,6 +112,20 @@ export class WorkerProcess {
     return this.outstanding > 0 ? this.#lastHeardAt : undefined
   }
 
+  /** When it is to be killed at the latest; infinite when nothing runs, or may run for ever. */
+  deadlineAt(harakiriMs: number): number {
+    const { runningSince } = this
+    if (runningSince === undefined) return Number.POSITIVE_INFINITY
+    return Math.min(
+      this.#hosts.deadlineAt,
+      harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
+    )
+  }
+
+  get isPastOwnDeadline(): boolean {
+    return performance.now() >= this.#hosts.deadlineAt
+  }
+
   get lastHeardAt(): number {
     return this.#lastHeardAt
   }
@@ -142,8 +144,8 @@ export class WorkerProcess {
 
   /** Of a worker that is silent: what it has not started, to be given to others. The claim decides if both try. */
   takeBack(): Ref[] {
-    const refs = this.#given.takeBack(this.signals.size === 0)
-    if (refs.length > 0) this.#send({ type: 'hand-back' })
+    const refs = this.#answersWhileItRuns ? [] : this.#given.takeBack(this.signals.size === 0)
+    if (refs.length > 0 || this.#answersWhileItRuns) this.#send({ type: 'hand-back' })
     return refs
   }
 
@@ -194,8 +196,13 @@ export class WorkerProcess {
         return
       case 'log':
         return this.#listener.logged(this, message.name, message.message)
-      default:
+      case 'signal-news':
+      case 'signal-started':
+      case 'signal-ended':
+      case 'signal-returned':
         return this.#listener.signalled(this, message)
+      default:
+        return this.#hosts.hear(message, this.pid)
     }
   }
 
@@ -211,6 +218,7 @@ export class WorkerProcess {
       const list = given.isTakenBack ? late : reports
       list.push({ ref: given.ref, ...report })
     })
+    if (message.packed.length > 0) this.#hosts.taskEnded()
     this.#notePace(message.busyMs, message.packed.length / 3)
     if (reports.length + late.length > 0) this.#listener.reported(this, { reports, late, known })
     for (const number of message.started) {
@@ -227,6 +235,7 @@ export class WorkerProcess {
 
   async #awaitExit(): Promise<Exit> {
     const [code, signal] = await childExit(this.#child)
+    this.#hosts.workerExited()
     const wasExpected = this.#state === 'draining'
     this.#state = 'exited'
     const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`

@@ -14,8 +14,10 @@ export type Outcome =
   | { readonly kind: 'error'; readonly detail: string }
   /** It is not to run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
-  /** The run was cut short through no fault of the task: as if it had not begun. */
-  | { readonly kind: 'release' }
+  /** It took its host with it; `detail` says how that died. */
+  | { readonly kind: 'crash'; readonly detail: string }
+  /** The run was cut short through no fault of the task: as if it had not begun. Unbegun: it really had not. */
+  | { readonly kind: 'release'; readonly isUnbegun?: true }
 
 /** To run again, at a time and by rules of its own where the handler asked for them. */
 export interface RetryOutcome {
@@ -31,3 +33,4 @@ export const OK: Outcome = { kind: 'ok' }
 export const RETRY: Outcome = { kind: 'retry' }
 export const IGNORE: Outcome = { kind: 'ignore' }
 export const RELEASE: Outcome = { kind: 'release' }
+export const UNBEGUN: Outcome = { kind: 'release', isUnbegun: true }

@@ -1,13 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { type Answer, fromThrown, toOutcome } from '../task/answer.js'
+import { fromThrown } from '../task/answer.js'
 import { IGNORE, type Outcome } from '../task/outcome.js'
 import { displayName, type Ref } from '../task/ref.js'
-import type { Env, Handler, Task } from '../task/task.js'
+import type { Env } from '../task/task.js'
 import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
+import type { Performer } from './performer.js'
 import type { Run } from './run.js'
 
 export interface ExecutorOptions {
-  readonly handlers: readonly Handler[]
+  readonly chain: readonly Performer[]
   readonly context: TaskContext
   /** Entered before each task; null: the directory that holds the task, as uWSGI does. */
   readonly chdir: string | null
@@ -31,7 +32,9 @@ export class Executor {
     try {
       const env = createEnv(run.claim)
       const task = new HandlerTask(run, context)
-      return isConcurrent ? this.#author.run(run, () => this.#ask(0, env, task)) : this.#ask(0, env, task)
+      return isConcurrent
+        ? this.#author.run(run, () => this.#ask(0, run, env, task))
+        : this.#ask(0, run, env, task)
     } catch (thrown) {
       return fromThrown(thrown)
     }
@@ -42,30 +45,31 @@ export class Executor {
     return this.#author.getStore()
   }
 
-  /** Asks one handler module after the other until one does not answer SPOOL_IGNORE. */
-  #ask(first: number, env: Env, task: Task): Outcome | Promise<Outcome> {
-    const { handlers } = this.#options
-    for (let i = first; i < handlers.length; i++) {
-      const answer = handlers[i]?.(env, task) // may throw: `perform` and `#askLater` catch
-      if (isThenable(answer)) return this.#askLater(answer, i, env, task)
-      const outcome = toOutcome(answer)
+  /** Asks one after the other until one does not answer SPOOL_IGNORE. */
+  #ask(first: number, run: Run, env: Env, task: HandlerTask): Outcome | Promise<Outcome> {
+    const { chain } = this.#options
+    for (let i = first; i < chain.length; i++) {
+      const outcome = chain[i]?.(run, env, task) ?? IGNORE // may throw: `perform` and `#askLater` catch
+      if (outcome instanceof Promise) return this.#askLater(outcome, i, run, env, task)
       if (outcome.kind !== 'ignore') return outcome
     }
     return IGNORE
   }
 
-  async #askLater(answer: PromiseLike<Answer>, at: number, env: Env, task: Task): Promise<Outcome> {
+  async #askLater(
+    answer: Promise<Outcome>,
+    at: number,
+    run: Run,
+    env: Env,
+    task: HandlerTask,
+  ): Promise<Outcome> {
     try {
-      const outcome = toOutcome(await answer)
-      return outcome.kind === 'ignore' ? await this.#ask(at + 1, env, task) : outcome
+      const outcome = await answer
+      return outcome.kind === 'ignore' ? await this.#ask(at + 1, run, env, task) : outcome
     } catch (thrown) {
       return fromThrown(thrown)
     }
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<Answer> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
 function directoryOf(spool: string, ref: Ref): string {

@@ -9,7 +9,8 @@ import type { Run } from './run.js'
 export interface TaskContext {
   /** The spool's real path. */
   readonly spool: string
-  log(run: Run, name: string, message: string): void
+  /** @param sent called when it is on its way */
+  log(run: Run, name: string, message: string, sent?: () => void): void
 }
 
 /** What a handler sees of its run. Everything that costs something is made when it is first asked for. */
@@ -60,6 +61,11 @@ export class HandlerTask implements Task {
     return this.#run.signal
   }
 
+  /** Resolves when the line is on its way: who has many waits, or they pile up here. */
+  logAndWait(message: string): Promise<void> {
+    return new Promise(sent => this.#context.log(this.#run, this.name, message, sent))
+  }
+
   log(message: string): void {
     this.#context.log(this.#run, this.name, String(message))
   }
@@ -84,7 +90,7 @@ export class HandlerTask implements Task {
 export function createEnv(claim: Claim): Env {
   const env: Record<string, string | Buffer | undefined> = toDictionary(claim.vars)
   env.spooler_task_name = displayName(baseName(claim.ref))
-  if (claim.hasBody) {
+  if (claim.bodyBytes > 0) {
     let body: Buffer | undefined
     Object.defineProperty(env, 'body', {
       enumerable: true,

@@ -2,13 +2,16 @@ import { toError } from '../base/errors.js'
 import { DirectoryEngine } from '../engines/directory-engine.js'
 import { Emitter } from '../events/emitter.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { Delivery } from '../task/delivery.js'
 import type { SignalNews } from '../task/schedule.js'
+import { BatchRunner } from './batch-runner.js'
+import { type Chain, handlerNames, openChain } from './chain.js'
 import { Executor, enterDirectory } from './executor.js'
-import { type LoadedHandler, loadHandler } from './load-module.js'
+import { Calls } from './hosts/calls.js'
+import { Questions } from './questions.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
+import type { RunnerOptions, TaskRunner } from './task-runner.js'
 
 /** The entry of a worker process: the master forks it and speaks first. */
 
@@ -17,7 +20,9 @@ const EXIT_TOLD = 30
 /** An orphan has nobody to set its mercy: the default of worker-reload-mercy. */
 const ORPHAN_MERCY_MS = 60_000
 
-let runner: Runner | undefined
+let runner: TaskRunner | undefined
+let chain: Chain | undefined
+const questions = new Questions(send)
 /** What was said about signals before the master was told that this worker is ready. */
 const earlyNews: SignalNews[] = []
 const signals = new WorkerSignals(news => {
@@ -39,50 +44,96 @@ async function open(options: WorkerOptions): Promise<void> {
     if (options.title !== null) process.title = options.title
     process.chdir(options.spool)
     offerSignals(signals)
-    const loaded: LoadedHandler[] = []
-    for (const file of options.imports) loaded.push(await loadHandler(file))
-    const { spool, ordered, strictNames, imports } = options
+    chain = await openChainOf(options)
+    const { ordered, strictNames, spool } = options
     const engine = await DirectoryEngine.open(
       {
         ...options,
         rules: { ordered, strictNames },
         watch: 'off',
-        handlers: imports,
-        delivery: strictestDelivery(loaded) ?? options.delivery,
+        handlers: handlerNames(options.chain),
+        delivery: chain.delivery ?? options.delivery,
       },
       new Emitter(),
     )
-    const executor = new Executor({
-      handlers: loaded.map(({ handler }) => handler),
-      context: {
-        spool,
-        log(run, name, message) {
-          runner?.announce(run) // that it runs is the line before
-          send({ type: 'log', name, message })
-        },
-      },
-      chdir: options.chdir,
-      isConcurrent: options.concurrency > 1,
-    })
-    runner = new Runner(engine, executor, {
+    const runnerOptions = {
       ...options,
-      handle(number) {
+      handle(number: number) {
         enterDirectory(spool)
         return signals.run(number)
       },
       send,
-      drained: () => exitAfter({ type: 'drained' }, EXIT_TOLD),
-    })
+      drained: () => void leave(),
+    }
+    runner =
+      chain.only === undefined
+        ? openRunner(engine, chain, options, runnerOptions)
+        : new BatchRunner(engine, chain.only, runnerOptions)
     send({ type: 'ready', news: earlyNews })
   } catch (thrown) {
     exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
   }
 }
 
-/** Any of the handlers may be the one that runs a task. */
-function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {
-  const named = loaded.flatMap(({ delivery }) => delivery ?? [])
-  return named.includes('at-most-once') ? 'at-most-once' : named[0]
+function openChainOf(options: WorkerOptions): Promise<Chain> {
+  return openChain(
+    options,
+    host => {
+      const calls = new Calls({
+        ...options,
+        signals,
+        runSignal: number => host().signal(number),
+        send,
+        ask: (name, values) => questions.ask(name, values),
+        setDeadline,
+      })
+      return {
+        call: (name, values) => calls.answer(name, values),
+        died({ pid, options: { language } }, death) {
+          send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` })
+        },
+        failed(error) {
+          runner?.fault(error)
+          exitAfter({ type: 'faulted', error: error.message }, 1)
+        },
+      }
+    },
+    send,
+  )
+}
+
+/** Of what a host runs now. */
+function setDeadline(afterMs: number): void {
+  runner?.announce()
+  send({ type: 'deadline', afterMs })
+}
+
+function openRunner(
+  engine: DirectoryEngine,
+  { performers }: Chain,
+  options: WorkerOptions,
+  runnerOptions: RunnerOptions,
+): Runner {
+  const executor = new Executor({
+    chain: performers,
+    context: {
+      spool: options.spool,
+      log(run, name, message, sent) {
+        opened.announce(run) // that it runs is the line before
+        send({ type: 'log', name, message }, sent)
+      },
+    },
+    chdir: options.chdir,
+    isConcurrent: options.concurrency > 1,
+  })
+  const opened = new Runner(engine, executor, runnerOptions)
+  return opened
+}
+
+/** Everything is done: the interpreters may leave in good order too. */
+async function leave(): Promise<void> {
+  await Promise.all(chain?.hosts.map(host => host.end()) ?? [])
+  exitAfter({ type: 'drained' }, EXIT_TOLD)
 }
 
 function drain(mercyMs: number): void {
@@ -98,6 +149,8 @@ process.on('message', (message: MasterMessage) => {
       return runner?.take(message.first, message.refs, message.lastRuns)
     case 'signal':
       return runner?.signal(message.number)
+    case 'answer':
+      return questions.answered(message)
     case 'hand-back':
       return runner?.handBack()
     case 'drain':

@@ -1,50 +1,28 @@
 import { Queue } from '../base/queue.js'
 import type { Engine } from '../engines/engine.js'
-import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
+import { type LastRuns, Outbox } from '../ipc/messages.js'
 import { fromThrown } from '../task/answer.js'
-import type { LastRun } from '../task/last-run.js'
 import { type Outcome, RELEASE } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import { isHandled } from '../task/report.js'
 import type { Executor } from './executor.js'
 import { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
-
-export interface RunnerOptions {
-  /** Tasks in flight. */
-  readonly concurrency: number
-  /** 0: no limit. */
-  readonly maxTasks: number
-  /** The run of a signal's handler counts as a task. */
-  readonly signalAsTask: boolean
-  /** 0: no deadline. */
-  readonly harakiriMs: number
-  /** Calls the handler of a signal. */
-  handle(signal: number): unknown
-  send(message: WorkerMessage): void
-  /** Nothing runs any more and nothing will. */
-  drained(): void
-}
-
-interface Assignment {
-  readonly number: number
-  readonly ref: Ref
-  readonly lastRun: LastRun | undefined
-}
-
-/** The loop is given back this often: messages, timers and signals want their turn. */
-const SLICE_MS = 5
-/** So long before its mercy is over a run is taken for killed. */
-const FORGIVE_MS = 200
-/** The master is told before a task begins when it has not heard of us for so long; deadlines are that exact. */
-const SILENCE_MS = 20
+import {
+  type Assignment,
+  FORGIVE_MS,
+  type RunnerOptions,
+  SILENCE_MS,
+  SLICE_MS,
+  type TaskRunner,
+} from './task-runner.js'
 
 /**
  * Claims, runs and settles what the master gives, `concurrency` at a time, and reports in batches.
  *
  * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
  */
-export class Runner {
+export class Runner implements TaskRunner {
   readonly #engine: Engine
   readonly #executor: Executor
   readonly #options: RunnerOptions
@@ -83,8 +61,9 @@ export class Runner {
     this.#turn()
   }
 
-  /** Tells the master that this task runs, if it was not told. */
-  announce(run: Run): void {
+  /** Tells the master that this task runs, or that all in flight do, if it was not told. */
+  announce(run?: Run): void {
+    if (run === undefined) return this.#tell()
     if (!run.isTold && !run.hasEnded) this.#tell(this.#inFlight.has(run) ? undefined : run)
   }
 

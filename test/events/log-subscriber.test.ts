@@ -139,6 +139,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { spool, pid, error: 'Error: x' },
     '[spooler /s pid: 7] something was thrown outside of any task, the process is replaced: Error: x',
   ],
+  'host-died': [
+    { spool: '/s', pid: 7, detail: 'the Python interpreter (pid: 8) exited with code 3' },
+    '[spooler /s pid: 7] the Python interpreter (pid: 8) exited with code 3, another one is started',
+  ],
   'worker-overran': [
     { spool, pid, running: [`5/${NAME}`] },
     '*** HARAKIRI ON THE SPOOLER (pid: 7) ***',

@@ -9,6 +9,8 @@ export interface DaemonSetup {
   readonly handler?: string
   /** Or a file of fixtures/handlers. */
   readonly fixture?: string
+  /** Or none in JavaScript: `ini` names the handlers. */
+  readonly isForeign?: true
   /** More ini lines. */
   readonly ini?: Readonly<Record<string, string | number | boolean | readonly string[]>>
   readonly env?: NodeJS.ProcessEnv
@@ -46,7 +48,8 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
     writeFileSync(handlerFile, PRELUDE(journalFile) + (setup.handler ?? DEFAULT_HANDLER))
   const iniFile = join(directory, 'app.ini')
   const spooler = setup.isAside === true ? 'spooler-external' : 'spooler'
-  writeIni(iniFile, { [spooler]: setup.spool, 'spooler-import': handlerFile, ...setup.ini })
+  const handler = setup.isForeign ? {} : { 'spooler-import': handlerFile }
+  writeIni(iniFile, { [spooler]: setup.spool, ...handler, ...setup.ini })
   const [command, ...args] = [...(setup.under ?? []), process.execPath, BIN, iniFile, ...(setup.args ?? [])]
   const daemon = Object.assign(
     new TestProcess(command ?? '', args, {

@@ -30,7 +30,7 @@ export class TestProcess {
     })
     this.exited.catch(() => {})
     after(async () => {
-      const workers = this.children()
+      const workers = this.children().flatMap(pid => [pid, ...childrenOf(pid)])
       if (this.isRunning) this.child.kill('SIGKILL')
       for (const pid of workers) killQuietly(pid) // they hold its pipes open
       await this.exited.catch(() => {})

@@ -1,0 +1,69 @@
+import { accessSync, constants } from 'node:fs'
+import { resolve } from 'node:path'
+import { messageOf } from '../base/errors.js'
+import { statsOf } from './file-stats.js'
+import { findInterpreter, HOST_LANGUAGES, HOST_OPTIONS, importLanguage, searchPath } from './handlers.js'
+import type { ResolvedOptions } from './options.js'
+import type { Problems, Where } from './setting.js'
+
+/** The files that handlers are in, and the interpreters that they need. */
+export function checkHandlers(
+  { options, origins, environment }: ResolvedOptions,
+  home: string,
+  problems: Problems,
+): void {
+  const where = (name: string, i = 0): Where => origins.get(name)?.[i] ?? { file: 'configuration' }
+  /** Who asked for a language first. */
+  const needed = new Map<string, Where>()
+  for (const [i, value] of options.spoolerImport.entries()) {
+    const place = where('spooler-import', i)
+    const language = importLanguage(value, home)
+    if (language !== 'javascript' && !needed.has(language)) needed.set(language, place)
+    if (language === 'javascript' || isFile(value))
+      checkFile('spooler-import', resolve(home, value), place, problems)
+  }
+  const values = valuesOf(options)
+  for (const language of HOST_LANGUAGES)
+    for (const name of HOST_OPTIONS[language])
+      for (const [i, value] of values[name].entries()) {
+        if (!needed.has(language)) needed.set(language, where(name, i))
+        if (isFile(value)) checkFile(name, resolve(home, value), where(name, i), problems)
+      }
+  for (const language of HOST_LANGUAGES) {
+    const place = needed.get(language)
+    if (place === undefined) continue
+    const found = findInterpreter(language, options, home, searchPath(environment))
+    if ('missing' in found) problems.error(place, found.missing)
+  }
+}
+
+type HostOption = (typeof HOST_OPTIONS)[keyof typeof HOST_OPTIONS][number]
+
+export function valuesOf(
+  options: ResolvedOptions['options'],
+): Readonly<Record<HostOption, readonly string[]>> {
+  return {
+    'shared-import': options.sharedImport,
+    import: options.import,
+    'spooler-python-import': options.spoolerPythonImport,
+    'perl-exec': options.perlExec,
+    'perl-exec-post-fork': options.perlExecPostFork,
+    'shared-rbrequire': options.sharedRbrequire,
+    rbrequire: options.rbrequire,
+  }
+}
+
+/** Anything else is a module, which its interpreter finds. */
+function isFile(value: string): boolean {
+  return value.includes('/') || /\.(py|pl|rb)$/.test(value)
+}
+
+function checkFile(name: string, path: string, where: Where, problems: Problems): void {
+  try {
+    accessSync(path, constants.R_OK)
+    const isPackage = name.includes('import') && statsOf(`${path}/__init__.py`)?.isFile() === true
+    if (!statsOf(path)?.isFile() && !isPackage) problems.error(where, `${name}: expected a file, got ${path}`)
+  } catch (error) {
+    problems.error(where, `${name}: ${path} cannot be read: ${messageOf(error)}`)
+  }
+}

@@ -1,0 +1,28 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import type { WorkerOptions } from '../ipc/messages.js'
+import type { HostMessagesOptions } from './host-messages.js'
+
+const STDERR = 2
+const ENTRY = fileURLToPath(new URL('../worker/main.js', import.meta.url))
+
+/** How a worker process is started, besides what it is told. */
+export interface SpawnOptions {
+  readonly worker: WorkerOptions
+  /** When the master stays root and its workers do not (master-as-root). */
+  readonly uid?: number
+  readonly gid?: number
+  /** What handlers ask of the master. */
+  readonly answer: HostMessagesOptions['answer']
+  /** Where its output goes, and that of the handlers. */
+  readonly logFd: number
+}
+
+export function forkWorker({ uid, gid, logFd }: SpawnOptions): ChildProcess {
+  return fork(ENTRY, [], {
+    stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc'],
+    execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
+    ...(uid === undefined ? {} : { uid }),
+    ...(gid === undefined ? {} : { gid }),
+  })
+}

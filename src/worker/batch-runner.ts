@@ -1,0 +1,248 @@
+import { Queue } from '../base/queue.js'
+import type { Engine } from '../engines/engine.js'
+import { type LastRuns, Outbox } from '../ipc/messages.js'
+import { type Outcome, UNBEGUN } from '../task/outcome.js'
+import type { Ref } from '../task/ref.js'
+import { isHandled } from '../task/report.js'
+import { ClaimAhead, type Claimed } from './claim-ahead.js'
+import type { Host } from './hosts/host.js'
+import { SignalRunner } from './signal-runner.js'
+import { FORGIVE_MS, type RunnerOptions, SILENCE_MS, type TaskRunner } from './task-runner.js'
+
+/** One message runs while the next is made. */
+const MESSAGES_AHEAD = 2
+
+/**
+ * Runs tasks in one host, which takes them many at a time: claims ahead of it, settles behind it.
+ *
+ * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
+ */
+export class BatchRunner implements TaskRunner {
+  readonly #engine: Engine
+  readonly #ahead: ClaimAhead
+  readonly #host: Host
+  readonly #options: RunnerOptions
+  /** What the host has, oldest first. */
+  readonly #sent = new Queue<Claimed>()
+  readonly #signals: SignalRunner
+  readonly #outbox = new Outbox()
+  #state: 'running' | 'draining' | 'drained' = 'running'
+  #isFillDue = false
+  #handled = 0
+  #lastReportAt = 0
+  #busySince = 0
+  #lastEndAt = 0
+  #ticker: NodeJS.Timeout | undefined
+
+  constructor(engine: Engine, host: Host, options: RunnerOptions) {
+    this.#engine = engine
+    this.#ahead = new ClaimAhead(engine, (number, report) => this.#outbox.add(number, report))
+    this.#host = host
+    this.#options = options
+    this.#signals = new SignalRunner(options)
+    host.attach({
+      progress: () => this.#progress(),
+      recalled: count => this.#released(count),
+      died: detail => this.#hostDied(detail),
+      revived: () => this.#fill(),
+    })
+  }
+
+  take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
+    if (this.#ahead.isEmpty && this.#sent.size === 0) this.#busySince = performance.now()
+    const lastRunOf = new Map(lastRuns)
+    for (const [i, ref] of refs.entries())
+      this.#ahead.push({ number: first + i, ref, lastRun: lastRunOf.get(i) })
+    if (this.#state === 'running') this.#fill()
+    else this.handBack()
+  }
+
+  signal(number: number): void {
+    this.#signals.take(number)
+    if (this.#state === 'running') this.#fill()
+    else this.#signals.handBack()
+  }
+
+  /** Gives back what is not started. */
+  handBack(): void {
+    this.#signals.handBack()
+    for (const { number, ref } of this.#ahead.drop())
+      this.#outbox.add(number, { ref, kind: 'untouched', ranMs: 0 })
+    if (this.#sent.size > 1 && !this.#host.isRecalling) {
+      const left = this.#host.recall()
+      this.#released(this.#sent.size - left)
+    }
+    this.#tell()
+  }
+
+  drain(mercyMs: number): void {
+    if (this.#state === 'running') this.#state = 'draining'
+    setTimeout(() => this.#forgive(), Math.max(0, mercyMs - FORGIVE_MS)).unref()
+    this.handBack()
+    this.#endIfDrained()
+  }
+
+  /** What still runs is about to be killed for nothing that it did. */
+  #forgive(): void {
+    const head = this.#sent.peek()
+    if (head !== undefined) this.#engine.forgive(head.claim)
+  }
+
+  fault(): void {
+    this.#state = 'drained'
+    this.#settleEnded()
+    this.#released(this.#sent.size)
+    this.handBack()
+  }
+
+  /** Tells the master that it runs. */
+  announce(): void {
+    const head = this.#sent.peek()
+    if (head !== undefined && !head.isTold) this.#tell(head)
+  }
+
+  /** Claims and sends while the host has room. */
+  #fill(): void {
+    if (this.#isFillDue || this.#state !== 'running') return
+    if (this.#signals.waiting > 0 && this.#sent.size === 0 && this.#signals.running === 0) this.#startSignal()
+    const batch = this.#claimBatch()
+    if (batch.length > 0) this.#send(batch)
+    this.#tell()
+    if (batch.length > 0 && !this.#ahead.isEmpty && this.#hasRoom) {
+      this.#isFillDue = true
+      setImmediate(() => {
+        this.#isFillDue = false
+        this.#fill()
+      })
+    }
+  }
+
+  /** The host is given no tasks meanwhile, so that a deadline knows whose it is. */
+  #startSignal(): void {
+    this.#tell()
+    this.#signals.start(() => {
+      if (this.#options.signalAsTask) this.#recycleAfter(++this.#handled)
+      this.#progress()
+    })
+  }
+
+  get #hasRoom(): boolean {
+    if (!this.#host.isOpen || this.#signals.running + this.#signals.waiting > 0) return false
+    return this.#sent.size === 0 || (!this.#ahead.waitsForIdle && this.#host.messages < MESSAGES_AHEAD)
+  }
+
+  #claimBatch(): Claimed[] {
+    if (!this.#hasRoom) return []
+    const { maxTasks } = this.#options
+    const room = maxTasks === 0 ? Number.POSITIVE_INFINITY : maxTasks - this.#handled - this.#sent.size
+    return this.#ahead.next(room, this.#sent.size === 0)
+  }
+
+  #send(batch: readonly Claimed[]): void {
+    const now = performance.now()
+    const [head] = batch
+    if (this.#sent.size === 0) {
+      this.#lastEndAt = now
+      if (head !== undefined && now - this.#lastReportAt > SILENCE_MS) this.#tell(head)
+    }
+    for (const sent of batch) this.#sent.push(sent)
+    this.#host.send(batch.map(({ claim }) => claim))
+    this.#ticker ??= setInterval(() => this.#tick(), SILENCE_MS)
+  }
+
+  /** While the host works and does not speak: what takes long is told of. */
+  #tick(): void {
+    if (this.#sent.size === 0) {
+      clearInterval(this.#ticker)
+      this.#ticker = undefined
+      return
+    }
+    this.#progress()
+    const head = this.#sent.peek()
+    if (head !== undefined && !head.isTold && this.#host.hasStarted()) this.#tell(head)
+  }
+
+  #progress(): void {
+    this.#settleEnded()
+    this.#fill()
+    this.#tell()
+    this.#endIfDrained()
+  }
+
+  #settleEnded(): void {
+    const outcomes = this.#host.collect()
+    if (outcomes.length === 0) return
+    const now = performance.now()
+    // how long each took is not known of those that ended together
+    const ranMs = (now - this.#lastEndAt) / outcomes.length
+    this.#lastEndAt = now
+    for (const outcome of outcomes) this.#settleNext(outcome, ranMs)
+  }
+
+  #settleNext(outcome: Outcome, ranMs: number): void {
+    const sent = this.#sent.pop()
+    if (sent === undefined) return
+    const report = this.#engine.settle(sent.claim, outcome, ranMs)
+    this.#outbox.add(sent.number, report)
+    if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
+  }
+
+  /** The host will not start the last `count` of those that it has. */
+  #released(count: number): void {
+    const kept: Claimed[] = []
+    for (let left = this.#sent.size - count; left > 0; left--) {
+      const sent = this.#sent.pop()
+      if (sent !== undefined) kept.push(sent)
+    }
+    while (this.#sent.size > 0) this.#settleNext(UNBEGUN, 0)
+    for (const sent of kept) this.#sent.push(sent)
+    if (this.#state !== 'running') this.#releaseLoner()
+    this.#tell()
+  }
+
+  #releaseLoner(): void {
+    const loner = this.#ahead.takeLoner()
+    if (loner !== undefined) this.#outbox.add(loner.number, this.#engine.settle(loner.claim, UNBEGUN, 0))
+  }
+
+  #hostDied(detail: string): void {
+    this.#settleEnded()
+    const head = this.#sent.peek()
+    const ran = head !== undefined && this.#host.hasStarted()
+    if (ran) this.#settleNext({ kind: 'crash', detail }, performance.now() - this.#lastEndAt)
+    this.#released(this.#sent.size)
+    this.#endIfDrained()
+  }
+
+  #recycleAfter(handled: number): void {
+    const { maxTasks, send } = this.#options
+    if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
+    this.#state = 'draining'
+    send({ type: 'recycling', tasks: maxTasks })
+    this.handBack()
+  }
+
+  /** Tells the master what ended, and that `starting` runs. */
+  #tell(starting?: Claimed): void {
+    if (this.#outbox.isEmpty && starting === undefined) return
+    const now = performance.now()
+    const started: number[] = []
+    if (starting !== undefined) {
+      starting.isTold = true
+      this.#engine.mark(starting.claim)
+      started.push(starting.number)
+    }
+    this.#options.send(this.#outbox.take(started, now - this.#busySince))
+    this.#lastReportAt = now
+    this.#busySince = now
+  }
+
+  #endIfDrained(): void {
+    if (this.#state !== 'draining' || this.#sent.size + this.#signals.running > 0) return
+    this.#releaseLoner()
+    this.#tell()
+    this.#state = 'drained'
+    clearInterval(this.#ticker)
+    this.#options.drained()
+  }
+}

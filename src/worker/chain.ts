@@ -1,0 +1,67 @@
+import type { HostOptions, Link, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Delivery } from '../task/delivery.js'
+import { execPerformer } from './exec-performer.js'
+import { Host, type HostDuties } from './hosts/host.js'
+import { hostPerformer } from './hosts/host-performer.js'
+import { type LoadedHandler, loadHandler } from './load-module.js'
+import { functionPerformer, type Performer } from './performer.js'
+
+/** What a worker asks for each task, loaded and started. */
+export interface Chain {
+  readonly hosts: readonly Host[]
+  /** Everything is in one host, which takes tasks many at a time. */
+  readonly only: Host | undefined
+  readonly performers: readonly Performer[]
+  /** What the JavaScript modules ask for; each of them may be the one that runs a task. */
+  readonly delivery: Delivery | undefined
+}
+
+/** What the chain consists of, for whoever reads a dead letter. */
+export function handlerNames(chain: readonly Link[]): string[] {
+  return chain.flatMap(link => {
+    if (link.kind === 'host') return link.host.files
+    return link.kind === 'exec' ? [link.command] : [link.file]
+  })
+}
+
+/** @throws SpooldError HANDLER_UNLOADABLE */
+export async function openChain(
+  options: WorkerOptions,
+  dutiesOf: (host: () => Host) => HostDuties,
+  send: (message: WorkerMessage) => void,
+): Promise<Chain> {
+  const { chain } = options
+  const hosts: Host[] = []
+  const loaded: LoadedHandler[] = []
+  const performers: Performer[] = []
+  const only = chain.length === 1 && chain[0]?.kind === 'host'
+  for (const link of chain)
+    switch (link.kind) {
+      case 'host': {
+        const host = await Host.start(settled(link.host, options), dutiesOf)
+        hosts.push(host)
+        if (!only) performers.push(hostPerformer(host))
+        break
+      }
+      case 'javascript': {
+        const module = await loadHandler(link.file)
+        loaded.push(module)
+        performers.push(functionPerformer(module.handler))
+        break
+      }
+      case 'exec':
+        performers.push(execPerformer(link, send))
+    }
+  return { hosts, only: only ? hosts[0] : undefined, performers, delivery: strictestDelivery(loaded) }
+}
+
+function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {
+  const named = loaded.flatMap(({ delivery }) => delivery ?? [])
+  return named.includes('at-most-once') ? 'at-most-once' : named[0]
+}
+
+/** The plan is the same for all spools; this worker's is told with it. */
+function settled(host: HostOptions, { spool, chdir }: WorkerOptions): HostOptions {
+  const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
+  return { ...host, settings: [...place, ...host.settings] }
+}

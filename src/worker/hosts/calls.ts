@@ -1,0 +1,99 @@
+import { SpooldError } from '../../base/errors.js'
+import { listTasks, peekTask } from '../../engines/peek.js'
+import { SpoolTargets } from '../../engines/spool-targets.js'
+import type { WorkerMessage } from '../../ipc/messages.js'
+import type { VarPair } from '../../protocol/packet.js'
+import { requestFromPairs } from '../../protocol/request-vars.js'
+import type { SignalActions } from '../signal-actions.js'
+
+export interface CallsOptions {
+  readonly targets: readonly string[]
+  readonly sync: boolean
+  readonly signals: SignalActions
+  /** Has the host call the function that it registered. */
+  runSignal(number: number): Promise<void>
+  send(message: WorkerMessage): void
+  /** What only the master knows. */
+  ask(name: string, values: Values): Promise<Answer>
+  /** What runs now has so long from now; 0: no limit of its own. */
+  setDeadline(afterMs: number): void
+}
+
+type Values = readonly Buffer[]
+type Answer = ReadonlyArray<string | Uint8Array>
+type Call = (values: Values) => Answer | Promise<Answer> | undefined
+
+/** What a host may ask of the daemon, by name. Every language's module is a thin coat over these. */
+export class Calls {
+  readonly #options: CallsOptions
+  #targets: SpoolTargets | undefined
+  readonly #calls: Readonly<Record<string, Call>> = {
+    spool: values => this.#spool(values),
+    jobs: () => this.#jobs(),
+    task: ([path]) => peekTask(String(path)) ?? [],
+    harakiri: ([seconds]) => this.#harakiri(Number(seconds)),
+    'register-signal': ([number, target]) => this.#register(Number(number), String(target)),
+    signal: ([number]) => void this.#signals.raise(Number(number)),
+    timer: ([number, everyMs, iterations]) =>
+      void this.#signals.addRbTimer(Number(number), Number(everyMs), Number(iterations)),
+    cron: ([number, minute, hour, day, month, weekday]) =>
+      void this.#signals.addCron(
+        Number(number),
+        Number(minute),
+        Number(hour),
+        Number(day),
+        Number(month),
+        Number(weekday),
+      ),
+    'file-monitor': ([number, path]) => void this.#signals.addFileMonitor(Number(number), String(path)),
+    pids: values => this.#options.ask('pids', values),
+    frequency: values => this.#options.ask('frequency', values),
+    cache: values => this.#options.ask('cache', values),
+  }
+
+  constructor(options: CallsOptions) {
+    this.#options = options
+  }
+
+  /** @throws what keeps it from being done, in words for a handler */
+  async answer(name: string, values: Values): Promise<Answer> {
+    const call = this.#calls[name]
+    if (call === undefined) throw new SpooldError('REQUEST_INVALID', `spoold has no call ${name}`)
+    return (await call(values)) ?? []
+  }
+
+  get #places(): SpoolTargets {
+    this.#targets ??= new SpoolTargets(this.#options.targets, this.#options.sync)
+    return this.#targets
+  }
+
+  /** Values: the keys and values of a dictionary in turn. @returns the new task's path */
+  #spool(values: Values): Answer {
+    const pairs = Array.from(
+      { length: values.length / 2 },
+      (_, i) => [values[2 * i], values[2 * i + 1]] as VarPair,
+    )
+    const { request, spooler } = requestFromPairs(pairs)
+    const { path } = this.#places.get(spooler).storeSync(request)
+    const bodyBytes = request.body instanceof Buffer ? request.body.length : 0
+    this.#options.send({ type: 'stored', path, bytes: request.packet.length + bodyBytes })
+    return [path]
+  }
+
+  get #signals(): SignalActions {
+    return this.#options.signals
+  }
+
+  #register(number: number, target: string): undefined {
+    this.#signals.register(number, target, () => this.#options.runSignal(number))
+  }
+
+  #jobs(): Answer {
+    const [first] = this.#places.directories
+    return first === undefined ? [] : listTasks(first)
+  }
+
+  #harakiri(seconds: number): undefined {
+    this.#options.setDeadline(seconds * 1000)
+  }
+}

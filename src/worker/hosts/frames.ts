@@ -1,0 +1,188 @@
+import { SpooldError } from '../../base/errors.js'
+import type { Claim } from '../../engines/engine.js'
+
+/**
+ * What a worker and its host say to each other. All numbers are little endian.
+ *
+ * Descriptor 3, down: messages of u32 length and as many bytes. The first is a list (see `packList`) of settings, names
+ * and values in turn. Each of the others is a run of items: u8 kind, u16 a, u32 b, u32 c, then a + b + c bytes.
+ * - task: its ref (a bytes), its packet as it lies in the file (b), its body (c). Tasks count from 0, without numbers.
+ * - recall: stands behind all tasks that the flag of a recall speaks of (page.ts).
+ * - signal: a is no length but the number of the uwsgi signal whose function is to be called.
+ *
+ * Descriptor 3, up: four bytes of magic, so that what a handler writes there is noticed, u8 kind, u32 number, u32 length,
+ * as many bytes (see `UpFrame`).
+ *
+ * Descriptor 4 carries calls of the host and the worker's answers, one at a time: u32 length and a list. A call is a name
+ * and its arguments, an answer `ok` and its values, or `error` and a sentence.
+ *
+ * Descriptor 5 is the page. On 6 nothing is ever written: its end is the worker's end.
+ */
+export const TASKS_FD = 3
+export const CALLS_FD = 4
+export const PAGE_FD = 5
+export const LIFELINE_FD = 6
+
+const TASK = 1
+const RECALL = 2
+const SIGNAL = 3
+const ITEM_BYTES = 11
+
+export type UpFrame =
+  | { readonly kind: 'ready' }
+  /** `text`: why what the configuration names could not be loaded. */
+  | { readonly kind: 'unloadable'; readonly text: string }
+  /** A message is worked off. */
+  | { readonly kind: 'done' }
+  /** What was thrown by the task of this number, or what is wrong with its answer. Comes before its result. */
+  | { readonly kind: 'detail'; readonly number: number; readonly text: string }
+  /** Tasks from this number on were not started, and will not be. */
+  | { readonly kind: 'recalled'; readonly number: number }
+  /** `text`: what its function threw, or nothing. */
+  | { readonly kind: 'signal-ended'; readonly number: number; readonly text: string }
+
+const UP_KINDS = ['ready', 'unloadable', 'done', 'detail', 'recalled', 'signal-ended'] as const
+const MAGIC = 0x4c5053ff
+const UP_HEAD_BYTES = 13
+/** A host cuts its texts; what is longer is none of its. */
+const MAX_TEXT_BYTES = 1024 * 1024
+/** A call may carry a body. */
+const MAX_CALL_BYTES = 0xffff_ffff
+
+/** The tasks as one message. */
+export function encodeTasks(claims: readonly Claim[]): Buffer {
+  let bytes = 4
+  for (const { ref, vars, bodyBytes } of claims)
+    bytes += ITEM_BYTES + ref.length + vars.text.length + bodyBytes
+  const message = Buffer.allocUnsafe(bytes)
+  message.writeUInt32LE(bytes - 4, 0)
+  let at = 4
+  for (const claim of claims) at = appendTask(message, at, claim)
+  return message
+}
+
+function appendTask(message: Buffer, start: number, claim: Claim): number {
+  const { ref, vars, bodyBytes } = claim
+  let at = writeItem(message, start, TASK, ref.length, vars.text.length, bodyBytes)
+  at += message.write(ref, at, 'latin1')
+  at += message.write(vars.text, at, 'latin1')
+  return bodyBytes === 0 ? at : at + (claim.readBody()?.copy(message, at) ?? 0)
+}
+
+export function encodeRecall(): Buffer {
+  return single(RECALL, 0)
+}
+
+export function encodeSignal(number: number): Buffer {
+  return single(SIGNAL, number)
+}
+
+function single(kind: number, a: number): Buffer {
+  const message = Buffer.allocUnsafe(4 + ITEM_BYTES)
+  message.writeUInt32LE(ITEM_BYTES, 0)
+  writeItem(message, 4, kind, a, 0, 0)
+  return message
+}
+
+function writeItem(message: Buffer, at: number, kind: number, a: number, b: number, c: number): number {
+  message[at] = kind
+  message.writeUInt16LE(a, at + 1)
+  message.writeUInt32LE(b, at + 3)
+  message.writeUInt32LE(c, at + 7)
+  return at + ITEM_BYTES
+}
+
+/** Byte strings, each behind its u32 length. */
+export function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
+  const parts = items.flatMap(item => {
+    const bytes = Buffer.from(item as string)
+    const length = Buffer.allocUnsafe(4)
+    length.writeUInt32LE(bytes.length)
+    return [length, bytes]
+  })
+  return Buffer.concat(parts)
+}
+
+/** A list as a message. */
+export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
+  const list = packList(items)
+  const length = Buffer.allocUnsafe(4)
+  length.writeUInt32LE(list.length)
+  return Buffer.concat([length, list])
+}
+
+/** @throws SpooldError PACKET_MALFORMED */
+export function unpackList(list: Buffer): Buffer[] {
+  const items: Buffer[] = []
+  let at = 0
+  while (at < list.length) {
+    const end = at + 4 > list.length ? Number.POSITIVE_INFINITY : at + 4 + list.readUInt32LE(at)
+    if (end > list.length) throw garbage()
+    items.push(list.subarray(at + 4, end))
+    at = end
+  }
+  return items
+}
+
+/** Cuts a stream into frames. */
+abstract class Decoder<Frame> {
+  #chunks: Buffer[] = []
+  #bytes = 0
+  #needed = 0
+
+  /** @throws SpooldError PACKET_MALFORMED at the first byte that is none of a host's */
+  push(chunk: Buffer): Frame[] {
+    this.#chunks.push(chunk)
+    this.#bytes += chunk.length
+    if (this.#bytes < this.#needed) return []
+    const input = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks)
+    const frames: Frame[] = []
+    let at = 0
+    for (;;) {
+      this.#needed = this.frameBytes(input, at)
+      if (at + this.#needed > input.length || at === input.length) break
+      frames.push(this.decode(input.subarray(at, at + this.#needed)))
+      at += this.#needed
+    }
+    this.#chunks = at === input.length ? [] : [input.subarray(at)]
+    this.#bytes = input.length - at
+    return frames
+  }
+
+  /** How long the frame at `at` is, as far as that is known. */
+  protected abstract frameBytes(input: Buffer, at: number): number
+  protected abstract decode(frame: Buffer): Frame
+}
+
+export class UpDecoder extends Decoder<UpFrame> {
+  protected override frameBytes(input: Buffer, at: number): number {
+    const left = input.length - at
+    if (left >= 4 && input.readUInt32LE(at) !== MAGIC) throw garbage()
+    if (left < UP_HEAD_BYTES) return UP_HEAD_BYTES
+    const length = input.readUInt32LE(at + 9)
+    if (length > MAX_TEXT_BYTES) throw garbage()
+    return UP_HEAD_BYTES + length
+  }
+
+  protected override decode(frame: Buffer): UpFrame {
+    const kind = UP_KINDS[(frame[4] ?? 0) - 1]
+    if (kind === undefined) throw garbage()
+    const number = frame.readUInt32LE(5)
+    return { kind, number, text: frame.toString('utf8', UP_HEAD_BYTES) }
+  }
+}
+
+/** A call: its name and arguments. */
+export class CallDecoder extends Decoder<Buffer[]> {
+  protected override frameBytes(input: Buffer, at: number): number {
+    return input.length - at < 4 ? 4 : 4 + Math.min(MAX_CALL_BYTES, input.readUInt32LE(at))
+  }
+
+  protected override decode(frame: Buffer): Buffer[] {
+    return unpackList(frame.subarray(4))
+  }
+}
+
+function garbage(): SpooldError {
+  return new SpooldError('PACKET_MALFORMED', 'something else than the host wrote to its descriptors 3 and 4')
+}

@@ -1,0 +1,245 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Duplex, Readable } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import type { Claim } from '../../engines/engine.js'
+import type { HostOptions } from '../../ipc/messages.js'
+import type { Outcome } from '../../task/outcome.js'
+import {
+  CALLS_FD,
+  CallDecoder,
+  encodeList,
+  encodeRecall,
+  encodeSignal,
+  encodeTasks,
+  LIFELINE_FD,
+  TASKS_FD,
+  UpDecoder,
+  type UpFrame,
+} from './frames.js'
+import { Page, STARTED } from './page.js'
+
+/** What the host has still said when it dies is read for so long. */
+const LAST_WORDS_MS = 100
+/** A host that was told to end has so long for what it does at its end. */
+const LEAVE_MS = 2000
+
+export interface HostListener {
+  /** Some of what was sent has ended. */
+  progress(): void
+  /** The last `count` of those sent will not be started. */
+  recalled(count: number): void
+  signalEnded(number: number, error: string): void
+  /** The answer to what the host asks of the daemon. @throws what keeps it from being done, in words for a handler */
+  call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
+}
+
+/** How it died, as the end of a sentence: `was killed by SIGSEGV`. */
+export type Death = string
+
+/**
+ * One interpreter process, from its start to its death.
+ *
+ * States: loading → ready → dead.
+ */
+export class HostProcess {
+  readonly #child: ChildProcess
+  readonly #listener: HostListener
+  readonly #page = new Page()
+  readonly #details = new Map<number, string>()
+  /** Tasks are numbered in the order in which they were sent. */
+  #sent = 0
+  #collected = 0
+  #messages = 0
+  #isRecalling = false
+  #isDead = false
+  #fault: string | undefined
+  /** Rejects with a SpooldError when it cannot load what it was told to. */
+  readonly whenReady: Promise<void>
+  readonly whenDead: Promise<Death>
+  #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
+
+  constructor({ command, args, environment, settings }: HostOptions, listener: HostListener) {
+    this.#listener = listener
+    this.#child = spawn(command, args, {
+      stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe'],
+      env: { ...process.env, ...environment },
+    })
+    this.whenReady = new Promise((resolve, reject) => {
+      this.#settleReady = { resolve, reject }
+    })
+    this.whenReady.catch(() => {}) // who does not wait for it hears of the death
+    this.whenDead = this.#awaitDeath()
+    this.#listen(TASKS_FD, new UpDecoder(), frame => this.#hear(frame))
+    this.#listen(CALLS_FD, new CallDecoder(), call => void this.#answer(call))
+    this.#pipe(LIFELINE_FD).on('error', () => {})
+    this.#pipe(TASKS_FD).write(encodeList(settings.flat()))
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
+  /** Messages that are not worked off. */
+  get messages(): number {
+    return this.#messages
+  }
+
+  get isRecalling(): boolean {
+    return this.#isRecalling
+  }
+
+  /** The number of the oldest task of which nothing came yet. */
+  get oldest(): number {
+    return this.#collected
+  }
+
+  /** Has the task of this number begun? As of the last `collect`. */
+  hasStarted(number: number): boolean {
+    return this.#page.stateOf(number) === STARTED
+  }
+
+  send(claims: readonly Claim[]): void {
+    this.#sent += claims.length
+    this.#messages++
+    this.#pipe(TASKS_FD).write(encodeTasks(claims))
+  }
+
+  signal(number: number): void {
+    this.#messages++
+    this.#pipe(TASKS_FD).write(encodeSignal(number))
+  }
+
+  /** What came of tasks since the last call, in the order in which they were sent. */
+  collect(): Outcome[] {
+    this.#page.refresh()
+    const outcomes: Outcome[] = []
+    const first = this.#collected
+    for (; this.#collected < this.#sent; this.#collected++) {
+      const outcome = this.#outcomeOf(this.#collected)
+      if (outcome === undefined) break
+      outcomes.push(outcome)
+    }
+    this.#page.clear(first, outcomes.length)
+    return outcomes
+  }
+
+  /**
+   * Takes back what is not started, if anything is.
+   *
+   * @returns the number of the first that is not; one more may follow with `recalled`
+   */
+  recall(): number {
+    this.#page.recall()
+    this.#isRecalling = true
+    this.#pipe(TASKS_FD).write(encodeRecall())
+    this.#page.refresh()
+    let first = this.#collected
+    while (first < this.#sent && this.#page.stateOf(first) !== 0) first++
+    this.#sent = first
+    return first
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL')
+  }
+
+  /** Lets an idle host leave. Resolves when it is gone. */
+  async end(): Promise<void> {
+    this.#pipe(TASKS_FD).end()
+    const isGone = await Promise.race([
+      this.whenDead.then(() => true),
+      setTimeout(LEAVE_MS, false, { ref: false }),
+    ])
+    if (!isGone) this.kill()
+  }
+
+  /** Undefined as long as nothing came of it. */
+  #outcomeOf(number: number): Outcome | undefined {
+    const result = this.#page.resultOf(number)
+    if (result !== 'error') return result
+    // the page is faster than the pipe; when it is not on its way any more, somebody else wrote the page
+    const detail = this.#details.get(number) ?? (this.#isDead ? 'what it said is lost' : undefined)
+    this.#details.delete(number)
+    return detail === undefined ? undefined : { kind: 'error', detail }
+  }
+
+  #hear(frame: UpFrame): void {
+    switch (frame.kind) {
+      case 'ready':
+        return this.#settleReady.resolve()
+      case 'unloadable':
+        return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', frame.text))
+      case 'detail':
+        return void this.#details.set(frame.number, frame.text)
+      case 'done':
+        this.#messages--
+        return this.#listener.progress()
+      case 'recalled':
+        return this.#recalled(frame.number)
+      case 'signal-ended':
+        return this.#listener.signalEnded(frame.number, frame.text)
+    }
+  }
+
+  #recalled(first: number): void {
+    this.#isRecalling = false
+    this.#messages = 0
+    const count = Math.max(0, this.#sent - first)
+    this.#sent = first
+    this.#listener.recalled(count)
+    this.#listener.progress()
+  }
+
+  async #answer([name, ...values]: readonly Buffer[]): Promise<void> {
+    try {
+      this.#pipe(CALLS_FD).write(encodeList(['ok', ...(await this.#listener.call(String(name), values))]))
+    } catch (error) {
+      this.#pipe(CALLS_FD).write(encodeList(['error', messageOf(error)]))
+    }
+  }
+
+  #pipe(fd: number): Duplex {
+    return this.#child.stdio[fd] as Duplex
+  }
+
+  #listen<Frame>(fd: number, decoder: { push(chunk: Buffer): Frame[] }, hear: (frame: Frame) => void): void {
+    const pipe: Readable = this.#pipe(fd)
+    pipe.on('error', () => {}) // it died: that is told elsewhere
+    pipe.on('data', (chunk: Buffer) => {
+      try {
+        for (const frame of decoder.push(chunk)) hear(frame)
+      } catch (error) {
+        this.#fault ??= `was killed, because ${messageOf(error)}`
+        pipe.removeAllListeners('data')
+        this.kill()
+      }
+    })
+  }
+
+  async #awaitDeath(): Promise<Death> {
+    const child = this.#child
+    const how = await new Promise<string>(resolve => {
+      child.once('exit', (code, signal) =>
+        resolve(signal === null ? `exited with code ${code}` : `was killed by ${signal}`),
+      )
+      child.once('error', error => resolve(`could not be run: ${messageOf(error)}`))
+    })
+    // a child of a handler may hold its descriptors for longer than it lived
+    const pipe = child.stdio[TASKS_FD] as Readable | null | undefined
+    if (pipe && !pipe.readableEnded)
+      await Promise.race([new Promise(read => pipe.once('end', read)), setTimeout(LAST_WORDS_MS)])
+    for (const fd of [TASKS_FD, CALLS_FD, LIFELINE_FD])
+      (child.stdio[fd] as Duplex | null | undefined)?.destroy()
+    this.#isDead = true
+    this.#settleReady.reject(
+      new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${how} before it was ready`),
+    )
+    return this.#fault ?? how
+  }
+
+  /** After the death, once everything is collected. */
+  release(): void {
+    this.#page.close()
+  }
+}

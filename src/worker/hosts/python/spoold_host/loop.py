@@ -1,0 +1,154 @@
+"""Runs tasks and signals as they come, one after the other."""
+
+import os
+import struct
+import sys
+import threading
+import traceback
+
+from . import process
+from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
+
+TASK, RECALL, SIGNAL = 1, 2, 3
+_HEAD = struct.Struct('<BHII')
+
+# The page, one byte a task: src/worker/hosts/page.ts
+STARTED, OK, RETRY, IGNORE, ERROR = 1, 2, 3, 4, 5
+SLOTS, RECALL_FLAG = 4032, 4032
+SPOOL_RESULTS = {-2: OK, -1: RETRY, 0: IGNORE}
+
+
+class Loop:
+    def __init__(self, wire, settings):
+        self.signals = {}
+        self._wire = wire
+        self._spool = settings['spool'][0]
+        chdir = settings.get('chdir')
+        self._chdir = chdir[0] if chdir else None
+        self._next = 0
+
+    def serve(self):
+        while True:
+            message = self._wire.read_message()
+            if message is None:
+                process.live_on()
+                return
+            self._serve(message)
+
+    def _serve(self, message):
+        # every name that a task needs is local: at this rate a look-up counts
+        page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
+        api = sys.modules['uwsgi'].__dict__
+        fence = threading.Lock()
+        unpack, top, enter = _HEAD.unpack_from, self._chdir or self._spool, os.chdir
+        number, at, end = self._next, 0, len(message)
+        while at < end:
+            kind, name_length, block_length, body_length = unpack(message, at)
+            at += 11
+            name_end = at + name_length
+            block_end = name_end + block_length
+            body_end = block_end + body_length
+            if kind == TASK:
+                slot = number % SLOTS
+                page[slot] = STARTED
+                with fence:  # the mark is seen before the flag is looked at
+                    pass
+                if page[RECALL_FLAG]:
+                    page[slot] = 0
+                    return self._await_recall(number, message, at - 11)
+                name = message[at:name_end]
+                directory, _, base = name.rpartition(b'/')
+                env = {'spooler_task_name': base}
+                key = name_end + 4  # behind the packet's header
+                while key < block_end:
+                    key_end = key + 2 + (message[key] | message[key + 1] << 8)
+                    value = key_end + 2
+                    value_end = value + (message[key_end] | message[key_end + 1] << 8)
+                    env[message[key + 2 : key_end]] = message[value:value_end]
+                    key = value_end
+                if body_length:
+                    env['body'] = message[block_end:body_end]
+                try:
+                    enter(top if not directory or self._chdir else self._spool + b'/' + directory)
+                except OSError:
+                    pass  # not the task's fault, as in uWSGI
+                handler = api.get('spooler')
+                try:
+                    answer = 0 if handler is None else handler(env)
+                except SystemExit:
+                    raise
+                except BaseException:
+                    result = self._failed(number, _traceback())
+                else:
+                    result = results.get(answer) if type(answer) is int else IGNORE if answer is False else None
+                    if result is None:
+                        result = self._failed(number, _wrong(answer))
+                if getpid() != pid:
+                    os._exit(0)  # a task forked, and its child came back as well
+                page[slot] = result
+                number += 1
+            elif kind == SIGNAL:
+                self._signal(name_length)
+                body_end = at
+            elif kind == RECALL:
+                self._recalled(number)
+            at = body_end
+        self._next = number
+        self._wire.send(DONE, number)
+
+    def _failed(self, number, detail):
+        if os.getpid() == self._wire.pid:
+            self._wire.send(DETAIL, number, detail.encode('utf-8', 'backslashreplace')[:65536])
+        return ERROR
+
+    def _await_recall(self, number, message, at):
+        """What comes before the mark of the recall is not run: the worker has it back."""
+        while message is not None:
+            while at < len(message):
+                kind, *lengths = _HEAD.unpack_from(message, at)
+                at += 11
+                if kind == TASK:
+                    at += sum(lengths)
+                elif kind == SIGNAL:
+                    self._signal(lengths[0])
+                else:
+                    self._next = number
+                    return self._recalled(number)
+            message, at = self._wire.read_message(), 0
+        process.live_on()
+        sys.exit(0)
+
+    def _recalled(self, number):
+        self._wire.page[RECALL_FLAG] = 0
+        self._wire.send(RECALLED, number)
+
+    def _signal(self, number):
+        detail = ''
+        try:
+            handler = self.signals[number]
+            handler(number)
+        except SystemExit:
+            raise
+        except BaseException:
+            detail = _traceback()
+        if os.getpid() != self._wire.pid:
+            os._exit(0)
+        self._wire.send(SIGNAL_ENDED, number, detail.encode('utf-8', 'backslashreplace')[:65536])
+
+
+def _traceback():
+    kind, error, trace = sys.exc_info()
+    return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
+
+
+def _wrong(answer):
+    try:
+        text = repr(answer)
+    except Exception:
+        text = 'an object of type %s' % type(answer).__name__
+    if len(text) > 80:
+        text = text[:77] + '...'
+    return (
+        'the spooler function returned %s; expected uwsgi.SPOOL_OK (-2), uwsgi.SPOOL_RETRY (-1) or uwsgi.SPOOL_IGNORE (0), '
+        'so the task is retried' % text
+    )

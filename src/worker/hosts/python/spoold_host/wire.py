@@ -1,0 +1,86 @@
+"""The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them."""
+
+import mmap
+import os
+import struct
+import threading
+
+TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
+PAGE_BYTES = 4096
+
+READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED = range(1, 7)
+_UP = struct.Struct('<4sBII')
+_LENGTH = struct.Struct('<I')
+
+
+class CallError(Exception):
+    """What the worker refused, in its words."""
+
+
+class Wire:
+    def __init__(self):
+        for fd in (TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD):
+            os.set_inheritable(fd, False)
+        self.page = mmap.mmap(PAGE_FD, PAGE_BYTES)
+        self.pid = os.getpid()
+        self._tasks = os.fdopen(TASKS_FD, 'rb', buffering=65536, closefd=False)
+        self._lock = threading.Lock()
+
+    def read_message(self):
+        """None when the worker is gone."""
+        head = self._tasks.read(4)
+        if len(head) < 4:
+            return None
+        length = int.from_bytes(head, 'little')
+        message = self._tasks.read(length)
+        return message if len(message) == length else None
+
+    def read_settings(self):
+        """The first message: names and values, a name as often as it has values."""
+        items = _unpack(self.read_message() or b'')
+        settings = {}
+        for name, value in zip(items[::2], items[1::2]):
+            settings.setdefault(name.decode(), []).append(value)
+        return settings
+
+    def send(self, kind, number=0, payload=b''):
+        _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
+
+    def call(self, name, *arguments):
+        """Asks the worker, and waits for its answer: a list of byte strings."""
+        if os.getpid() != self.pid:
+            raise CallError('a process that a task forked cannot speak for it; call uwsgi.%s in the task itself' % name)
+        items = [name.encode(), *arguments]
+        with self._lock:
+            message = b''.join(_LENGTH.pack(len(item)) + item for item in items)
+            _write_all(CALLS_FD, _LENGTH.pack(len(message)) + message)
+            (length,) = _LENGTH.unpack(_read_all(CALLS_FD, 4))
+            status, *answer = _unpack(_read_all(CALLS_FD, length))
+        if status != b'ok':
+            raise CallError(answer[0].decode('utf-8', 'replace'))
+        return answer
+
+
+def _unpack(message):
+    items, at = [], 0
+    while at < len(message):
+        (length,) = _LENGTH.unpack_from(message, at)
+        items.append(message[at + 4 : at + 4 + length])
+        at += 4 + length
+    return items
+
+
+def _write_all(fd, data):
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _read_all(fd, length):
+    data = b''
+    while len(data) < length:
+        more = os.read(fd, length - len(data))
+        if not more:
+            os._exit(1)  # the worker is gone
+        data += more
+    return data

@@ -1,0 +1,320 @@
+"""The module `uwsgi` as spooler code knows it (plugins/python/uwsgi_pymodule.c), on top of spoold."""
+
+import os
+import signal as _os_signal
+import socket as _socket
+import sys
+import time as _time
+
+from spoold_host.cache import *  # noqa: F401,F403 — cache_get and its kin
+from spoold_host.wire import CallError as _CallError
+
+SPOOL_OK, SPOOL_RETRY, SPOOL_IGNORE = -2, -1, 0
+
+version = b'2.0.21-spoold'
+version_info = (2, 0, 21, 0, b'spoold')
+hostname = _socket.gethostname().encode()
+started_on = int(_time.time())
+numproc, cores, buffer_size, threads = 0, 1, 65535, 0
+has_threads = True
+is_a_reload = False
+loop = unbit = applications = None
+magic_table = {}
+env = {}
+opt = {}
+spoolers = ()
+
+_settings = {}
+_wire = _loop = None
+
+
+def _start(wire, settings, loop):
+    global _wire, _loop, _settings, spoolers, opt
+    _wire, _loop, _settings = wire, loop, settings
+    spoolers = tuple(settings.get('spooler', ()))
+    opt = _options(settings.get('opt', []))
+    if 'pidfile' in opt:
+        globals()['pidfile'] = opt['pidfile']
+    _cache_start(wire)  # noqa: F405
+
+
+def _options(pairs):
+    """str to bytes; a list where an option was given more than once."""
+    options = {}
+    for name, value in zip(pairs[::2], pairs[1::2]):
+        name = name.decode('utf-8', 'surrogateescape')
+        before = options.get(name)
+        if before is None:
+            options[name] = value
+        elif isinstance(before, list):
+            before.append(value)
+        else:
+            options[name] = [before, value]
+    return options
+
+
+# -- tasks
+
+
+def spool(*args, **kwargs):
+    message = args[0] if args else kwargs
+    if not isinstance(message, dict) or not (args or kwargs):
+        raise ValueError('The argument of spooler callable must be a dictionary')
+    body, items = None, []
+    for key, value in message.items():
+        if key == b'body' and isinstance(value, bytes):
+            body = value
+            continue
+        if not isinstance(key, bytes) or isinstance(value, (str, int)) or value is None:
+            raise ValueError('spooler callable dictionary must contains only bytes')
+        try:
+            items += [key, bytes(value)]
+        except TypeError:
+            raise ValueError('spooler callable dictionary must contains only bytes') from None
+    if body is not None:
+        del message[b'body']
+        items += [b'body', body]
+    return _call('spool', *items)[0]
+
+
+send_to_spooler = spool
+
+
+def spooler_jobs():
+    return _call('jobs')
+
+
+def spooler_get_task(path):
+    if not isinstance(path, str):
+        raise TypeError('argument 1 must be str, not %s' % type(path).__name__)
+    found = _call('task', os.fsencode(path))
+    if not found:
+        return None
+    body, *items = found
+    task = {'spooler_task_name': os.fsencode(path)}
+    task.update(zip(items[::2], items[1::2]))
+    if body:
+        task['body'] = body
+    return task
+
+
+def spooler_pid():
+    return int(_call('pids')[0])
+
+
+def spooler_pids():
+    return [int(pid) for pid in _call('pids')]
+
+
+def spooler_dir():
+    return _settings['spool'][0]
+
+
+def set_spooler_frequency(seconds):
+    _call('frequency', _number(seconds))
+    return True
+
+
+def i_am_the_spooler():
+    return True
+
+
+# -- the process
+
+
+def masterpid():
+    return int(_settings['masterpid'][0])
+
+
+def worker_id():
+    return 0
+
+
+def mule_id():
+    return 0
+
+
+def mypid():
+    return os.getpid()
+
+
+def total_requests():
+    return 0
+
+
+def request_id():
+    return 0
+
+
+def workers():
+    return ()
+
+
+def mem():
+    """Resident and virtual size in bytes."""
+    with open('/proc/self/statm') as statm:
+        pages = statm.read().split()
+    size = os.sysconf('SC_PAGE_SIZE')
+    return (int(pages[1]) * size, int(pages[0]) * size)
+
+
+def log(line):
+    if not isinstance(line, str):
+        raise TypeError('log() argument 1 must be str, not %s' % type(line).__name__)
+    sys.stderr.write(line + '\n')
+    return True
+
+
+def setprocname(name):
+    try:
+        with open('/proc/self/comm', 'w') as comm:
+            comm.write(name)
+    except OSError:
+        pass
+
+
+def set_user_harakiri(seconds):
+    _call('harakiri', _number(seconds))
+
+
+def reload():
+    os.kill(masterpid(), _os_signal.SIGHUP)
+    return True
+
+
+def stop():
+    os.kill(masterpid(), _os_signal.SIGTERM)
+    return True
+
+
+def lock(number=0):
+    raise ValueError('The spooler cannot lock/unlock resources')
+
+
+is_locked = unlock = lock
+
+
+def micros():
+    return _time.time_ns() // 1000
+
+
+def ready():
+    return True
+
+
+def listen_queue(number=0):
+    return 0
+
+
+def in_farm(name=None):
+    return None
+
+
+def mule_msg(message, mule=None):
+    raise ValueError('no mule configured')
+
+
+def register_rpc(name, function, argc=0):
+    """Kept, so that modules that also serve a web application can be loaded; nobody can call it here."""
+    _rpcs[name] = function
+    return True
+
+
+_rpcs = {}
+
+
+def rpc_list():
+    return tuple(name.encode() for name in _rpcs)
+
+
+def call(name, *args):
+    function = _rpcs.get(name)
+    return None if function is None else function(*args)
+
+
+# -- signals
+
+
+def register_signal(number, target, function):
+    _check_signal(number)
+    if not callable(function):
+        raise ValueError('unable to register signal')
+    _signal_call('register-signal', number, target.encode())
+    _loop.signals[number] = function
+
+
+def signal(number, remote=None):
+    _check_signal(number)
+    if remote is not None:
+        return _signal_remote(number, remote)
+    _signal_call('signal', number)
+
+
+def signal_registered(number):
+    return True if number in _loop.signals else None
+
+
+def add_timer(number, seconds):
+    _signal_call('timer', number, _number(seconds * 1000), b'0')
+
+
+def add_ms_timer(number, milliseconds):
+    _signal_call('timer', number, _number(milliseconds), b'0')
+
+
+def add_rb_timer(number, seconds, iterations=0):
+    _signal_call('timer', number, _number(seconds * 1000), _number(iterations))
+
+
+def add_cron(number, minute, hour, day, month, week):
+    _signal_call('cron', number, *(_number(field) for field in (minute, hour, day, month, week)))
+
+
+def add_file_monitor(number, path):
+    _signal_call('file-monitor', number, os.fsencode(path))
+
+
+def _check_signal(number):
+    if not isinstance(number, int):
+        raise TypeError('an integer is required (got type %s)' % type(number).__name__)
+    if not 0 <= number <= 255:
+        raise OverflowError('a signal number is 0 to 255, got %d' % number)
+
+
+def _signal_call(name, number, *values):
+    _check_signal(number)
+    _call(name, _number(number), *values)
+
+
+def _signal_remote(number, remote):
+    address = str(remote)
+    try:
+        if ':' in address:
+            host, _, port = address.rpartition(':')
+            peer = _socket.create_connection((host or '127.0.0.1', int(port)), 4)
+        else:
+            peer = _socket.socket(_socket.AF_UNIX)
+            peer.settimeout(4)
+            peer.connect('\0' + address[1:] if address.startswith('@') else address)
+        with peer:
+            peer.sendall(bytes((110, 0, 0, number)))
+            reply = peer.recv(4)
+    except OSError:
+        raise OSError('unable to deliver signal %d to node %s' % (number, address)) from None
+    if reply[3:] != b'\x01':
+        raise ValueError('node %s rejected signal %d' % (address, number))
+
+
+def _number(value):
+    return b'%d' % int(value)
+
+
+def _call(name, *values):
+    try:
+        return _wire.call(name, *values)
+    except _CallError as refusal:
+        raise ValueError(str(refusal)) from None
+
+
+def __getattr__(name):
+    raise AttributeError('module uwsgi under spoold has no %s: docs/hosts.md lists what is there' % name)

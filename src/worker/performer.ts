@@ -1,0 +1,24 @@
+import { type Answer, toOutcome } from '../task/answer.js'
+import type { Outcome } from '../task/outcome.js'
+import type { Env, Handler } from '../task/task.js'
+import type { HandlerTask } from './handler-task.js'
+import type { Run } from './run.js'
+
+/** Asks one link of the chain for one task; may throw. */
+export type Performer = (run: Run, env: Env, task: HandlerTask) => Outcome | Promise<Outcome>
+
+/** A function of a JavaScript module. */
+export function functionPerformer(handler: Handler): Performer {
+  return (_run, env, task) => {
+    const answer = handler(env, task)
+    return isThenable(answer) ? outcomeOf(answer) : toOutcome(answer)
+  }
+}
+
+async function outcomeOf(answer: PromiseLike<Answer>): Promise<Outcome> {
+  return toOutcome(await answer)
+}
+
+function isThenable(value: unknown): value is PromiseLike<Answer> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}

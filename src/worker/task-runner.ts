@@ -1,0 +1,49 @@
+import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
+import type { LastRun } from '../task/last-run.js'
+import type { Ref } from '../task/ref.js'
+import type { Run } from './run.js'
+
+export interface RunnerOptions {
+  /** Tasks in flight. */
+  readonly concurrency: number
+  /** 0: no limit. */
+  readonly maxTasks: number
+  /** The run of a signal's handler counts as a task. */
+  readonly signalAsTask: boolean
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  /** Calls the handler of a signal. */
+  handle(signal: number): unknown
+  send(message: WorkerMessage): void
+  /** Nothing runs any more and nothing will. */
+  drained(): void
+}
+
+/** A ref under the number that the master gave it. */
+export interface Assignment {
+  readonly number: number
+  readonly ref: Ref
+  readonly lastRun: LastRun | undefined
+}
+
+/** Claims, runs and settles what the master gives, and reports in batches. */
+export interface TaskRunner {
+  take(first: number, refs: readonly Ref[], lastRuns?: LastRuns): void
+  /** Tells the master what runs, if it was not told: the given run, or what there is. */
+  announce(run?: Run): void
+  /** A signal is due: its handler has the next free place, before the tasks that wait. */
+  signal(number: number): void
+  /** Gives back what is not started. */
+  handBack(): void
+  /** Finishes what runs, for which there are `mercyMs` left. */
+  drain(mercyMs: number): void
+  /** Something was thrown outside of every handler's call; nothing may be run after it. */
+  fault(thrown: unknown): void
+}
+
+/** The loop is given back this often: messages, timers and signals want their turn. */
+export const SLICE_MS = 5
+/** The master is told before a task begins when it has not heard of us for so long; deadlines are that exact. */
+export const SILENCE_MS = 20
+/** So long before its mercy is over a run is taken for killed. */
+export const FORGIVE_MS = 200
