@@ -73,16 +73,15 @@ export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
   setTimes(file.fd, nowMs, nowMs) // by our clock, which a server's may be ahead of
   const records = new Records(spool)
   const record = recordOf(records, file)
-  if (record === undefined) return DONE_SO
-  const rest = withoutTimes(record)
-  if (isWorthKeeping(rest)) records.write(file.ref, rest)
-  else records.remove(file.ref)
+  const rest = record === undefined ? undefined : withoutTimes(record)
+  if (rest !== undefined && isWorthKeeping(rest)) records.write(file.ref, rest)
+  else records.remove(file.ref) // also another's of that name: from now on it would count
   return DONE_SO
 }
 
-/** A record of the same name may be another task's, of which the byte knows nothing. */
+/** As a claim sees it: of a file without any mark, a record of its name says nothing. */
 export function recordOf(records: Records, { ref, state = 0 }: TakenFile): TaskRecord | undefined {
-  return (state & RECORDED) === 0 ? undefined : records.read(ref)
+  return state === 0 ? undefined : records.read(ref)
 }
 
 /** What it waits for. */

@@ -6,7 +6,7 @@ import { type FileState, type Inspection, inspectFile } from './inspect.js'
 import { isLeased, leasesOf } from './lock.js'
 import { Records, type TaskRecord } from './records.js'
 import { type ScanVisitor, scanSpool } from './scan.js'
-import { ownState, RECORDED } from './state-byte.js'
+import { ownState } from './state-byte.js'
 
 /** What a task is to people. */
 export const TASK_STATES = [
@@ -87,7 +87,7 @@ export class SpoolView {
   }
 
   #recordOf(ref: Ref, { mark }: Inspection): TaskRecord | undefined {
-    if ((ownState(mark) & RECORDED) === 0) return undefined
+    if (ownState(mark) === 0) return undefined // as a claim sees it
     try {
       return this.#records.read(ref)
     } catch {

@@ -1,0 +1,242 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { readFileSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { hold, kick, release, requeue, rm } from '#src/cli/commands/tasks.js'
+import { isTaskName } from '#src/spool/file-name.js'
+import { readLocks } from '#src/spool/held-locks.js'
+import { SpoolView, type TaskView } from '#src/spool/task-view.js'
+import { OK } from '#src/task/outcome.js'
+import { spoold } from '../helpers/cli.js'
+import { claimOf, openEngine } from '../helpers/engine.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const IN_A_YEAR = Math.floor(Date.now() / 1000) + 31_536_000
+/** What changes a file system. What a kill before a write of a new file leaves, a kill before its rename does. */
+const CHANGES = 'pwrite64,rename,unlink,utimensat,fchmod,mkdir,rmdir,fsync,fdatasync'
+
+/** One system call of a command: its name, and which of that name it is. */
+interface Change {
+  readonly name: string
+  readonly nth: number
+}
+
+function strace(expressions: readonly string[], args: readonly string[], log: string) {
+  const flags = ['-f', '--seccomp-bpf', '-qq', '-y', '-o', log, ...expressions.flatMap(each => ['-e', each])]
+  const command = [process.execPath, BIN, ...args]
+  return spawnSync('strace', [...flags, ...command], { encoding: 'utf8', timeout: 20_000 })
+}
+
+/** All that a command changes, in its order; the files with which it tries the file system out apart. */
+function changesOf(args: readonly string[], log: string): Change[] {
+  const { status, stderr } = strace([`trace=${CHANGES}`], args, log)
+  assert.equal(status, 0, stderr)
+  const counts = new Map<string, number>()
+  const changes: Change[] = []
+  for (const line of readFileSync(log, 'utf8').split('\n')) {
+    const [, name = ''] = /^\d+ +(\w+)\(/.exec(line) ?? []
+    const nth = (counts.get(name) ?? 0) + 1
+    counts.set(name, nth)
+    if (name !== '' && line.includes('/spool') && !line.includes('/probe-')) changes.push({ name, nth })
+  }
+  return changes
+}
+
+interface Scene {
+  readonly args: readonly string[]
+  check(when: string): Promise<void>
+}
+
+/** Kills a command before each of its changes, each time in spools of their own. @returns how often */
+async function killEverywhere(prepare: () => Promise<Scene>): Promise<number> {
+  const log = join(workspace(), 'strace')
+  const first = await prepare()
+  const changes = changesOf(first.args, log)
+  await first.check('not killed')
+  for (const { name, nth } of changes) {
+    const { args, check } = await prepare()
+    const { status, signal } = strace([`inject=${name}:signal=SIGKILL:when=${nth}`], args, log)
+    assert.ok(signal === 'SIGKILL' || status === 137, `${name} ${nth}: ${status} ${signal}`)
+    await check(`killed before ${name} number ${nth}`)
+  }
+  return changes.length
+}
+
+/** What anybody would take for a task. */
+const tasksIn = (spool: string) =>
+  leftIn(spool).filter(ref => isTaskName(ref, { ordered: true, strictNames: false }))
+
+/** How often a task of these spools would run now, by all that a daemon does. */
+async function runs(...spools: readonly string[]): Promise<number> {
+  let count = 0
+  for (const spool of spools) {
+    const engine = await openEngine(spool)
+    for (const ref of tasksIn(spool)) {
+      const claim = engine.claim(ref)
+      if ('kind' in claim) continue
+      engine.settle(claim, OK, 0)
+      count++
+    }
+  }
+  return count
+}
+
+async function viewsOf(spool: string): Promise<TaskView[]> {
+  const view = new SpoolView(spool, readLocks(), Date.now())
+  const refs = tasksIn(spool)
+  for await (const ref of view.dead()) refs.push(ref)
+  return refs.flatMap(ref => view.view(ref) ?? [])
+}
+
+async function statesIn(spool: string): Promise<string[]> {
+  const views = await viewsOf(spool)
+  // an empty file is the room that was made for a task: nobody runs it
+  return views
+    .filter(({ state, file }) => !(state === 'incomplete' && file.bytes === 0))
+    .map(({ state }) => state)
+}
+
+const ALL = { all: true, quiet: true }
+
+async function done(command: Promise<number>): Promise<void> {
+  assert.equal(await command, 0)
+}
+
+/** A spool with one dead letter that failed once. */
+async function withDeadLetter(): Promise<string> {
+  const spool = spoolDirectory()
+  drop(spool, NAME, packet({ to: 'joe' }))
+  const engine = await openEngine(spool)
+  engine.settle(claimOf(engine, NAME), { kind: 'bury', detail: 'no such customer' }, 0)
+  return spool
+}
+
+const slow = { skip: skipUnless('strace'), timeout: 120_000 }
+
+describe('a command that is killed at any of its changes', slow, () => {
+  it('requeue: the task is a dead letter or back, never both, and runs once', async () => {
+    const count = await killEverywhere(async () => {
+      const spool = await withDeadLetter()
+      return {
+        args: ['requeue', '--keep-attempts', '--all', spool],
+        async check(when) {
+          const states = await statesIn(spool)
+          assert.ok(['dead', 'due'].includes(states.join()), `${when}: ${states}`)
+          if (states.includes('dead')) await done(requeue([spool], ALL))
+          assert.equal(await runs(spool), 1, when)
+          assert.deepEqual(await statesIn(spool), [])
+        },
+      }
+    })
+    assert.ok(count >= 5, `${count} kills`)
+  })
+
+  it('hold and release: the task runs early never, and once when it is kicked', async () => {
+    for (const what of ['hold', 'release']) {
+      const count = await killEverywhere(async () => {
+        const spool = spoolDirectory()
+        drop(spool, NAME, packet({ to: 'joe' }), IN_A_YEAR)
+        if (what === 'release') await done(hold([spool], ALL))
+        return {
+          args: [what, '--all', spool],
+          async check(when) {
+            const states = await statesIn(spool)
+            assert.ok(['held', 'waiting'].includes(states.join()), `${when}: ${states}`)
+            assert.equal(await runs(spool), 0, when)
+            await done(release([spool], ALL))
+            assert.equal((await viewsOf(spool))[0]?.dueAtMs, IN_A_YEAR * 1000)
+            assert.equal(await runs(spool), 0, when)
+            await done(kick([spool], ALL))
+            assert.equal(await runs(spool), 1, when)
+          },
+        }
+      })
+      assert.ok(count >= 3, `${what}: ${count} kills`)
+    }
+  })
+
+  it('kick: the task waits, is held, or runs, and once', async () => {
+    const count = await killEverywhere(async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
+      await done(hold([spool], ALL))
+      return {
+        args: ['kick', '--all', spool],
+        async check(when) {
+          const states = await statesIn(spool)
+          assert.ok(['held', 'due'].includes(states.join()), `${when}: ${states}`)
+          await done(kick([spool], ALL))
+          assert.equal(await runs(spool), 1, when)
+        },
+      }
+    })
+    assert.ok(count >= 4, `${count} kills`)
+  })
+
+  it('rm: the task is there or gone', async () => {
+    const count = await killEverywhere(async () => {
+      const spool = await withDeadLetter()
+      return {
+        args: ['rm', '--state', 'dead', spool],
+        async check(when) {
+          const states = await statesIn(spool)
+          assert.ok(['dead', ''].includes(states.join()), `${when}: ${states}`)
+          assert.equal(await runs(spool), 0)
+        },
+      }
+    })
+    assert.ok(count >= 2, `${count} kills`)
+  })
+
+  it('move on one file system: the task is here or there, and runs once', async () => {
+    const count = await killEverywhere(async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory()]
+      drop(from, NAME, packet({ to: 'joe' }, 'a body'))
+      return {
+        args: ['move', '--all', '--to', to, from],
+        async check(when) {
+          assert.deepEqual([...(await statesIn(from)), ...(await statesIn(to))], ['due'], when)
+          assert.equal(await runs(from, to), 1, when)
+        },
+      }
+    })
+    assert.ok(count >= 5, `${count} kills`)
+  })
+
+  const [memory, disk] = [spoolDirectory(), spoolDirectory(tmpdir())]
+  const skip = statSync(memory).dev === statSync(disk).dev ? 'there is only one file system' : false
+  it('move between file systems: there are never two that run, and never none to be seen', {
+    skip,
+  }, async () => {
+    let heldHere = 0
+    const count = await killEverywhere(async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory(tmpdir())]
+      drop(from, NAME, packet({ to: 'joe' }, 'a body'))
+      return {
+        args: ['move', '--all', '--to', to, from],
+        async check(when) {
+          const [here, there] = [await statesIn(from), await statesIn(to)]
+          const story = `${here.join()}|${there.join()}`
+          assert.ok(['due|', 'held|', 'held|due', '|due'].includes(story), `${when}: ${story}`)
+          if (here.includes('held')) {
+            heldHere++
+            const { stdout } = await spoold(['ls', from])
+            assert.ok(stdout.includes(`a move to ${to}/${NAME} did not end`), stdout)
+            const { code, stderr } = await spoold(['release', '--all', from])
+            assert.equal(code, 1)
+            assert.match(stderr, /may be there, or have run; then rm it here, else kick it/)
+            await done((there.length > 0 ? rm : kick)([from], ALL))
+          }
+          assert.equal(await runs(from, to), 1, when)
+          assert.deepEqual(leftIn(from), [])
+        },
+      }
+    })
+    assert.ok(count >= 9 && heldHere >= 3, `${count} kills, ${heldHere} of them in the middle`)
+  })
+})
