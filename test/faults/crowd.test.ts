@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { Batch } from '#src/index.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { FENCED, FENCED_PYTHON } from '../helpers/fence.js'
+import { leftIn } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { isOnce } from '../helpers/producer.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { startUwsgi } from '../helpers/uwsgi.js'
+import { assertWitnessed, Tail } from '../helpers/witness.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const TASKS = isLong ? 20_000 : 2000
+const SHARED_TASKS = isLong ? 10_000 : 1000
+const WORKERS = isLong ? 8 : 2
+const KILLS = isLong ? 200 : 12
+const PATIENCE_MS = isLong ? 900_000 : 45_000
+
+class Crowd {
+  readonly spool = spoolDirectory()
+  readonly directory = dirname(this.spool)
+  readonly fences = join(this.directory, 'fences')
+  readonly journal = new Tail(join(this.directory, 'journal'))
+  readonly numbers: string[]
+  readonly killed = new Set<number>()
+  readonly #onceShare: boolean
+
+  constructor(tasks: number, hasOnce: boolean) {
+    mkdirSync(this.fences)
+    this.numbers = Array.from({ length: tasks }, (_, i) => `t.${i}`)
+    this.#onceShare = hasOnce
+  }
+
+  isOnce(n: string): boolean {
+    return this.#onceShare && isOnce(n)
+  }
+
+  async fill(): Promise<void> {
+    const batch = new Batch({ spooler: this.spool, sync: false })
+    for (const n of this.numbers) {
+      const ms = Math.floor(Math.random() * 20)
+      batch.add({ n, ms, ...(this.isOnce(n) ? { spooler_delivery: 'at-most-once' } : {}) })
+    }
+    await batch.spool()
+  }
+
+  startDaemons(count: number): Promise<Daemon[]> {
+    const ini = { 'spooler-processes': WORKERS, 'spooler-frequency': 1, 'spooler-quiet': true }
+    const setup = { spool: this.spool, handler: FENCED(this.fences), ini }
+    return Promise.all(Array.from({ length: count }, () => startDaemon(setup)))
+  }
+
+  /** Kills workers at random while there is something to run. */
+  async killSome(daemons: readonly Daemon[]): Promise<void> {
+    for (let i = 0; i < KILLS && leftIn(this.spool).length > 0; i++) {
+      const workers = daemons.flatMap(daemon => daemon.children()).filter(isAlive)
+      const worker = workers[Math.floor(Math.random() * workers.length)]
+      if (worker !== undefined) {
+        this.killed.add(worker)
+        process.kill(worker, 'SIGKILL')
+      }
+      await setTimeout(Math.random() * 200)
+    }
+  }
+
+  async assertFenced(): Promise<string> {
+    await until('nothing is left', () => leftIn(this.spool).length === 0, PATIENCE_MS)
+    const journal = this.journal.read()
+    assert.deepEqual(
+      journal.filter(line => line.startsWith('DOUBLE')),
+      [],
+    )
+    const counts = await assertWitnessed({
+      spool: this.spool,
+      journal,
+      acknowledged: this.numbers,
+      isOnce: n => this.isOnce(n),
+      wasKilled: ({ pid }) => this.killed.has(pid),
+    })
+    return `${this.killed.size} kills, ${counts.reruns} run again, ${counts.buried} buried`
+  }
+}
+
+describe('a crowd on one directory', () => {
+  it(`four daemons of ${WORKERS} workers, ${TASKS} tasks, workers killed: one runner at a time, none lost`, async t => {
+    const crowd = new Crowd(TASKS, true)
+    const daemons = await crowd.startDaemons(4)
+    const filled = crowd.fill()
+    await until('work has begun', () => crowd.journal.read().length > 10)
+    await crowd.killSome(daemons)
+    await filled
+    t.diagnostic(await crowd.assertFenced())
+    const runners = new Set(crowd.journal.lines.map(line => line.split(' ')[2]))
+    assert.ok(runners.size > 2 * WORKERS, `${runners.size} workers took part`)
+  })
+
+  it(`with two live uWSGIs, ${SHARED_TASKS} tasks: one runner at a time, none lost`, {
+    skip: skipUnless('uwsgi'),
+  }, async t => {
+    const crowd = new Crowd(SHARED_TASKS, false)
+    const uwsgis = [1, 2].map(() =>
+      startUwsgi({
+        spool: crowd.spool,
+        handler: FENCED_PYTHON(crowd.fences),
+        args: ['--spooler-processes', '2'],
+      }),
+    )
+    for (const uwsgi of uwsgis) await uwsgi.waitFor(/spawned the uWSGI spooler/)
+    const daemons = await crowd.startDaemons(2)
+    const filled = crowd.fill()
+    await until('work has begun', () => crowd.journal.read().length > 10)
+    await crowd.killSome(daemons)
+    await filled
+    t.diagnostic(await crowd.assertFenced())
+    const spoolers = new Set(uwsgis.flatMap(uwsgi => uwsgi.children()).map(String))
+    const ends = crowd.journal.lines.filter(line => line.startsWith('end'))
+    const theirs = ends.filter(line => spoolers.has(line.split(' ')[2] ?? '')).length
+    t.diagnostic(`uWSGI ran ${theirs} of ${ends.length}`)
+    for (const share of [theirs, ends.length - theirs]) assert.ok(share > SHARED_TASKS / 50, `${share} tasks`)
+  })
+})
