@@ -15,6 +15,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ipc: GROUND,
   spool: [...GROUND, 'protocol'],
   fsck: [...GROUND, 'protocol', 'spool'],
+  doctor: [...GROUND, 'spool'],
   engines: [...GROUND, 'protocol', 'spool'],
   schedule: GROUND,
   worker: [...GROUND, 'protocol', 'ipc', 'engines', 'schedule'],

@@ -1,8 +1,14 @@
 import type { Command } from 'commander'
+import type { Sources } from '../config/read-config.js'
+import type { DoctorOptions } from './commands/doctor.js'
 import type { FsckOptions } from './commands/fsck.js'
 
 /** The commands that look for what is wrong. */
-export function addExaminers(program: Command, done: (exitCode: number) => void): void {
+export function addExaminers(
+  program: Command,
+  sources: (files: readonly string[]) => Sources,
+  done: (exitCode: number) => void,
+): void {
   program
     .command('fsck')
     .description('find what is wrong in spool directories, and mend it; exit 1 if something is left')
@@ -13,5 +19,15 @@ export function addExaminers(program: Command, done: (exitCode: number) => void)
     .action(async (directories: string[], options: FsckOptions) => {
       const { fsck } = await import('./commands/fsck.js')
       done(await fsck(directories, options))
+    })
+
+  program
+    .command('doctor')
+    .description('examine a whole installation as the user that will run it; exit 1 if there is an error')
+    .argument('<files...>', 'ini files, each as FILE or FILE:SECTION')
+    .option('--json', 'one JSON object a line')
+    .action(async (files: string[], options: DoctorOptions) => {
+      const { doctor } = await import('./commands/doctor.js')
+      done(await doctor(sources(files), options))
     })
 }

@@ -11,7 +11,7 @@ import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
 import { readVersion } from './version.js'
 
 const USAGE = new SpooldError('USAGE', 'the command line is wrong')
-const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'fsck', 'help', ...TASK_COMMANDS])
+const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'fsck', 'doctor', 'help', ...TASK_COMMANDS])
 const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
@@ -70,7 +70,7 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
       done(check(sources(files)))
     })
   addOptionFlags(checker, settings, argv)
-  addExaminers(program, done)
+  addExaminers(program, sources, done)
 
   addTaskCommands(program, done)
 

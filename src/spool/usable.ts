@@ -134,6 +134,6 @@ export function unusable(path: string, fault: string, mend: string, cause?: unkn
   return new SpooldError(
     'SPOOL_UNUSABLE',
     `the spool directory ${path} cannot be used: ${fault}. To mend it: ${mend}`,
-    { cause, details: { path } },
+    { cause, details: { path, fault, mend } },
   )
 }

@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { checkConfig } from '../../config/check.js'
+import type { Options } from '../../config/option-table.js'
+import type { Sources } from '../../config/read-config.js'
+import { formatProblem } from '../../config/setting.js'
+import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
+import { checkReadable } from '../../doctor/handlers.js'
+import { checkLimits, inotifyUse, type Needs } from '../../doctor/limits.js'
+import { checkNeighbours } from '../../doctor/neighbours.js'
+import { checkNode } from '../../doctor/node.js'
+import { examineSpool } from '../../doctor/spools.js'
+import { become, findIdentity, type Identity } from '../../privileges.js'
+
+export interface DoctorOptions {
+  readonly json?: boolean
+}
+
+/** `spoold doctor app.ini`: the whole installation. It changes nothing. @returns 1 when there is an error */
+export async function doctor(sources: Sources, { json }: DoctorOptions): Promise<number> {
+  const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
+  for await (const diagnosis of examine(sources)) {
+    tally[diagnosis.level]++
+    console.log(json ? JSON.stringify(diagnosis) : asText(diagnosis))
+  }
+  const { error, warning, note } = tally
+  if (!json)
+    console.log(
+      `${sources.files.join(', ')}: ${[count(error, 'error'), count(warning, 'warning'), count(note, 'note')].join(', ')}`,
+    )
+  return error === 0 ? 0 : 1
+}
+
+/** What has to be seen with the caller's rights comes first; the rest is seen with those of the daemon's user. */
+async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
+  const { options, problems } = checkConfig(sources)
+  for (const problem of problems.list)
+    yield {
+      level: problem.severity,
+      topic: 'configuration',
+      about: problem.where.file,
+      text: formatProblem(problem),
+    }
+  yield checkNode(enginesOf())
+  const home = resolve(options.chdir ?? '.')
+  const spools = [...new Set([...options.spooler, ...options.spoolerExternal].map(path => resolve(path)))]
+  for (const spool of spools) yield* checkNeighbours(spool, options.spoolerLock === 'lockfile')
+  const isRoot = process.geteuid?.() === 0
+  const identity = yield* takeIdentity(options, isRoot)
+  const owner = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
+  yield* checkReadable(
+    options.spoolerImport.map(file => resolve(home, file)),
+    [
+      options.chdir === null ? [] : [home],
+      options.spoolerChdir === null ? [] : [resolve(home, options.spoolerChdir)],
+    ].flat(),
+  )
+  const external = new Set(options.spoolerExternal.map(path => resolve(path)))
+  for (const path of spools)
+    yield* examineSpool({
+      path,
+      isExternal: external.has(path) && !options.spooler.some(each => resolve(each) === path),
+      locks: options.spoolerLock,
+      watch: options.spoolerWatch,
+      maker: { isRoot, owner },
+    })
+  yield* checkLimits(needsOf(options), identity.inotify)
+}
+
+/** Becomes the user of the configuration, for good: rights may come from more than modes. */
+function* takeIdentity(options: Options, isRoot: boolean) {
+  const identity = yield* identityOf(options)
+  const uid = identity?.uid ?? process.geteuid?.() ?? 0
+  const inotify = inotifyUse(uid)
+  try {
+    if (identity !== null && isRoot) become(identity)
+  } catch (error) {
+    yield diagnosisOf('user', String(uid), error)
+  }
+  const text = `examined as uid ${process.geteuid?.()}, gid ${process.getegid?.()}`
+  if (uid === process.geteuid?.() && uid !== 0)
+    yield { level: 'ok', topic: 'user', about: String(uid), text } as const
+  else yield { ...(uid === 0 ? AS_ROOT : AS_OTHER), topic: 'user', about: String(uid), text } as const
+  return { inotify }
+}
+
+const AS_ROOT = {
+  level: 'note',
+  mend: 'set uid and gid, or User= in the systemd unit: handlers need not be root',
+} as const
+const AS_OTHER = { level: 'note', mend: 'run doctor as root, or as that user' } as const
+
+function* identityOf({ uid, gid, addGid }: Options): Generator<Diagnosis, Identity | null> {
+  try {
+    return findIdentity(uid, gid, addGid)
+  } catch (error) {
+    yield diagnosisOf('user', uid ?? gid ?? '', error)
+    return null
+  }
+}
+
+/** Libraries, log, pidfiles, and what handlers open without much ado. */
+const FILES_OF_A_PROCESS = 64
+/** Three pipes and a channel. */
+const FILES_A_WORKER = 4
+
+function needsOf(options: Options): Needs {
+  const touched = options.touchReload.length + options.touchSpoolersReload.length
+  const workers = options.spooler.length * Math.max(1, options.spoolerProcesses)
+  return {
+    watches: options.spooler.length + touched,
+    files: FILES_OF_A_PROCESS + Math.max(workers * FILES_A_WORKER, 2 * options.spoolerConcurrency),
+    connections: options.socket.length === 0 ? 0 : options.socketMaxConnections,
+    backlog: options.socket.length === 0 ? null : options.listen,
+  }
+}
+
+function enginesOf(): string {
+  const manifest: { engines: { node: string } } = JSON.parse(
+    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+  )
+  return manifest.engines.node
+}
+
+function asText({ level, topic, about, text, mend }: Diagnosis): string {
+  const line = `${level.padEnd(8)}${topic}: ${topic === 'configuration' ? '' : `${about}: `}${text}`
+  return mend === undefined ? line : `${line}\n        to mend it: ${mend}`
+}
+
+function count(n: number, word: string): string {
+  return `${n} ${word}${n === 1 ? '' : 's'}`
+}

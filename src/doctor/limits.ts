@@ -1,0 +1,113 @@
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import type { Diagnosis } from './diagnosis.js'
+
+/** What a daemon of this configuration takes. */
+export interface Needs {
+  /** Watches of directories and files; each daemon has one inotify instance. */
+  readonly watches: number
+  /** Open files of a worker, and of the master without its connections. */
+  readonly files: number
+  readonly connections: number
+  /** The longest queue of a listening socket; null: there is no socket. */
+  readonly backlog: number | null
+}
+
+/** The limits of this process and its user against what is needed. @param uid of the daemon */
+export function* checkLimits(needs: Needs, inotify: InotifyUse): Generator<Diagnosis> {
+  yield* checkInotify(needs, inotify)
+  yield* checkFiles(needs)
+  if (needs.backlog !== null) yield* checkBacklog(needs.backlog)
+}
+
+export interface InotifyUse {
+  readonly instances: number
+  readonly watches: number
+}
+
+/** What all processes of a user have, as far as we may look into them. */
+export function inotifyUse(uid: number): InotifyUse {
+  const found = list('/proc')
+    .filter(name => /^\d+$/.test(name) && ownerOf(`/proc/${name}`) === uid)
+    .flatMap(pid => list(`/proc/${pid}/fd`).map(fd => ({ pid, fd })))
+    .filter(({ pid, fd }) => linkOf(`/proc/${pid}/fd/${fd}`) === 'anon_inode:inotify')
+    .map(({ pid, fd }) => read(`/proc/${pid}/fdinfo/${fd}`).split('\ninotify ').length - 1)
+  return { instances: found.length, watches: found.reduce((sum, watches) => sum + watches, 0) }
+}
+
+function* checkInotify({ watches }: Needs, used: InotifyUse): Generator<Diagnosis> {
+  for (const [kind, needed] of [
+    ['watches', watches],
+    ['instances', 1],
+  ] as const) {
+    // the second counts inside a container
+    const limit = Math.min(
+      number(`/proc/sys/fs/inotify/max_user_${kind}`),
+      number(`/proc/sys/user/max_inotify_${kind}`),
+    )
+    if (!Number.isFinite(limit)) continue
+    const isEnough = used[kind] + needed <= limit
+    yield {
+      level: isEnough ? 'ok' : 'warning',
+      topic: 'limits',
+      about: `inotify ${kind}`,
+      text: `${needed} needed, ${used[kind]} of ${limit} in use by this user`,
+      ...(isEnough
+        ? {}
+        : {
+            mend: `sysctl fs.inotify.max_user_${kind}=${Math.max(512, 2 ** Math.ceil(Math.log2((used[kind] + needed) * 2)))}`,
+          }),
+    }
+  }
+}
+
+/** The daemon takes three quarters for connections at most (network.ts). */
+const SHARE_OF_CONNECTIONS = 0.75
+
+function* checkFiles({ files, connections }: Needs): Generator<Diagnosis> {
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(read('/proc/self/limits')) ?? []
+  if (soft === undefined) return
+  const needed = Math.max(files, Math.ceil(connections / SHARE_OF_CONNECTIONS))
+  const isEnough = needed <= Number(soft)
+  const fewer = files <= Number(soft) ? `: not all of ${connections} connections are served at a time` : ''
+  yield {
+    level: isEnough ? 'ok' : 'warning',
+    topic: 'limits',
+    about: 'open files',
+    text: `${needed} needed, ${soft} allowed to this process${isEnough ? '' : fewer}`,
+    ...(isEnough
+      ? {}
+      : { mend: `ulimit -n ${needed * 2}, or LimitNOFILE=${needed * 2} in the systemd unit` }),
+  }
+}
+
+function* checkBacklog(backlog: number): Generator<Diagnosis> {
+  const limit = number('/proc/sys/net/core/somaxconn')
+  if (!Number.isFinite(limit)) return
+  const isEnough = backlog <= limit
+  yield {
+    level: isEnough ? 'ok' : 'warning',
+    topic: 'socket',
+    about: 'listen',
+    text: `${backlog} connections may wait to be accepted, and the kernel allows ${limit}`,
+    ...(isEnough ? {} : { mend: `sysctl net.core.somaxconn=${backlog}, or set listen = ${limit}` }),
+  }
+}
+
+function number(file: string): number {
+  const text = read(file).trim()
+  return text === '' ? Number.POSITIVE_INFINITY : Number(text)
+}
+
+/** Processes end while they are looked at, and others' are closed to us. */
+function quietly<T>(look: () => T, otherwise: T): T {
+  try {
+    return look()
+  } catch {
+    return otherwise
+  }
+}
+
+const list = (path: string) => quietly(() => readdirSync(path), [])
+const read = (path: string) => quietly(() => readFileSync(path, 'utf8'), '')
+const linkOf = (path: string) => quietly(() => readlinkSync(path), '')
+const ownerOf = (path: string) => quietly(() => statSync(path).uid, -1)

@@ -1,0 +1,35 @@
+import { realpathSync } from 'node:fs'
+import { neighboursOf } from '../spool/neighbours.js'
+import { toByteString } from '../task/ref.js'
+import type { Diagnosis } from './diagnosis.js'
+
+const MAX_COMMAND_CHARS = 80
+
+/** Who works on a spool already. */
+export function* checkNeighbours(path: string, claimsByLease: boolean): Generator<Diagnosis> {
+  const spool = quietRealPath(path)
+  if (spool === undefined) return
+  const neighbours = neighboursOf(toByteString(spool))
+  for (const { pid, command, isUwsgi } of neighbours) {
+    const about = { topic: 'neighbours', about: spool } as const
+    const text = `pid ${pid} works on it (${command.slice(0, MAX_COMMAND_CHARS)})`
+    if (isUwsgi && claimsByLease)
+      yield {
+        level: 'error',
+        ...about,
+        text: `${text}, and sees no leases: tasks may run twice`,
+        mend: `kill ${pid}, or set spooler-lock = auto`,
+      }
+    else yield { level: 'note', ...about, text: `${text}; a task has one runner at a time all the same` }
+  }
+  if (neighbours.length === 0)
+    yield { level: 'ok', topic: 'neighbours', about: spool, text: 'nobody else works on it' }
+}
+
+function quietRealPath(path: string): string | undefined {
+  try {
+    return realpathSync(path)
+  } catch {
+    return undefined
+  }
+}

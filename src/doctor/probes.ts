@@ -1,0 +1,168 @@
+import { closeSync, existsSync, fstatSync, openSync, rmdirSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
+import type { LockChoice } from '../spool/lock.js'
+import { probeSpool } from '../spool/probe.js'
+import { quote } from '../spool/usable.js'
+import { type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
+import type { Diagnosis } from './diagnosis.js'
+
+/** Tries a spool out with files in `.spoold`, and leaves nothing behind. */
+export async function* probe(
+  spool: string,
+  locks: LockChoice,
+  watch: WatchChoice,
+): AsyncGenerator<Diagnosis> {
+  const state = join(spool, STATE_DIRECTORY)
+  const isNew = !existsSync(state)
+  try {
+    yield* probeLocks(spool, locks)
+    yield probeClock(spool, state)
+    yield await probeEvents(spool, state, watch)
+  } finally {
+    if (isNew) removeEmpty(state)
+  }
+}
+
+/** A daemon that has started meanwhile keeps it. */
+function removeEmpty(directory: string): void {
+  try {
+    rmdirSync(directory)
+  } catch {}
+}
+
+async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Diagnosis> {
+  const about = { topic: 'locks', about: spool } as const
+  const found = await probeSpool(spool, choice).catch((error: unknown) => {
+    if (error instanceof SpooldError) return { fault: error.message }
+    throw error
+  })
+  if ('fault' in found)
+    return yield {
+      level: 'error',
+      ...about,
+      text: found.fault,
+      mend: 'set spooler-lock = lockfile, and run no uWSGI on it',
+    }
+  const { locks, because, marksReads } = found
+  if (because !== undefined)
+    yield {
+      level: 'warning',
+      ...about,
+      text: `record locks do not work (${because}): claims are leases, which no uWSGI sees`,
+      mend: 'mount it with locking, or set spooler-lock = lockfile and run no uWSGI on it',
+    }
+  else
+    yield {
+      level: 'ok',
+      ...about,
+      text: locks === 'ofd' ? 'record locks exclude one another' : 'claims are leases',
+    }
+  if (!marksReads)
+    yield {
+      level: 'note',
+      topic: 'file-system',
+      about: spool,
+      text: 'it keeps no access times (noatime): the start of each run costs one more write',
+      mend: `mount -o remount,atime,relatime "$(findmnt -n -o TARGET --target ${quote(spool)})"`,
+    }
+}
+
+/** Much more than the time between two ticks of a kernel's clock. */
+const MAX_SKEW_MS = 2000
+
+/** A task is due by our clock, and has its times by the file system's. */
+function probeClock(spool: string, state: string): Diagnosis {
+  const before = Date.now()
+  const madeAt = withFile(state, path => {
+    const fd = openSync(path, 'wx', 0o600)
+    try {
+      return fstatSync(fd).ctimeMs
+    } finally {
+      closeSync(fd)
+    }
+  })
+  const skewMs = Math.round(madeAt - (before + Date.now()) / 2)
+  const about = { topic: 'clock', about: spool } as const
+  if (Math.abs(skewMs) <= MAX_SKEW_MS)
+    return { level: 'ok', ...about, text: "the file system's clock is ours" }
+  return {
+    level: 'warning',
+    ...about,
+    text: `the file system's clock is ${(Math.abs(skewMs) / 1000).toFixed(1)} s ${skewMs > 0 ? 'ahead of' : 'behind'} ours: tasks are ${skewMs > 0 ? 'late' : 'early'} by that`,
+    mend: 'timedatectl set-ntp true, here and on the file server',
+  }
+}
+
+const PATIENCE_MS = 5000
+
+/** Does a watch really fire? On `.spoold`, where it wakes nobody up. */
+async function probeEvents(spool: string, state: string, choice: WatchChoice): Promise<Diagnosis> {
+  const about = { topic: 'events', about: spool } as const
+  if (choice === 'off')
+    return {
+      level: 'note',
+      ...about,
+      text: 'spooler-watch = off: new tasks are found every spooler-frequency',
+    }
+  const startedAt = performance.now()
+  const fault = await waitForEvent(state, choice)
+  if (fault === undefined)
+    return {
+      level: 'ok',
+      ...about,
+      text: `a new file is noticed after ${Math.ceil(performance.now() - startedAt)} ms`,
+    }
+  return {
+    level: 'warning',
+    ...about,
+    text: `no event of a new file (${fault.text}): new tasks are found every spooler-frequency`,
+    mend: fault.isLimit
+      ? 'sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512'
+      : 'set spooler-watch = poll',
+  }
+}
+
+interface Fault {
+  readonly text: string
+  readonly isLimit: boolean
+}
+
+async function waitForEvent(directory: string, choice: WatchChoice): Promise<Fault | undefined> {
+  let watch: Watch | undefined
+  let isOver = false
+  try {
+    return await new Promise<Fault | undefined>(resolve => {
+      const fail = (error: unknown) => resolve(faultOf(error))
+      watchDirectory(directory, choice, { event: () => resolve(undefined), lost: fail }).then(opened => {
+        watch = opened
+        if (isOver) watch.close()
+        else touchFile(directory)
+      }, fail)
+      setTimeout(resolve, PATIENCE_MS, { text: `waited ${PATIENCE_MS / 1000} s`, isLimit: false }).unref()
+    })
+  } finally {
+    isOver = true
+    watch?.close()
+  }
+}
+
+function faultOf(error: unknown): Fault {
+  const isLimit = ['EMFILE', 'ENFILE', 'ENOSPC'].includes(errnoOf(error) ?? '')
+  return { text: messageOf(error), isLimit }
+}
+
+function touchFile(directory: string): void {
+  withFile(directory, path => closeSync(openSync(path, 'wx', 0o600)))
+}
+
+/** The name is that of spool/probe, which is known to be nobody's. */
+function withFile<T>(directory: string, use: (path: string) => T): T {
+  const path = join(directory, `probe-${process.pid}`)
+  try {
+    return use(path)
+  } finally {
+    unlinkSync(path)
+  }
+}

@@ -1,0 +1,96 @@
+import { accessSync, constants, realpathSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { errnoOf } from '../base/errors.js'
+import type { LockChoice } from '../spool/lock.js'
+import { asideCommand, checkSpool, checkWay, makeCommand, type Owner, quote } from '../spool/usable.js'
+import type { WatchChoice } from '../spool/watch.js'
+import { type Diagnosis, diagnosisOf } from './diagnosis.js'
+import { checkMount } from './mounts.js'
+import { probe } from './probes.js'
+import { checkRoom } from './room.js'
+
+export interface SpoolPatient {
+  /** As the configuration means it, absolute. */
+  readonly path: string
+  /** Somebody else runs what is in it. */
+  readonly isExternal: boolean
+  readonly locks: LockChoice
+  readonly watch: WatchChoice
+  /** Whoever starts the daemon makes what is missing, and gives it to this one. */
+  readonly maker: { readonly isRoot: boolean; readonly owner: Owner }
+}
+
+/** One spool directory, as the user of this process. */
+export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagnosis> {
+  const { path, isExternal, locks, watch, maker } = patient
+  try {
+    const spool = yield* findSpool(path, maker)
+    if (spool === undefined) return
+    checkSpool(spool, null)
+    yield {
+      level: 'ok',
+      topic: 'spool',
+      about: spool,
+      text: `uid ${process.geteuid?.()} may list, write and enter it`,
+    }
+    yield* checkMode(spool)
+    yield* checkMount(spool)
+    yield* checkRoom(spool)
+    if (!isExternal) yield* probe(spool, locks, watch)
+  } catch (error) {
+    yield diagnosisOf('spool', path, error)
+  }
+}
+
+/** @returns its real path; undefined: it is not there, and whether that matters has been said */
+function* findSpool(
+  path: string,
+  { isRoot, owner }: SpoolPatient['maker'],
+): Generator<Diagnosis, string | undefined> {
+  const about = { topic: 'spool', about: path } as const
+  checkWay(path, null)
+  try {
+    const real = realpathSync(path)
+    if (statSync(real).isDirectory()) return real
+    yield {
+      level: 'error',
+      ...about,
+      text: 'it is not a directory',
+      mend: `${asideCommand(path)} && ${makeCommand(path, owner)}`,
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    const canBeMade = isRoot || isWritable(dirname(path))
+    yield {
+      level: canBeMade ? 'note' : 'error',
+      ...about,
+      text: canBeMade
+        ? 'it does not exist yet; the daemon makes it'
+        : `it does not exist, and cannot be made in ${dirname(path)}`,
+      mend: makeCommand(path, owner),
+    }
+  }
+  return undefined
+}
+
+function isWritable(directory: string): boolean {
+  try {
+    accessSync(directory, constants.W_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whoever may write in it decides what the handlers are called with. */
+function* checkMode(spool: string): Generator<Diagnosis> {
+  const { mode } = statSync(spool)
+  if ((mode & 0o002) === 0) return
+  yield {
+    level: 'warning',
+    topic: 'spool',
+    about: spool,
+    text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: everybody on this machine may write tasks, and remove them`,
+    mend: `chmod o-w ${quote(spool)}`,
+  }
+}

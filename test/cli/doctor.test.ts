@@ -1,0 +1,372 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
+import { startUwsgi } from '../helpers/uwsgi.js'
+import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+interface Diagnosis {
+  readonly level: string
+  readonly topic: string
+  readonly about: string
+  readonly text: string
+  readonly mend?: string
+}
+
+interface Visit {
+  readonly code: number | null
+  readonly all: Diagnosis[]
+  /** `level topic: text` of what is not in order, but for what every test has. */
+  readonly complaints: string[]
+}
+
+/** @param around a shell line that ends in "$@" */
+function doctor(ini: string, around = 'exec "$@"', env: NodeJS.ProcessEnv = {}): Visit {
+  const { status, stdout, stderr } = spawnSync(
+    'sh',
+    ['-c', around, 'sh', process.execPath, BIN, 'doctor', '--json', ini],
+    { encoding: 'utf8', cwd: '/', env: { ...process.env, ...env }, timeout: 30_000 },
+  )
+  assert.equal(stderr, '')
+  const all: Diagnosis[] = stdout
+    .split('\n')
+    .filter(Boolean)
+    .map(line => JSON.parse(line))
+  const complaints = all
+    .filter(({ level, topic, text }) => level !== 'ok' && topic !== 'user' && !/^it is in memory/.test(text))
+    .map(({ level, topic, text }) => `${level} ${topic}: ${text}`)
+  return { code: status, all, complaints }
+}
+
+/** The only complaint, which matches; its command is run, and then there is none. */
+function complainsAndMends(ini: string, pattern: RegExp, code: number): void {
+  const before = doctor(ini)
+  assert.equal(before.complaints.length, 1, before.complaints.join('\n'))
+  assert.match(before.complaints[0] ?? '', pattern)
+  assert.equal(before.code, code)
+  const [told] = before.all.filter(({ level, topic, text }) => pattern.test(`${level} ${topic}: ${text}`))
+  execFileSync('sh', ['-c', told?.mend ?? 'false'])
+  assert.deepEqual(doctor(ini).complaints, [])
+  assert.equal(doctor(ini).code, 0)
+}
+
+/** A handler and an ini beside the spool. @returns the ini's path */
+function install(
+  spool: string,
+  settings: Parameters<typeof writeIni>[1] = {},
+  home = dirname(spool),
+): string {
+  const handler = join(home, 'handler.mjs')
+  if (!existsSync(handler)) writeFileSync(handler, 'export default () => -2')
+  const ini = join(home, 'app.ini')
+  writeIni(ini, { spooler: spool, 'spooler-import': handler, ...settings })
+  return ini
+}
+
+const NOBODY = { uid: 65_534, gid: 65_534 }
+const only = (pattern: RegExp, { complaints }: Visit) => {
+  assert.equal(complaints.length, 1, complaints.join('\n'))
+  assert.match(complaints[0] ?? '', pattern)
+}
+
+describe('spoold doctor', () => {
+  it('finds a good installation good, says what it has seen, and changes nothing', () => {
+    const spool = spoolDirectory(tmpdir())
+    const ini = install(spool)
+    const picture = () => readdirSync(dirname(spool), { recursive: true })
+    const before = picture()
+    const { code, all, complaints } = doctor(ini)
+    assert.deepEqual([code, complaints], [0, []])
+    for (const topic of [
+      'node',
+      'handlers',
+      'spool',
+      'file-system',
+      'room',
+      'locks',
+      'clock',
+      'events',
+      'neighbours',
+      'limits',
+    ])
+      assert.ok(
+        all.some(each => each.topic === topic && each.level === 'ok'),
+        topic,
+      )
+    assert.deepEqual(picture(), before)
+  })
+
+  it('speaks to people too', () => {
+    const ini = install(join(workspace(), 'none'))
+    const { stdout, status } = spawnSync(process.execPath, [BIN, 'doctor', ini], { encoding: 'utf8' })
+    assert.match(stdout, /^ok {6}node: .*: Node \d/)
+    assert.match(
+      stdout,
+      /\nnote {4}spool: .*none: it does not exist yet; the daemon makes it\n {8}to mend it: install -d /,
+    )
+    assert.match(stdout, /app\.ini: 0 errors, 0 warnings, \d notes?\n$/)
+    assert.equal(status, 0)
+  })
+
+  it('tells the errors and warnings of the configuration, and goes on', () => {
+    const spool = spoolDirectory()
+    const ini = install(spool, { 'spooler-processes': 'many', colour: 'red' })
+    const { code, complaints, all } = doctor(ini)
+    assert.equal(code, 1)
+    assert.match(
+      complaints[0] ?? '',
+      /^error configuration: .*app\.ini:4: error: spooler-processes: expected/,
+    )
+    assert.match(
+      complaints[1] ?? '',
+      /^warning configuration: .*app\.ini:5: warning: unknown option "colour"/,
+    )
+    assert.ok(all.some(({ topic }) => topic === 'locks'))
+  })
+})
+
+describe('spoold doctor examines a spool as the user of the daemon', { skip: skipUnless('root') }, () => {
+  it('that belongs to somebody else', () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    complainsAndMends(
+      install(spool, NOBODY),
+      /^error spool: it cannot be entered by uid 65534 \(owner 0:0, mode 0750\)/,
+      1,
+    )
+  })
+
+  it('with a state directory that belongs to somebody else', () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    const ini = install(spool, NOBODY)
+    execFileSync('chown', ['65534:65534', spool])
+    mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
+    complainsAndMends(ini, /^error spool: .*\.spoold cannot be entered by uid 65534/, 1)
+  })
+
+  it('below a directory that does not let it through', () => {
+    const spool = spoolDirectory()
+    const ini = install(spool, NOBODY)
+    const { code, complaints, all } = doctor(ini)
+    assert.equal(code, 1)
+    assert.equal(complaints.length, 2, 'the handler is there, too')
+    for (const complaint of complaints) assert.match(complaint, /cannot be entered by uid 65534/)
+    execFileSync('sh', ['-c', all.find(({ level }) => level === 'error')?.mend ?? 'false'])
+    execFileSync('chown', ['65534:65534', spool])
+    assert.deepEqual(doctor(ini).complaints, [])
+  })
+
+  it('and the handlers', () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    execFileSync('chown', ['65534:65534', spool])
+    const ini = install(spool, NOBODY)
+    chmodSync(join(dirname(spool), 'handler.mjs'), 0o600)
+    complainsAndMends(ini, /^error handlers: it cannot be read by uid 65534: EACCES/, 1)
+  })
+
+  it('and says whom it could not become', () => {
+    const spool = spoolDirectory()
+    const { code, complaints } = doctor(install(spool, { uid: 'nobody-at-all' }))
+    assert.equal(code, 1)
+    assert.ok(complaints.some(each => /uid: user nobody-at-all not found/.test(each)))
+  })
+})
+
+describe('spoold doctor examines the directory', () => {
+  it('that is a file', () => {
+    const spool = join(workspace(), 'spool')
+    writeFileSync(spool, '')
+    const ini = install(spool)
+    const { code, complaints, all } = doctor(ini)
+    assert.equal(code, 1)
+    assert.ok(complaints.includes('error spool: it is not a directory'))
+    execFileSync('sh', ['-c', all.find(({ topic }) => topic === 'spool')?.mend ?? 'false'])
+    assert.deepEqual(doctor(ini).complaints, [])
+  })
+
+  it('in which everybody may write', () => {
+    const spool = spoolDirectory()
+    chmodSync(spool, 0o777)
+    complainsAndMends(install(spool), /^warning spool: its mode is 0777: everybody/, 0)
+  })
+})
+
+describe('spoold doctor examines the file system', { skip: skipUnless('root', 'mount') }, () => {
+  /** @returns a spool on a file system of its own, and its ini elsewhere */
+  function installOn(options: string): { disk: string; ini: string } {
+    const disk = smallDisk(options)
+    mkdirSync(join(disk, 'spool'))
+    return { disk, ini: install(join(disk, 'spool'), {}, workspace()) }
+  }
+
+  it('in memory', () => {
+    const { all } = doctor(install(spoolDirectory()))
+    const { ini } = installOn('size=1m')
+    for (const diagnoses of [all, doctor(ini).all].slice(lstatSync('/dev/shm').isDirectory() ? 0 : 1))
+      assert.ok(
+        diagnoses.some(
+          ({ level, text }) => level === 'warning' && /^it is in memory \(tmpfs on \//.test(text),
+        ),
+      )
+  })
+
+  it('that is full', () => {
+    const { disk, ini } = installOn('size=64k')
+    spawnSync('dd', ['if=/dev/zero', `of=${disk}/ballast`, 'bs=1k'])
+    const { code, complaints, all } = doctor(ini)
+    assert.equal(code, 1)
+    assert.match(complaints[0] ?? '', /^error room: 0 MiB free/)
+    assert.match(all.find(({ topic }) => topic === 'room')?.mend ?? '', /; df \//)
+    rmSync(join(disk, 'ballast'))
+    const after = doctor(ini)
+    assert.deepEqual([after.code, after.complaints], [0, []])
+  })
+
+  it('that has no inodes left', () => {
+    const { disk, ini } = installOn('size=1m,nr_inodes=20')
+    for (let n = 0; n < 20; n++) spawnSync('touch', [join(disk, `file-${n}`)])
+    const { code, complaints, all } = doctor(ini)
+    assert.equal(code, 1)
+    assert.match(complaints[0] ?? '', /^error room: .* 0 inodes free$/)
+    assert.match(all.find(({ topic }) => topic === 'room')?.mend ?? '', /; df -i \//)
+  })
+
+  it('that is nearly full', () => {
+    const { disk, ini } = installOn('size=1m')
+    spawnSync('dd', ['if=/dev/zero', `of=${disk}/ballast`, 'bs=1k', 'count=1000'])
+    const visit = doctor(ini)
+    only(/^warning room: 0 MiB free/, visit)
+    assert.equal(visit.code, 0)
+  })
+
+  it('that is read-only', () => {
+    const { disk, ini } = installOn('size=1m')
+    execFileSync('mount', ['-o', 'remount,ro', disk])
+    complainsAndMends(ini, /^error spool: it cannot be written to by uid 0 .*: read-only$/, 1)
+  })
+
+  it('without access times', () => {
+    complainsAndMends(installOn('size=1m,noatime').ini, /^note file-system: it keeps no access times/, 0)
+  })
+
+  it('that is the layer of a container', () => {
+    const disk = smallDisk('size=1m')
+    for (const name of ['lower', 'upper', 'work', 'merged']) mkdirSync(join(disk, name))
+    const ini = install(join(disk, 'merged', 'spool'), {}, workspace())
+    const layers = `lowerdir=${disk}/lower,upperdir=${disk}/upper,workdir=${disk}/work`
+    const visit = doctor(
+      ini,
+      `exec unshare -m sh -c 'mount -t overlay overlay -o ${layers} ${disk}/merged && mkdir ${disk}/merged/spool && exec "$@"' sh "$@"`,
+    )
+    only(/^warning file-system: it is in the own layer of a container \(overlay on \//, visit)
+  })
+})
+
+describe('spoold doctor tries out', () => {
+  it('locks: a library that is not there', { skip: skipUnless('root', 'mount') }, () => {
+    const library = join(ROOT, 'node_modules/fs-native-extensions')
+    const without = `exec unshare -m sh -c 'mount -t tmpfs tmpfs ${library} && exec "$@"' sh "$@"`
+    const spool = spoolDirectory()
+    const auto = doctor(install(spool), without)
+    only(/^warning locks: record locks do not work \(.*\): claims are leases, which no uWSGI sees/, auto)
+    assert.equal(auto.code, 0)
+    const ofd = doctor(install(spool, { 'spooler-lock': 'ofd' }), without)
+    only(/^error locks: spooler-lock = ofd does not work in /, ofd)
+    assert.equal(ofd.code, 1)
+  })
+
+  for (const [what, ms, pattern] of [
+    ['ahead of', -60_000, /^warning clock: .* (60|59)\.\d s ahead of ours: tasks are late by that$/],
+    ['behind', 60_000, /^warning clock: .* (60|59)\.\d s behind ours: tasks are early by that$/],
+  ] as const)
+    it(`the clock: the file system's is ${what} ours`, () => {
+      const shift = `data:text/javascript,const now = Date.now; Date.now = () => now() + ${ms}`
+      const visit = doctor(install(spoolDirectory()), undefined, {
+        NODE_OPTIONS: `--import=${shift.replaceAll(' ', '%20')}`,
+      })
+      only(pattern, visit)
+      assert.equal(visit.code, 0)
+    })
+
+  it('events: no watch can be had', { skip: skipUnless('root') }, () => {
+    const none = `exec unshare -Ur sh -c 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"' sh "$@"`
+    const { code, complaints, all } = doctor(install(spoolDirectory()), none)
+    assert.equal(code, 0)
+    assert.match(
+      complaints[0] ?? '',
+      /^warning events: no event of a new file \(EMFILE.*found every spooler-frequency$/,
+    )
+    assert.match(complaints[1] ?? '', /^warning limits: 1 needed, 0 of 0 in use/)
+    for (const { level, mend } of all)
+      if (level === 'warning' && mend?.startsWith('sysctl')) assert.match(mend, /max_user_instances=\d+$/)
+  })
+
+  it('events: those that were asked for', () => {
+    const spool = spoolDirectory()
+    only(/^note events: spooler-watch = off/, doctor(install(spool, { 'spooler-watch': 'off' })))
+    assert.deepEqual(doctor(install(spool, { 'spooler-watch': 'poll' })).complaints, [])
+  })
+})
+
+describe('spoold doctor knows the limits', () => {
+  it('of open files', () => {
+    const spool = spoolDirectory()
+    const few = 'ulimit -n 80 && exec "$@"'
+    const socket = join(dirname(spool), 's')
+    const visit = doctor(install(spool, { socket }), few)
+    only(/^warning limits: 1366 needed, 80 allowed to this process: not all of 1024 connections/, visit)
+    assert.deepEqual(doctor(install(spool, { socket, 'socket-max-connections': 50 }), few).complaints, [])
+    only(
+      /^warning limits: 464 needed, 80 allowed to this process$/,
+      doctor(install(spool, { 'spooler-concurrency': 200 }), few),
+    )
+  })
+
+  it('of the queue of a socket', { skip: skipUnless('root', 'mount') }, () => {
+    const spool = spoolDirectory()
+    const short = `exec unshare -n sh -c 'echo 16 > /proc/sys/net/core/somaxconn && exec "$@"' sh "$@"`
+    const socket = join(dirname(spool), 's')
+    only(
+      /^warning socket: 4096 connections may wait to be accepted, and the kernel allows 16$/,
+      doctor(install(spool, { socket }), short),
+    )
+    assert.deepEqual(doctor(install(spool, { socket, listen: 16 }), short).complaints, [])
+    assert.deepEqual(doctor(install(spool), short).complaints, [])
+  })
+})
+
+describe('spoold doctor knows who works on the spool', () => {
+  it('another spoold', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool })
+    const { code, all } = doctor(daemon.iniFile)
+    assert.equal(code, 0)
+    const pids = all.flatMap(({ topic, text }) =>
+      topic === 'neighbours' ? [Number(/^pid (\d+) works on it/.exec(text)?.[1])] : [],
+    )
+    assert.deepEqual(pids.sort(), [daemon.pid, ...daemon.children()].sort())
+  })
+
+  it('a uWSGI, which sees no leases', { skip: skipUnless('uwsgi', 'python3') }, async () => {
+    const spool = spoolDirectory()
+    const uwsgi = startUwsgi({ spool, handler: 'uwsgi.spooler = lambda env: -2' })
+    await uwsgi.waitFor('spooler')
+    const ini = install(spool, { 'spooler-lock': 'lockfile' })
+    const deadline = Date.now() + 10_000
+    while (doctor(ini).code === 0 && Date.now() < deadline);
+    const { code, complaints } = doctor(ini)
+    assert.equal(code, 1)
+    assert.ok(
+      complaints.some(each => /^error neighbours: pid \d+ works on it \(uwsgi .*sees no leases/.test(each)),
+      complaints.join('\n'),
+    )
+    assert.equal(doctor(install(spool)).code, 0)
+  })
+})
