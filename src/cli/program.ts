@@ -129,8 +129,10 @@ Examples:
   spoold app.ini                                     run
   spoold --spooler /var/spool/app --spooler-import handler.js
   spoold check app.ini                               is it right?
+  spoold doctor app.ini                              is the machine ready for it?
   spoold enqueue --spooler /var/spool/app to=joe     store a task
   spoold ls /var/spool/app                           what is there?
+  spoold fsck /var/spool/app                         is anything wrong there?
   spoold requeue --reason crashes /var/spool/app     once more, please
 
 Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP reloads; USR1 looks for tasks now.
