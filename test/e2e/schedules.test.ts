@@ -25,11 +25,11 @@ describe('a timer of code', () => {
     assert.equal((await journaled(daemon, /^1/, 4)).length, 4)
   })
 
-  it('keeps its pace in milliseconds', async () => {
+  it('may be one of milliseconds, and is never faster than that', async () => {
     const daemon = await withSignals(`${COUNT}\nspoold.addMsTimer(1, 100)`)
-    const times = (await journaled(daemon, /^1/, 30)).map(line => Number(line.slice(2)))
-    const tookMs = (times[29] ?? 0) - (times[0] ?? 0)
-    assert.ok(Math.abs(tookMs - 2900) < 150, `29 times 100 ms took ${tookMs} ms`)
+    const times = (await journaled(daemon, /^1/, 20)).map(line => Number(line.slice(2)))
+    const tookMs = (times[19] ?? 0) - (times[0] ?? 0)
+    assert.ok(tookMs > 1800, `19 times 100 ms took ${tookMs} ms`)
   })
 
   it('that is shorter than its handler does not run it twice at once', async () => {
@@ -44,6 +44,25 @@ describe('a timer of code', () => {
     )
     const lines = await journaled(daemon, /./, 12)
     for (const [i, line] of lines.entries()) assert.equal(line, i % 2 === 0 ? 'start' : 'end')
+  })
+
+  it('that fires while its handler runs waits once, not each time', async () => {
+    const spool = spoolDirectory()
+    const release = join(dirname(spool), 'release')
+    const daemon = await withSignals(
+      `registerSignal(1, 'spooler', () => { JOURNAL('1'); return there(${JSON.stringify(release)}) })
+      registerSignal(2, 'spooler', () => JOURNAL('2'))
+      spoold.addRbTimer(1, 0.02, 20)
+      spoold.addTimer(2, 1)`,
+      { spool, ini: { 'spooler-processes': 2 } },
+    )
+    await journaled(daemon, /2/, 1)
+    writeFileSync(release, '')
+    await journaled(daemon, /2/, 3)
+    assert.deepEqual(
+      daemon.journal().filter(line => line === '1'),
+      ['1', '1'],
+    )
   })
 
   it('may be started by a handler, each time anew when it ends', async () => {
@@ -179,7 +198,8 @@ describe('the schedules of an ini', () => {
   it('that are not fired do not keep a signal of a task from being handled under --drain', async () => {
     const spool = spoolDirectory()
     drop(spool, taskName(), packet({ raise: '1,1,1' }))
-    const daemon = await withSignals(COUNT, { spool, args: ['--drain'], isUnready: true })
+    const slow = `registerSignal(1, '', () => new Promise(end => setTimeout(end, 150)).then(() => JOURNAL('1')))`
+    const daemon = await withSignals(slow, { spool, args: ['--drain'], isUnready: true })
     assert.equal(await daemon.code(), 0)
     assert.equal(daemon.journal().length, 3)
   })

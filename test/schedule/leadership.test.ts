@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import { Leadership, type Lease } from '#src/schedule/leadership.js'
+import { until } from '../helpers/until.js'
+
+describe('the leadership', () => {
+  const opened: Leadership[] = []
+  afterEach(async () => {
+    for (const leadership of opened.splice(0)) await leadership.stop()
+  })
+
+  /** Each answer is what one attempt to take the lease comes to; the last one stays. */
+  function open(...answers: ReadonlyArray<Partial<Lease> | 'taken' | Error>) {
+    const told: string[] = []
+    let attempts = 0
+    let hooks = { lost() {}, renewed() {} }
+    const leadership = new Leadership({
+      async take(lost, renewed) {
+        hooks = { lost, renewed }
+        const answer = answers[Math.min(attempts++, answers.length - 1)]
+        if (answer instanceof Error) throw answer
+        if (answer === 'taken' || answer === undefined) return undefined
+        const release = async () => void told.push('released')
+        return { validUntilMs: 1000, isTakenOver: false, release, ...answer }
+      },
+      changed: isLeading => void told.push(isLeading ? 'leads' : 'waits'),
+      failed: error => void told.push(error),
+    })
+    opened.push(leadership)
+    return { leadership, told, attempts: () => attempts, hooks: () => hooks }
+  }
+
+  it('is had while the lease is valid, and not an instant longer', async () => {
+    const { leadership, told } = open({ validUntilMs: 1000 })
+    assert.equal(leadership.leadsAt(0), false)
+    await until('it leads', () => told.includes('leads'))
+    assert.deepEqual([leadership.leadsAt(999), leadership.leadsAt(1000)], [true, false])
+  })
+
+  it('is waited for while somebody else has it, which is said once', async () => {
+    const { leadership, told, attempts } = open('taken', 'taken', {})
+    await until('it waits', () => told.includes('waits'))
+    assert.equal(leadership.leadsAt(0), false)
+    await until('it leads', () => told.includes('leads'))
+    assert.deepEqual(told, ['waits', 'leads'])
+    assert.equal(attempts(), 3)
+  })
+
+  it('of one that is gone counts from the first renewal: others may have noticed, too', async () => {
+    const { leadership, told, hooks } = open({ isTakenOver: true })
+    await until('it asked', () => !leadership.isDecided && told.length === 0)
+    await new Promise(resolve => setImmediate(resolve))
+    assert.equal(leadership.leadsAt(0), false)
+    hooks().renewed()
+    assert.equal(leadership.leadsAt(0), true)
+    hooks().renewed()
+    assert.deepEqual(told, ['leads'])
+  })
+
+  it('that is lost is no longer had, and asked for again', async () => {
+    const { leadership, told, hooks } = open({}, 'taken')
+    await until('it leads', () => told.includes('leads'))
+    hooks().lost()
+    assert.deepEqual([leadership.leadsAt(0), leadership.isDecided], [false, false])
+    await until('it waits', () => told.includes('waits'))
+  })
+
+  it('that cannot be asked for is told of once, and asked for again', async () => {
+    const { told, attempts } = open(new Error('EROFS'), new Error('EROFS'), {})
+    await until('it leads', () => told.includes('leads'))
+    assert.deepEqual(told, ['EROFS', 'leads'])
+    assert.equal(attempts(), 3)
+  })
+
+  it('is given back at the end, also when it comes only then', async () => {
+    const { leadership, told } = open({})
+    await leadership.stop()
+    assert.deepEqual(told, ['released'])
+    assert.equal(leadership.leadsAt(0), false)
+  })
+})
