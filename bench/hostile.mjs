@@ -9,6 +9,8 @@ import { memoryOf, percentile, startTaker, until, withDirectory } from './harnes
 
 const pair = (key, value) => [Buffer.from(key), Buffer.from(value)]
 const TASK = encodePacket([pair('to', 'joe')])
+const KEPT_TASK = Buffer.from(TASK)
+KEPT_TASK[3] = 1
 const bodied = encodePacket([pair('CONTENT_LENGTH', '100000')])
 const PING = Buffer.of(100, 0, 0, 1)
 
@@ -66,49 +68,86 @@ function exchange(port) {
   })
 }
 
+/** One task over a connection that stays: ms until its reply. */
+function keptOpen() {
+  let socket
+  return port =>
+    new Promise((resolve, reject) => {
+      socket ??= connect({ port, host: '127.0.0.1', noDelay: true })
+      const begun = performance.now()
+      socket.once('error', reject)
+      socket.once('data', reply => {
+        socket.off('error', reject)
+        if (reply.toString('hex') === 'ff000001') resolve(performance.now() - begun)
+        else reject(new Error(`answered ${reply.toString('hex')}`))
+      })
+      socket.write(KEPT_TASK)
+    })
+}
+
 export const title = '2,000 bad peers on a socket'
 export const about = `tmpfs; ${KINDS.map(({ name }) => name).join(', ')}, in equal parts, for 10 s. A good client
-beside them enqueues one task after the other, 20 a second. Wanted: p99 under 50 ms, memory under 200 MB.`
+beside them enqueues 20 tasks a second, one after the other: each over a connection of its own, or all over one. In lockstep, every bad
+peer hangs up and comes again every 2 s, all in the same moment. Wanted: p99 under 50 ms, memory under 200 MB.`
+
+const CASES = [
+  { name: 'a good client alone', crowd: 0, rhythm: 'steady', ask: exchange },
+  { name: 'among 2,000 bad peers', crowd: 2000, rhythm: 'steady', ask: exchange },
+  { name: 'among 2,000 in lockstep', crowd: 2000, rhythm: 'lockstep', ask: exchange },
+  {
+    name: 'among 2,000 in lockstep, on a connection that is kept',
+    crowd: 2000,
+    rhythm: 'lockstep',
+    ask: keptOpen(),
+  },
+]
 
 export async function run({ scale, say }) {
-  const crowd = Math.round(2000 * scale)
-  return withDirectory('memory', async directory => {
-    const spool = join(directory, 'spool')
-    mkdirSync(spool, { mode: 0o755 })
-    const daemon = startTaker(directory, spool)
-    try {
-      const port = await until('it listens', () => /:(\d+) \(port auto-assigned\)/.exec(daemon.log())?.[1])
-      await until('it serves', () => daemon.log().includes('is running'))
-      const alone = await times(port, 100)
-      const memoryBefore = memoryOf(daemon.pid)
-      const peers = fork(fileURLToPath(import.meta.url), [String(port), String(crowd)])
-      const among = await times(port, 200)
-      peers.kill()
-      say(`p99 ${percentile(among, 99).toFixed(1)} ms, ${memoryOf(daemon.pid).toFixed(0)} MB`)
-      const row = (name, ms, memory) => ({
-        case: name,
-        'median, ms': percentile(ms, 50),
-        'p99, ms': percentile(ms, 99),
-        'memory at most, MB': memory,
-      })
-      return {
-        rows: [
-          row('a good client alone', alone, memoryBefore),
-          row(`among ${crowd} bad peers`, among, memoryOf(daemon.pid)),
-        ],
-      }
-    } finally {
-      await daemon.stop()
+  const rows = []
+  for (const { name, crowd, rhythm, ask } of CASES) {
+    const { ms, memory } = await withDirectory('memory', directory =>
+      measure(directory, Math.round(crowd * scale), rhythm, ask),
+    )
+    const row = {
+      case: name,
+      'median, ms': percentile(ms, 50),
+      'p99, ms': percentile(ms, 99),
+      'memory at most, MB': memory,
     }
-  })
+    say(Object.values(row).join(' '))
+    rows.push(row)
+  }
+  return { rows }
+}
+
+async function measure(directory, crowd, rhythm, ask) {
+  const spool = join(directory, 'spool')
+  mkdirSync(spool, { mode: 0o755 })
+  const daemon = startTaker(directory, spool)
+  try {
+    const port = await until('it listens', () => /:(\d+) \(port auto-assigned\)/.exec(daemon.log())?.[1])
+    await until('it serves', () => daemon.log().includes('is running'))
+    await times(port, 20, ask) // warm
+    const peers = fork(fileURLToPath(import.meta.url), [port, crowd, rhythm].map(String))
+    const ms = await times(port, 200, ask)
+    peers.kill()
+    return { ms, memory: memoryOf(daemon.pid) }
+  } finally {
+    await daemon.stop()
+  }
 }
 
 /** The bad peers, in a process of their own: their work is not to slow down the good client. */
-function crowdOf(port, count) {
-  const peers = Array.from({ length: count }, (_, i) => {
-    const kind = KINDS[i % KINDS.length]
-    return { kind, at: 0, socket: peer(port, kind) }
-  })
+function crowdOf(port, count, rhythm) {
+  const peers = Array.from({ length: count }, (_, i) => ({ kind: KINDS[i % KINDS.length], at: 0 }))
+  const come = () => {
+    for (const each of peers) {
+      each.socket?.destroy()
+      each.socket = peer(port, each.kind)
+    }
+  }
+  come()
+  if (rhythm === 'lockstep') setInterval(come, 2000)
   setInterval(() => {
     for (const each of peers) {
       if (!each.socket.destroyed) each.socket.write(each.kind.drip.subarray(each.at, ++each.at))
@@ -117,14 +156,14 @@ function crowdOf(port, count) {
 }
 
 /** Tasks, 20 a second, one after the other. */
-async function times(port, count) {
+async function times(port, count, ask) {
   const ms = []
   for (let i = 0; i < count; i++) {
-    ms.push(await exchange(port))
+    ms.push(await ask(port))
     await new Promise(resolve => setTimeout(resolve, 50))
   }
   return ms
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url))
-  crowdOf(Number(process.argv[2]), Number(process.argv[3]))
+  crowdOf(Number(process.argv[2]), Number(process.argv[3]), process.argv[4])
