@@ -135,7 +135,7 @@ export const median = numbers => {
 export const percentile = (numbers, p) =>
   [...numbers].sort((a, b) => a - b)[Math.min(numbers.length - 1, Math.ceil((numbers.length * p) / 100) - 1)]
 
-/** What `df -T` calls the file system that temporary files are on; of an ext4 it matters whether it has a journal. */
+/** The file system that temporary files are on; of an ext4 it matters whether it has a journal. */
 export function diskKind() {
   const [device = '', type = ''] = execFileSync('df', ['--output=source,fstype', tmpdir()], {
     encoding: 'utf8',
@@ -148,7 +148,7 @@ export function diskKind() {
     (existsSync('/proc/fs/jbd2') ? readdirSync('/proc/fs/jbd2') : []).some(each =>
       each.startsWith(`${name}-`),
     )
-  return hasJournal ? type : `${type} without a journal`
+  return `${type}${hasJournal ? '' : ' without a journal'}${name.startsWith('loop') ? ' in a file' : ''}`
 }
 
 /**

@@ -1,6 +1,6 @@
 // npm run bench [-- --pairs=5 --scale=1 drain pickup scale enqueue socket hostile]: measures, prints, and writes docs/benchmarks.md.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { cpus, release } from 'node:os'
+import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from './harness.mjs'
 
@@ -48,9 +48,10 @@ const sections = []
 for (const name of NAMES.filter(each => wanted.length === 0 || wanted.includes(each))) {
   const { run, title, about } = await import(`./${name}.mjs`)
   console.error(title)
+  const load = `The load of the machine before: ${loadavg()[0].toFixed(1)}.`
   const result = await run(settings)
   const text = result === undefined ? 'Skipped: the peer is not installed.' : table(result.rows)
-  sections.push({ name, text: `## ${title}\n\n${about.replaceAll('\n', ' ')}\n\n${text}\n` })
+  sections.push({ name, text: `## ${title}\n\n${about.replaceAll('\n', ' ')} ${load}\n\n${text}\n` })
   console.log(`\n${sections.at(-1).text}`)
 }
 

@@ -44,7 +44,9 @@ const CASES = [
 
 export const title = 'Tasks over a socket, beside uWSGI'
 export const about = `tmpfs; ${CLIENTS} clients in Python on the same machine, which take a good part of it. spooler-sync = off, as uWSGI has
-it, but for the rows that say synced. uWSGI has 2 workers and always one packet a connection; nobody runs the tasks (spooler-external).`
+it, but for the rows that say synced. uWSGI has 2 workers and always one packet a connection; nobody runs the tasks (spooler-external).
+What falls short, and why: a connection costs Node 70 µs and uWSGI 42. A bare server of Node that answers four bytes and stores nothing
+takes 0.7 times as many connections as uWSGI, which stores a task for each; whoever has many tasks keeps the connection open.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('uwsgi') || !isInstalled('python3')) return undefined
