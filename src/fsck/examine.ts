@@ -1,9 +1,12 @@
+import { opendirSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../base/errors.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { toFsPath } from '../task/ref.js'
 import { checkDead } from './dead.js'
 import type { Finding } from './finding.js'
 import { checkIds, checkLeases, checkLitter, checkUnfinished } from './leftovers.js'
-import type { Place } from './place.js'
+import { type Place, statsOf } from './place.js'
 import { checkRecords } from './records.js'
 import { checkRights, checkStateDirectories } from './rights.js'
 import { checkTasks } from './tasks.js'
@@ -32,13 +35,22 @@ const CHECKS = [
 
 /** All else, to be done as the user of the spool: what it makes belongs to that one. */
 export async function* examineSpool(place: Place): AsyncGenerator<Finding> {
-  const faults = new Set<string>()
-  for (const check of CHECKS)
-    for await (const finding of confirmed(check(place))) {
-      // what closes the whole spool to us is told once
-      if (finding.kind !== 'unchecked' || !faults.has(finding.meaning)) yield finding
-      if (finding.kind === 'unchecked') faults.add(finding.meaning)
-    }
+  try {
+    statsOf(place, STATE_DIRECTORY)
+    opendirSync(toFsPath(place.spool)).closeSync()
+  } catch (error) {
+    if (errnoOf(error) === 'EACCES') return yield unchecked(error)
+  }
+  for (const check of CHECKS) yield* confirmed(check(place))
+}
+
+function unchecked(error: unknown): Finding {
+  return {
+    kind: 'unchecked',
+    path: '',
+    meaning: `it could not be looked at by uid ${process.geteuid?.()}: ${messageOf(error)}`,
+    mend: 'spoold doctor tells what closes the way, for the user of a configuration',
+  }
 }
 
 /**
@@ -57,12 +69,7 @@ async function* confirmed(check: AsyncGenerator<Finding>): AsyncGenerator<Findin
     yield* await secondLook(suspects)
   } catch (error) {
     if (errnoOf(error) === undefined) throw error
-    yield {
-      kind: 'unchecked',
-      path: '',
-      meaning: `it could not be looked at: ${messageOf(error)}`,
-      mend: 'run fsck as root',
-    }
+    yield unchecked(error)
   }
 }
 

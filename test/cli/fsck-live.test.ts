@@ -1,0 +1,184 @@
+import assert from 'node:assert/strict'
+import { chmodSync, chownSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import {
+  configure,
+  foundAndMended,
+  fsck,
+  giveTo,
+  HANGS,
+  isClean,
+  killAll,
+  LONG_AGO,
+  NAME,
+  NOBODY,
+  runAndKill,
+  summary,
+  type Told,
+} from '../helpers/fsck.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+describe('spoold fsck settles runs that did not end', () => {
+  it('as the next claim would: a crash is counted', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, packet({ name: NAME }), LONG_AGO)
+    readFileSync(path) // somebody looked: the byte is written from the first run on
+    await runAndKill(spool, HANGS)
+    assert.ok(((readFileSync(path)[3] ?? 0) & 0x80) !== 0)
+    const [told] = await foundAndMended(spool, [`run-open ${NAME}`])
+    assert.match(told?.detail ?? '', /^a crash was counted; it may run from 20/)
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default (env, task) => { JOURNAL('attempt ' + task.attempt); return task.SPOOL_OK }`,
+    })
+    await until('it has run', () => leftIn(spool).length === 0)
+    assert.equal(daemon.journal().at(-1), 'attempt 3') // the suspected one counts, too
+  })
+
+  it('as the next claim would: what is delivered at most once is buried', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    await runAndKill(spool, HANGS, { 'spooler-delivery': 'at-most-once' })
+    const [told] = await foundAndMended(spool, [`run-open ${NAME}`])
+    assert.match(told?.detail ?? '', /^it is buried: its process died; it may have done its work/)
+    assert.deepEqual(leftIn(spool), [])
+    assert.equal(
+      JSON.parse(readFileSync(join(spool, `.spoold/dead/${NAME}.json`), 'utf8')).reason,
+      'outcome-unknown',
+    )
+  })
+
+  it('by the limits of the configuration', async () => {
+    const spool = spoolDirectory()
+    readFileSync(drop(spool, NAME, packet({ name: NAME }), LONG_AGO))
+    await runAndKill(spool, HANGS)
+    const ini = configure(spool, { 'spooler-max-crashes': 1 })
+    const [told] = await foundAndMended(spool, [`run-open ${NAME}`], ...ini)
+    assert.match(told?.detail ?? '', /spooler-max-crashes/)
+  })
+
+  it('but leaves to a daemon what it runs', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const daemon = await startDaemon({ spool, handler: HANGS, ini: { 'spooler-delivery': 'at-most-once' } })
+    await until('it runs', () => daemon.journal().length > 0)
+    const { code, told } = await fsck('--repair', spool)
+    assert.equal(code, 0)
+    assert.deepEqual([...new Set(summary(told))], ['note in-use '])
+    assert.ok(told.some(({ meaning }) => meaning.startsWith(`pid ${daemon.pid} (`)))
+    assert.deepEqual(leftIn(spool), [NAME])
+  })
+
+  it('but leaves alone what any program holds', { skip: skipUnless('python3') }, async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, Buffer.from([17, 0, 0, 0x80]), LONG_AGO)
+    const hold = `import fcntl, sys, time
+f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); time.sleep(60)`
+    const holder = new TestProcess('python3', ['-c', hold, path])
+    await holder.waitFor('held')
+    await isClean(spool)
+    await isClean(spool, '--repair')
+    holder.child.kill('SIGKILL')
+    await holder.exited
+    await foundAndMended(spool, [`run-open ${NAME}`])
+  })
+
+  it('but leaves alone what a process holds by lease', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const ini = { 'spooler-delivery': 'at-most-once', 'spooler-lock': 'lockfile' }
+    await runAndKill(spool, HANGS, ini)
+    await isClean(spool) // nobody can tell yet that the holder is dead
+    const locks = join(spool, '.spoold/locks')
+    const leases = readdirSync(locks)
+    assert.ok(leases.length > 0)
+    for (const name of leases) utimesSync(join(locks, name), LONG_AGO, LONG_AGO)
+    await foundAndMended(spool, [
+      ...leases.map(name => `lease-stale .spoold/locks/${name}`),
+      `run-open ${NAME}`,
+    ])
+    assert.deepEqual(readdirSync(locks), [])
+  })
+
+  it('finishes a removal and a burial that were not possible', { skip: skipUnless('root') }, async () => {
+    const spool = spoolDirectory()
+    giveTo(spool, 0)
+    chmodSync(spool, 0o777)
+    for (const [name, vars] of Object.entries({ done: {}, dead: { bury: '1' } }))
+      chownSync(drop(spool, name, packet(vars)), NOBODY, NOBODY)
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { existsSync } from 'node:fs'
+        import { setTimeout } from 'node:timers/promises'
+        export default async (env, task) => {
+          JOURNAL(task.name)
+          while (!existsSync(${JSON.stringify(join(dirname(spool), 'go'))})) await setTimeout(5)
+          return env.bury ? { bury: 'asked for' } : task.SPOOL_OK
+        }`,
+      ini: { uid: NOBODY, gid: NOBODY, 'spooler-concurrency': 2 },
+    })
+    await until('both run', () => daemon.journal().length === 2)
+    chmodSync(spool, 0o755) // nothing can be removed from it any more
+    writeFileSync(join(dirname(spool), 'go'), '')
+    await daemon.waitFor('cannot be removed')
+    await daemon.waitFor('is to be buried, but cannot be')
+    await killAll(daemon)
+    chmodSync(spool, 0o777)
+    utimesSync(join(spool, 'dead'), LONG_AGO, LONG_AGO)
+    await foundAndMended(
+      spool,
+      ['done-left done', 'burial-open dead'],
+      ...configure(spool, { uid: NOBODY, gid: NOBODY }),
+    )
+    assert.deepEqual(leftIn(spool), [])
+    const { uid } = statSync(join(spool, '.spoold/dead/dead.json'))
+    assert.equal(uid, NOBODY, 'what it makes belongs to whom the daemon runs as')
+  })
+})
+
+describe('spoold fsck --repair beside a daemon under load', () => {
+  it('loses nothing, and mends nothing that is alive', async () => {
+    const spool = spoolDirectory()
+    const tasks = 1500
+    for (let n = 0; n < tasks; n++)
+      drop(spool, `task-${n}`, packet({ n: String(n), ...(n % 500 === 7 ? { kill: '1' } : {}) }))
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { setTimeout } from 'node:timers/promises'
+        export default async (env, task) => {
+          if (env.kill && task.attempt < 3) process.kill(process.pid, 'SIGKILL')
+          if (task.attempt === 1 && env.n % 2) return { retry: '200ms' }
+          if (env.n % 100 === 3) return { bury: 'asked for' }
+          await setTimeout(2)
+          JOURNAL(env.n)
+          return task.SPOOL_OK
+        }`,
+      ini: {
+        'spooler-processes': 2,
+        'spooler-concurrency': 4,
+        'spooler-frequency': 1,
+        'spooler-quiet': true,
+      },
+    })
+    const told: Told[] = []
+    let runs = 0
+    const isOver = () => leftIn(spool).length === 0
+    for (; !isOver() && runs < 40; runs++) told.push(...(await fsck('--repair', spool)).told)
+    await until('all have run', isOver, 60_000)
+    assert.ok(runs > 3, `only ${runs} runs`)
+    assert.deepEqual([...new Set(summary(told))], ['note in-use '])
+    const done = new Set(daemon.journal())
+    const buried = readdirSync(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
+    assert.equal(done.size + buried.length, tasks)
+    await killAll(daemon)
+    await isClean(spool)
+  })
+})

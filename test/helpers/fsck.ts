@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { chmodSync, chownSync, existsSync, lstatSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type CliResult, spoold } from './cli.js'
+import { type Daemon, startDaemon, writeIni } from './daemon.js'
+import { leftIn } from './files.js'
+import { until } from './until.js'
+
+export interface Told {
+  readonly state: string
+  readonly kind: string
+  readonly path: string
+  readonly meaning: string
+  readonly mend: string
+  readonly detail?: string
+}
+
+export async function fsck(...args: string[]): Promise<{ code: number | null; told: Told[] }> {
+  const result = await spoold(['fsck', '--json', ...args])
+  assert.equal(result.stderr, '')
+  return { code: result.code, told: toldIn(result) }
+}
+
+export const toldIn = ({ stdout }: CliResult): Told[] =>
+  stdout
+    .split('\n')
+    .filter(Boolean)
+    .map(line => JSON.parse(line))
+
+export const summary = (told: readonly Told[]) =>
+  told.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort()
+
+/** Found; changed by nobody but --repair; mended; then clean. */
+export async function foundAndMended(
+  spool: string,
+  expected: readonly string[],
+  ...args: string[]
+): Promise<Told[]> {
+  const before = pictureOf(spool)
+  const { code, told } = await fsck(spool, ...args)
+  assert.deepEqual(summary(told), expected.map(each => `found ${each}`).sort())
+  assert.equal(code, 1)
+  for (const { meaning, mend } of told) assert.ok(meaning.length > 10 && mend.length > 5)
+  assert.deepEqual(pictureOf(spool), before, 'a look changes nothing')
+  const mended = await fsck('--repair', spool, ...args)
+  assert.deepEqual(summary(mended.told), expected.map(each => `mended ${each}`).sort())
+  assert.equal(mended.code, 0)
+  await isClean(spool, ...args)
+  return mended.told
+}
+
+export async function isClean(spool: string, ...args: string[]): Promise<void> {
+  assert.deepEqual(await fsck(spool, ...args), { code: 0, told: [] })
+}
+
+/** Everything there, with its times: an atime may be the mark of a start. */
+export function pictureOf(spool: string): string[] {
+  return ['.', ...readdirSync(spool, { recursive: true }).map(String)].sort().map(path => {
+    const stats = lstatSync(join(spool, path))
+    const { mode, uid, size, ino, mtimeMs, ctimeMs, atimeMs } = stats
+    const isTask = stats.isFile() && !path.startsWith('.spoold')
+    return [path, mode, uid, size, ino, mtimeMs, ctimeMs, isTask ? atimeMs : ''].join(' ')
+  })
+}
+
+export function configure(spool: string, settings: Parameters<typeof writeIni>[1] = {}): [string, string] {
+  const ini = join(dirname(spool), 'fsck.ini')
+  writeIni(ini, { spooler: spool, ...settings })
+  return ['--ini', ini]
+}
+
+/** Kills a daemon and its workers at once, as nothing else would. */
+export async function killAll(daemon: Daemon): Promise<void> {
+  const pids = [daemon.pid, ...daemon.children()]
+  for (const pid of pids) process.kill(pid, 'SIGKILL')
+  await daemon.exited
+}
+
+export const FAILS = `export default (env, task) => { JOURNAL(task.name); return task.SPOOL_RETRY }`
+export const HANGS = `export default async (env, task) => { JOURNAL(task.name); await new Promise(() => setInterval(() => {}, 1000)) }`
+
+export function recordsIn(spool: string): string[] {
+  const records = join(spool, '.spoold/records')
+  return existsSync(records) ? readdirSync(records).filter(name => name.endsWith('.json')) : []
+}
+
+/** Runs the tasks of a spool until each was called; then the daemon is killed. */
+export async function runAndKill(
+  spool: string,
+  handler: string,
+  ini: Parameters<typeof writeIni>[1] = {},
+): Promise<void> {
+  const tasks = leftIn(spool).length
+  const daemon = await startDaemon({ spool, handler, ini: { 'spooler-concurrency': tasks, ...ini } })
+  await until('all were called', () => daemon.journal().length >= tasks)
+  if (handler === FAILS) await until('all are settled', () => recordsIn(spool).length === tasks)
+  await killAll(daemon)
+}
+
+export const LONG_AGO = 1_000_000_000
+export const NOBODY = 65_534
+export const NAME = 'uwsgi_spoolfile_on_x'
+
+/** Its parent lets everybody in. */
+export function giveTo(spool: string, uid: number): void {
+  chmodSync(dirname(spool), 0o777)
+  chownSync(spool, uid, uid)
+}
