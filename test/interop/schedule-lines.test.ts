@@ -14,7 +14,7 @@ const INI = [
   'fs-signal = watched 1',
   'touch-signal = touched 1',
 ]
-/** What is said of signals and schedules, without dates and pids. */
+/** What is said of signals and schedules, without dates, pids and durations. */
 const LINES = [
   /^\[uwsgi-signal\] signum 1 registered .*$/m,
   /^DATE - \[uwsgi-cron\] running ".*$/m,
@@ -29,6 +29,7 @@ const normal = (output: string) =>
   output
     .replace(/^\w{3} \w{3} [ \d]{2} [\d:]{8} \d{4} - /gm, 'DATE - ')
     .replace(/(spooler|pid) \d+/g, '$1 PID')
+    .replace(/after \d+ second/g, 'after N second')
     .replaceAll(/"[^"]*\/watched"/g, '"watched"')
 
 /** Makes everything happen, and returns the lines about it. */
