@@ -69,7 +69,8 @@ export class DirectoryEngine implements Engine {
   returned(reports: readonly Report[]): void {
     const nowMs = Date.now()
     for (const report of reports) this.#index.returned(report, nowMs)
-    this.#scanner?.tasksEnded(reports.length)
+    const isAnyGone = reports.some(({ kind }) => kind === 'gone')
+    this.#scanner?.tasksEnded(reports.length, isAnyGone)
   }
 
   abandoned(refs: readonly Ref[]): void {

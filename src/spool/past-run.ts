@@ -34,7 +34,7 @@ export function settlePastRun(
 
 function removeDone(file: FileClaim, failures: Failures): Settled {
   const settled = removeTask(file, Number.POSITIVE_INFINITY)
-  if (settled.kind !== 'ok') return settled
+  if (settled.kind !== 'ok') return { ...settled, kind: 'unreadable' } // it did not run: told once, as all that is left alone
   failures.forget(file.ref)
   return { kind: 'gone' }
 }

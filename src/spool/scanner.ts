@@ -74,7 +74,8 @@ export class Scanner {
   }
 
   /** The workers ended tasks: they may soon run dry, or be so fast that events are not worth their price. */
-  tasksEnded(count: number): void {
+  tasksEnded(count: number, isAnyGone: boolean): void {
+    if (isAnyGone) this.#stamps.keep(new Map()) // as far as a worker can see: the next pass lists
     this.#tasksSince += count
     if (performance.now() - this.#rateSince >= RATE_WINDOW_MS) this.#judge()
     if (this.#isDeaf && this.#index.ready === 0) this.#wantScan(0)

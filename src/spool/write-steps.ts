@@ -31,7 +31,7 @@ export type Steps = Generator<Wait, Stored, void>
  */
 export function* writeSteps(request: Request, options: WriteOptions): Steps {
   const { id } = request
-  const first = id === undefined ? undefined : findId(options.spool, id)
+  const first = id === undefined ? undefined : findFirst(options.spool, id)
   if (first !== undefined) return yield* duplicate(first, options)
   const draft = openDraft(request, options)
   try {
@@ -42,6 +42,14 @@ export function* writeSteps(request: Request, options: WriteOptions): Steps {
     throw writeError(draft.directory, error)
   }
   return id === undefined ? yield* publish(draft, options) : yield* publishOnce(draft, id, request, options)
+}
+
+function findFirst(spool: string, id: string): Ref | undefined {
+  try {
+    return findId(spool, id)
+  } catch (error) {
+    throw writeError(spool, error)
+  }
 }
 
 function* publish(draft: Draft, { sync }: WriteOptions): Steps {

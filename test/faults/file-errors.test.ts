@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import type { DirectoryEngine } from '#src/engines/directory-engine.js'
+import { enqueueSync, SpooldError } from '#src/index.js'
+import { sweepSpool } from '#src/spool/sweep.js'
+import { fromThrown, toOutcome } from '#src/task/answer.js'
+import { IGNORE, OK, type Outcome, RETRY } from '#src/task/outcome.js'
+import { openEngine, POLICY } from '../helpers/engine.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { errnoError, FS_CALLS, type FsCall, hookFs } from '../helpers/fs-hooks.js'
+import { isLong } from '../helpers/requires.js'
+import { deadOf } from '../helpers/witness.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const ERRORS = [
+  'EIO',
+  'ENOSPC',
+  'EDQUOT',
+  'EROFS',
+  'EMFILE',
+  'ENFILE',
+  'EACCES',
+  'ESTALE',
+  'EINTR',
+  'ENOENT',
+] as const
+
+const LONG_AGO = 1_000_000_000
+const NAMED = (n: string) => `uwsgi_spoolfile_on_host_1_${n}`
+
+/** What each task's handler answers, the first time. Afterwards all is well. */
+const ANSWERS: Readonly<Record<string, () => Outcome>> = {
+  ok: () => OK,
+  'big-body': () => OK,
+  'failed-before': () => OK,
+  'crashed-before': () => OK,
+  once: () => OK,
+  retry: () => RETRY,
+  throw: () => fromThrown(new Error('thrown')),
+  'last-try': () => toOutcome({ retry: true, maxAttempts: 1 }),
+  bury: () => toOutcome({ bury: 'no such customer' }),
+  'ignore-me': () => IGNORE,
+}
+/** Which of them run once, whatever fails around them: they were done then. */
+const DONE_AT_ONCE = ['ok', 'big-body', 'failed-before', 'crashed-before', 'once']
+/** What may also end as a dead letter. */
+const MAY_BE_DEAD = ['last-try', 'bury', 'once', 'malformed']
+
+class Script {
+  readonly spool = spoolDirectory()
+  readonly starts = new Map<string, number>()
+  /** Runs to SPOOL_OK. */
+  readonly done = new Map<string, number>()
+
+  /** A spool as it is in the middle of life: some failed before, one killed its process. */
+  async setUp(): Promise<void> {
+    const policy = { ...POLICY, backoff: 'none' as const, maxCrashes: 0 }
+    for (const n of Object.keys(ANSWERS)) {
+      const once = n === 'once' ? { spooler_delivery: 'at-most-once' } : {}
+      drop(
+        this.spool,
+        NAMED(n),
+        packet({ n, ...once }, n === 'big-body' ? Buffer.alloc(1_500_000) : ''),
+        LONG_AGO,
+      )
+    }
+    drop(this.spool, NAMED('malformed'), Buffer.from([5, 0, 0, 0]), LONG_AGO)
+    const engine = await openEngine(this.spool, { policy })
+    const failed = engine.claim(NAMED('failed-before'))
+    if (!('kind' in failed)) engine.settle(failed, RETRY, 0)
+    drop(
+      this.spool,
+      NAMED('crashed-before'),
+      Buffer.from(packet({ n: 'crashed-before' })).fill(0x80, 3, 4),
+      LONG_AGO,
+    )
+    this.touch()
+  }
+
+  touch(): void {
+    // a change would begin the grace of what is malformed anew
+    for (const name of leftIn(this.spool).filter(each => each !== NAMED('malformed')))
+      utimesSync(join(this.spool, name), LONG_AGO, LONG_AGO)
+  }
+
+  /** Claims, runs and settles everything that is there, once. */
+  run(engine: DirectoryEngine, answers: typeof ANSWERS): void {
+    for (const name of readdirSync(this.spool)
+      .filter(each => !each.startsWith('.'))
+      .sort()) {
+      const claim = engine.claim(name)
+      if ('kind' in claim) continue
+      const n = name.slice(NAMED('').length)
+      this.starts.set(n, (this.starts.get(n) ?? 0) + 1)
+      const answer = answers[n] ?? (() => OK)
+      let outcome: Outcome
+      try {
+        claim.readBody()
+        outcome = answer()
+      } catch (error) {
+        outcome = fromThrown(error)
+      }
+      if (outcome.kind === 'ok') this.done.set(n, (this.done.get(n) ?? 0) + 1)
+      engine.settle(claim, outcome, 2)
+    }
+  }
+
+  open(): Promise<DirectoryEngine> {
+    return openEngine(this.spool, {
+      policy: { ...POLICY, backoff: 'none', maxCrashes: 0 },
+      frequencyMs: 0,
+      graceMs: 0,
+      marksReads: true,
+    })
+  }
+
+  /** With everything in order again: what is left runs to its end. */
+  async recover(): Promise<void> {
+    const engine = await this.open()
+    for (let round = 0; round < 5; round++) {
+      this.touch()
+      this.run(engine, {})
+    }
+    await sweepSpool({ spool: this.spool, graceMs: 1, idTtlMs: 0 })
+  }
+
+  async assertKept(what: string): Promise<void> {
+    const dead = await deadOf(this.spool)
+    assert.deepEqual(
+      leftIn(this.spool).filter(name => !name.includes('-done-')),
+      [],
+      `${what}: these are stuck`,
+    )
+    for (const n of [...Object.keys(ANSWERS), 'malformed']) {
+      const starts = this.starts.get(n) ?? 0
+      const isDead = dead.has(n) || [...dead.values()].some(({ ref }) => ref === NAMED(n))
+      assert.ok(isDead || starts > 0, `${what}: ${n} is lost`)
+      assert.ok(!isDead || MAY_BE_DEAD.includes(n), `${what}: ${n} is dead: ${dead.get(n)?.detail}`)
+      // a file system that denies that a file is there has it run again
+      if (DONE_AT_ONCE.includes(n) && !what.startsWith('ENOENT at'))
+        assert.ok((this.done.get(n) ?? 0) <= 1, `${what}: ${n} was done ${this.done.get(n)} times`)
+      if (n === 'once') assert.ok(starts <= 1, `${what}: ${n} ran ${starts} times`)
+    }
+  }
+}
+
+let unhook = () => {}
+afterEach(() => unhook())
+
+/** Counts the calls, and lets the one with this number fail. @returns what was called */
+function failAt(number: number, code: string): FsCall[] {
+  const calls: FsCall[] = []
+  unhook = hookFs(FS_CALLS, (name, args, proceed) => {
+    calls.push(name)
+    if (calls.length !== number) return proceed()
+    const isAsked = name === 'lstatSync' && code === 'ENOENT' // with throwIfNoEntry: false
+    if (isAsked) return undefined
+    throw errnoError(code, name, args[0])
+  })
+  return calls
+}
+
+const openFiles = () => readdirSync('/proc/self/fd').length
+
+describe('an error at any file operation', () => {
+  it('of a worker: no task is lost, none runs again that was done, nothing is thrown, no descriptor stays', async t => {
+    const whole = new Script()
+    await whole.setUp()
+    const engine = await whole.open()
+    const calls = failAt(0, '')
+    whole.run(engine, ANSWERS)
+    unhook()
+    await whole.recover()
+    await whole.assertKept('without an error')
+    assert.ok(calls.length > 80, `${calls.length} calls`)
+    let cases = 0
+    const before = openFiles()
+    for (let n = 1; n <= calls.length; n++)
+      for (const [i, code] of ERRORS.entries()) {
+        if (!isLong && n % ERRORS.length !== i) continue
+        const script = new Script()
+        await script.setUp()
+        const worker = await script.open()
+        failAt(n, code)
+        script.run(worker, ANSWERS)
+        unhook()
+        const what = `${code} at call ${n}, ${calls[n - 1]}`
+        await script.recover()
+        await script.assertKept(what)
+        assert.equal(openFiles(), before, what)
+        cases++
+      }
+    t.diagnostic(`${cases} cases over ${calls.length} calls`)
+  })
+
+  for (const [way, options] of Object.entries({
+    synced: { sync: true },
+    'not synced': { sync: false },
+    'with a time and a body': { sync: true, at: 1e9, body: 'x'.repeat(100_000) },
+    'with a priority': { sync: true, priority: 5 },
+    'with an id': { sync: true, id: 'a' },
+  }))
+    it(`of a writer, ${way}: it is told, and when it tries again there is one task`, async () => {
+      const store = (spooler: string) => enqueueSync({ n: 1 }, { spooler, ...options })
+      store(spoolDirectory()) // what is loaded when it is needed is loaded
+      const calls = failAt(0, '')
+      store(spoolDirectory())
+      unhook()
+      const before = openFiles()
+      for (let n = 1; n <= calls.length; n++)
+        for (const code of isLong ? ERRORS : (['EIO', 'ENOSPC'] as const)) {
+          const spool = spoolDirectory()
+          const what = `${code} at call ${n}, ${calls[n - 1]}`
+          failAt(n, code)
+          let isTold = false
+          try {
+            store(spool)
+          } catch (error) {
+            isTold = true
+            assert.ok(error instanceof SpooldError, `${what}: ${error}`)
+          }
+          unhook()
+          const tasks = () => leftIn(spool).filter(name => !name.startsWith('.') && !name.includes('/.'))
+          // a rename that denies that there is something to rename leaves a promise, which the sweep makes good
+          if (!isTold && tasks().length === 0) await sweepSpool({ spool, graceMs: 0.001, idTtlMs: 0 })
+          if (!isTold) assert.equal(tasks().length, 1, `${what}: it was not told`)
+          else {
+            if (!('id' in options)) assert.deepEqual(tasks(), [], what)
+            store(spool)
+            assert.equal(tasks().length, 1, what)
+          }
+          assert.ok(existsSync(spool) && readFileSync(join(spool, tasks()[0] ?? ''))[0] === 17)
+          assert.equal(openFiles(), before, what)
+        }
+    })
+})

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/**
+ * Loaded before the daemon and each of its workers: while the file of TROUBLE names a call and an error, that call fails
+ * so for whatever lies in the spool.
+ */
+const TROUBLE = `
+  import fs from 'node:fs'
+  import { syncBuiltinESMExports } from 'node:module'
+  const { readFileSync } = fs
+  const [control, spool] = JSON.parse(process.env.TROUBLE)
+  const fds = new Set()
+  const isOurs = target => typeof target === 'number' ? fds.has(target) : String(target).startsWith(spool)
+  const check = (name, target) => {
+    let now = ''
+    try { now = readFileSync(control, 'utf8') } catch {}
+    const [call, code] = now.split(' ')
+    if (call === name && isOurs(target)) throw Object.assign(new Error(code + ': injected, ' + name), { code })
+  }
+  const wrap = (table, name) => {
+    const original = table[name]
+    table[name] = (target, ...rest) => {
+      check(name, target)
+      const result = original(target, ...rest)
+      if (name === 'openSync' && isOurs(target)) fds.add(result)
+      return result
+    }
+  }
+  for (const name of ['openSync', 'fstatSync', 'readSync', 'writeSync', 'futimesSync', 'unlinkSync', 'renameSync', 'writeFileSync', 'mkdirSync'])
+    wrap(fs, name)
+  const { opendir, stat } = fs.promises
+  fs.promises.opendir = async (...args) => { check('opendir', args[0]); return opendir(...args) }
+  fs.promises.stat = async (...args) => { check('stat', args[0]); return stat(...args) }
+  syncBuiltinESMExports()`
+
+const HANDLER = `
+  export default (env, task) => {
+    JOURNAL(env.n)
+    return env.answer === 'retry' && task.attempt === 1 ? task.SPOOL_RETRY : task.SPOOL_OK
+  }`
+
+const ERRORS = ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS', 'EMFILE', 'ENFILE', 'EACCES', 'ESTALE', 'EINTR', 'ENOENT']
+const CALLS = [
+  'openSync',
+  'fstatSync',
+  'readSync',
+  'writeSync',
+  'futimesSync',
+  'unlinkSync',
+  'renameSync',
+  'opendir',
+]
+const EVERY = CALLS.flatMap(call => ERRORS.map(code => `${call} ${code}`))
+const SOME = [
+  'openSync EMFILE',
+  'readSync EIO',
+  'fstatSync ESTALE',
+  'writeSync ENOSPC',
+  'unlinkSync EROFS',
+  'opendir EACCES',
+]
+const TASKS = 4
+/** How long the trouble goes on once it is known, and how much of that time all processes together may work. */
+const TROUBLED_MS = 1200
+const CPU_SHARE = 0.5
+
+describe('while a file operation fails', () => {
+  it('the daemon says so once, waits without working, and goes on when it is over', async t => {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    const [control, preload] = [join(directory, 'trouble'), join(directory, 'trouble.mjs')]
+    writeFileSync(preload, TROUBLE)
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      ini: { 'spooler-frequency': 1, 'spooler-quiet': true },
+      env: { NODE_OPTIONS: `--import=${preload}`, TROUBLE: JSON.stringify([control, spool]) },
+    })
+    for (const trouble of isLong ? EVERY : SOME) {
+      const names = Array.from(
+        { length: TASKS },
+        (_, i) => `uwsgi_spoolfile_on_${trouble.replace(' ', '_')}_${i}`,
+      )
+      const saidBefore = daemon.output.length
+      writeFileSync(control, trouble)
+      for (const [i, name] of names.entries())
+        drop(spool, name, packet({ n: name, ...(i % 2 === 0 ? {} : { answer: 'retry' }) }))
+      await setTimeout(TROUBLED_MS) // the trouble's length is part of the case
+      const share = await cpuShare(daemon, TROUBLED_MS)
+      rmSync(control)
+      assert.ok(
+        share < CPU_SHARE,
+        `${trouble}: all processes worked ${Math.round(share * 100)} % of the time`,
+      )
+      await until(`${trouble}: all have run`, () => leftIn(spool).length === 0, 15_000).catch(error => {
+        throw new Error(`${error.message}: ${leftIn(spool)}\n${daemon.output.slice(saidBefore)}`)
+      })
+      const said = daemon.output
+        .slice(saidBefore)
+        .split('\n')
+        .filter(line => line.includes('injected'))
+      for (const name of names) {
+        const aboutIt = said.filter(line => line.includes(name))
+        assert.equal(
+          new Set(aboutIt).size,
+          aboutIt.length,
+          `${trouble} was told again: ${aboutIt.join('\n')}`,
+        )
+        const runs = daemon.journal().filter(n => n === name).length
+        const isRetry = Number(name.slice(-1)) % 2 === 1
+        assert.ok(runs >= 1 && (isRetry || runs === 1), `${trouble}: ${name} ran ${runs} times`)
+      }
+      if (!trouble.endsWith('ENOENT')) assert.ok(isLong || said.length > 0, `${trouble} was not told`)
+      t.diagnostic(`${trouble}: ${said.length} lines, ${Math.round(share * 100)} % of a core`)
+    }
+  })
+})
+
+/** How much of one core the daemon and its workers take. */
+async function cpuShare(daemon: Daemon, ms: number): Promise<number> {
+  const ticks = () =>
+    [daemon.pid, ...daemon.children()].reduce((sum, pid) => {
+      const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
+        .replace(/^.*\) /s, '')
+        .split(' ')
+      return sum + Number(fields[11]) + Number(fields[12])
+    }, 0)
+  const [before, since] = [ticks(), performance.now()]
+  await setTimeout(ms)
+  return ((ticks() - before) * 10) / (performance.now() - since)
+}
