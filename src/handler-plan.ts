@@ -66,6 +66,7 @@ function planHost(
     command: found.path,
     args: [`${HOSTS}/${language}/${MAIN[language]}`],
     environment: language === 'python' ? pythonEnvironment(found.path, options.virtualenv) : {},
+    home,
     files: loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
     settings,
   }

@@ -19,7 +19,7 @@ export function checkHandlers(
     const place = where('spooler-import', i)
     const language = importLanguage(value, home)
     if (language !== 'javascript' && !needed.has(language)) needed.set(language, place)
-    if (language === 'javascript' || isFile(value))
+    if (language === 'javascript' || isFile('spooler-import', value))
       checkFile('spooler-import', resolve(home, value), place, problems)
   }
   const values = valuesOf(options)
@@ -27,7 +27,7 @@ export function checkHandlers(
     for (const name of HOST_OPTIONS[language])
       for (const [i, value] of values[name].entries()) {
         if (!needed.has(language)) needed.set(language, where(name, i))
-        if (isFile(value)) checkFile(name, resolve(home, value), where(name, i), problems)
+        if (isFile(name, value)) checkFile(name, resolve(home, value), where(name, i), problems)
       }
   for (const language of HOST_LANGUAGES) {
     const place = needed.get(language)
@@ -53,8 +53,10 @@ export function valuesOf(
   }
 }
 
-/** Anything else is a module, which its interpreter finds. */
-function isFile(value: string): boolean {
+/** Anything else is a module, which its interpreter finds: for Ruby that is all but a path, and it may lack its `.rb`. */
+function isFile(name: HostOption | 'spooler-import', value: string): boolean {
+  if (name.startsWith('perl-')) return true
+  if (name.endsWith('rbrequire')) return /^\.{0,2}\/.*\.rb$/.test(value)
   return value.includes('/') || /\.(py|pl|rb)$/.test(value)
 }
 

@@ -49,6 +49,8 @@ export interface HostOptions {
   readonly command: string
   readonly args: readonly string[]
   readonly environment: Readonly<Record<string, string>>
+  /** Where it starts and loads, whatever directory its worker is in by then. */
+  readonly home: string
   /** What it loads, for people. */
   readonly files: readonly string[]
   /** What it is told first; names may repeat. */

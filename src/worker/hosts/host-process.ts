@@ -59,11 +59,12 @@ export class HostProcess {
   readonly whenDead: Promise<Death>
   #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
 
-  constructor({ command, args, environment, settings }: HostOptions, listener: HostListener) {
+  constructor({ command, args, environment, home, settings }: HostOptions, listener: HostListener) {
     this.#listener = listener
     this.#child = spawn(command, args, {
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe'],
       env: { ...process.env, ...environment },
+      cwd: home,
     })
     this.whenReady = new Promise((resolve, reject) => {
       this.#settleReady = { resolve, reject }
