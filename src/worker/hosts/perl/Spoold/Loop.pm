@@ -1,0 +1,156 @@
+# Runs tasks and signals as they come, one after the other.
+package Spoold::Loop;
+use strict;
+use warnings;
+use Spoold::Process;
+use Spoold::Wire;
+
+use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 11, PACKET_HEADER_BYTES => 4 };
+
+# The page, one byte a task: src/worker/hosts/page.ts
+use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5" };
+use constant { SLOTS => 4032, RECALL_FLAG => 4032 };
+
+sub new {
+    my ($class, $wire, $settings) = @_;
+    my $self = {
+        wire    => $wire,
+        spool   => $settings->{spool}[0],
+        chdir   => $settings->{chdir} && $settings->{chdir}[0],
+        next    => 0,
+        signals => {},
+        spooler => undef,
+    };
+    return bless $self, $class;
+}
+
+sub serve {
+    my ($self) = @_;
+    while (defined(my $message = $self->{wire}->read_message)) { $self->_serve($message) }
+    Spoold::Process::live_on();
+}
+
+sub _serve {
+    my ($self, $message) = @_;
+    my ($page, $pid) = @{ $self->{wire} }{qw(page pid)};
+    my ($spool, $chdir) = @$self{qw(spool chdir)};
+    my ($number, $at, $end) = ($self->{next}, 0, length $message);
+    while ($at < $end) {
+        my ($kind, $name_bytes, $block_bytes, $body_bytes) = unpack('CvVV', substr($message, $at, HEAD_BYTES));
+        $at += HEAD_BYTES;
+        if ($kind == TASK) {
+            my $slot = $number % SLOTS;
+            _mark($page, $slot, STARTED);
+            sysseek $page, RECALL_FLAG, 0;
+            sysread $page, my $is_recalled, 1;
+            if ($is_recalled ne "\0") {
+                _mark($page, $slot, NOT_STARTED);
+                return $self->_await_recall($number, $message, $at - HEAD_BYTES);
+            }
+            my $name  = substr($message, $at, $name_bytes);
+            my $block = $at + $name_bytes;
+            my $body  = $block + $block_bytes;
+            my $slash = rindex($name, '/');
+            my %env = unpack('(v/a)*', substr($message, $block + PACKET_HEADER_BYTES, $block_bytes - PACKET_HEADER_BYTES));
+            $env{spooler_task_name} = substr($name, $slash + 1);
+            $env{body} = substr($message, $body, $body_bytes) if $body_bytes;
+
+            # a directory that is gone is not the task's fault, as in uWSGI
+            chdir($chdir // ($slash < 0 ? $spool : "$spool/" . substr($name, 0, $slash)));
+            my $result = $self->_ask(\%env, $number);
+            Spoold::Process::leave_at_once() if $$ != $pid;
+            _mark($page, $slot, $result);
+            $number++;
+            $at = $body + $body_bytes;
+        }
+        elsif ($kind == SIGNAL) { $self->_signal($name_bytes) }
+        elsif ($kind == RECALL) { $self->_recalled($number) }
+    }
+    $self->{next} = $number;
+    $self->{wire}->send(Spoold::Wire::DONE, $number);
+}
+
+sub _mark {
+    my ($page, $slot, $state) = @_;
+    sysseek $page, $slot, 0;
+    syswrite $page, $state or die "a task closed the descriptors of its interpreter: $!\n";
+}
+
+# Any number that is none of the three is kept and retried by uWSGI; what is no number counts as 0.
+sub _ask {
+    my ($self, $env, $number) = @_;
+    my $handler = $self->{spooler} or return IGNORE;
+    my ($answer, $value);
+    my $error = 'the spooler function was left by next or last';
+    {    # which end here, and not in the loop above
+        no warnings;
+        eval {
+            $answer = $handler->($env);
+            $value  = int($answer);
+            1;
+        } or $error = $@;
+    }
+    return $self->_failed($number, $error) if !defined $value;
+    return OK     if $value == -2;
+    return RETRY  if $value == -1;
+    return IGNORE if $value == 0;
+    return $self->_failed($number, _wrong($answer));
+}
+
+sub _failed {
+    my ($self, $number, $error) = @_;
+    $self->{wire}->send(Spoold::Wire::DETAIL, $number, _textof($error)) if $$ == $self->{wire}{pid};
+    return ERROR;
+}
+
+# An object may say what it likes, or die of it.
+sub _textof {
+    my ($error) = @_;
+    my $text = eval { "$error" } // 'an object of ' . ref $error;
+    return $text =~ s/\s+\z//r;
+}
+
+sub _wrong {
+    my ($answer) = @_;
+    my $text = length $answer > 80 ? substr($answer, 0, 77) . '...' : $answer;
+    return "the spooler function returned $text; expected uwsgi::SPOOL_OK (-2), uwsgi::SPOOL_RETRY (-1) or "
+        . 'uwsgi::SPOOL_IGNORE (0), so the task is retried';
+}
+
+# What comes before the mark of the recall is not run: the worker has it back.
+sub _await_recall {
+    my ($self, $number, $message, $at) = @_;
+    while (defined $message) {
+        while ($at < length $message) {
+            my ($kind, @bytes) = unpack('CvVV', substr($message, $at, HEAD_BYTES));
+            $at += HEAD_BYTES;
+            if    ($kind == TASK)   { $at += $_ for @bytes }
+            elsif ($kind == SIGNAL) { $self->_signal($bytes[0]) }
+            else {
+                $self->{next} = $number;
+                return $self->_recalled($number);
+            }
+        }
+        ($message, $at) = ($self->{wire}->read_message, 0);
+    }
+    Spoold::Process::live_on();
+    exit 0;
+}
+
+sub _recalled {
+    my ($self, $number) = @_;
+    _mark($self->{wire}{page}, RECALL_FLAG, "\0");
+    $self->{wire}->send(Spoold::Wire::RECALLED, $number);
+}
+
+sub _signal {
+    my ($self, $number) = @_;
+    my $error = '';
+    {
+        eval { $self->{signals}{$number}->($number); 1 } or $error = $@;
+    }
+    Spoold::Process::leave_at_once() if $$ != $self->{wire}{pid};
+    $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, _textof($error));
+}
+
+1;

@@ -1,0 +1,43 @@
+# What kind of process this is: it dies with its worker, and leaves signals to it.
+package Spoold::Process;
+use strict;
+use warnings;
+use Fcntl qw(F_GETFL F_SETFL F_SETOWN O_ASYNC);
+use Spoold::Wire;
+
+use constant F_SETSIG => 10;    # Linux; not in Fcntl
+use constant SIGKILL  => 9;
+
+sub prepare {
+    _die_with_worker();
+
+    # A terminal and an init system signal everybody; it is the worker that decides. Functions, because what is ignored
+    # stays so in every program that a task starts.
+    $SIG{$_} = \&_leave_to_worker for qw(INT TERM HUP USR1 USR2 ALRM TSTP);
+    select((select(STDOUT), $| = 1)[0]);
+    select((select(STDERR), $| = 1)[0]);
+    @ARGV = ();
+}
+
+sub _leave_to_worker { }
+
+# The kernel sends SIGKILL when the other end of the lifeline is closed, whatever this process does then.
+sub _die_with_worker {
+    return if $^O ne 'linux';    # elsewhere the end of its tasks tells it
+    fcntl($Spoold::Wire::lifeline, F_SETOWN, $$);
+    fcntl($Spoold::Wire::lifeline, F_SETSIG, SIGKILL);
+    fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) | O_ASYNC);
+}
+
+# The worker ends in good order: there is time to leave.
+sub live_on {
+    fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) & ~O_ASYNC);
+}
+
+# Of a process that a task forked and that came back as well: without what the host does at its end.
+sub leave_at_once {
+    require POSIX;
+    POSIX::_exit(0);
+}
+
+1;

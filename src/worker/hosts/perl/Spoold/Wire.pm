@@ -1,0 +1,85 @@
+# The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them.
+package Spoold::Wire;
+use strict;
+use warnings;
+use Fcntl qw(F_SETFD FD_CLOEXEC);
+
+use constant { TASKS_FD => 3, CALLS_FD => 4, PAGE_FD => 5, LIFELINE_FD => 6 };
+use constant { READY => 1, UNLOADABLE => 2, DONE => 3, DETAIL => 4, RECALLED => 5, SIGNAL_ENDED => 6 };
+use constant MAX_TEXT_BYTES => 65536;
+
+our $lifeline;    # stays open until the process ends
+
+sub new {
+    my ($class) = @_;
+    my ($tasks, $calls, $page) = map { _open($_) } TASKS_FD, CALLS_FD, PAGE_FD;
+    $lifeline = _open(LIFELINE_FD);
+    return bless { tasks => $tasks, calls => $calls, page => $page, pid => $$ }, $class;
+}
+
+# Undefined when the worker is gone.
+sub read_message {
+    my ($self) = @_;
+    my $head = _read($self->{tasks}, 4) // return undef;
+    return _read($self->{tasks}, unpack('V', $head));
+}
+
+# The first message: names, and the list of values of each.
+sub read_settings {
+    my ($self) = @_;
+    my @items = unpack('(V/a)*', $self->read_message // '');
+    my %settings;
+    while (my ($name, $value) = splice @items, 0, 2) { push @{ $settings{$name} }, $value }
+    return \%settings;
+}
+
+sub send {
+    my ($self, $kind, $number, $text) = @_;
+    $text //= '';
+    utf8::encode($text) if utf8::is_utf8($text);
+    $text = substr($text, 0, MAX_TEXT_BYTES);
+    _write($self->{tasks}, pack('a4CVV', "\xffSPL", $kind, $number // 0, length $text) . $text);
+}
+
+# Asks the worker, and waits for its answer: (undef, values), or why there are none.
+sub call {
+    my ($self, $name, @arguments) = @_;
+    return "a process that a task forked cannot speak for it; do it in the task itself" if $$ != $self->{pid};
+    my $message = pack('(V/a)*', $name, @arguments);
+    _write($self->{calls}, pack('V/a', $message));
+    my $head   = _read($self->{calls}, 4)                  // exit 1;    # the worker is gone
+    my $answer = _read($self->{calls}, unpack('V', $head)) // exit 1;
+    my ($status, @values) = unpack('(V/a)*', $answer);
+    return $status eq 'ok' ? (undef, @values) : $values[0];
+}
+
+sub _open {
+    my ($fd) = @_;
+    open(my $handle, '+<&=', $fd) or die "descriptor $fd: $!";
+    binmode $handle;
+    fcntl($handle, F_SETFD, FD_CLOEXEC);
+    return $handle;
+}
+
+sub _read {
+    my ($handle, $length) = @_;
+    my $data = '';
+    while (length $data < $length) {
+        my $count = sysread $handle, $data, $length - length $data, length $data;
+        next if !defined $count && $!{EINTR};
+        return undef if !$count;
+    }
+    return $data;
+}
+
+sub _write {
+    my ($handle, $data) = @_;
+    my $done = 0;
+    while ($done < length $data) {
+        my $count = syswrite $handle, $data, length($data) - $done, $done;
+        next if !defined $count && $!{EINTR};
+        $done += $count // die "the worker cannot be told: $!";
+    }
+}
+
+1;

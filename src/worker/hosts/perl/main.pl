@@ -1,0 +1,22 @@
+# Runs spooler functions for a worker of spoold, which starts this program and speaks over descriptors 3 to 6.
+# Debian's perl-base is enough for it.
+use strict;
+use warnings;
+
+BEGIN { unshift @INC, __FILE__ =~ m{^(.*)/}s }
+use Spoold::Loader;
+use Spoold::Loop;
+use Spoold::Process;
+use Spoold::Wire;
+use uwsgi;
+BEGIN { shift @INC }    # ours are loaded, and in nobody's way
+
+my $wire     = Spoold::Wire->new;
+my $settings = $wire->read_settings;
+Spoold::Process::prepare();
+
+my $loop = Spoold::Loop->new($wire, $settings);
+uwsgi::_start($wire, $settings, $loop);
+$loop->serve if Spoold::Loader::load($wire, $settings);
+
+END { uwsgi::_end() }
