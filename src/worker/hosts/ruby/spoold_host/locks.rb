@@ -1,0 +1,26 @@
+require 'fileutils'
+
+module SpooldHost
+  # UWSGI.lock: one lock for all interpreters of a daemon, in the first spool's own directory. It falls with its holder.
+  class Locks
+    def initialize(spool)
+      @directory = File.join(spool, '.spoold', 'locks')
+      @files = {}
+    end
+
+    def lock(number) = file(number).flock(File::LOCK_EX)
+    def unlock(number) = file(number).flock(File::LOCK_UN)
+
+    private
+
+    # More of them must be configured in uWSGI, too.
+    def file(number)
+      raise 'Invalid lock number' unless number.zero?
+
+      @files[Process.pid] ||= begin # a fork shares the lock of an open file
+        FileUtils.mkdir_p(@directory, mode: 0o700)
+        File.open(File.join(@directory, 'user'), File::RDWR | File::CREAT | File::NOFOLLOW, 0o600)
+      end
+    end
+  end
+end

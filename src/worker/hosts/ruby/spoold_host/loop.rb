@@ -1,0 +1,155 @@
+module SpooldHost
+  # Runs tasks and signals as they come, one after the other.
+  class Loop
+    TASK, RECALL, SIGNAL = 1, 2, 3
+    HEAD = 'CvVV'
+    # uWSGI's keys have no encoding, those that it adds neither
+    NAME_KEY = 'spooler_task_name'.b.freeze
+    BODY_KEY = 'body'.b.freeze
+    HEAD_BYTES = 11
+    PACKET_HEADER_BYTES = 4
+
+    # The page, one byte a task: src/worker/hosts/page.ts
+    NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR = *"\0\1\2\3\4\5".b.chars.map(&:freeze)
+    SLOTS = RECALL_FLAG = 4032
+    RESULTS = { -2 => OK, -1 => RETRY, 0 => IGNORE }.freeze
+
+    attr_reader :signals
+
+    def initialize(wire, settings)
+      @wire = wire
+      @page = wire.page
+      @spool = settings['spool'].first
+      @chdir = settings['chdir']&.first
+      @next = 0
+      @signals = {}
+    end
+
+    def serve
+      while (message = @wire.read_message)
+        work_off(message)
+      end
+      SpooldHost.live_on(@wire.lifeline)
+    end
+
+    private
+
+    def work_off(message)
+      at = 0
+      while at < message.bytesize
+        kind, name_bytes, block_bytes, body_bytes = message.unpack(HEAD, offset: at)
+        at += HEAD_BYTES
+        case kind
+        when TASK
+          return await_recall(message, at - HEAD_BYTES) unless start
+
+          block = at + name_bytes
+          body = block + block_bytes
+          name = message.byteslice(at, name_bytes)
+          env = decode(message, block + PACKET_HEADER_BYTES, body)
+          env[NAME_KEY] = File.basename(name)
+          env[BODY_KEY] = message.byteslice(body, body_bytes) if body_bytes.positive?
+          enter(name)
+          finish(ask(env))
+          at = body + body_bytes
+        when SIGNAL then signal(name_bytes)
+        when RECALL then recalled
+        end
+      end
+      @wire.send(Wire::DONE, @next)
+    end
+
+    # The mark is there before the flag is looked at. @return whether the task is to run
+    def start
+      @page.pwrite(STARTED, @next % SLOTS)
+      return true if @page.pread(1, RECALL_FLAG) == NOT_STARTED
+
+      @page.pwrite(NOT_STARTED, @next % SLOTS)
+      false
+    end
+
+    def finish(result)
+      exit! if Process.pid != @wire.pid # a task forked, and its child came back as well
+      @page.pwrite(result, @next % SLOTS)
+      @next += 1
+    end
+
+    def decode(message, at, last)
+      env = {}
+      while at < last
+        key_end = at + 2 + message.unpack1('v', offset: at)
+        value_end = key_end + 2 + message.unpack1('v', offset: key_end)
+        env[message.byteslice(at + 2...key_end)] = message.byteslice(key_end + 2...value_end)
+        at = value_end
+      end
+      env
+    end
+
+    def enter(name)
+      Dir.chdir(@chdir || (name.include?('/') ? File.join(@spool, File.dirname(name)) : @spool))
+    rescue SystemCallError
+      nil # not the task's fault, as in uWSGI
+    end
+
+    def ask(env)
+      return IGNORE unless UWSGI.respond_to?(:spooler)
+
+      answer = UWSGI.spooler(env)
+      # what is no Integer is kept and retried by uWSGI, without a word
+      (RESULTS[answer] if answer.is_a?(Integer)) || failed(wrong(answer))
+    rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI, SystemExit too
+      raise if Process.pid != @wire.pid
+
+      failed(SpooldHost.explain(e))
+    end
+
+    def failed(detail)
+      @wire.send(Wire::DETAIL, @next, detail) if Process.pid == @wire.pid
+      ERROR
+    end
+
+    def wrong(answer)
+      text = answer.inspect.b
+      text = "#{text.byteslice(0, 77)}..." if text.bytesize > 80
+      "UWSGI.spooler returned #{text}; expected UWSGI::SPOOL_OK (-2), UWSGI::SPOOL_RETRY (-1) or " \
+        'UWSGI::SPOOL_IGNORE (0), so the task is retried'
+    end
+
+    # What comes before the mark of the recall is not run: the worker has it back.
+    def await_recall(message, at)
+      while message
+        while at < message.bytesize
+          kind, *bytes = message.unpack(HEAD, offset: at)
+          at += HEAD_BYTES
+          case kind
+          when TASK then at += bytes.sum
+          when SIGNAL then signal(bytes.first)
+          else return recalled
+          end
+        end
+        message = @wire.read_message
+        at = 0
+      end
+      SpooldHost.live_on(@wire.lifeline)
+      exit
+    end
+
+    def recalled
+      @page.pwrite(NOT_STARTED, RECALL_FLAG)
+      @wire.send(Wire::RECALLED, @next)
+    end
+
+    def signal(number)
+      detail = ''
+      begin
+        @signals.fetch(number).call(number)
+      rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI
+        raise if Process.pid != @wire.pid
+
+        detail = SpooldHost.explain(e)
+      end
+      exit! if Process.pid != @wire.pid
+      @wire.send(Wire::SIGNAL_ENDED, number, detail)
+    end
+  end
+end

@@ -1,0 +1,83 @@
+module SpooldHost
+  # What the worker refused, in its words.
+  class CallError < RuntimeError
+  end
+
+  # The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them.
+  class Wire
+    TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
+    READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED = *1..6
+    MAX_TEXT_BYTES = 65_536
+
+    attr_reader :page, :pid, :lifeline
+
+    def initialize
+      @tasks, @calls, @page, @lifeline = [TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD].map { |fd| open(fd) }
+      @pid = Process.pid
+      @lock = Mutex.new
+    end
+
+    # Nil when the worker is gone.
+    def read_message
+      head = @tasks.read(4)
+      return if head.nil? || head.bytesize < 4
+
+      bytes = head.unpack1('V')
+      message = @tasks.read(bytes)
+      message if message && message.bytesize == bytes
+    end
+
+    # The first message: names, and the list of values of each.
+    def read_settings
+      unpack(read_message || '').each_slice(2).each_with_object({}) do |(name, value), settings|
+        (settings[name] ||= []) << value
+      end
+    end
+
+    def send(kind, number = 0, text = '')
+      text = text.b.byteslice(0, MAX_TEXT_BYTES)
+      write(@tasks, ["\xffSPL".b, kind, number, text.bytesize].pack('a4CVV') << text)
+    end
+
+    # Asks the worker, and waits for its answer: a list of byte strings.
+    def call(name, *arguments)
+      if Process.pid != @pid
+        raise CallError, 'a process that a task forked cannot speak for it; do it in the task itself'
+      end
+
+      @lock.synchronize do
+        message = [name, *arguments].map { |item| [item.bytesize, item].pack('Va*') }.join
+        write(@calls, [message.bytesize].pack('V') << message)
+        head = @calls.read(4) || exit!(1) # the worker is gone
+        status, *values = unpack(@calls.read(head.unpack1('V')) || exit!(1))
+        raise CallError, values.first.force_encoding(Encoding::UTF_8) unless status == 'ok'
+
+        values
+      end
+    end
+
+    private
+
+    def open(descriptor)
+      io = IO.for_fd(descriptor, 'r+b', autoclose: false)
+      io.sync = true
+      io.close_on_exec = true
+      io
+    end
+
+    def write(io, data)
+      data = data.byteslice(io.syswrite(data)..) until data.empty?
+    end
+
+    def unpack(message)
+      items = []
+      at = 0
+      while at < message.bytesize
+        bytes = message.unpack1('V', offset: at)
+        items << message.byteslice(at + 4, bytes)
+        at += 4 + bytes
+      end
+      items
+    end
+  end
+end

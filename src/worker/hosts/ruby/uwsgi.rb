@@ -1,0 +1,181 @@
+require 'etc'
+require 'socket'
+
+# The module UWSGI as spooler code knows it (plugins/rack/rack_api.c), on top of spoold.
+module UWSGI
+  VERSION = '2.0.21-spoold'
+  SPOOL_OK = -2
+  SPOOL_RETRY = -1
+  SPOOL_IGNORE = 0
+  HOSTNAME = Socket.gethostname.b
+  NUMPROC = 1
+  OPT = {} # rubocop:disable Style/MutableConstant -- filled by start
+
+  @rpcs = {}
+
+  class << self
+    def start(wire, settings, tasks)
+      @wire = wire
+      @tasks = tasks
+      @locks = SpooldHost::Locks.new(settings['spooler'].first)
+      @master = settings['masterpid'].first.to_i
+      settings.fetch('opt', []).each_slice(2) { |name, value| add_option(name, value) }
+      const_set(:PIDFILE, OPT['pidfile']) if OPT.key?('pidfile')
+    end
+
+    # -- tasks
+
+    def spool(task)
+      check(task, Hash)
+      body = task['body']
+      task.delete('body') if body.is_a?(String)
+      pairs = task.flat_map do |key, value|
+        raise 'spool hash must contains only strings' unless key.is_a?(String)
+
+        [key, value.to_s]
+      end
+      pairs.push('body', body) if body.is_a?(String)
+      ask('spool', *pairs).first
+    end
+    alias send_to_spooler spool
+
+    def i_am_the_spooler = true
+
+    # -- the process
+
+    def masterpid = @master
+    def worker_id = 0
+    def mule_id = 0
+    def request_id = 0
+    def logsize = 0
+    def i_am_the_lord(legion) = check(legion, String) && false # there are no legions
+
+    # Resident and virtual size in bytes.
+    def mem
+      File.read('/proc/self/statm').split.first(2).reverse.map { |pages| pages.to_i * Etc.sysconf(Etc::SC_PAGESIZE) }
+    end
+
+    def log(message)
+      check(message, String)
+      $stderr.write("#{message}\n")
+      nil
+    end
+
+    def setprocname(name)
+      check(name, String)
+      Process.setproctitle(name)
+      nil
+    end
+
+    def set_user_harakiri(seconds)
+      check(seconds, Integer)
+      ask('harakiri', seconds)
+      nil
+    end
+
+    def lock(number = 0)
+      @locks.lock(check(number, Integer))
+      nil
+    end
+
+    def unlock(number = 0)
+      @locks.unlock(check(number, Integer))
+      nil
+    end
+
+    def mule_msg(*) = raise('no mule configured')
+    def mule_get_msg(*) = raise('you can receive mule messages only in a mule !!!')
+
+    # -- functions by name, for modules that also serve a web application; nobody calls them from outside
+
+    def register_rpc(name, function, _arity = 0)
+      check(name, String)
+      @rpcs[name] = function
+      true
+    end
+
+    # -- signals
+
+    def register_signal(number, target, function)
+      check(target, String)
+      ask('register-signal', signal_number(number), target)
+      @tasks.signals[number] = function
+      true
+    end
+
+    def signal_registered(number) = @tasks.signals.key?(number)
+
+    def signal(number, node = nil)
+      return signal_node(number, node) if node
+
+      ask('signal', signal_number(number))
+      true
+    end
+
+    def add_timer(number, seconds) = add('timer', number, check(seconds, Integer) * 1000, 0)
+    def add_rb_timer(number, seconds, iterations = 0) = add('timer', number, check(seconds, Integer) * 1000, iterations)
+
+    def add_cron(number, minute, hour, day, month, week)
+      add('cron', number, *[minute, hour, day, month, week].each { |field| check(field, Integer) })
+    end
+
+    def add_file_monitor(number, path) = add('file-monitor', number, check(path, String))
+
+    # What there is no place for here: requests, websockets, metrics.
+    def method_missing(name, *)
+      raise NoMethodError, "UWSGI.#{name} is not there under spoold: docs/hosts.md lists what is"
+    end
+
+    def respond_to_missing?(*) = false
+
+    private
+
+    def ask(name, *values)
+      @wire.call(name, *values.map { |value| value.to_s.b })
+    rescue SpooldHost::CallError => e
+      raise e.message
+    end
+
+    def add(name, number, *values)
+      ask(name, signal_number(number), *values)
+      true
+    end
+
+    # Check_Type()
+    def check(value, type)
+      return value if value.is_a?(type)
+
+      raise TypeError, "wrong argument type #{value.nil? ? 'nil' : value.class} (expected #{type})"
+    end
+
+    def signal_number(number)
+      return number if check(number, Integer).between?(0, 255)
+
+      raise ArgumentError, "a signal number is 0 to 255, got #{number}"
+    end
+
+    def signal_node(number, address)
+      peer = address.include?(':') ? TCPSocket.new(*address.split(':')) : UNIXSocket.new(address.sub(/\A@/, "\0"))
+      peer.write([110, 0, 0, signal_number(number)].pack('C4'))
+      accepted = peer.read(4)&.end_with?("\1")
+      accepted || raise("node #{address} rejected signal #{number}")
+    rescue SystemCallError, SocketError
+      raise "unable to deliver signal #{number} to node #{address}"
+    ensure
+      peer&.close
+    end
+
+    # An Array where an option was given more than once.
+    def add_option(name, value)
+      OPT[name] = OPT.key?(name) ? [*OPT[name], value] : value
+    end
+  end
+end
+
+require_relative 'spoold_host/cache'
+
+# As uWSGI's they are module functions, which `include UWSGI` brings along.
+UWSGI.singleton_methods(false).each do |name|
+  UWSGI.define_method(name) { |*arguments| UWSGI.public_send(name, *arguments) }
+  UWSGI.send(:private, name)
+end
