@@ -3,6 +3,8 @@ import { execFileSync, spawnSync } from 'node:child_process'
 /** Programs and rights that a test may need, and how to see whether they are there. */
 const PROBES = {
   uwsgi: () => execFileSync('uwsgi', ['--plugin', 'python3', '--version'], { stdio: 'ignore' }),
+  'uwsgi-perl': () => execFileSync('uwsgi', ['--plugin', 'psgi', '--version'], { stdio: 'ignore' }),
+  'uwsgi-ruby': () => execFileSync('uwsgi', ['--plugin', 'rack_ruby31', '--version'], { stdio: 'ignore' }),
   python3: () => execFileSync('python3', ['--version'], { stdio: 'ignore' }),
   root: () => {
     if (process.getuid?.() !== 0) throw new Error('not root')

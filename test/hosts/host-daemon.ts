@@ -26,8 +26,9 @@ def journal(line) $journal.write(line.b + "\\n") end
 `,
 }
 
-const OPTIONS = { python: 'import', perl: 'perl-exec', ruby: 'shared-rbrequire' } as const
-const SUFFIXES = { python: 'py', perl: 'pl', ruby: 'rb' } as const
+/** What loads a handler, before any fork. */
+export const OPTIONS = { python: 'import', perl: 'perl-exec', ruby: 'shared-rbrequire' } as const
+export const SUFFIXES = { python: 'py', perl: 'pl', ruby: 'rb' } as const
 
 /** Writes a handler beside the spool. @returns its file */
 export function writeHandler(spool: string, language: Language, source: string, name = 'tasks'): string {
@@ -39,9 +40,9 @@ export function writeHandler(spool: string, language: Language, source: string, 
 /** Starts the built daemon with a handler in another language. */
 export function startHost(
   language: Language,
-  { spool, handler = '', ini = {}, ...setup }: DaemonSetup,
+  { spool, handler = '', name = 'tasks', ini = {}, ...setup }: DaemonSetup & { readonly name?: string },
 ): Promise<Daemon> {
-  const file = writeHandler(spool, language, handler)
+  const file = writeHandler(spool, language, handler, name)
   const interpreter = language === 'python' ? { python: PYTHON } : {}
   return startDaemon({
     ...setup,

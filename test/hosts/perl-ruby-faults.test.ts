@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { hostsOf, OPTIONS, startHost } from './host-daemon.js'
+
+/** What a handler does to its interpreter, in both languages; and what is said of it. */
+const MISDEEDS = {
+  exits: { perl: 'exit 3', ruby: 'exit! 3', death: 'exited with code 3' },
+  'is killed': { perl: 'kill KILL => $$', ruby: 'Process.kill :KILL, $$', death: 'was killed by SIGKILL' },
+  'closes all descriptors': {
+    perl: 'require POSIX; POSIX::close($_) for 3 .. 50',
+    ruby: '(3..50).each { |fd| IO.for_fd(fd).close rescue nil }',
+    death: '(exited with code|was killed by)',
+  },
+  'writes to the pipe of its interpreter': {
+    perl: 'open(my $pipe, ">&=", 3); syswrite $pipe, "nonsense" x 9; sleep 60',
+    ruby: 'IO.for_fd(3, autoclose: false).syswrite("nonsense" * 9); sleep 60',
+    death: 'was killed, because something else than the host wrote',
+  },
+} as const
+
+const LANGUAGES = {
+  perl: {
+    name: 'Perl',
+    file: 'tasks.pl',
+    handler: (misdeed: string) => `
+uwsgi::spooler(sub {
+    my ($env) = @_;
+    journal("$env->{a} $$");
+    if ($env->{a} eq 'bad') { ${misdeed} }
+    return uwsgi::SPOOL_OK;
+});`,
+    /** The parent's answer comes at once; its child waits for the gate, the other one comes back from the handler. */
+    forks: (gate: string) => `
+uwsgi::spooler(sub {
+    if (!fork) { for (1 .. 2000) { last if -e '${gate}'; select(undef, undef, undef, .01) } journal('outlived'); POSIX::_exit(0) }
+    my $child = fork;
+    if (!$child) { eval { uwsgi::spool({ a => 1 }) }; journal($@ =~ s/ at .*//sr); return -2 }
+    waitpid $child, 0;
+    journal('done');
+    return -2;
+});
+require POSIX;`,
+    slow: 'uwsgi::spooler(sub { journal(1); select(undef, undef, undef, .05); return -2 })',
+    leaves: 'uwsgi::atexit(sub { journal("left") }); uwsgi::spooler(sub { journal($$); return -2 })',
+    unloadable: [
+      'sub f { no_such_function(1) }\nf();',
+      /Undefined subroutine &main::no_such_function called at .*tasks\.pl line \d+/,
+    ],
+    missing: [
+      'uwsgi::spooler(sub { uwsgi::websocket_recv() })',
+      'uwsgi::websocket_recv is not there under spoold: docs/hosts.md',
+    ],
+  },
+  ruby: {
+    name: 'Ruby',
+    file: './tasks.rb',
+    handler: (misdeed: string) => `
+def UWSGI.spooler(env)
+  journal("#{env['a']} #{$$}")
+  if env['a'] == 'bad' then ${misdeed} end
+  UWSGI::SPOOL_OK
+end`,
+    forks: (gate: string) => `
+def UWSGI.spooler(env)
+  fork { 2000.times { sleep 0.01 unless File.exist?('${gate}') }; journal('outlived'); exit! }
+  child = fork
+  unless child
+    begin UWSGI.spool({ 'a' => '1' }) rescue journal($!.message) end
+    return -2
+  end
+  Process.wait(child)
+  journal('done')
+  -2
+end`,
+    slow: "def UWSGI.spooler(env) journal('1'); sleep 0.05; -2 end",
+    leaves: "at_exit { journal('left') }\ndef UWSGI.spooler(env) journal($$.to_s); -2 end",
+    unloadable: [
+      'def f() nonsense end\nf',
+      /tasks\.rb:\d+:in .f': undefined local variable or method .nonsense[\s\S]*NameError/,
+    ],
+    missing: [
+      'def UWSGI.spooler(env) UWSGI.websocket_recv end',
+      'UWSGI.websocket_recv is not there under spoold: docs/hosts.md',
+    ],
+  },
+} as const
+
+for (const language of ['perl', 'ruby'] as const) {
+  const sources = LANGUAGES[language]
+  describe(`the ${sources.name} host`, { skip: skipUnless(language) }, () => {
+    for (const [what, misdeed] of Object.entries(MISDEEDS))
+      it(`${what}: one crash of its task, and the others run once`, async () => {
+        const spool = spoolDirectory()
+        for (let i = 0; i < 20; i++) drop(spool, `uwsgi_spoolfile_on_a_${i}`, packet({ a: `good ${i}` }))
+        drop(spool, 'uwsgi_spoolfile_on_a_9_bad', packet({ a: 'bad' }))
+        const daemon = await startHost(language, {
+          spool,
+          handler: sources.handler(misdeed[language]),
+          // found by the second interpreter, too
+          ini: { [OPTIONS[language]]: sources.file, 'spooler-ordered': true, 'spooler-max-crashes': 1 },
+        })
+        await until('all are over', () => leftIn(spool).length === 0)
+        const runs = daemon.journal()
+        assert.deepEqual(
+          runs.map(line => line.replace(/ \d+$/, '')).sort(),
+          ['bad', ...Array.from({ length: 20 }, (_, i) => `good ${i}`)].sort(),
+        )
+        assert.equal(new Set(runs.map(line => line.split(' ').at(-1))).size, 2, 'two interpreters')
+        await daemon.waitFor(new RegExp(`the ${sources.name} interpreter that ran it ${misdeed.death}`))
+        assert.ok(existsSync(join(spool, '.spoold/dead/uwsgi_spoolfile_on_a_9_bad')))
+      })
+
+    it('forks processes that outlive the task; one that comes back from the handler is ended', async () => {
+      const spool = spoolDirectory()
+      const gate = join(dirname(spool), 'gate')
+      drop(spool)
+      const daemon = await startHost(language, { spool, handler: sources.forks(gate) })
+      await until('the task is over', () => leftIn(spool).length === 0 && daemon.journal().includes('done'))
+      assert.equal(daemon.journal().length, 2)
+      assert.match(daemon.journal()[0] ?? '', /a process that a task forked cannot speak for it/)
+      assert.equal(hostsOf(daemon).length, 1)
+      writeFileSync(gate, '')
+      await until('its child goes on', () => daemon.journal().includes('outlived'))
+      drop(spool)
+      await until('the next is over', () => daemon.journal().filter(line => line === 'done').length === 2)
+    })
+
+    it('gives back what is not started when the daemon stops', async () => {
+      const spool = spoolDirectory()
+      for (let i = 0; i < 200; i++) drop(spool)
+      const daemon = await startHost(language, { spool, handler: sources.slow })
+      await until('some have run', () => daemon.journal().length > 3)
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0)
+      assert.ok(daemon.journal().length < 200)
+      assert.equal(daemon.journal().length + leftIn(spool).length, 200)
+    })
+
+    it('is one process a worker, dies with it, and has time to leave when the daemon stops', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startHost(language, { spool, handler: sources.leaves })
+      const [first = 0] = hostsOf(daemon)
+      const [worker = 0] = daemon.children()
+      process.kill(worker, 'SIGKILL')
+      await until('it is gone', () => !isAlive(first))
+      await until('another has come', () => hostsOf(daemon).some(pid => pid !== first))
+      drop(spool)
+      await until('the task is over', () => leftIn(spool).length === 0)
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0)
+      assert.equal(daemon.journal().at(-1), 'left')
+      assert.equal(daemon.journal().length, 2)
+    })
+
+    it('names what the module has not', async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const daemon = await startHost(language, { spool, handler: sources.missing[0] })
+      await daemon.waitFor(sources.missing[1])
+    })
+
+    it('does not start with what cannot be loaded, and says where it fails', async () => {
+      const spool = spoolDirectory()
+      const daemon = await startHost(language, { spool, handler: sources.unloadable[0], isUnready: true })
+      assert.equal(await daemon.code(), 1)
+      assert.match(daemon.output, sources.unloadable[1])
+      assert.doesNotMatch(daemon.output, /worker\/hosts/)
+    })
+
+    it('does not start without an interpreter, and names the package', async () => {
+      const spool = spoolDirectory()
+      const setup = { spool, handler: sources.leaves, isUnready: true }
+      const named = await startHost(language, { ...setup, ini: { [language]: 'nowhere/to/be/found' } })
+      assert.equal(await named.code(), 1)
+      assert.match(named.output, new RegExp(`app.ini:\\d+: error: .*install the package ${language}`))
+      const bare = await startHost(language, { ...setup, env: { PATH: dirname(spool) } })
+      assert.equal(await bare.code(), 1)
+      assert.match(bare.output, new RegExp(`${language} is not on PATH .*install the package ${language}`))
+    })
+  })
+}

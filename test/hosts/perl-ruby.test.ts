@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost, writeHandler } from './host-daemon.js'
+
+describe('the Perl host, where uWSGI errs', { skip: skipUnless('perl') }, () => {
+  it('gives the name of the task under its key, and empty values as they are', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_a', packet({ empty: '', next: 'x', last: '' }))
+    const daemon = await startHost('perl', {
+      spool,
+      handler:
+        'uwsgi::spooler(sub { my ($e) = @_; journal(join " ", map { "$_=<$e->{$_}>" } sort keys %$e); -2 })',
+    })
+    await until('it ran', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['empty=<> last=<> next=<x> spooler_task_name=<uwsgi_spoolfile_on_a>'])
+  })
+
+  it('outlives a signal function that dies, and a handler that leaves by next', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_a', packet({ a: 'signal' }))
+    drop(spool, 'uwsgi_spoolfile_on_b', packet({ a: 'next' }))
+    const daemon = await startHost('perl', {
+      spool,
+      handler: `
+no warnings;
+uwsgi::register_signal(5, 'spooler', sub { die "of a signal\\n" });
+uwsgi::spooler(sub { my ($e) = @_; journal($$); next if $e->{a} eq 'next'; uwsgi::signal(5); -2 });`,
+    })
+    await daemon.waitFor(/of a signal/)
+    await daemon.waitFor(/on_b .*the spooler function was left by next or last/)
+    assert.equal(new Set(daemon.journal()).size, 1)
+  })
+
+  it('says why a task is not stored', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const daemon = await startHost('perl', {
+      spool,
+      handler: `
+uwsgi::spooler(sub {
+    for my $wrong ({ k => 'v' x 70000 }, { spooler => '/nowhere', k => 1 }, { priority => '../x', k => 1 }) {
+        eval { uwsgi::spool($wrong) }; journal($@ =~ s/\\n//r);
+    }
+    -2;
+})`,
+    })
+    await until('it ran', () => daemon.journal().length === 3)
+    const [long = '', nowhere = '', priority = ''] = daemon.journal()
+    assert.match(long, /"k" takes 70000 bytes.* at .*tasks\.pl line \d+/)
+    assert.match(nowhere, /\/nowhere/)
+    assert.match(priority, /priority/)
+  })
+})
+
+describe('what Perl loads', { skip: skipUnless('perl') }, () => {
+  it('is perl-exec, then perl-exec-post-fork, then the hook; $0 is the file', async () => {
+    const spool = spoolDirectory()
+    writeHandler(
+      spool,
+      'perl',
+      'our @seen = $0 =~ m{([^/]+)$}; uwsgi::postfork(sub { push @seen, "hook" })',
+      'first',
+    )
+    writeHandler(
+      spool,
+      'perl',
+      'push our @seen, $0 =~ m{([^/]+)$}; uwsgi::spooler(sub { journal("@seen"); -2 })',
+      'last',
+    )
+    drop(spool)
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { 'perl-exec-post-fork': 'last.pl', 'perl-exec': 'first.pl' },
+    })
+    await until('it ran', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['first.pl last.pl hook'])
+  })
+})
+
+describe('what Ruby loads', { skip: skipUnless('ruby') }, () => {
+  it('is found in rb-lib, by a path, and beside the ini; shared-rbrequire comes first, the hook last', async () => {
+    const spool = spoolDirectory()
+    const directory = dirname(spool)
+    mkdirSync(join(directory, 'lib/deep'), { recursive: true })
+    const seen = (what: string) => `($seen ||= []) << '${what}'\n`
+    writeFileSync(join(directory, 'lib/deep/name.rb'), seen('name'))
+    writeFileSync(join(directory, 'path.rb'), seen('path'))
+    writeFileSync(join(directory, 'bare.rb'), seen('bare'))
+    const source = `${seen('shared')}
+def UWSGI.post_fork_hook() $seen << 'hook' end
+def UWSGI.spooler(env) journal($seen.join(' ') + JSON.generate([])); -2 end`
+    const shared = writeHandler(spool, 'ruby', source)
+    drop(spool)
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: {
+        rbrequire: ['deep/name', './path', 'bare.rb', 'json'],
+        'rb-lib': 'lib',
+        'shared-rbrequire': shared,
+      },
+    })
+    await until('it ran', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['shared name path bare hook[]'])
+  })
+
+  it('may include UWSGI, and has its lock', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 20; i++) drop(spool)
+    const daemon = await startHost('ruby', {
+      spool,
+      handler: `
+include UWSGI
+def UWSGI.spooler(env)
+  lock
+  journal("in #{Process.pid}")
+  sleep 0.02
+  journal("out #{Process.pid}")
+  unlock
+  SPOOL_OK
+end`,
+      ini: { 'spooler-processes': 2 },
+    })
+    await until('all ran', () => leftIn(spool).length === 0)
+    const pids = daemon.journal().map(line => line.split(' ')[1])
+    assert.equal(pids.length, 40)
+    assert.equal(new Set(pids).size, 2)
+    for (let i = 0; i < 40; i += 2) assert.equal(pids[i], pids[i + 1])
+  })
+})
+
+describe('Perl and Ruby in one ini', { skip: skipUnless('perl', 'ruby') }, () => {
+  it('are asked in this order, by spooler-import too', async () => {
+    const spool = spoolDirectory()
+    const perl = writeHandler(
+      spool,
+      'perl',
+      'uwsgi::spooler(sub { journal("perl $_[0]{a}"); $_[0]{a} eq "perl" ? -2 : $_[0]{a} eq "undef" ? undef : 0 })',
+    )
+    const ruby = writeHandler(spool, 'ruby', `def UWSGI.spooler(env) journal("ruby #{env['a']}"); -2 end`)
+    for (const a of ['perl', 'ruby', 'undef']) drop(spool, `uwsgi_spoolfile_on_${a}`, packet({ a }))
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { 'spooler-import': [ruby, perl], 'spooler-ordered': true },
+    })
+    await until('all ran', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['perl perl', 'perl ruby', 'ruby ruby', 'perl undef', 'ruby undef'])
+  })
+})
