@@ -26,7 +26,7 @@ describe('spoold --help and --version', () => {
       ])
         assert.ok(stdout.includes(word), `${args} says ${word}`)
     }
-    for (const command of ['check', 'enqueue', ...TASK_COMMANDS]) {
+    for (const command of ['check', 'enqueue', 'signal', ...TASK_COMMANDS]) {
       const { code, stdout } = await spoold([command, '--help'])
       assert.equal(code, 0)
       assert.match(stdout, new RegExp(`^Usage: spoold ${command} `))
