@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { loadLockLibraries } from '../spool/lock.js'
 
 /** @types/node 20 does not know it. */
 type WithInitgroups = { initgroups?(user: number, group: number): void }
@@ -12,6 +13,7 @@ type WithInitgroups = { initgroups?(user: number, group: number): void }
 export async function asOwnerOf<T>(spool: string, act: () => Promise<T>): Promise<T> {
   const { uid, gid } = statSync(join(spool, STATE_DIRECTORY), { throwIfNoEntry: false }) ?? statSync(spool)
   if (process.geteuid?.() !== 0 || uid === 0) return act()
+  await loadLockLibraries() // from where that user may not look: Node's packages are often root's alone
   const [group, groups] = [process.getegid?.() ?? 0, process.getgroups?.() ?? []]
   try {
     becomeMember(uid, gid)

@@ -1,6 +1,5 @@
 import { messageOf, SpooldError } from '../base/errors.js'
 import { type Changed, change, type OpenSpool, openSpool, type TakenFile } from '../spool/change.js'
-import { deadNameOf } from '../spool/dead-letters.js'
 import { readLocks } from '../spool/held-locks.js'
 import { SpoolView, type TaskState, type TaskView } from '../spool/task-view.js'
 import { displayName, type Ref, toByteString } from '../task/ref.js'
@@ -23,7 +22,7 @@ export interface Action {
   /** For people: `remove`, and `removed`. */
   readonly verb: string
   readonly done: string
-  /** What it is for, when a spool is named and not its state. Those that run are told of, and left alone. */
+  /** What it is for, when a spool is named and no state; with those that run it tells that they are left alone. */
   readonly states: readonly TaskState[]
   /** It may be done to dead letters, when they are asked for. */
   readonly isForDead: boolean
@@ -44,20 +43,35 @@ export async function changeTasks(
 ): Promise<number> {
   const selection = selectionOf(options)
   const told = new Told(action, options)
-  const places: Place[] = []
-  for (const path of paths)
-    try {
-      places.push(placeOf(path))
-    } catch (error) {
-      if (error instanceof SpooldError && error.code === 'USAGE') throw error
-      told.fault(messageOf(error))
-    }
+  const places = placesOf(paths, told)
   const whole = places.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `say which tasks of ${whole.shown}: with filters, or --all`)
-  for (const place of places)
-    await asOwnerOf(place.spool, () => changeIn(place, { selection, options, action, told }))
+  for (const [spool, members] of bySpool(places))
+    await asOwnerOf(spool, () => changeIn(spool, members, { selection, options, action, told }))
   return told.end()
+}
+
+function placesOf(paths: readonly string[], told: Told): Place[] {
+  return paths.flatMap(path => {
+    try {
+      return placeOf(path)
+    } catch (error) {
+      if (error instanceof SpooldError && error.code === 'USAGE') throw error
+      told.fault(messageOf(error))
+      return []
+    }
+  })
+}
+
+function bySpool(places: readonly Place[]): Map<string, Place[]> {
+  const groups = new Map<string, Place[]>()
+  for (const place of places) {
+    const members = groups.get(place.spool) ?? []
+    members.push(place)
+    groups.set(place.spool, members)
+  }
+  return groups
 }
 
 interface Order {
@@ -67,16 +81,18 @@ interface Order {
   readonly told: Told
 }
 
-async function changeIn(place: Place, order: Order): Promise<void> {
-  const { action, told } = order
-  const at = order.options.dryRun === true ? undefined : await openSpool(place.spool)
-  const view = new SpoolView(toByteString(place.spool), readLocks(), Date.now())
-  for await (const ref of candidates(place, view, order)) {
-    const task = view.view(ref)
-    if (task === undefined) {
-      if (place.ref !== undefined) told.fault(`${pathOf(place.shown, ref)} does not exist`)
-    } else if (isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
-  }
+async function changeIn(spool: string, places: readonly Place[], order: Order): Promise<void> {
+  const { selection, options, action, told } = order
+  const at = options.dryRun === true ? undefined : await openSpool(spool)
+  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  for (const place of places)
+    for await (const ref of candidates(place, view, order)) {
+      if (!selection.mayHave(ref)) continue
+      const task = view.view(ref)
+      if (task !== undefined && isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
+      if (task === undefined && place.ref !== undefined)
+        told.fault(`${pathOf(place.shown, ref)} does not exist`)
+    }
 }
 
 async function* candidates(place: Place, view: SpoolView, { selection, action }: Order): AsyncGenerator<Ref> {
@@ -88,16 +104,14 @@ async function* candidates(place: Place, view: SpoolView, { selection, action }:
       `${place.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
     )
   }
-  if (states.some(state => state !== 'dead'))
-    for (const ref of await view.refs(failed)) if (selection.mayHave(ref)) yield ref
-  if (states.includes('dead')) for await (const ref of view.dead()) if (selection.mayHave(ref)) yield ref
+  if (states.some(state => state !== 'dead')) yield* await view.refs(failed)
+  if (states.includes('dead')) yield* view.dead()
 }
 
+/** By its path, or because it is in a state that was asked for, or that the command is for. */
 function isMeant(task: TaskView, { ref }: Place, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
-  const isForIt =
-    action.states.includes(task.state) || (task.state === 'running' && deadNameOf(task.ref) === undefined)
-  return ref !== undefined || selection.states !== undefined || isForIt
+  return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
 }
 
 type Result = Changed | { readonly kind: 'would' }

@@ -106,6 +106,11 @@ export async function openLocker(spool: string, kind: LockKind): Promise<Locker>
   return kind === 'ofd' ? ofdLocker(await loadOfd()) : leaseLocker(spool)
 }
 
+/** Whatever of them is there. */
+export async function loadLockLibraries(): Promise<void> {
+  await Promise.allSettled([import('fs-native-extensions'), import('proper-lockfile')])
+}
+
 /** Locks a descriptor that is no task (the pidfile): held until the process ends or closes it. */
 export async function tryHold(fd: number): Promise<boolean> {
   return (await loadOfd())(fd)

@@ -86,7 +86,7 @@ function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, ref: Ref): 
   const hidden = toFsPath(`${to.spool}/${hiddenRef(ref)}`)
   const copy = openSync(hidden, NEW_FILE, 0o600)
   try {
-    // locked until the task here is gone; a lease on the name is held already
+    // the lock tells a sweep that its writer lives; a lease on the name is held already
     if (to.locker.kind === 'ofd') to.locker.tryLock(copy, hiddenRef(ref))
     copyBytes(file.fd, copy)
     fchmodSync(copy, file.stats.mode & 0o7777)

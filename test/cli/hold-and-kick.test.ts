@@ -26,6 +26,7 @@ async function hasLookedAround(daemon: Daemon, spool: string): Promise<void> {
   const name = `uwsgi_spoolfile_on_sentinel_${daemon.journal().length}_${Math.random()}`
   drop(spool, name)
   await until('the sentinel has run', () => daemon.journal().some(line => line.startsWith(name)))
+  await until('it is removed', () => !leftIn(spool).includes(name))
 }
 
 const FIRST_FAILS = `export default (env, task) => {

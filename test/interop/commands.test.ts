@@ -23,6 +23,7 @@ uwsgi.spooler = spooler`
 async function untilScanned(spool: string, name: string): Promise<void> {
   drop(spool, name)
   await until('uWSGI has scanned', () => readJournal(dirname(spool)).includes(name))
+  await until('it is removed', () => !leftIn(spool).includes(name))
 }
 
 async function done(...args: string[]): Promise<void> {
@@ -41,7 +42,7 @@ describe('the commands, beside a plain uWSGI', { skip: skipUnless('uwsgi') }, ()
     await untilScanned(spool, `${NAME}_2`)
     assert.deepEqual(leftIn(spool), [`${NAME}_held`, `${NAME}_kicked`])
     await done('kick', kicked)
-    await until('the kicked one has run', () => readJournal(dirname(spool)).includes(`${NAME}_kicked`))
+    await until('the kicked one has run', () => !leftIn(spool).includes(`${NAME}_kicked`))
     assert.deepEqual(leftIn(spool), [`${NAME}_held`])
     await done('release', held)
     await until('the released one has run', () => leftIn(spool).length === 0)

@@ -7,6 +7,7 @@ import { SpoolView, sinceMsOf, type TaskView } from '../../spool/task-view.js'
 import { compareVersions } from '../../spool/version-order.js'
 import { displayName, priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { isoTime, jsonBytes, terminalName } from '../bytes.js'
+import { printLines } from '../print-lines.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { shortDuration, textTable } from '../text-table.js'
 
@@ -22,11 +23,8 @@ export async function ls(directories: readonly string[], options: LsOptions): Pr
   for (const [i, directory] of directories.entries()) {
     const view = new SpoolView(realPath(directory), locks, nowMs)
     const tasks = look(view, await listRefs(directory, view, selection), selection)
-    if (options.json) for (const task of tasks) console.log(JSON.stringify(asJson(directory, task)))
-    else {
-      if (directories.length > 1) console.log(`${i === 0 ? '' : '\n'}${directory}:`)
-      for (const line of asTable(tasks, nowMs)) console.log(line)
-    }
+    if (!options.json && directories.length > 1) console.log(`${i === 0 ? '' : '\n'}${directory}:`)
+    await printLines(options.json ? asJsonLines(directory, tasks) : asTable(tasks, nowMs))
   }
   return 0
 }
@@ -122,6 +120,10 @@ function noteOf({ state, file, record, letter }: TaskView, nowMs: number): strin
       : `${letter.reason}: ${letter.lastError ?? letter.detail}`
   const [line = ''] = (why ?? file.detail ?? '').split('\n', 1)
   return printable(line.length > MAX_NOTE_CHARS ? `${line.slice(0, MAX_NOTE_CHARS)}…` : line)
+}
+
+function* asJsonLines(spooler: string, tasks: Iterable<TaskView>): Generator<string> {
+  for (const task of tasks) yield JSON.stringify(asJson(spooler, task))
 }
 
 function asJson(spooler: string, task: TaskView) {

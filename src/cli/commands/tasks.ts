@@ -11,6 +11,7 @@ type Paths = readonly string[]
 
 /** What is a task and does not run. */
 const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
+const ALIVE = [...AT_REST, 'running'] as const
 
 /** `spoold rm PATH…` */
 export function rm(paths: Paths, options: ChangeOptions): Promise<number> {
@@ -18,7 +19,7 @@ export function rm(paths: Paths, options: ChangeOptions): Promise<number> {
     command: 'rm',
     verb: 'remove',
     done: 'removed',
-    states: AT_REST,
+    states: ALIVE,
     isForDead: true,
     act: remove,
   }
@@ -27,7 +28,7 @@ export function rm(paths: Paths, options: ChangeOptions): Promise<number> {
 
 /** `spoold hold PATH…` */
 export function hold(paths: Paths, options: ChangeOptions): Promise<number> {
-  const states = ['due', 'waiting', 'retrying'] as const
+  const states = ['due', 'waiting', 'retrying', 'running'] as const
   return changeTasks(paths, options, {
     command: 'hold',
     verb: 'hold',
@@ -90,7 +91,7 @@ export async function move(paths: Paths, options: ChangeOptions & { readonly to:
     command: 'move',
     verb: 'move',
     done: 'moved',
-    states: AT_REST,
+    states: ALIVE,
     isForDead: false,
     target,
     act: (from, file) => moveFile(from, to, file),

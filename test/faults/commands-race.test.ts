@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it, mock } from 'node:test'
+import { hold, kick, move, release } from '#src/cli/commands/tasks.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const TASKS = isLong ? 5000 : 500
+const HANDLER = `export default async (env, task) => {
+  JOURNAL(env.n)
+  if (env.n % 3 === 0 && task.attempt === 1) return { retry: '1h' }
+  await new Promise(resolve => setTimeout(resolve, 1))
+  return task.SPOOL_OK
+}`
+const INI = { 'spooler-processes': 2, 'spooler-quiet': true, 'spooler-frequency': 1 }
+
+const numbers = (lines: readonly string[]) => lines.map(Number).sort((a, b) => a - b)
+/** Every third one twice: it asked for that. */
+const EXPECTED = Array.from({ length: TASKS }, (_, i) => (i % 3 === 0 ? [i, i] : [i])).flat()
+
+function fill(spool: string): void {
+  for (let i = 0; i < TASKS; i++) drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ n: String(i) }))
+}
+
+/** What runs is told of, and left alone. */
+async function changing(act: () => Promise<unknown>): Promise<void> {
+  const error = mock.method(console, 'error', () => {})
+  try {
+    await act()
+  } finally {
+    error.mock.restore()
+  }
+  const lines = error.mock.calls.map(({ arguments: [line] }) => String(line))
+  assert.deepEqual(
+    lines.filter(line => !/ is running; it was left alone$/.test(line)),
+    [],
+  )
+}
+
+describe('commands against a daemon at work', () => {
+  const quiet = { all: true, quiet: true }
+
+  it(`${TASKS} tasks that are held, released and kicked all the while run as often as they ask`, async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini: INI })
+    fill(spool)
+    await until(
+      'all have run',
+      async () => {
+        await changing(() => hold([spool], quiet))
+        await changing(() => release([spool], quiet))
+        await changing(() => kick([spool], quiet))
+        return leftIn(spool).length === 0
+      },
+      120_000,
+    )
+    assert.deepEqual(numbers(daemon.journal()), EXPECTED)
+    await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
+  })
+
+  it(`${TASKS} tasks that are moved to and fro run as often as they ask`, async () => {
+    const [one, two] = [spoolDirectory(), spoolDirectory()]
+    const daemons = [
+      await startDaemon({ spool: one, handler: HANDLER, ini: INI }),
+      await startDaemon({ spool: two, handler: HANDLER, ini: INI }),
+    ]
+    fill(one)
+    await until(
+      'all have run',
+      async () => {
+        await changing(() => move([one], { ...quiet, to: two }))
+        await changing(() => move([two], { ...quiet, to: one }))
+        await changing(() => kick([one, two], quiet))
+        return leftIn(one).length + leftIn(two).length === 0
+      },
+      120_000,
+    )
+    assert.deepEqual(numbers(daemons.flatMap(daemon => daemon.journal())), EXPECTED)
+  })
+})
