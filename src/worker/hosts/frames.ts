@@ -46,8 +46,8 @@ const MAGIC = 0x4c5053ff
 const UP_HEAD_BYTES = 13
 /** A host cuts its texts; what is longer is none of its. */
 const MAX_TEXT_BYTES = 1024 * 1024
-/** A call may carry a body. */
-const MAX_CALL_BYTES = 0xffff_ffff
+/** A call may carry a body. Four letters are a larger number: so what a handler writes there is noticed. */
+const MAX_CALL_BYTES = 0x1fff_ffff
 
 /** The tasks as one message. */
 export function encodeTasks(claims: readonly Claim[]): Buffer {
@@ -175,7 +175,10 @@ export class UpDecoder extends Decoder<UpFrame> {
 /** A call: its name and arguments. */
 export class CallDecoder extends Decoder<Buffer[]> {
   protected override frameBytes(input: Buffer, at: number): number {
-    return input.length - at < 4 ? 4 : 4 + Math.min(MAX_CALL_BYTES, input.readUInt32LE(at))
+    if (input.length - at < 4) return 4
+    const length = input.readUInt32LE(at)
+    if (length > MAX_CALL_BYTES) throw garbage()
+    return 4 + length
   }
 
   protected override decode(frame: Buffer): Buffer[] {

@@ -7,6 +7,7 @@ import threading
 
 TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
 PAGE_BYTES = 4096
+MAX_CALL_BYTES = 0x1FFFFFFF
 
 READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED = range(1, 7)
 _UP = struct.Struct('<4sBII')
@@ -51,8 +52,10 @@ class Wire:
         if os.getpid() != self.pid:
             raise CallError('a process that a task forked cannot speak for it; call uwsgi.%s in the task itself' % name)
         items = [name.encode(), *arguments]
+        message = b''.join(_LENGTH.pack(len(item)) + item for item in items)
+        if len(message) > MAX_CALL_BYTES:
+            raise CallError('%d bytes are too many to be stored by a handler; it may have %d' % (len(message), MAX_CALL_BYTES))
         with self._lock:
-            message = b''.join(_LENGTH.pack(len(item)) + item for item in items)
             _write_all(CALLS_FD, _LENGTH.pack(len(message)) + message)
             (length,) = _LENGTH.unpack(_read_all(CALLS_FD, 4))
             status, *answer = _unpack(_read_all(CALLS_FD, length))

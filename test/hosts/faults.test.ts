@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import type { Daemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { hostsOf, startHost } from './host-daemon.js'
+
+/** What a task asks for; without `do` it is done. */
+const HANDLER = `
+import signal
+def spooler(env):
+    what = env.get(b'do', b'').decode()
+    journal(env['spooler_task_name'].decode() + ' ' + what)
+    if what == 'exit': sys.exit(3)
+    if what == '_exit': os._exit(0)
+    if what == 'kill': os.kill(os.getpid(), signal.SIGKILL)
+    if what == 'segv': os.kill(os.getpid(), signal.SIGSEGV)
+    if what == 'close': os.closerange(3, 100)
+    if what == 'garbage':
+        os.write(3, b'no frame at all')
+        time.sleep(60)
+    if what == 'garbage4':
+        os.write(4, b'\\xff' * 100)
+        time.sleep(60)
+    if what == 'fork':
+        if os.fork() == 0: return 0
+    if what == 'outlive':
+        if os.fork() == 0:
+            journal('child %d' % os.getpid())
+            time.sleep(30)
+    if what == 'print':
+        for _ in range(1024): sys.stdout.write('x' * (int(env[b'mib']) * 1023) + '\\n')
+    if what == 'hang': time.sleep(3600)
+    if what == 'deadline':
+        uwsgi.set_user_harakiri(1)
+        time.sleep(3600)
+    return -2
+uwsgi.spooler = spooler
+`
+
+describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, () => {
+  for (const [what, how] of [
+    ['exit', /exited with code 3/],
+    ['_exit', /exited with code 0/],
+    ['kill', /was killed by SIGKILL/],
+    ['segv', /was killed by SIGSEGV/],
+    ['garbage', /was killed, because something else than the host wrote/],
+    ['garbage4', /was killed, because something else than the host wrote/],
+  ] as const)
+    it(`costs itself a crash and nobody else anything: ${what}`, async () => {
+      const spool = spoolDirectory()
+      const good = fill(spool, what)
+      const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })
+      await until('it is buried, and the others have run', () => leftIn(spool).length === 0)
+      await daemon.waitFor(how)
+      await daemon.waitFor(/uwsgi_spoolfile_on_5_bad is buried: it took its process with it 3 times/)
+      const runs = daemon.journal().map(line => line.split(' ')[0])
+      assert.equal(runs.filter(name => name === 'uwsgi_spoolfile_on_5_bad').length, 3)
+      for (const name of good) assert.equal(runs.filter(each => each === name).length, 1, name)
+      await goesOn(daemon, spool)
+    })
+
+  it('closes all of its descriptors: what it answered counts', async () => {
+    const spool = spoolDirectory()
+    fill(spool, 'close')
+    const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })
+    await until('all have run', () => leftIn(spool).length === 0)
+    await daemon.waitFor(/the Python interpreter \(pid: \d+\) exited/)
+    await goesOn(daemon, spool)
+  })
+
+  it('forks a child that comes back as well, and one that outlives it', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'fork' }))
+    drop(spool, 'uwsgi_spoolfile_on_2', packet({ do: 'outlive' }))
+    const daemon = await startHost('python', { spool, handler: HANDLER })
+    await until('both have run', () => leftIn(spool).length === 0)
+    await goesOn(daemon, spool)
+    const pid = Number(/child (\d+)/.exec(daemon.journal().join(' '))?.[1])
+    const [host] = hostsOf(daemon)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.ok(!isAlive(host ?? 0) && isAlive(pid))
+    process.kill(pid, 'SIGKILL')
+  })
+
+  it('prints a lot, whole lines, and the daemon does not grow', async () => {
+    const spool = spoolDirectory()
+    const log = join(dirname(spool), 'log')
+    const mib = process.env.SPOOLD_TEST_LONG === '1' ? 1024 : 64
+    drop(spool, undefined, packet({ do: 'print', mib: String(mib) }))
+    const daemon = await startHost('python', {
+      spool,
+      handler: HANDLER,
+      ini: { logto: log },
+      isUnready: true,
+    })
+    await until('it has run', () => leftIn(spool).length === 0, 120_000)
+    assert.ok(statSync(log).size > mib * 1_000_000)
+    const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8'))?.[1])
+    assert.ok(peak < 200 * 1024, `the master's peak is ${peak} KiB`)
+  })
+
+  it('is killed with its worker, whoever kills that, and its lock is free', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'uwsgi_spoolfile_on_1', packet({ do: 'hang' }))
+    const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-max-crashes': 2 } })
+    for (let run = 1; run <= 2; run++) {
+      await until('it runs', () => daemon.journal().length === run)
+      const [host = 0] = hostsOf(daemon)
+      process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+      await until('the interpreter is gone', () => !isAlive(host))
+    }
+    await daemon.waitFor('is buried')
+    await goesOn(daemon, spool)
+  })
+
+  it('overruns the deadline of all, or its own', async () => {
+    const spool = spoolDirectory()
+    for (const [i, what] of ['hang', 'deadline'].entries())
+      drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ do: what }))
+    drop(spool, 'uwsgi_spoolfile_on_good')
+    const daemon = await startHost('python', {
+      spool,
+      handler: HANDLER,
+      ini: { 'spooler-harakiri': 2, 'spooler-max-crashes': 1, 'spooler-ordered': true },
+    })
+    await until('both are buried, the third has run', () => leftIn(spool).length === 0)
+    assert.match(daemon.output, /on_0 is buried.*overran spooler-harakiri/)
+    assert.match(daemon.output, /on_1 is buried.*overran the deadline that it had set/)
+  })
+
+  it('does not hold up what waits behind it while others are free', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: HANDLER,
+      ini: { 'spooler-ordered': true, 'spooler-processes': 2, 'spooler-quiet': true },
+    })
+    for (let i = 0; i < 3000; i++)
+      drop(spool, `uwsgi_spoolfile_on_${i}`, packet(i === 1500 ? { do: 'hang' } : {}))
+    await until('all others have run', () => leftIn(spool).length === 1, 40_000)
+    assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_1500'])
+    assert.equal(daemon.journal().length, 3000)
+  })
+
+  it('does not keep a stop waiting with what it has not begun', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 500; i++) drop(spool, `uwsgi_spoolfile_on_${i}`)
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+def spooler(env):
+    journal('x')
+    time.sleep(.02)
+    return -2
+uwsgi.spooler = spooler
+`,
+      ini: { 'spooler-ordered': true },
+    })
+    await until('some have run', () => daemon.journal().length > 5)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.equal(leftIn(spool).length, 500 - daemon.journal().length)
+    for (const name of leftIn(spool)) assert.equal(readFileSync(join(spool, name))[3] ?? 0, 0) // as if untouched
+  })
+})
+
+/** Ten tasks that are done at once, in ordered places around one that does `what`. @returns the good ones */
+function fill(spool: string, what: string): string[] {
+  drop(spool, 'uwsgi_spoolfile_on_5_bad', packet({ do: what }))
+  return Array.from({ length: 10 }, (_, i) => {
+    const name = `uwsgi_spoolfile_on_${i}`
+    drop(spool, name)
+    return name
+  })
+}
+
+async function goesOn(daemon: Daemon, spool: string): Promise<void> {
+  drop(spool, 'uwsgi_spoolfile_on_afterwards')
+  await until('the next one runs', () => leftIn(spool).length === 0)
+  assert.ok(daemon.isRunning)
+}

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { parseVars, toPairs } from '#src/protocol/vars.js'
+import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
+import { PYTHON, writeHandler } from './host-daemon.js'
+
+/** A program of fixtures/hosts/python, what it is given, and when all is seen. */
+interface Program {
+  readonly tasks: readonly Buffer[]
+  /** How many different lines it journals. */
+  readonly lines: number
+  /** How many files stay. */
+  readonly left?: number
+  /** The order is that of a directory that changes meanwhile. */
+  readonly hasOwnOrder?: true
+}
+
+const EVERY_BYTE = Buffer.from(Array.from({ length: 256 }, (_, i) => i))
+const begin = [packet({ ud_spool_func: 'begin', ud_spool_ret: '-2' })]
+const asked = (...answers: string[]) => answers.map(a => packet({ a }))
+
+const PROGRAMS: Readonly<Record<string, Program>> = {
+  spool_dict: { tasks: begin, lines: 10, hasOwnOrder: true },
+  pass_arguments: { tasks: begin, lines: 4, hasOwnOrder: true },
+  spoolraw: { tasks: begin, lines: 6, hasOwnOrder: true },
+  spoolforever: { tasks: begin, lines: 3, left: 1, hasOwnOrder: true },
+  exceptions: { tasks: asked('deep', 'unicode', 'zero', 'assert', 'syntax', 'ok'), lines: 6, left: 5 },
+  answers: {
+    tasks: asked('ok', 'retry', 'five', 'three', 'true', 'none', 'text', 'float', 'list', 'zero', 'false'),
+    lines: 11,
+    left: 10,
+  },
+  binary: {
+    tasks: [
+      packet({}),
+      packet(
+        { every: EVERY_BYTE, empty: '', é: 'ß', spooler_task_name: 'mine' },
+        Buffer.concat([EVERY_BYTE, EVERY_BYTE]),
+      ),
+      packet({ large: Buffer.alloc(60_000, 7) }, Buffer.alloc(3_000_000, 'x')),
+    ],
+    lines: 10,
+  },
+  recursive: { tasks: [packet({ n: '1' })], lines: 6 },
+  wrong_calls: { tasks: [packet({ go: '1' })], lines: 5, hasOwnOrder: true },
+  undecodable: {
+    tasks: [
+      packet({ ud_spool_func: 'task', ud_spool_ret: '-2', a: EVERY_BYTE }),
+      packet({ ud_spool_func: 'task', ud_spool_ret: '-2', a: 'x' }, Buffer.from([0xff])),
+      packet({ ud_spool_func: 'nobody', ud_spool_ret: '-2' }),
+      packet({ a: 'no function' }),
+      packet({ ud_spool_func: 'task', ud_spool_ret: '-2', a: 'fine' }),
+    ],
+    lines: 1,
+    left: 4,
+  },
+  module: { tasks: [packet({ a: '1' })], lines: 16 },
+  around: { tasks: begin, lines: 4 },
+}
+
+interface Seen {
+  readonly calls: readonly string[]
+  readonly left: readonly string[]
+  readonly log: readonly string[]
+}
+
+describe('spooler programs in Python do under spoold what they do under uWSGI', {
+  skip: skipUnless('uwsgi', 'python3'),
+}, () => {
+  for (const [name, program] of Object.entries(PROGRAMS))
+    it(name, async () => {
+      const theirs = await watch(name, program, (ini, directory) => {
+        const file = join(directory, 'uwsgi.ini')
+        writeIni(file, {
+          plugin: 'python3',
+          master: true,
+          'die-on-term': true,
+          'worker-reload-mercy': 2,
+          ...ini,
+        })
+        return new TestProcess('uwsgi', [file], { cwd: directory })
+      })
+      const ours = await watch(name, program, (ini, _directory, spool) =>
+        startDaemon({ spool, isForeign: true, ini: { ...ini, python: PYTHON }, isUnready: true }),
+      )
+      assert.deepEqual(ours, theirs)
+    })
+})
+
+type Ini = Readonly<Record<string, string | number | boolean>>
+
+async function watch(
+  name: string,
+  program: Program,
+  start: (ini: Ini, directory: string, spool: string) => TestProcess | Promise<TestProcess>,
+): Promise<Seen> {
+  const spool = spoolDirectory()
+  const source = readFileSync(join(FIXTURES, 'hosts/python', `${name}.py`), 'utf8')
+  const handler = writeHandler(spool, 'python', source, name)
+  for (const [i, bytes] of program.tasks.entries()) drop(spool, `uwsgi_spoolfile_on_t_${i}`, bytes)
+  const ini = { spooler: spool, import: handler, 'spooler-frequency': 1, 'spooler-ordered': true, mine: 1 }
+  const process = await start(ini, dirname(spool), spool)
+  const calls = () => [...new Set(readJournal(dirname(spool)))]
+  await until(`${name} is over; so far ${calls().join(', ')}`, () => {
+    return calls().length >= program.lines && leftIn(spool).length === (program.left ?? 0)
+  }).catch(error => {
+    throw new Error(`${error}\n${calls().join('\n')}\n${process.output}`)
+  })
+  const left = leftIn(spool).map(file => describePacket(readFileSync(join(spool, file))))
+  await until('the log is complete', () => isTold(process.output, program))
+  process.child.kill('SIGINT')
+  await process.exited
+  const lines = calls()
+  return { calls: program.hasOwnOrder ? lines.sort() : lines, left, log: told(process.output, spool) }
+}
+
+/** Of each task that stays, the log has said why. */
+function isTold(output: string, { left = 0 }: Program): boolean {
+  return left === 0 || (output.match(/managing request/g)?.length ?? 0) >= left
+}
+
+/** The lines of tracebacks, each once. */
+function told(output: string, spool: string): string[] {
+  const lines = output.replaceAll(dirname(spool), '').split('\n')
+  const isTrace = (line: string) =>
+    /^( {2}File| {4}|\w+(Error|Exception):|\w+\.Own|\w*Own:|During handling)/.test(line)
+  return [...new Set(lines.filter(isTrace))].sort()
+}
+
+/** The pairs and the body; modifier2 is ours. */
+function describePacket(bytes: Buffer): string {
+  const end = 4 + bytes.readUInt16LE(1)
+  const vars = parseVars(bytes.toString('latin1'), 4, end)
+  assert.ok(!('fault' in vars))
+  return JSON.stringify([
+    toPairs(vars).map(pair => pair.map(each => each.toString('latin1'))),
+    bytes.toString('latin1', end),
+  ])
+}
