@@ -84,9 +84,10 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     const pid = Number(/child (\d+)/.exec(daemon.journal().join(' '))?.[1])
     const [host] = hostsOf(daemon)
     daemon.child.kill('SIGTERM')
-    assert.equal(await daemon.code(), 0)
+    await until('it has ended', () => !daemon.isRunning)
     assert.ok(!isAlive(host ?? 0) && isAlive(pid))
-    process.kill(pid, 'SIGKILL')
+    process.kill(pid, 'SIGKILL') // it holds the output of the daemon open
+    assert.equal(await daemon.code(), 0)
   })
 
   it('prints a lot, whole lines, and the daemon does not grow', async () => {

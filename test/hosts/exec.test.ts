@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Starts a daemon with these shell commands, in files beside the spool. */
+function startExec(spool: string, scripts: readonly string[], ini = {}) {
+  const commands = scripts.map((script, i) => {
+    const file = join(dirname(spool), `program${i}.sh`)
+    writeFileSync(file, script)
+    return `sh ${file} ${dirname(spool)}/out`
+  })
+  return startDaemon({ spool, isForeign: true, ini: { 'spooler-exec': commands, ...ini } })
+}
+
+describe('spooler-exec', () => {
+  it('gives a program the packet, its keys and the body', async () => {
+    const spool = spoolDirectory()
+    await startExec(
+      spool,
+      ['cat > $1.json; cat <&3 > $1.body; env | grep ^SPOOL_ | sort > $1.env; pwd > $1.pwd'],
+      {
+        'spooler-ordered': true,
+      },
+    )
+    mkdirSync(join(spool, '3'))
+    const bytes = packet(
+      { to: 'jöe', PATH: '/evil', raw: Buffer.of(0xff), 'odd-key': 'x', empty: '' },
+      'B\0DY',
+    )
+    drop(join(spool, '3'), 'uwsgi_spoolfile_on_a', bytes)
+    await until('it ran', () => leftIn(spool).length === 0)
+    const out = (suffix: string) => readFileSync(join(dirname(spool), `out.${suffix}`), 'utf8')
+    assert.deepEqual(JSON.parse(out('json')), {
+      to: 'jöe',
+      PATH: '/evil',
+      raw: { base64: '/w==' },
+      'odd-key': 'x',
+      empty: '',
+      spooler_task_name: 'uwsgi_spoolfile_on_a',
+    })
+    assert.equal(out('body'), 'B\0DY')
+    assert.equal(out('pwd'), `${spool}/3\n`)
+    const environment = out('env').split('\n')
+    for (const line of [
+      'SPOOL_to=jöe',
+      'SPOOL_PATH=/evil',
+      'SPOOL_empty=',
+      'SPOOL_task_name=uwsgi_spoolfile_on_a',
+    ])
+      assert.ok(environment.includes(line), line)
+  })
+
+  it('gives the packet as it is in the file, when asked to', async () => {
+    const spool = spoolDirectory()
+    await startExec(spool, ['cat > $1'], { 'spooler-exec-input': 'packet' })
+    const bytes = packet({ a: Buffer.from([0, 1, 255]) })
+    drop(spool, undefined, bytes)
+    await until('it ran', () => leftIn(spool).length === 0)
+    const got = readFileSync(join(dirname(spool), 'out'))
+    // the fourth byte is our mark
+    assert.deepEqual([got.subarray(0, 3), got.subarray(4)], [bytes.subarray(0, 3), bytes.subarray(4)])
+  })
+
+  it('acts on the exit code', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startExec(spool, [
+      'echo first $SPOOL_code; [ $SPOOL_code = 999 ] && kill -9 $$; exit $SPOOL_code',
+      'echo second $SPOOL_code',
+    ])
+    for (const code of ['0', '1', '75', '64', '78', '100', '999'])
+      drop(spool, `uwsgi_spoolfile_on_${code}`, packet({ code }))
+    await until('all have run', () => leftIn(spool).length === 3)
+    assert.deepEqual(
+      leftIn(spool),
+      ['1', '75', '999'].map(code => `uwsgi_spoolfile_on_${code}`),
+    )
+    await daemon.waitFor(/task uwsgi_spoolfile_on_1 failed.*the program exited with code 1/)
+    await daemon.waitFor(
+      /task uwsgi_spoolfile_on_999 failed.*SIGKILL|task uwsgi_spoolfile_on_999 failed.*code 137/,
+    )
+    for (const code of ['64', '78'])
+      await daemon.waitFor(new RegExp(`uwsgi_spoolfile_on_${code} is buried.*exited with code ${code}`))
+    await daemon.waitFor(/uwsgi_spoolfile_on_100: second 100/)
+    assert.doesNotMatch(daemon.output, /second (0|1|75)\b/)
+  })
+
+  it("logs a program's output line by line, with the task's name", async () => {
+    const spool = spoolDirectory()
+    const daemon = await startExec(spool, ['echo one; echo two >&2; printf three; sleep 10 &'])
+    drop(spool, 'uwsgi_spoolfile_on_a')
+    await until('it ran', () => leftIn(spool).length === 0)
+    for (const line of ['one', 'two', 'three']) await daemon.waitFor(`uwsgi_spoolfile_on_a: ${line}\n`)
+  })
+
+  it('takes little memory for what a program prints', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startExec(spool, ['head -c 20000000 /dev/zero | tr "\\0" x | fold -w 1000'])
+    drop(spool)
+    await until('it ran', () => leftIn(spool).length === 0, 60_000)
+    assert.match(daemon.output, /: x{1000}$/m)
+    for (const pid of [daemon.pid, ...daemon.children()]) {
+      const peak = Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+      assert.ok(peak < 250 * 1024, `${peak} KiB`)
+    }
+  })
+
+  it('ends a program, and what it started, with its worker', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startExec(spool, ['sleep 3600 & echo $! > $1; wait'], {
+      'spooler-harakiri': 1,
+      'spooler-max-crashes': 1,
+    })
+    drop(spool)
+    await daemon.waitFor('is buried')
+    const pid = Number(readFileSync(join(dirname(spool), 'out'), 'utf8'))
+    await until('it is gone', () => !isAlive(pid))
+  })
+})
