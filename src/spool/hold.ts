@@ -41,8 +41,8 @@ export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecor
 /**
  * Lets a held task run at the time at which it would have run.
  *
- * The mtime comes first: after a kill behind it the task is still held, and can be released again. RECORDED may stay
- * without a record, which says nothing; to clear it would make the mtime now.
+ * The mtime comes first: after a kill behind it the task is still held, and can be released again. A record stays, even
+ * one that tells of no failure: to clear the bit that announces it would make the mtime now.
  */
 export function release({ spool }: OpenSpool, file: TakenFile): Changed {
   const records = new Records(spool)
@@ -54,9 +54,8 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
       `it is held because a move to ${movedTo} did not end: it may be there, or have run; then rm it here, else kick it`,
     )
   const isSet = setTimes(file.fd, file.stats.atimeMs, heldMtime)
-  const rest = withoutTimes(record)
-  if (isSet && !isWorthKeeping(rest)) records.remove(file.ref)
-  else records.write(file.ref, { ...rest, nextRunAt: heldMtime, ...(isSet ? {} : { isTimeUnset: true }) })
+  const unset = isSet ? {} : { isTimeUnset: true }
+  records.write(file.ref, { ...withoutTimes(record), nextRunAt: heldMtime, ...unset })
   return DONE_SO
 }
 
@@ -69,12 +68,13 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
 export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
   if (file.state === undefined) return NO_PACKET
   const nowMs = Date.now()
-  writeState(file.fd, file.state | KICKED)
-  setTimes(file.fd, nowMs, nowMs) // by our clock, which a server's may be ahead of
   const records = new Records(spool)
   const record = recordOf(records, file)
   const rest = record === undefined ? undefined : withoutTimes(record)
-  if (rest !== undefined && isWorthKeeping(rest)) records.write(file.ref, rest)
+  const isKept = rest !== undefined && isWorthKeeping(rest)
+  writeState(file.fd, (file.state & ~RECORDED) | KICKED | (isKept ? RECORDED : 0))
+  setTimes(file.fd, nowMs, nowMs) // by our clock, which a server's may be ahead of
+  if (isKept) records.write(file.ref, rest)
   else records.remove(file.ref) // also another's of that name: from now on it would count
   return DONE_SO
 }

@@ -7,12 +7,14 @@ import { describe, it } from 'node:test'
 import { hold, kick, release, requeue, rm } from '#src/cli/commands/tasks.js'
 import { isTaskName } from '#src/spool/file-name.js'
 import { readLocks } from '#src/spool/held-locks.js'
+import { KICKED } from '#src/spool/state-byte.js'
 import { SpoolView, type TaskView } from '#src/spool/task-view.js'
 import { OK } from '#src/task/outcome.js'
 import { spoold } from '../helpers/cli.js'
 import { claimOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
+import { byteOf, recordOf } from '../helpers/spools.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
@@ -152,6 +154,8 @@ describe('a command that is killed at any of its changes', slow, () => {
             assert.equal((await viewsOf(spool))[0]?.dueAtMs, IN_A_YEAR * 1000)
             assert.equal(await runs(spool), 0, when)
             await done(kick([spool], ALL))
+            assert.equal(recordOf(spool, NAME), undefined)
+            assert.equal(byteOf(join(spool, NAME)), KICKED, 'no record is announced where there is none')
             assert.equal(await runs(spool), 1, when)
           },
         }
