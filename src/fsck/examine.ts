@@ -12,7 +12,7 @@ import { checkRights, checkStateDirectories } from './rights.js'
 import { checkTasks } from './tasks.js'
 import { checkVisits } from './visits.js'
 
-const SUSPECTS_A_LOOK = 500
+const SUSPECTS_A_LOOK = 5000
 /** Longer than between any two steps of a daemon that belong together. */
 const SECOND_LOOK_MS = 100
 
