@@ -8,7 +8,7 @@ import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js
 import { isInPlace } from './exact-move.js'
 import { type Failure, Records, type TaskRecord, withFailure } from './records.js'
 import { postpone, type Settled } from './settle.js'
-import { DONE, RECORDED, writeState } from './state-byte.js'
+import { DONE, ONCE, RECORDED, readState, writeState } from './state-byte.js'
 
 export interface FailureOptions {
   /** The spool's real path, a byte string. */
@@ -120,8 +120,9 @@ export class Failures {
   setAside(file: HeldFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = this.#letterOf(file.ref, record, reason, detail)
     if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
-    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more
-    if (file.state !== undefined) writeState(file.fd, 0)
+    // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
+    // failure may forget the move and not the byte: what may run only once keeps its mark, which requeue removes
+    if (file.state !== undefined && (readState(file.fd) & ONCE) === 0) writeState(file.fd, 0)
     this.forget(file.ref)
     const last = record?.lastError
     return { kind: 'buried', detail: last === undefined ? detail : `${detail}; the last error: ${last}` }

@@ -1,4 +1,4 @@
-import { writeSync } from 'node:fs'
+import { readSync, writeSync } from 'node:fs'
 import { MODIFIER2_OFFSET } from '../protocol/packet.js'
 
 /**
@@ -33,6 +33,11 @@ const byte = Buffer.alloc(1)
 /** What outlives a run: the rest is only about the run that ends. */
 export function lasting(state: number): number {
   return state & (RECORDED | KICKED)
+}
+
+/** As it is now: a run may have marked it since it was claimed. */
+export function readState(fd: number): number {
+  return readSync(fd, byte, 0, 1, MODIFIER2_OFFSET) === 1 ? ownState(byte[0] ?? 0) : 0
 }
 
 /** One `pwrite`. The page cache outlives every process, so the mark survives `kill -9` of all of them. */

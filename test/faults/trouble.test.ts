@@ -121,7 +121,9 @@ describe('while a file operation fails', () => {
         )
         const runs = daemon.journal().filter(n => n === name).length
         const isRetry = Number(name.slice(-1)) % 2 === 1
-        assert.ok(runs >= 1 && (isRetry || runs === 1), `${trouble}: ${name} ran ${runs} times`)
+        // a file system that denies that a file is there has it run again
+        const mayRunAgain = isRetry || trouble.endsWith('ENOENT')
+        assert.ok(runs >= 1 && (mayRunAgain || runs === 1), `${trouble}: ${name} ran ${runs} times`)
       }
       if (!trouble.endsWith('ENOENT')) assert.ok(isLong || said.length > 0, `${trouble} was not told`)
       t.diagnostic(`${trouble}: ${said.length} lines, ${Math.round(share * 100)} % of a core`)

@@ -47,8 +47,8 @@ export function refusalOf(engine: DirectoryEngine, ref: string) {
 export function crash(spool: string, ref: string): void {
   const path = join(spool, ref)
   const bytes = readFileSync(path)
-  const { atime, mtime } = statSync(path)
+  const { atimeMs, mtimeMs } = statSync(path)
   unlinkSync(path)
   writeFileSync(path, bytes)
-  utimesSync(path, atime, mtime)
+  utimesSync(path, atimeMs / 1000, mtimeMs / 1000) // a Date would be rounded, perhaps to a second that is to come
 }
