@@ -12,10 +12,11 @@ import { requeue } from '#src/spool/requeue.js'
 import { sweepSpool } from '#src/spool/sweep.js'
 import { fromThrown, toOutcome } from '#src/task/answer.js'
 import { IGNORE, OK, type Outcome, RELEASE, RETRY } from '#src/task/outcome.js'
-import { openEngine, POLICY } from '../helpers/engine.js'
+import { openEngine, POLICY, refusalOf } from '../helpers/engine.js'
 import { FileJournal, replay, type Step } from '../helpers/file-journal.js'
 import { drop, packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 
 const LONG_AGO = 1_000_000_000
@@ -137,7 +138,10 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   malformed: {
     prepare: spool => drop(spool, NAME, `\x05\0\0\0${NEEDLE}`, LONG_AGO),
-    act: async spool => (await open(spool)).claim(NAME),
+    act: async spool => {
+      const engine = await open(spool)
+      await until('its grace is over', () => refusalOf(engine, NAME).kind === 'set-aside')
+    },
     ends: ['dead'],
   },
   hold: { prepare: bare, act: changing(NAME, (spool, file) => hold(at(spool), file)), ends: ['run', 'held'] },
