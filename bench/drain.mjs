@@ -15,7 +15,7 @@ import {
  * Tasks a second over a directory of `count` files: of the whole run, from the first task's end to the last's; and from
  * the first tenth on, when on both sides all processes have started and are warm.
  */
-async function rate(startDaemon, count, options) {
+export async function rate(startDaemon, count, options) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
     fill(spool, count)

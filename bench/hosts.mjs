@@ -1,74 +1,76 @@
-// How fast a host runs a backlog of no-op tasks, beside uWSGI with the same language.
+// How fast a backlog of no-op tasks is run by handlers in Python, Perl and Ruby, beside uWSGI with the same handler.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BIN, fill, inPairs, isInstalled, leftOnTmpfs, start, until, withDirectory } from './harness.mjs'
+import { rate } from './drain.mjs'
+import { BIN, inPairs, isInstalled, start } from './harness.mjs'
 
-const PYTHON = {
-  file: 'noop.py',
-  source: 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n',
-  option: '--import',
-  ours: ['--python', '/usr/bin/python3'],
-  plugin: 'python3',
-}
-
-const CASES = [
-  { name: 'Python, one process', language: PYTHON, processes: 1, target: 0.8 },
-  { name: 'Python, two processes', language: PYTHON, processes: 2, target: 1.0 },
+const LANGUAGES = [
+  {
+    name: 'Python',
+    plugin: 'python3',
+    option: '--import',
+    file: 'noop.py',
+    source: 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n',
+    // Debian's, for which its uWSGI is made
+    extra: ['--python', '/usr/bin/python3'],
+    tasks: 100_000,
+    targets: [0.8, 1.0],
+  },
+  {
+    name: 'Perl',
+    plugin: 'psgi',
+    option: '--perl-exec',
+    file: 'noop.pl',
+    source: 'uwsgi::spooler(sub { return uwsgi::SPOOL_OK });\n',
+    extra: [],
+    tasks: 100_000,
+    targets: [0.7, 0.7],
+  },
+  {
+    name: 'Ruby',
+    plugin: 'rack_ruby31',
+    option: '--shared-rbrequire',
+    file: 'noop.rb',
+    source: 'def UWSGI.spooler(env) UWSGI::SPOOL_OK end\n',
+    extra: [],
+    tasks: 4000, // uWSGI collects garbage after each
+    targets: [0.7, 0.7],
+  },
 ]
 
-async function rate(count, { language, processes }, command) {
-  return withDirectory('memory', async directory => {
-    const spool = join(directory, 'spool')
-    const file = join(directory, language.file)
-    writeFileSync(file, language.source)
-    fill(spool, count)
-    const total = leftOnTmpfs(spool)
-    const options = [
-      '--spooler',
-      spool,
-      language.option,
-      file,
-      '--spooler-processes',
-      `${processes}`,
-      '--spooler-quiet',
-    ]
-    const [program, ...args] = command(language)
-    const daemon = start(program, [...args, ...options], join(directory, 'log'))
-    try {
-      const marks = []
-      const mark = left => marks.push({ at: performance.now(), left })
-      await until('it begins', () => leftOnTmpfs(spool) < total - 10 && mark(leftOnTmpfs(spool)))
-      await until('a tenth is done', () => leftOnTmpfs(spool) < total * 0.9 && mark(leftOnTmpfs(spool)))
-      await until('all is done', () => leftOnTmpfs(spool) < 2 && mark(leftOnTmpfs(spool))) // .spoold stays
-      const [first, tenth, last] = marks
-      const between = (a, b) => ((a.left - b.left) * 1000) / (b.at - a.at)
-      return { 'whole run': between(first, last), 'from a tenth on': between(tenth, last) }
-    } finally {
-      await daemon.stop()
-    }
-  })
-}
+const starter =
+  (command, { file, source, option }, more) =>
+  (directory, spool, options) => {
+    const handler = join(directory, file)
+    writeFileSync(handler, source)
+    const args = ['--master', '--spooler-quiet', '--spooler-frequency', '1', '--spooler', spool]
+    const [program, ...first] = command
+    return start(program, [...first, ...more, option, handler, ...args, ...options], join(directory, 'log'))
+  }
 
-const spoold = ({ ours }) => [process.execPath, BIN, ...ours]
-const uwsgi = ({ plugin }) => ['uwsgi', '--plugin', plugin, '--master', '--spooler-frequency', '1']
-
-export const title = 'A backlog of 100,000 no-op tasks for other languages, beside uWSGI'
-export const about = `tmpfs; the same function in the same interpreter on both sides; tasks a second. In uWSGI it runs in the spooler's
-process, in spoold in one of its own.`
+export const title = 'A backlog of no-op tasks in other languages, beside uWSGI'
+export const about = `tmpfs, quiet; the same handler on both sides, in uWSGI in the spooler's process, in spoold in one of its own; ${LANGUAGES.map(({ name, tasks }) => `${tasks.toLocaleString('en')} tasks in ${name}`).join(', ')};
+tasks a second, of the whole run and from a tenth on.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('uwsgi')) return undefined
-  const count = Math.round(100_000 * scale)
   const rows = []
-  for (const bench of CASES) {
-    const { name, target } = bench
-    const figures = await inPairs(
-      pairs,
-      () => rate(count, bench, spoold),
-      () => rate(count, bench, uwsgi),
-      (mine, theirs) => say(`${name}: ${Math.round(mine['whole run'])} / ${Math.round(theirs['whole run'])}`),
-    )
-    for (const figure of figures) rows.push({ case: name, target, ...figure })
-  }
+  for (const language of LANGUAGES.filter(({ plugin }) =>
+    isInstalled('uwsgi', ['--plugin', plugin, '--version']),
+  ))
+    for (const [i, target] of language.targets.entries()) {
+      const count = Math.round(language.tasks * scale)
+      const options = ['--spooler-processes', String(i + 1)]
+      const name = `${language.name}, ${i === 0 ? 'one process' : 'two processes'}`
+      const ours = starter([process.execPath, BIN], language, language.extra)
+      const theirs = starter(['uwsgi'], language, ['--plugin', language.plugin])
+      const figures = await inPairs(
+        pairs,
+        () => rate(ours, count, options),
+        () => rate(theirs, count, options),
+        (mine, other) => say(`${name}: ${Math.round(mine['whole run'])} / ${Math.round(other['whole run'])}`),
+      )
+      for (const figure of figures) rows.push({ case: name, target, ...figure })
+    }
   return { rows }
 }
