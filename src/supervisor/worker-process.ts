@@ -58,6 +58,7 @@ export class WorkerProcess {
   /** Milliseconds a task takes; undefined until the first report. */
   #paceMs: number | undefined
   #hasWorked = false
+  #isKilled = false
   #lastHeardAt = performance.now()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -115,7 +116,7 @@ export class WorkerProcess {
   /** When it is to be killed at the latest; infinite when nothing runs, or may run for ever. */
   deadlineAt(harakiriMs: number): number {
     const { runningSince } = this
-    if (runningSince === undefined) return Number.POSITIVE_INFINITY
+    if (runningSince === undefined || this.#isKilled) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#hosts.deadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
@@ -167,6 +168,7 @@ export class WorkerProcess {
   }
 
   kill(): void {
+    this.#isKilled = true
     this.#child.kill('SIGKILL')
   }
 

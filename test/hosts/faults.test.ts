@@ -132,8 +132,9 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
       ini: { 'spooler-harakiri': 2, 'spooler-max-crashes': 1, 'spooler-ordered': true },
     })
     await until('both are buried, the third has run', () => leftIn(spool).length === 0)
-    assert.match(daemon.output, /on_0 is buried.*overran spooler-harakiri/)
-    assert.match(daemon.output, /on_1 is buried.*overran the deadline that it had set/)
+    await daemon.waitFor(/on_0 is buried.*overran spooler-harakiri/)
+    await daemon.waitFor(/on_1 is buried.*overran the deadline that it had set/)
+    assert.equal(daemon.output.match(/HARAKIRI/g)?.length, 2)
   })
 
   it('does not hold up what waits behind it while others are free', async () => {
