@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
+import { cpuShare } from '../helpers/usage.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 /**
@@ -130,17 +131,3 @@ describe('while a file operation fails', () => {
     }
   })
 })
-
-/** How much of one core the daemon and its workers take. */
-async function cpuShare(daemon: Daemon, ms: number): Promise<number> {
-  const ticks = () =>
-    [daemon.pid, ...daemon.children()].reduce((sum, pid) => {
-      const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
-        .replace(/^.*\) /s, '')
-        .split(' ')
-      return sum + Number(fields[11]) + Number(fields[12])
-    }, 0)
-  const [before, since] = [ticks(), performance.now()]
-  await setTimeout(ms)
-  return ((ticks() - before) * 10) / (performance.now() - since)
-}

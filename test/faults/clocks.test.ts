@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { utimesSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { cpuShare } from '../helpers/usage.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const DAY_S = 86_400
+const YEAR_2038_S = 2 ** 31
+/** How long what must not run is watched, and how much all processes may work meanwhile. */
+const WATCHED_MS = 1500
+const CPU_SHARE = 0.5
+
+/** Journals when a task starts, by a clock that nobody moves; what says `again` is retried once. */
+const HANDLER = `
+  export default (env, task) => {
+    JOURNAL(env.n + ' ' + (performance.timeOrigin + performance.now()))
+    return env.again === 'yes' && task.attempt === 1 ? { retry: 1 } : task.SPOOL_OK
+  }`
+
+/** Loaded before the daemon and its workers: their clock goes wrong by as many seconds as the file of OFFSET says. */
+const CLOCK = `
+  import { readFileSync } from 'node:fs'
+  const RealDate = Date
+  let offsetMs = 0
+  const look = () => { try { offsetMs = Number(readFileSync(process.env.OFFSET, 'utf8')) * 1000 } catch {} }
+  look()
+  setInterval(look, 10).unref()
+  globalThis.Date = class extends RealDate {
+    constructor(...args) { if (args.length === 0) super(RealDate.now() + offsetMs); else super(...args) }
+    static now() { return RealDate.now() + offsetMs }
+  }`
+
+const ranAt = (daemon: Daemon, n: string) =>
+  daemon
+    .journal()
+    .map(line => line.split(' '))
+    .filter(([name]) => name === n)
+    .map(([, ms]) => Number(ms))
+
+const nowS = () => Date.now() / 1000
+
+function start(spool: string, env: NodeJS.ProcessEnv = {}): Promise<Daemon> {
+  return startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 1, 'spooler-quiet': true }, env })
+}
+
+async function assertAsleep(daemon: Daemon): Promise<void> {
+  const share = await cpuShare(daemon, WATCHED_MS)
+  assert.ok(share < CPU_SHARE, `all processes worked ${Math.round(share * 100)} % of the time`)
+}
+
+describe('the time of a task', () => {
+  it('that is garbage, long ago, or no plain number does not count; one that is far off is waited for', async () => {
+    const spool = spoolDirectory()
+    const due = [
+      '',
+      'NaN',
+      'Infinity',
+      'soon',
+      '-1',
+      '-1e9',
+      '1e18',
+      '0x7fffffff',
+      ' 9999999999',
+      '0',
+      '1.5',
+      '.5',
+      '१',
+    ]
+    const far = [`${YEAR_2038_S}`, `${10n ** 18n}`, '9'.repeat(400), `${nowS() + DAY_S}`, '9999999999.999']
+    for (const [i, at] of due.entries()) drop(spool, `due-${i}`, packet({ n: `due-${i}`, at }))
+    for (const [i, at] of far.entries()) drop(spool, `far-${i}`, packet({ n: `far-${i}`, at }))
+    const ahead = [nowS() + DAY_S, YEAR_2038_S + 1, 4e9]
+    for (const [i, mtime] of ahead.entries())
+      drop(spool, `ahead-${i}`, packet({ n: `ahead-${i}`, at: '0' }), mtime)
+    const daemon = await start(spool)
+    await until('what is due has run', () => !leftIn(spool).some(name => name.startsWith('due')))
+    await assertAsleep(daemon)
+    assert.equal(daemon.journal().length, due.length)
+    assert.equal(leftIn(spool).length, far.length + ahead.length)
+    // a person changes his mind
+    utimesSync(join(spool, 'ahead-2'), 0, 0)
+    await until('it runs', () => ranAt(daemon, 'ahead-2').length === 1)
+  })
+
+  it('is never early, be it in the packet, in the mtime, with a fraction, or in several at once', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool)
+    const times = new Map<string, number>()
+    for (let i = 0; i < 12; i++) {
+      const at = nowS() + 1 + Math.random() * 2
+      const n = basename(
+        i % 2 === 0
+          ? drop(spool, `at-${i}`, packet({ n: `at-${i}`, at: String(at) }))
+          : drop(spool, `mtime-${i}`, packet({ n: `mtime-${i}` }), Math.floor(at)),
+      )
+      times.set(n, i % 2 === 0 ? at : Math.floor(at))
+    }
+    await until('all have run', () => leftIn(spool).length === 0)
+    for (const [n, at] of times) {
+      const [ran = 0] = ranAt(daemon, n)
+      // the two clocks are compared to the millisecond, and drift
+      assert.ok(ran >= at * 1000 - 5, `${n} ran ${at * 1000 - ran} ms early`)
+      assert.ok(ran < at * 1000 + 5000, `${n} ran ${ran - at * 1000} ms late`)
+    }
+  })
+})
+
+describe('a clock that jumps', () => {
+  async function setUp() {
+    const spool = spoolDirectory()
+    const [preload, offset] = ['clock.mjs', 'offset'].map(name => join(dirname(spool), name))
+    assert.ok(preload !== undefined && offset !== undefined)
+    writeFileSync(preload, CLOCK)
+    const jump = (seconds: number) => writeFileSync(offset, String(seconds))
+    jump(0)
+    const daemon = await start(spool, { NODE_OPTIONS: `--import=${preload}`, OFFSET: offset })
+    return { spool, daemon, jump }
+  }
+
+  it('a day ahead: what came due by it runs soon', async () => {
+    const { spool, daemon, jump } = await setUp()
+    drop(spool, 'soon', packet({ n: 'soon', at: String(nowS() + DAY_S / 2) }))
+    drop(spool, 'mtime', packet({ n: 'mtime' }), nowS() + DAY_S / 2)
+    drop(spool, 'later', packet({ n: 'later', at: String(nowS() + 3 * DAY_S) }))
+    await setTimeout(300) // they are seen, and wait
+    jump(DAY_S)
+    await until('they have run', () => leftIn(spool).length === 1, 8000)
+    await assertAsleep(daemon)
+    assert.deepEqual(leftIn(spool), ['later'])
+  })
+
+  it('a day back: what is new waits, nobody spins, and it runs when the clock is right again', async () => {
+    const { spool, daemon, jump } = await setUp()
+    jump(-DAY_S)
+    await setTimeout(100) // the processes look at their clock
+    for (const n of ['one', 'two', 'three']) drop(spool, n, packet({ n }))
+    await assertAsleep(daemon)
+    assert.deepEqual(daemon.journal(), [])
+    jump(0)
+    await until('they have run', () => leftIn(spool).length === 0, 8000)
+  })
+
+  it('past 2038: tasks run, retries wait and run, the next second and not all the time', async () => {
+    const { spool, daemon, jump } = await setUp()
+    jump(YEAR_2038_S + 1000 - nowS())
+    await setTimeout(100)
+    drop(spool, 'again', packet({ n: 'again', again: 'yes' }))
+    drop(spool, 'at', packet({ n: 'at', at: String(YEAR_2038_S + 999) }))
+    drop(spool, 'future', packet({ n: 'future', at: String(YEAR_2038_S + 5000) }))
+    await until('they have run', () => leftIn(spool).length === 1, 8000)
+    const [first = 0, second = 0] = ranAt(daemon, 'again')
+    assert.ok(second - first >= 995, `the retry waited ${second - first} ms`)
+    await assertAsleep(daemon)
+    assert.deepEqual(leftIn(spool), ['future'])
+  })
+})
