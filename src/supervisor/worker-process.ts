@@ -220,7 +220,7 @@ export class WorkerProcess {
       const list = given.isTakenBack ? late : reports
       list.push({ ref: given.ref, ...report })
     })
-    if (message.packed.length > 0) this.#hosts.taskEnded()
+    if (known.size > 0) this.#hosts.taskEnded() // it was told of before it set a deadline
     this.#notePace(message.busyMs, message.packed.length / 3)
     if (reports.length + late.length > 0) this.#listener.reported(this, { reports, late, known })
     for (const number of message.started) {
