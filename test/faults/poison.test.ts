@@ -11,6 +11,8 @@ import { until } from '../helpers/until.js'
 import { deadOf, runsOf } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
+/** In front of the good ones, for one worker. */
+const BAD = isLong ? 20 : 4
 const LOG_MEGABYTES = isLong ? 1024 : 64
 
 /** Journals each start, then does what the task's `do` says; what has none is good. */
@@ -112,12 +114,12 @@ describe('poison', () => {
 
   it('in front of everything, with one worker: the others wait for no respawn', async () => {
     const spool = spoolDirectory()
-    for (let i = 0; i < 8; i++) drop(spool, `bad-${i}`, packet({ n: `bad-${i}`, do: 'exit-0' }))
+    for (let i = 0; i < BAD; i++) drop(spool, `bad-${i}`, packet({ n: `bad-${i}`, do: 'exit-0' }))
     const good = dropGood(spool, 20)
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: INI })
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
     assertGoodRan(daemon, good)
-    for (let i = 0; i < 8; i++) await assertDead(spool, daemon.journal(), `bad-${i}`, 'crashes')
+    for (let i = 0; i < BAD; i++) await assertDead(spool, daemon.journal(), `bad-${i}`, 'crashes')
     assert.doesNotMatch(daemon.output, /the processes die young/)
   })
 

@@ -64,7 +64,6 @@ const EVERY = CALLS.flatMap(call => ERRORS.map(code => `${call} ${code}`))
 const SOME = [
   'openSync EMFILE',
   'readSync EIO',
-  'fstatSync ESTALE',
   'writeSync ENOSPC',
   'unlinkSync EROFS',
   'opendir EACCES',

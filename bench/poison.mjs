@@ -1,0 +1,75 @@
+// What tasks that kill their process cost the others.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { encodePacket } from '../dist/protocol/packet.js'
+import { BIN, fill, inPairs, leftOnTmpfs, start, until, withDirectory } from './harness.mjs'
+
+const KINDS = ['abort', 'exit-0', 'exit-1', 'memory', 'loop', 'rejection', 'stack']
+/** A good task waits for something, as most do. */
+const HANDLER = `
+  const acts = {
+    abort: () => process.abort(),
+    'exit-0': () => process.exit(0),
+    'exit-1': () => process.exit(1),
+    memory: () => { for (const kept = [];;) kept.push(new Array(100_000).fill(kept.length)) },
+    loop: () => { for (;;); },
+    rejection: () => { setImmediate(() => Promise.reject(new Error('nobody awaits this'))); return new Promise(() => {}) },
+    stack: function dive() { return [dive()] },
+  }
+  export default (env, task) =>
+    env.do === undefined ? new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), 5)) : acts[env.do]()
+`
+
+/** Good tasks a second, from the first tenth on to the last. */
+async function rate(count, poison) {
+  return withDirectory('memory', async directory => {
+    const [spool, handler] = ['spool', 'handler.mjs'].map(name => join(directory, name))
+    writeFileSync(handler, HANDLER)
+    fill(spool, count)
+    for (const kind of poison)
+      writeFileSync(join(spool, kind), encodePacket([[Buffer.from('do'), Buffer.from(kind)]]), {
+        mode: 0o600,
+      })
+    const options = {
+      'spooler-processes': 4,
+      'spooler-frequency': 1,
+      'spooler-harakiri': 1,
+      'spooler-max-attempts': 3,
+    }
+    const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)])
+    const daemon = start(
+      'env',
+      ['NODE_OPTIONS=--max-old-space-size=64', process.execPath, BIN].concat(
+        ['--spooler', spool, '--spooler-import', handler, '--spooler-quiet'],
+        flags,
+      ),
+      join(directory, 'log'),
+    )
+    try {
+      await until('it begins', () => leftOnTmpfs(spool) < count)
+      const since = performance.now()
+      // .spoold stays, and poison waits between its crashes
+      await until('the good ones are done', () => leftOnTmpfs(spool) <= KINDS.length + 1)
+      return { 'good tasks a second': (count * 1000) / (performance.now() - since) }
+    } finally {
+      await daemon.stop()
+    }
+  })
+}
+
+export const title = 'Good tasks among poison'
+export const about = `tmpfs, four processes, 15,000 tasks that wait 5 ms each; with and without seven that abort, exit (0 and
+1), run out of memory (64 MB), loop until harakiri (1 s), reject and overflow the stack, three times each. The "peer" is the
+same daemon without them.`
+
+export async function run({ pairs, scale, say }) {
+  const count = Math.round(15_000 * scale)
+  const figures = await inPairs(
+    pairs,
+    () => rate(count, KINDS),
+    () => rate(count, []),
+    (mine, theirs) =>
+      say(`${Math.round(mine['good tasks a second'])} / ${Math.round(theirs['good tasks a second'])}`),
+  )
+  return { rows: figures.map(figure => ({ case: 'four processes', target: 0.9, ...figure })) }
+}
