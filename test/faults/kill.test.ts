@@ -39,7 +39,7 @@ class Scene {
   }
 
   start(isUnready = true): Promise<Daemon> {
-    const ini = { 'spooler-processes': 3, 'spooler-frequency': 1, 'spooler-quiet': true }
+    const ini = { 'spooler-processes': 2, 'spooler-frequency': 1, 'spooler-quiet': true }
     return startDaemon({ spool: this.spool, handler: WITNESS, ini, isUnready, isGroup: true })
   }
 
