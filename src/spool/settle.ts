@@ -4,7 +4,7 @@ import { errnoOf, messageOf } from '../base/errors.js'
 import { baseName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { type FileClaim, setTimes } from './claim.js'
-import { beside, moveExactly } from './exact-move.js'
+import { beside, isInPlace, moveExactly } from './exact-move.js'
 import { UWSGI_PREFIX } from './file-name.js'
 import type { Locker } from './lock.js'
 import { lasting, RECORDED, writeState } from './state-byte.js'
@@ -42,7 +42,13 @@ export function removeTask(claim: FileClaim, ranMs: number): Settled {
 
 function removeExactly(claim: FileClaim): void {
   const hidden = beside(claim.fsPath, DONE_NAME)
-  if (!moveExactly(claim, hidden)) return // it was moved or replaced while it ran
+  try {
+    if (!moveExactly(claim, hidden)) return // it was moved or replaced while it ran
+  } catch {
+    // a full disk may have no room for another name; then a look must do
+    if (isInPlace(claim)) unlinkSync(claim.fsPath)
+    return
+  }
   try {
     unlinkSync(hidden)
   } catch {} // the sweep does

@@ -96,7 +96,7 @@ describe('poison', () => {
       spool,
       handler: HANDLER,
       ini: { ...INI, 'spooler-processes': 2 },
-      env: { NODE_OPTIONS: '--max-old-space-size=48' },
+      env: { NODE_OPTIONS: '--max-old-space-size=64' },
     })
     await until('the good ones have run', () => leftIn(spool).every(name => name in REASONS), 30_000)
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)

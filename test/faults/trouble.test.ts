@@ -61,13 +61,7 @@ const CALLS = [
   'opendir',
 ]
 const EVERY = CALLS.flatMap(call => ERRORS.map(code => `${call} ${code}`))
-const SOME = [
-  'openSync EMFILE',
-  'readSync EIO',
-  'writeSync ENOSPC',
-  'unlinkSync EROFS',
-  'opendir EACCES',
-]
+const SOME = ['openSync EMFILE', 'readSync EIO', 'writeSync ENOSPC', 'unlinkSync EROFS', 'opendir EACCES']
 const TASKS = 4
 /** How long the trouble goes on once it is known, and how much of that time all processes together may work. */
 const TROUBLED_MS = 1200

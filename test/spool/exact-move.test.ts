@@ -3,8 +3,10 @@ import { readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFile
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { moveExactly } from '#src/spool/exact-move.js'
-import { leftIn } from '../helpers/files.js'
-import { hookFs } from '../helpers/fs-hooks.js'
+import { OK } from '#src/task/outcome.js'
+import { claimOf, openEngine } from '../helpers/engine.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 let unhook = () => {}
@@ -79,5 +81,17 @@ describe('the file that is held', () => {
     const texts = readdirSync(spool).map(name => readFileSync(join(spool, name), 'utf8'))
     assert.deepEqual(texts.sort(), ['second', 'third'])
     assert.ok(readdirSync(spool).every(name => !name.startsWith('.')))
+  })
+
+  it('is removed also where there is no room for another name', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'report')
+    const engine = await openEngine(spool)
+    const claim = claimOf(engine, 'report')
+    unhook = hookFs(['renameSync'], (name, args) => {
+      throw errnoError('ENOSPC', name, args[0])
+    })
+    assert.equal(engine.settle(claim, OK, 5).kind, 'ok')
+    assert.deepEqual(leftIn(spool), [])
   })
 })
