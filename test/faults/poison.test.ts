@@ -55,7 +55,7 @@ const REASONS = {
 
 const INI = {
   'spooler-frequency': 1,
-  'spooler-harakiri': 1,
+  'spooler-harakiri': 2, // longer than the others take on a busy machine
   'spooler-max-attempts': 3,
   'spooler-quiet': true,
   'spooler-ordered': true,
