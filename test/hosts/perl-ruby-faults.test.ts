@@ -48,6 +48,7 @@ uwsgi::spooler(sub {
 });
 require POSIX;`,
     slow: 'uwsgi::spooler(sub { journal(1); select(undef, undef, undef, .05); return -2 })',
+    busy: 'uwsgi::spooler(sub { journal($$); sleep 60 })',
     leaves: 'uwsgi::atexit(sub { journal("left") }); uwsgi::spooler(sub { journal($$); return -2 })',
     unloadable: [
       'sub f { no_such_function(1) }\nf();',
@@ -80,6 +81,7 @@ def UWSGI.spooler(env)
   -2
 end`,
     slow: "def UWSGI.spooler(env) journal('1'); sleep 0.05; -2 end",
+    busy: 'def UWSGI.spooler(env) journal($$.to_s); sleep 60 end',
     leaves: "at_exit { journal('left') }\ndef UWSGI.spooler(env) journal($$.to_s); -2 end",
     unloadable: [
       'def f() nonsense end\nf',
@@ -157,6 +159,18 @@ for (const language of ['perl', 'ruby'] as const) {
       assert.equal(await daemon.code(), 0)
       assert.equal(daemon.journal().at(-1), 'left')
       assert.equal(daemon.journal().length, 2)
+    })
+
+    it('dies with its worker in the middle of a task', async () => {
+      const spool = spoolDirectory()
+      drop(spool)
+      const daemon = await startHost(language, { spool, handler: sources.busy })
+      await until('the task runs', () => daemon.journal().length === 1)
+      const host = Number(daemon.journal()[0])
+      const [worker = 0] = daemon.children()
+      process.kill(worker, 'SIGKILL')
+      await until('it is gone', () => !isAlive(host))
+      assert.equal(leftIn(spool).length, 1)
     })
 
     it('names what the module has not', async () => {

@@ -59,6 +59,31 @@ uwsgi::spooler(sub {
   })
 })
 
+describe('the Ruby host, where uWSGI errs', { skip: skipUnless('ruby') }, () => {
+  it('outlives answers of more than 32 bits, and exceptions without a message', async () => {
+    const spool = spoolDirectory()
+    for (const a of ['large', 'mute', 'odd']) drop(spool, `uwsgi_spoolfile_on_${a}`, packet({ a }))
+    const daemon = await startHost('ruby', {
+      spool,
+      handler: `
+class Mute < StandardError
+  def message() raise self end
+end
+class Odd < BasicObject
+end
+def UWSGI.spooler(env)
+  journal($$.to_s)
+  raise Mute if env['a'] == 'mute'
+  env['a'] == 'odd' ? Odd.new : 2**40 - 2
+end`,
+    })
+    await daemon.waitFor(/on_large .*UWSGI.spooler returned 1099511627774; expected UWSGI::SPOOL_OK/)
+    await daemon.waitFor(/on_mute .*its message cannot be had \(Mute\)/)
+    await daemon.waitFor(/on_odd .*Odd/)
+    assert.equal(new Set(daemon.journal()).size, 1)
+  })
+})
+
 describe('what Perl loads', { skip: skipUnless('perl') }, () => {
   it('is perl-exec, then perl-exec-post-fork, then the hook; $0 is the file', async () => {
     const spool = spoolDirectory()

@@ -31,6 +31,13 @@ module SpooldHost
   # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without what is not the user's.
   def explain(error)
     first, *rest = (error.backtrace || []).map(&:b).reject { |line| line.start_with?(OURS) }
-    ["#{"#{first}: " if first}#{error.message.b} (#{error.class})", *rest.map { |line| "\tfrom #{line}" }].join("\n")
+    ["#{"#{first}: " if first}#{message_of(error)} (#{error.class})", *rest.map { |line| "\tfrom #{line}" }].join("\n")
+  end
+
+  # It may have one of its own, which may raise.
+  def message_of(error)
+    error.message.to_s.b
+  rescue Exception # rubocop:disable Lint/RescueException
+    'its message cannot be had'
   end
 end

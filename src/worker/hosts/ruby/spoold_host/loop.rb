@@ -37,7 +37,7 @@ module SpooldHost
     def work_off(message)
       at = 0
       while at < message.bytesize
-        kind, name_bytes, block_bytes, body_bytes = message.unpack(HEAD, offset: at)
+        kind, name_bytes, block_bytes, body_bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
         at += HEAD_BYTES
         case kind
         when TASK
@@ -77,8 +77,8 @@ module SpooldHost
     def decode(message, at, last)
       env = {}
       while at < last
-        key_end = at + 2 + message.unpack1('v', offset: at)
-        value_end = key_end + 2 + message.unpack1('v', offset: key_end)
+        key_end = at + 2 + (message.getbyte(at) | message.getbyte(at + 1) << 8)
+        value_end = key_end + 2 + (message.getbyte(key_end) | message.getbyte(key_end + 1) << 8)
         env[message.byteslice(at + 2...key_end)] = message.byteslice(key_end + 2...value_end)
         at = value_end
       end
@@ -119,7 +119,7 @@ module SpooldHost
     def await_recall(message, at)
       while message
         while at < message.bytesize
-          kind, *bytes = message.unpack(HEAD, offset: at)
+          kind, *bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
           at += HEAD_BYTES
           case kind
           when TASK then at += bytes.sum

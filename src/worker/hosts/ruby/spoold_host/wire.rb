@@ -73,7 +73,7 @@ module SpooldHost
       items = []
       at = 0
       while at < message.bytesize
-        bytes = message.unpack1('V', offset: at)
+        bytes = message.byteslice(at, 4).unpack1('V')
         items << message.byteslice(at + 4, bytes)
         at += 4 + bytes
       end
