@@ -31,7 +31,8 @@ const ask = (spool: string, name: string, answer: string) => drop(spool, name, p
 
 async function letterOf(spool: string, name: string): Promise<DeadLetter> {
   const letters = new DeadLetters(spool)
-  await until(`${name} is a dead letter`, () => letters.read(name) !== undefined)
+  // the reason is there first, the file when it has come
+  await until(`${name} is a dead letter`, () => existsSync(join(spool, '.spoold/dead', name)))
   const letter = letters.read(name)
   assert.ok(letter !== undefined)
   return letter
