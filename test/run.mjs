@@ -1,6 +1,7 @@
 // Builds the tests and runs them: all of them, or those whose path contains one of the arguments.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, rmSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
@@ -28,7 +29,9 @@ let skipped = 0
 const isFile = name => name?.endsWith('.test.js')
 /** A file that hangs is ended and fails; what it said until then is shown. */
 const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 3 : 30) * 60_000
-const stream = run({ files, concurrency: 2, timeout })
+/** Most tests wait more than they work. */
+const concurrency = Math.max(3, availableParallelism())
+const stream = run({ files, concurrency, timeout })
 stream.on('test:pass', ({ name, skip, details }) => {
   if (details?.type === 'suite' || isFile(name)) return
   if (skip === undefined) passed++
