@@ -30,12 +30,12 @@ export function drop(
   return path
 }
 
-/** The files in a spool that are not ours: what is left to run. */
+/** The files in a spool that are not ours: what is left to run. What is hidden to be removed is done. */
 export function leftIn(spool: string): string[] {
   if (!existsSync(spool)) return []
   return readdirSync(spool, { recursive: true, withFileTypes: true })
     .filter(entry => !entry.isDirectory())
     .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(spool.length + 1))
-    .filter(path => !path.startsWith('.spoold/'))
+    .filter(path => !path.startsWith('.spoold/') && !path.includes('.spoold-done-'))
     .sort()
 }
