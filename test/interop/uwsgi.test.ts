@@ -42,7 +42,8 @@ uwsgi.spooler = spooler`,
       Array.from({ length: TASKS }, (_, i) => i),
     )
     const ours = lines.filter(line => line.startsWith('spoold')).length
-    assert.ok(ours >= TASKS * 0.1 && ours <= TASKS * 0.9, `spoold ran ${ours} of ${TASKS}`)
+    // uWSGI's spoolers run at nice 19, and get little where others want the processors
+    assert.ok(ours >= TASKS * 0.02 && ours <= TASKS * 0.98, `spoold ran ${ours} of ${TASKS}`)
     assert.doesNotMatch(uwsgi.output, /something horrible/)
   })
 
