@@ -118,12 +118,22 @@ export class Claims {
   #start(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
     const { marksReads } = this.#options
     const claim = new ClaimedTask(file, record, this.#isOnce(file))
-    if (claim.isOnce) {
-      this.#mark(claim, ONCE)
-      fdatasyncSync(file.fd) // a power failure must not forget that it began
-    } else if (!marksReads || !file.wasUnread || file.state !== 0)
+    if (claim.isOnce) this.#markOnDisk(claim)
+    else if (!marksReads || !file.wasUnread || file.state !== 0)
       this.#mark(claim, this.#isSuspect(file, record) ? SUSPECT : 0)
     return claim
+  }
+
+  /** A power failure must not forget that it began; and what is not started must not look so. */
+  #markOnDisk(claim: ClaimedTask): void {
+    const { fd, state } = claim.file
+    this.#mark(claim, ONCE)
+    try {
+      fdatasyncSync(fd)
+    } catch (error) {
+      writeState(fd, lasting(state))
+      throw error
+    }
   }
 
   /** Somebody had read it before, and nobody knows why. */

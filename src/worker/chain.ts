@@ -1,8 +1,6 @@
 import type { HostOptions, Link, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Delivery } from '../task/delivery.js'
-import { execPerformer } from './exec-performer.js'
-import { Host, type HostDuties } from './hosts/host.js'
-import { hostPerformer } from './hosts/host-performer.js'
+import type { Host, HostDuties } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { functionPerformer, type Performer } from './performer.js'
 
@@ -24,7 +22,11 @@ export function handlerNames(chain: readonly Link[]): string[] {
   })
 }
 
-/** @throws SpooldError HANDLER_UNLOADABLE */
+/**
+ * What a language needs is loaded where it is spoken: every worker that is replaced pays for what it loads.
+ *
+ * @throws SpooldError HANDLER_UNLOADABLE
+ */
 export async function openChain(
   options: WorkerOptions,
   dutiesOf: (host: () => Host) => HostDuties,
@@ -38,9 +40,12 @@ export async function openChain(
   for (const link of chain)
     switch (link.kind) {
       case 'host': {
+        const { Host } = await import('./hosts/host.js')
         const host = await Host.start(settled(link.host, options), dutiesOf)
         hosts.push(host)
-        if (!only) performers.push(hostPerformer(host))
+        if (only) break
+        const { hostPerformer } = await import('./hosts/host-performer.js')
+        performers.push(hostPerformer(host))
         break
       }
       case 'javascript': {
@@ -49,8 +54,10 @@ export async function openChain(
         performers.push(functionPerformer(module.handler))
         break
       }
-      case 'exec':
+      case 'exec': {
+        const { execPerformer } = await import('./exec-performer.js')
         performers.push(execPerformer(link, send))
+      }
     }
   return { hosts, only: only ? hosts[0] : undefined, performers, delivery: strictestDelivery(loaded) }
 }

@@ -3,10 +3,8 @@ import { DirectoryEngine } from '../engines/directory-engine.js'
 import { Emitter } from '../events/emitter.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
-import { BatchRunner } from './batch-runner.js'
 import { type Chain, handlerNames, openChain } from './chain.js'
 import { Executor, enterDirectory } from './executor.js'
-import { Calls } from './hosts/calls.js'
 import { Questions } from './questions.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
@@ -65,10 +63,11 @@ async function open(options: WorkerOptions): Promise<void> {
       send,
       drained: () => void leave(),
     }
-    runner =
-      chain.only === undefined
-        ? openRunner(engine, chain, options, runnerOptions)
-        : new BatchRunner(engine, chain.only, runnerOptions)
+    if (chain.only === undefined) runner = openRunner(engine, chain, options, runnerOptions)
+    else {
+      const { BatchRunner } = await import('./batch-runner.js')
+      runner = new BatchRunner(engine, chain.only, runnerOptions)
+    }
     send({ type: 'ready', news: earlyNews })
   } catch (thrown) {
     exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
@@ -79,16 +78,19 @@ function openChainOf(options: WorkerOptions): Promise<Chain> {
   return openChain(
     options,
     host => {
-      const calls = new Calls({
-        ...options,
-        signals,
-        runSignal: number => host().signal(number),
-        send,
-        ask: (name, values) => questions.ask(name, values),
-        setDeadline,
-      })
+      const opening = import('./hosts/calls.js').then(
+        ({ Calls }) =>
+          new Calls({
+            ...options,
+            signals,
+            runSignal: number => host().signal(number),
+            send,
+            ask: (name, values) => questions.ask(name, values),
+            setDeadline,
+          }),
+      )
       return {
-        call: (name, values) => calls.answer(name, values),
+        call: async (name, values) => (await opening).answer(name, values),
         died({ pid, options: { language } }, death) {
           send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` })
         },

@@ -19,6 +19,7 @@ import { AbortTask, fromThrown, RetryTask, toOutcome } from '#src/task/answer.js
 import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
 import { claimOf, crash, openEngine, POLICY, refusalOf } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -234,6 +235,22 @@ describe('a task that is delivered at most once', () => {
       assert.equal(refusal.kind, 'set-aside')
       assert.equal(letterOf(spool)?.reason, 'outcome-unknown')
     })
+
+  it('is not started, and does not look so, while its mark cannot be put on disk', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, AT_MOST_ONCE)
+    const restore = hookFs(['fdatasyncSync'], (call, [fd]) => {
+      throw errnoError('EIO', call, fd)
+    })
+    try {
+      assert.equal(refusalOf(engine, NAME).kind, 'unreadable')
+    } finally {
+      restore()
+    }
+    assert.equal(stateOf(spool), 0)
+    assert.equal(claimOf(engine, NAME).attempt, 1)
+  })
 
   it('is not even blameless: nobody knows how far it came', async () => {
     const spool = spoolDirectory()

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { dirname } from 'node:path'
-import { type FsCall, hookFs } from './fs-hooks.js'
+import { CHANGING_CALLS, type FsCall, hookFs } from './fs-hooks.js'
 
 const { closeSync, constants, existsSync, fstatSync, futimesSync, readSync, writeSync } = fs
 const { linkSync, mkdirSync, openSync, renameSync, symlinkSync, unlinkSync, writeFileSync } = fs
@@ -24,23 +24,6 @@ export type Step = Act & {
   safeAfter: number
 }
 
-const CALLS: readonly FsCall[] = [
-  'openSync',
-  'readSync',
-  'writeSync',
-  'futimesSync',
-  'utimesSync',
-  'fdatasyncSync',
-  'fsyncSync',
-  'renameSync',
-  'linkSync',
-  'symlinkSync',
-  'unlinkSync',
-  'mkdirSync',
-  'rmSync',
-  'writeFileSync',
-]
-
 /** Records what is done to the files below `base`, until it is stopped. */
 export class FileJournal {
   readonly steps: Step[] = []
@@ -52,7 +35,7 @@ export class FileJournal {
 
   constructor(base: string) {
     this.#base = base
-    this.#stop = hookFs(CALLS, (name, args, proceed) => {
+    this.#stop = hookFs(CHANGING_CALLS, (name, args, proceed) => {
       const result = proceed()
       this.#note(name, args, result)
       return result

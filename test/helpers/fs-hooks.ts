@@ -1,13 +1,11 @@
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
-/** The functions of node:fs that our code calls on a spool, and that matter to it when they fail. */
-export const FS_CALLS = [
+/** The functions of node:fs by which our code changes a spool, or moves an access time. */
+export const CHANGING_CALLS = [
   'openSync',
   'readSync',
   'writeSync',
-  'fstatSync',
-  'lstatSync',
   'futimesSync',
   'utimesSync',
   'fdatasyncSync',
@@ -15,13 +13,14 @@ export const FS_CALLS = [
   'renameSync',
   'linkSync',
   'symlinkSync',
-  'readlinkSync',
   'unlinkSync',
   'mkdirSync',
   'rmSync',
-  'readFileSync',
   'writeFileSync',
 ] as const
+
+/** The functions of node:fs that our code calls on a spool, and that matter to it when they fail. */
+export const FS_CALLS = [...CHANGING_CALLS, 'fstatSync', 'lstatSync', 'readlinkSync', 'readFileSync'] as const
 
 export type FsCall = (typeof FS_CALLS)[number]
 type AnyFunction = (...args: unknown[]) => unknown
