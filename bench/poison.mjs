@@ -2,22 +2,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { encodePacket } from '../dist/protocol/packet.js'
-import { BIN, fill, inPairs, leftOnTmpfs, start, until, withDirectory } from './harness.mjs'
+import { BIN, fill, inPairs, leftOnTmpfs, ROOT, start, until, withDirectory } from './harness.mjs'
 
 const KINDS = ['abort', 'exit-0', 'exit-1', 'memory', 'loop', 'rejection', 'stack']
 /** A good task waits for something, as most do. */
 const HANDLER = `
-  const acts = {
-    abort: () => process.abort(),
-    'exit-0': () => process.exit(0),
-    'exit-1': () => process.exit(1),
-    memory: () => { for (const kept = [];;) kept.push(new Array(100_000).fill(kept.length)) },
-    loop: () => { for (;;); },
-    rejection: () => { setImmediate(() => Promise.reject(new Error('nobody awaits this'))); return new Promise(() => {}) },
-    stack: function dive() { return [dive()] },
-  }
+  import { poison } from ${JSON.stringify(join(ROOT, 'fixtures/handlers/poison.mjs'))}
   export default (env, task) =>
-    env.do === undefined ? new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), 5)) : acts[env.do]()
+    env.do === undefined ? new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), 5)) : poison[env.do]()
 `
 
 /** Good tasks a second, from the first tenth on to the last. */

@@ -9,7 +9,7 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 import { until } from '../helpers/until.js'
 import { deadOf, runsOf } from '../helpers/witness.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { FIXTURES, spoolDirectory } from '../helpers/workspace.js'
 
 /** In front of the good ones, for one worker. */
 const BAD = isLong ? 20 : 4
@@ -18,16 +18,11 @@ const LOG_MEGABYTES = isLong ? 1024 : 64
 /** Journals each start, then does what the task's `do` says; what has none is good. */
 const HANDLER = `
   import { spawn } from 'node:child_process'
+  import { poison } from ${JSON.stringify(join(FIXTURES, 'handlers/poison.mjs'))}
   import { writeSync } from 'node:fs'
   const forever = () => new Promise(() => {})
   const acts = {
-    abort: () => process.abort(),
-    'exit-0': () => process.exit(0),
-    'exit-1': () => process.exit(1),
-    memory: () => { for (const kept = [];;) kept.push(new Array(100_000).fill(kept.length)) },
-    loop: () => { for (;;); },
-    rejection: () => { setImmediate(() => Promise.reject(new Error('nobody awaits this'))); return forever() },
-    stack: function dive() { return [dive()] },
+    ...poison,
     'log-ipc': (env, task) => { for (let i = 0; i < ${LOG_MEGABYTES}; i++) task.log('x'.repeat(2 ** 20)); throw new Error('logged') },
     'log-stdout': async () => {
       for (let i = 0; i < ${LOG_MEGABYTES}; i++) try { writeSync(1, 'x'.repeat(2 ** 20)) } catch {}
