@@ -1,4 +1,5 @@
-// Builds the tests and runs them: all of them, or those whose path contains one of the arguments.
+// Builds the tests and runs them: all of them, or those whose path contains one of the arguments. `--short` leaves out
+// what depends least on the version of Node: faults, other programs and other languages.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -15,11 +16,14 @@ execFileSync(
   { stdio: 'inherit' },
 )
 
-const wanted = process.argv.slice(2)
+const wanted = process.argv.slice(2).filter(argument => argument !== '--short')
+const NOT_SHORT = /^(?:docs|examples|faults|interop|security)\/|like-uwsgi/
+const isShort = process.argv.includes('--short')
 const files = readdirSync(join(root, 'build/test'), { recursive: true })
   .filter(
     file => file.endsWith('.test.js') && (wanted.length === 0 || wanted.some(part => file.includes(part))),
   )
+  .filter(file => !isShort || !NOT_SHORT.test(file))
   .sort()
   .map(file => join(root, 'build/test', file))
 
