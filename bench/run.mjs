@@ -1,8 +1,10 @@
 // npm run bench [-- --pairs=5 --scale=1 drain pickup scale enqueue socket hostile poison hosts]: measures, prints, and writes docs/benchmarks.md.
+// npm run bench -- versus DIR: this build beside another checkout; nothing is written.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from './harness.mjs'
+import { versus } from './versus.mjs'
 
 const args = process.argv.slice(2)
 const option = (name, fallback) =>
@@ -42,6 +44,13 @@ function table(rows) {
     `|${columns.map(() => '---|').join('')}`,
     ...rows.map(row => `| ${columns.map(column => number(row[column])).join(' | ')} |`),
   ].join('\n')
+}
+
+if (wanted[0] === 'versus') {
+  if (wanted[1] === undefined) throw new Error('versus wants the path of another checkout, which is built')
+  const rows = await versus({ ...settings, pairs: option('pairs', 20), other: wanted[1] })
+  console.log(table(rows))
+  process.exit(0)
 }
 
 const sections = []
