@@ -14,6 +14,7 @@ export const ERROR_CATALOGUE = {
   START_FAILED: 'The daemon could not start; the message says what failed.',
   USAGE: 'The command line is wrong.',
   FILE_UNREADABLE: 'A file named on the command line could not be read.',
+  OUTPUT_FAILED: 'What a command prints could not be written; the message says why.',
   REQUEST_INVALID:
     'A task cannot be written as asked; the message names the key, the limit and what was given.',
   SPOOLER_UNKNOWN: 'The spooler that a task names is none of those that are allowed here.',

@@ -5,6 +5,7 @@ import { SpoolView, type TaskState, type TaskView } from '../spool/task-view.js'
 import { displayName, type Ref, toByteString } from '../task/ref.js'
 import { asOwnerOf } from './acting-owner.js'
 import { jsonBytes, terminalName } from './bytes.js'
+import { output } from './output.js'
 import { type Selection, type SelectionOptions, selectionOf } from './selection.js'
 import { type Place, placeOf } from './task-paths.js'
 
@@ -41,6 +42,7 @@ export async function changeTasks(
   options: ChangeOptions,
   action: Action,
 ): Promise<number> {
+  output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
   const told = new Told(action, options)
   const places = placesOf(paths, told)
@@ -141,7 +143,7 @@ class Told {
 
   tell(place: Place, ref: Ref, result: Result): void {
     this.#count++
-    if (this.#options.json === true) console.log(JSON.stringify(asJson(this.#action, place, ref, result)))
+    if (this.#options.json === true) output.line(JSON.stringify(asJson(this.#action, place, ref, result)))
     const path = pathOf(place.shown, ref)
     const { verb, done, target = place.shown } = this.#action
     switch (result.kind) {
@@ -163,16 +165,16 @@ class Told {
   fault(text: string): void {
     this.#count++
     this.#exitCode = 1
-    console.error(`spoold: ${text}`)
+    output.complain(text)
   }
 
   end(): number {
-    if (this.#count === 0 && this.#options.quiet !== true) console.error('spoold: no task is meant')
+    if (this.#count === 0 && this.#options.quiet !== true) output.complain('no task fits')
     return this.#exitCode
   }
 
   #say(text: string): void {
-    if (this.#options.quiet !== true && this.#options.json !== true) console.log(text)
+    if (this.#options.quiet !== true && this.#options.json !== true) output.line(text)
   }
 }
 

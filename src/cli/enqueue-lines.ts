@@ -5,6 +5,7 @@ import type { TaskOptions } from '../client/request-from.js'
 import type { Destination } from '../client/transport.js'
 import type { Value } from '../client/value.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
+import { output } from './output.js'
 import { Progress } from './progress.js'
 
 export interface EnqueueLines {
@@ -27,13 +28,13 @@ const CHUNK = 1000
  * @throws SpooldError at the first line that cannot be stored; the message says how many are
  */
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
-  const progress = new Progress(process.stderr, !work.isQuiet, sizeOf(work.file))
+  const progress = new Progress(!work.isQuiet, sizeOf(work.file))
   const batch = new Batch(work.destination)
   let stored = 0
   const flush = async () => {
     const { paths, failure } = await spoolAll(batch)
     stored += paths.length
-    if (!work.isQuiet && paths.length > 0) process.stdout.write(`${paths.join('\n')}\n`)
+    if (!work.isQuiet && paths.length > 0) output.write(`${paths.join('\n')}\n`)
     if (failure !== undefined) throw failure
   }
   try {

@@ -1,4 +1,5 @@
 import { errnoOf, SpooldError } from '../base/errors.js'
+import { EX_IOERR } from './output.js'
 
 /** sysexits.h: what a script may want to tell apart. */
 const EX_USAGE = 64
@@ -17,7 +18,10 @@ const PASSING = new Set([
   'ETIMEDOUT',
 ])
 
-/** The exit code of a command that failed: 64 it was asked for wrongly, 75 the same may work later, 1 all else. */
+/**
+ * The exit code of a command that failed: 64 it was asked for wrongly, 74 its output could not be
+ * written, 75 the same may work later, 1 all else.
+ */
 export function commandExitCode(error: unknown): number {
   if (!(error instanceof SpooldError)) return 1
   switch (error.code) {
@@ -27,6 +31,8 @@ export function commandExitCode(error: unknown): number {
     case 'ADDRESS_INVALID':
     case 'SIGNAL_INVALID':
       return EX_USAGE
+    case 'OUTPUT_FAILED':
+      return EX_IOERR
     case 'SPOOL_FULL':
     case 'SIGNAL_REFUSED':
     case 'SOCKET_UNREACHABLE':

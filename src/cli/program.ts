@@ -7,6 +7,7 @@ import type { SignalOptions } from './commands/signal.js'
 import { addExaminers } from './examiners.js'
 import { commandExitCode } from './exit-code.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
+import { output, ReaderGone } from './output.js'
 import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
 import { readVersion } from './version.js'
 
@@ -16,20 +17,26 @@ const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
 export async function main(argv: readonly string[]): Promise<number> {
-  const args = TAKES_NO_CONFIGURATION.has(argv[0] ?? '') ? argv : completeAbbreviations(argv)
+  const isCommand = TAKES_NO_CONFIGURATION.has(argv[0] ?? '')
   let exitCode = 0
-  const program = createProgram(args, code => {
-    exitCode = code
-  })
   try {
+    const args = isCommand ? argv : completeAbbreviations(argv)
+    const program = createProgram(args, code => {
+      exitCode = code
+    })
     await program.parseAsync([...args], { from: 'user' })
   } catch (error) {
-    const isCommanders = error instanceof CommanderError // then it has been said already
-    if (!isCommanders) complain(error)
-    if (isCommanders && error.exitCode === 0) return 0
-    return TAKES_NO_CONFIGURATION.has(argv[0] ?? '') ? commandExitCode(isCommanders ? USAGE : error) : 1
+    exitCode = exitCodeOf(error, isCommand)
   }
-  return exitCode
+  return output.exitCode(exitCode)
+}
+
+function exitCodeOf(error: unknown, isCommand: boolean): number {
+  if (error instanceof ReaderGone) return 0
+  if (error instanceof CommanderError)
+    return error.exitCode === 0 ? 0 : isCommand ? commandExitCode(USAGE) : 1
+  complain(error)
+  return isCommand ? commandExitCode(error) : 1
 }
 
 /** A command is loaded when it is called: those that scripts call often do without the daemon's libraries. */
@@ -47,7 +54,14 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     .version(readVersion(), '--version')
     .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(usageError(text, argv)) })
+    .configureOutput({
+      writeOut(text) {
+        output.purpose = 'look'
+        output.write(text)
+      },
+      writeErr: text => output.writeError(text),
+      outputError: (text, write) => write(usageError(text, argv)),
+    })
     .helpCommand('help [command]', 'display help for a command')
     .argument('[files...]', 'ini files, each as FILE or FILE:SECTION')
     .usage('[app.ini] [--option value…]')
@@ -111,7 +125,7 @@ function complain(thrown: unknown): void {
   const error = toError(thrown)
   const text =
     error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
-  process.stderr.write(`spoold: ${text}\n`)
+  output.complain(text)
 }
 
 /** commander's words as one sentence that says where to look. */
@@ -136,4 +150,4 @@ Examples:
   spoold requeue --reason crashes /var/spool/app     once more, please
 
 Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP reloads; USR1 looks for tasks now.
-Exit codes: 0 stopped, 1 wrong configuration or start-up error. Commands: 0 done, 1 not all of it, 64 wrong usage.`
+Exit codes: 0 stopped, 1 wrong configuration or start-up error. Commands: 0 done, 1 not all of it, 64 wrong usage, 74 not all printed.`

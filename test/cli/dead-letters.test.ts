@@ -150,7 +150,7 @@ describe('spoold requeue', () => {
   it('takes those of a reason', async () => {
     const { spool } = await buried([NAME])
     const none = await spoold(['requeue', '--reason', 'crashes', spool])
-    assert.deepEqual(none, { code: 0, stdout: '', stderr: 'spoold: no task is meant\n' })
+    assert.deepEqual(none, { code: 0, stdout: '', stderr: 'spoold: no task fits\n' })
     assert.match(
       (await spoold(['requeue', '--reason', 'attempts', '--dry-run', spool])).stdout,
       /^would requeue /,

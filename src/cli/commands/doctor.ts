@@ -11,6 +11,7 @@ import { checkNeighbours } from '../../doctor/neighbours.js'
 import { checkNode } from '../../doctor/node.js'
 import { examineSpool } from '../../doctor/spools.js'
 import { become, findIdentity, type Identity } from '../../privileges.js'
+import { output } from '../output.js'
 
 export interface DoctorOptions {
   readonly json?: boolean
@@ -18,14 +19,15 @@ export interface DoctorOptions {
 
 /** `spoold doctor app.ini`: the whole installation. It changes nothing. @returns 1 when there is an error */
 export async function doctor(sources: Sources, { json }: DoctorOptions): Promise<number> {
+  output.purpose = 'judge'
   const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
   for await (const diagnosis of examine(sources)) {
     tally[diagnosis.level]++
-    console.log(json ? JSON.stringify(diagnosis) : asText(diagnosis))
+    output.line(json ? JSON.stringify(diagnosis) : asText(diagnosis))
   }
   const { error, warning, note } = tally
   if (!json)
-    console.log(
+    output.line(
       `${sources.files.join(', ')}: ${[count(error, 'error'), count(warning, 'warning'), count(note, 'note')].join(', ')}`,
     )
   return error === 0 ? 0 : 1

@@ -9,6 +9,7 @@ import type { Value } from '../../client/value.js'
 import { parseAt } from '../at-time.js'
 import { type DestinationOptions, destinationOf } from '../destination.js'
 import { enqueueLines } from '../enqueue-lines.js'
+import { output } from '../output.js'
 
 export interface EnqueueOptions extends DestinationOptions {
   readonly at?: string
@@ -37,9 +38,9 @@ export async function enqueue(args: readonly string[], options: EnqueueOptions):
     ...common,
     ...(options.body === undefined ? {} : { body: streamBody(options.body) }),
   })
-  if (options.quiet !== true) console.log(path)
+  if (options.quiet !== true) output.line(path)
   if (isDuplicate && options.quiet !== true)
-    console.error('spoold: a task with this id was stored before; nothing was added')
+    output.complain('a task with this id was stored before; nothing was added')
   return 0
 }
 

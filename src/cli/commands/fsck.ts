@@ -10,6 +10,7 @@ import { retryPolicyOf } from '../../plan.js'
 import { findIdentity } from '../../privileges.js'
 import type { Owner } from '../../spool/usable.js'
 import { jsonBytes, terminalName } from '../bytes.js'
+import { output } from '../output.js'
 import { readVersion } from '../version.js'
 
 export interface FsckOptions {
@@ -26,6 +27,7 @@ export async function fsck(
   directories: readonly string[],
   { repair, json, ini }: FsckOptions,
 ): Promise<number> {
+  output.purpose = repair ? 'change' : 'judge'
   const options = optionsOf(ini)
   const spools = directories.length > 0 ? directories : options.spooler
   if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
@@ -36,9 +38,9 @@ export async function fsck(
       const told = repair ? await mend(finding) : asFound(finding)
       if (told === undefined) continue
       tally[told.state]++
-      console.log(json ? asJson(directory, finding, told) : asText(finding, told))
+      output.line(json ? asJson(directory, finding, told) : asText(finding, told))
     }
-    if (!json) console.log(`${directory}: ${verdict(tally)}`)
+    if (!json) output.line(`${directory}: ${verdict(tally)}`)
     if (tally.found + tally.left > 0) exitCode = 1
   }
   return exitCode

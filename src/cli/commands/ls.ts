@@ -7,7 +7,7 @@ import { SpoolView, sinceMsOf, type TaskView } from '../../spool/task-view.js'
 import { compareVersions } from '../../spool/version-order.js'
 import { displayName, priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { isoTime, jsonBytes, terminalName } from '../bytes.js'
-import { printLines } from '../print-lines.js'
+import { output } from '../output.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { shortDuration, textTable } from '../text-table.js'
 
@@ -17,14 +17,15 @@ export interface LsOptions extends SelectionOptions {
 
 /** `spoold ls DIR…`: the tasks of the spools, in the order in which they would run, and then the dead letters. */
 export async function ls(directories: readonly string[], options: LsOptions): Promise<number> {
+  output.purpose = 'look'
   const selection = selectionOf(options)
   const locks = readLocks()
   const nowMs = Date.now()
   for (const [i, directory] of directories.entries()) {
     const view = new SpoolView(realPath(directory), locks, nowMs)
     const tasks = look(view, await listRefs(directory, view, selection), selection)
-    if (!options.json && directories.length > 1) console.log(`${i === 0 ? '' : '\n'}${directory}:`)
-    await printLines(options.json ? asJsonLines(directory, tasks) : asTable(tasks, nowMs))
+    if (!options.json && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
+    for (const line of options.json ? asJsonLines(directory, tasks) : asTable(tasks, nowMs)) output.line(line)
   }
   return 0
 }
@@ -52,7 +53,7 @@ async function listRefs(directory: string, view: SpoolView, { states, mayHave }:
 
 function livingRefs(directory: string, view: SpoolView): Promise<Ref[]> {
   return view.refs((prefix, error) =>
-    console.error(`spoold: ${directory}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`),
+    output.complain(`${directory}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`),
   )
 }
 

@@ -2,6 +2,7 @@ import { SpooldError } from '../../base/errors.js'
 import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/purge.js'
 import { toByteString } from '../../task/ref.js'
 import { asOwnerOf } from '../acting-owner.js'
+import { output } from '../output.js'
 import { durationOf } from '../selection.js'
 import { placeOf } from '../task-paths.js'
 
@@ -16,6 +17,7 @@ export interface PurgeOptions {
 /** `spoold purge DIR…`: removes dead letters for good, and says how many. */
 export async function purge(directories: readonly string[], options: PurgeOptions): Promise<number> {
   const { dryRun = false, json = false } = options
+  output.purpose = dryRun ? 'look' : 'change'
   const limits = limitsOf(options)
   for (const directory of directories) {
     const { spool, ref } = placeOf(directory)
@@ -28,8 +30,8 @@ export async function purge(directories: readonly string[], options: PurgeOption
       ? await count(spool, limits)
       : await asOwnerOf(spool, () => purgeDead(spool, limits))
     const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
-    if (json) console.log(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
-    else console.log(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
+    if (json) output.line(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
+    else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
   }
   return 0
 }

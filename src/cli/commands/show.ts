@@ -9,6 +9,7 @@ import { openQuietly } from '../../spool/quiet-open.js'
 import { SpoolView, type TaskView } from '../../spool/task-view.js'
 import { toByteString } from '../../task/ref.js'
 import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
+import { output } from '../output.js'
 import { placeOf } from '../task-paths.js'
 
 export interface ShowOptions {
@@ -29,7 +30,7 @@ export function show(file: string, { json }: ShowOptions): number {
   // of a dead letter even that is worth to be shown
   if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is no spool packet (${state}): ${detail}`)
-  console.log(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
+  output.line(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
   return 0
 }
 
