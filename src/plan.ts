@@ -47,7 +47,7 @@ async function planCrew(
   options: Options,
   context: PlanContext,
 ): Promise<CrewPlan> {
-  const { locks, because, marksReads } = await probeSpool(spool, options.spoolerLock)
+  const { locks, because } = await probeSpool(spool, options.spoolerLock)
   const retry = {
     policy: retryPolicyOf(options),
     delivery: options.spoolerDelivery,
@@ -61,9 +61,8 @@ async function planCrew(
     frequencyMs: options.spoolerFrequencyMs,
     watch: options.spoolerWatch,
     locks,
-    marksReads,
   }
-  const pool = poolOptions(spool, count, { ...retry, chain, locks, marksReads }, options, context)
+  const pool = poolOptions(spool, count, { ...retry, chain, locks }, options, context)
   const engineKey = JSON.stringify(engineOptions)
   return {
     spool,
@@ -90,7 +89,7 @@ export function retryPolicyOf(options: Options): RetryPolicy {
 function poolOptions(
   spool: string,
   count: number,
-  shared: Pick<WorkerOptions, 'chain' | 'locks' | 'marksReads' | 'policy' | 'delivery' | 'graceMs'>,
+  shared: Pick<WorkerOptions, 'chain' | 'locks' | 'policy' | 'delivery' | 'graceMs'>,
   options: Options,
   context: PlanContext,
 ): PoolOptions {

@@ -4,7 +4,6 @@ import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import type { LockChoice } from '../spool/lock.js'
 import { probeSpool } from '../spool/probe.js'
-import { quote } from '../spool/usable.js'
 import { type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
 import type { Diagnosis } from './diagnosis.js'
 
@@ -45,7 +44,7 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
       text: found.fault,
       mend: 'set spooler-lock = lockfile, and run no uWSGI on it',
     }
-  const { locks, because, marksReads } = found
+  const { locks, because } = found
   if (because !== undefined)
     yield {
       level: 'warning',
@@ -58,14 +57,6 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
       level: 'ok',
       ...about,
       text: locks === 'ofd' ? 'record locks exclude one another' : 'claims are leases',
-    }
-  if (!marksReads)
-    yield {
-      level: 'note',
-      topic: 'file-system',
-      about: spool,
-      text: 'it keeps no access times (noatime): the start of each run costs one more write',
-      mend: `mount -o remount,atime,relatime "$(findmnt -n -o TARGET --target ${quote(spool)})"`,
     }
 }
 

@@ -8,7 +8,7 @@ import type { WatchChoice } from '../spool/watch.js'
 import { writeTask } from '../spool/write.js'
 import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
-import type { Outcome } from '../task/outcome.js'
+import type { Company, Outcome } from '../task/outcome.js'
 import { type Ref, toByteString } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Request } from '../task/request.js'
@@ -23,8 +23,6 @@ export interface DirectoryEngineOptions {
   readonly frequencyMs: number
   readonly watch: WatchChoice
   readonly locks: LockKind
-  /** A read shows in the atime, and so marks a start. */
-  readonly marksReads: boolean
   readonly policy: RetryPolicy
   readonly delivery: Delivery
   /** So long may a file be malformed or unfinished before it is buried. */
@@ -111,8 +109,8 @@ export class DirectoryEngine implements Engine {
     return this.#claims.claim(ref, lastRun)
   }
 
-  mark(claim: ClaimedTask): void {
-    this.#claims.mark(claim)
+  begin(claim: ClaimedTask, company: Company): Report | undefined {
+    return this.#claims.begin(claim, company)
   }
 
   forgive(claim: ClaimedTask): void {
@@ -121,6 +119,10 @@ export class DirectoryEngine implements Engine {
 
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     return this.#claims.settle(claim, outcome, ranMs)
+  }
+
+  release(claim: ClaimedTask): Report {
+    return this.#claims.release(claim)
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 import type { Vars } from '../protocol/vars.js'
 import type { LastRun } from '../task/last-run.js'
-import type { Outcome } from '../task/outcome.js'
+import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Request } from '../task/request.js'
@@ -16,8 +16,10 @@ export interface Claim {
   readonly attempt: number
   /** 0: there is none. */
   readonly bodyBytes: number
-  /** What marks its start says exactly that it runs (`mark`). */
-  readonly isMarked: boolean
+  /** Its last runner died while it ran beside others: nobody knows whose fault that was, unless it runs alone now. */
+  readonly mustBeAlone: boolean
+  /** At most once: such a task is never sent beside others. */
+  readonly isOnce: boolean
   /** Undefined when there is none. Valid until the claim is settled. */
   readBody(): Buffer | undefined
 }
@@ -61,19 +63,22 @@ export interface Engine extends Enqueuer {
   readonly isDrained: boolean
 
   /**
-   * Takes hold of a task and marks its start, or says in a report why not. A run that began and never ended counts as a
-   * crash of the task, unless the caller knows it for blameless. What has no run left is buried.
+   * Takes hold of a task, or says in a report why not. Writes nothing, but to deal with what a past run left: a run that
+   * began alone and never ended counts as a crash of the task, unless the caller knows it for blameless. What has no run
+   * left is buried.
    */
   claim(ref: Ref, lastRun?: LastRun): Claim | Report
   /**
-   * The run takes long, or is the first after a pause: whatever the claim left as a mark of its start, from now on the
-   * mark says exactly that this task ran. May be called any number of times.
+   * Writes the mark of a run; to be called right before the handler is. `beside`: should its process die, nobody knows
+   * whose fault that was. A report says why it could not be written: nothing ran, and the claim is released.
    */
-  mark(claim: Claim): void
+  begin(claim: Claim, company: Company): Report | undefined
   /** The run is about to be killed through no fault of its own: its mark is taken back, where it may run again. */
   forgive(claim: Claim): void
-  /** Applies a run's outcome and gives the claim up. Exactly once a claim. */
+  /** Applies a run's outcome and gives the claim up. Exactly once for a claim that began. */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Report
+  /** Gives up a claim that did not begin. Nothing is written. */
+  release(claim: Claim): Report
 
   /** Stops looking. Claims that are held stay held until they are settled. */
   close(): void

@@ -77,6 +77,7 @@ export class TaskLines {
       case 'locked':
       case 'later':
       case 'untouched':
+      case 'alone':
         return
     }
   }

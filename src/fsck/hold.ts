@@ -1,5 +1,5 @@
 import { claimFile, type FileClaim } from '../spool/claim.js'
-import { release } from '../spool/settle.js'
+import { letGo } from '../spool/settle.js'
 import type { Ref } from '../task/ref.js'
 import { OVER, type Repair } from './finding.js'
 import type { Place } from './place.js'
@@ -24,7 +24,7 @@ export async function whileHeld(
     try {
       return mend(file)
     } finally {
-      release(file, locker)
+      letGo(file, locker)
     }
   if (file.kind === 'gone' && mendGone !== undefined) return mendGone()
   if (file.kind === 'gone' || file.kind === 'locked' || file.kind === 'later') return OVER

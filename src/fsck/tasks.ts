@@ -3,7 +3,7 @@ import { setTimes } from '../spool/claim.js'
 import { settlePastRun } from '../spool/past-run.js'
 import type { TaskRecord } from '../spool/records.js'
 import type { Settled } from '../spool/settle.js'
-import { DONE, ONCE, RECORDED, STARTED, writeState } from '../spool/state-byte.js'
+import { type Past, pastOf, RECORDED, writeState } from '../spool/state-byte.js'
 import type { Ref } from '../task/ref.js'
 import { type Finding, MENDED, OVER, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
@@ -27,19 +27,20 @@ function storyOf(place: Place, ref: Ref): Story | undefined {
   const mark = markOf(place, ref)
   if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
   const record = quietRecord(place, ref)
-  if ((mark.state & DONE) !== 0 && record?.doneInode === mark.inode)
+  const past = pastOf(mark.state)
+  if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === mark.inode))
     return {
       kind: 'done-left',
       meaning: 'it ran to SPOOL_OK and could not be removed; it will not run again',
       mend: `remove it: ${AS_NEXT_CLAIM}`,
     }
-  if (record?.burial !== undefined)
+  if (record?.burial !== undefined || past === 'to-bury')
     return {
       kind: 'burial-open',
-      meaning: `it is to be buried, and could not be: ${record.burial.detail}`,
+      meaning: `it is to be buried, and could not be: ${record?.burial?.detail ?? 'why could not be written down'}`,
       mend: `bury it: ${AS_NEXT_CLAIM}`,
     }
-  if ((mark.state & STARTED) !== 0) return openRun(place, mark)
+  if (past === 'died-alone' || past === 'died-once') return openRun(place, mark, past)
   if ((mark.state & RECORDED) !== 0 && statsOf(place, recordPath(place, ref)) === undefined)
     return {
       kind: 'mark-unrecorded',
@@ -51,14 +52,14 @@ function storyOf(place: Place, ref: Ref): Story | undefined {
 }
 
 /** Of a task that is not due yet, the claim is still to come; where a daemon works, it knows better who is to blame. */
-function openRun({ isInUse }: Place, { state, mtimeMs }: Mark): Story | undefined {
+function openRun({ isInUse }: Place, { mtimeMs }: Mark, past: Past): Story | undefined {
   if (isInUse || mtimeMs > Date.now()) return undefined
-  const isOnce = (state & ONCE) !== 0
   return {
     kind: 'run-open',
-    meaning: isOnce
-      ? 'a run began and did not end; it is delivered at most once, so the next claim buries it: nobody knows how far it came'
-      : 'a run began and did not end: its process died, and the next claim counts a crash',
+    meaning:
+      past === 'died-once'
+        ? 'a run began and did not end; it is delivered at most once, so the next claim buries it: nobody knows how far it came'
+        : 'a run began and did not end: its process died, and the next claim counts a crash',
     mend: AS_NEXT_CLAIM,
   }
 }

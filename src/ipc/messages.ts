@@ -13,8 +13,6 @@ export interface WorkerOptions {
   readonly strictNames: boolean
   readonly frequencyMs: number
   readonly locks: 'ofd' | 'lockfile'
-  /** The file system shows a read in the atime. */
-  readonly marksReads: boolean
   readonly policy: RetryPolicy
   readonly delivery: Delivery
   /** So long may a file be malformed or unfinished before it is buried. */

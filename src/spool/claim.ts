@@ -27,10 +27,6 @@ export interface FileClaim extends HeldFile {
   /** The later of mtime (whole seconds) and the packet's `at`; epoch ms. */
   readonly dueAtMs: number
   readonly state: number
-  /** Nobody had read it since it was written, and a read is sure to show: it is old enough for another atime. */
-  readonly wasUnread: boolean
-  /** Somebody had. Of a young file neither is known. */
-  readonly wasRead: boolean
   readonly bodyOffset: number
   readonly bodyBytes: number
   /** The body, when it was small enough to be read at once. */
@@ -60,8 +56,6 @@ export interface Unfit extends HeldFile {
 export type Undertaker = (file: Unfit) => Refusal
 
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
-/** Coarser than any kernel's clock tick: a file this young may have its atime set to the very time of its mtime. */
-const YOUNG_MS = 20
 const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const scratch = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
 
@@ -157,12 +151,7 @@ function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): Found {
   if ('fault' in vars) return unfit('malformed', vars.fault)
   const state = ownState(scratch[MODIFIER2_OFFSET] ?? 0)
   const dueAtMs = dueAtMsOf(stats.mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
-  const wasRead = stats.atimeMs > stats.mtimeMs
-  const wasUnread = !wasRead && stats.mtimeMs < nowMs - YOUNG_MS
-  if (dueAtMs > nowMs) {
-    if (wasUnread) setTimes(fd, stats.atimeMs, stats.mtimeMs) // it still is: our look was no start
-    return { kind: 'later', atMs: dueAtMs }
-  }
+  if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
   const bodyBytes = stats.size - bodyOffset
   const body =
     bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES ? smallBody(fd, bodyOffset, bodyBytes, read) : undefined
@@ -175,8 +164,6 @@ function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): Found {
     mtimeMs: stats.mtimeMs,
     dueAtMs,
     state,
-    wasUnread,
-    wasRead,
     bodyOffset,
     bodyBytes,
     body,

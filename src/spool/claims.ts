@@ -3,7 +3,7 @@ import { SpooldError, toError } from '../base/errors.js'
 import { lastValue } from '../protocol/vars.js'
 import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
-import type { Outcome } from '../task/outcome.js'
+import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { claimFile, type FileClaim, readBody, type Undertaker } from './claim.js'
@@ -11,13 +11,11 @@ import { type FailureOptions, Failures } from './failures.js'
 import type { Locker } from './lock.js'
 import { settlePastRun } from './past-run.js'
 import { type TaskRecord, withFailure } from './records.js'
-import { leaveAsFound, release, removeTask, type Settled } from './settle.js'
-import { KICKED, lasting, ONCE, RECORDED, STARTED, SUSPECT, writeState } from './state-byte.js'
+import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
+import { BESIDE, lasting, ONCE, pastOf, RECORDED, STARTED, writeState } from './state-byte.js'
 import { type UnfitOptions, undertake } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
-  /** A read shows in the atime, and so marks a start. */
-  readonly marksReads: boolean
   /** Unless the packet says otherwise. */
   readonly delivery: Delivery
 }
@@ -31,8 +29,6 @@ export class ClaimedTask {
   readonly record: TaskRecord | undefined
   /** Its run is not repeated, whatever becomes of it. */
   readonly isOnce: boolean
-  /** The state byte says that it runs. */
-  isMarked = false
   #body: Buffer | undefined
   /** From then on `fd` is closed and may be another file's number. */
   isSettled = false
@@ -46,6 +42,10 @@ export class ClaimedTask {
 
   get ref(): Ref {
     return this.file.ref
+  }
+
+  get mustBeAlone(): boolean {
+    return pastOf(this.file.state) === 'died-beside'
   }
 
   get vars() {
@@ -103,54 +103,54 @@ export class Claims {
     const file = claimFile(ref, path, this.#locker, Date.now(), this.#undertake)
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
-      const claim = file.state === 0 ? this.#start(file, undefined) : this.#resume(file, lastRun)
+      const claim = file.state === 0 ? this.#take(file, undefined) : this.#resume(file, lastRun)
       if ('file' in claim) return claim
-      release(file, this.#locker)
+      letGo(file, this.#locker)
       return { ref, ranMs: 0, ...claim, kind: claim.kind === 'buried' ? 'set-aside' : claim.kind }
     } catch (error) {
-      // what cannot be marked as started is not started
-      release(file, this.#locker)
+      letGo(file, this.#locker)
       return { ref, ranMs: 0, kind: 'unreadable', detail: toError(error).message }
     }
   }
 
-  /** Leaves a mark that outlives every process before the task is handed out: the kernel's own, or our byte. */
-  #start(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
-    const { marksReads } = this.#options
-    const claim = new ClaimedTask(file, record, this.#isOnce(file))
-    if (claim.isOnce) this.#markOnDisk(claim)
-    else if (!marksReads || !file.wasUnread || file.state !== 0)
-      this.#mark(claim, this.#isSuspect(file, record) ? SUSPECT : 0)
-    return claim
-  }
-
-  /** A power failure must not forget that it began; and what is not started must not look so. */
-  #markOnDisk(claim: ClaimedTask): void {
-    const { fd, state } = claim.file
-    this.#mark(claim, ONCE)
-    try {
-      fdatasyncSync(fd)
-    } catch (error) {
-      writeState(fd, lasting(state))
-      throw error
-    }
-  }
-
-  /** Somebody had read it before, and nobody knows why. */
-  #isSuspect(file: FileClaim, record: TaskRecord | undefined): boolean {
-    return this.#options.marksReads && file.wasRead && record === undefined
+  #take(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
+    return new ClaimedTask(file, record, this.#isOnce(file))
   }
 
   #isOnce({ vars }: FileClaim): boolean {
     return (lastValue(vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
   }
 
-  /** @see Engine.mark */
-  mark(claim: ClaimedTask): void {
-    if (claim.isMarked) return
+  /** @see Engine.begin */
+  begin(claim: ClaimedTask, company: Company): Report | undefined {
+    const { ref, file } = claim
     try {
-      this.#mark(claim, 0)
-    } catch {} // it runs already, and the kernel's mark still stands
+      if (claim.isOnce) this.#beginOnce(file)
+      else writeState(file.fd, STARTED | (company === 'beside' ? BESIDE : 0) | lasting(file.state))
+      return undefined
+    } catch (error) {
+      this.release(claim)
+      const detail = `was not started, because its run cannot be marked in its file: ${toError(error).message}`
+      return { ref, ranMs: 0, kind: 'unreadable', detail }
+    }
+  }
+
+  /** A power failure must not forget that it began; and what is not started must not look so. */
+  #beginOnce({ fd, state }: FileClaim): void {
+    writeState(fd, STARTED | ONCE | lasting(state))
+    try {
+      fdatasyncSync(fd)
+    } catch (error) {
+      writeState(fd, state)
+      throw error
+    }
+  }
+
+  /** @see Engine.release */
+  release(claim: ClaimedTask): Report {
+    claim.isSettled = true
+    letGo(claim.file, this.#locker)
+    return { ref: claim.ref, ranMs: 0, kind: 'untouched' }
   }
 
   /** @see Engine.forgive */
@@ -161,19 +161,13 @@ export class Claims {
     } catch {} // then it counts as a crash
   }
 
-  #mark(claim: ClaimedTask, bits: number): void {
-    const { file, record } = claim
-    writeState(file.fd, STARTED | bits | (file.state & KICKED) | (record === undefined ? 0 : RECORDED))
-    claim.isMarked = true
-  }
-
   /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
   #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#failures.recordOf(file.ref)
     const settled = settlePastRun(file, record, this.#failures, lastRun)
     if (settled === undefined) return this.#resumeAt(file, record)
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
-    return this.#start({ ...file, state: lasting(file.state) | RECORDED }, this.#failures.recordOf(file.ref))
+    return this.#take({ ...file, state: lasting(file.state) | RECORDED }, this.#failures.recordOf(file.ref))
   }
 
   /** At the time that its last run asked for, which an mtime of whole seconds only comes near. `touch` ends the wait. */
@@ -181,7 +175,7 @@ export class Claims {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
     if (nextRunAt > Date.now() && isWaiting) return { kind: 'later', atMs: nextRunAt }
-    return this.#start(file, record)
+    return this.#take(file, record)
   }
 
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
@@ -198,30 +192,29 @@ export class Claims {
       }
     } finally {
       claim.isSettled = true
-      release(claim.file, this.#locker)
+      letGo(claim.file, this.#locker)
     }
   }
 
-  #apply({ file, record, isMarked, isOnce }: ClaimedTask, outcome: Outcome, ranMs: number): Settled {
+  #apply({ file, record, isOnce }: ClaimedTask, outcome: Outcome, ranMs: number): Settled {
     switch (outcome.kind) {
       case 'ok': {
-        const settled = removeTask(file, ranMs)
-        if (settled.kind !== 'ok') this.#failures.rememberDone(file, record)
-        else if (record !== undefined) this.#failures.forget(file.ref)
-        return settled
+        const fault = removeTask(file, ranMs)
+        if (fault !== undefined) return this.#failures.rememberDone(file, fault)
+        if (record !== undefined) this.#failures.forget(file.ref)
+        return { kind: 'ok' }
       }
       case 'release':
         if (isOnce && outcome.isUnbegun !== true)
           return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
-        leaveAsFound(file, isMarked)
+        leaveAsFound(file)
         return { kind: 'untouched' }
       case 'ignore':
-        leaveAsFound(file, isMarked)
+        leaveAsFound(file)
         return { kind: 'ignore' }
       case 'crash': {
-        const crashes = this.#isSuspect(file, record) ? 2 : 1
         if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', outcome.detail)
-        return this.#failures.settle(file, record, { kind: 'crash', crashes, error: outcome.detail })
+        return this.#failures.settle(file, record, { kind: 'crash', error: outcome.detail })
       }
       case 'retry':
       case 'error': {
@@ -229,13 +222,12 @@ export class Claims {
         const wish = outcome.kind === 'retry' ? outcome : undefined
         return this.#failures.settle(file, record, {
           kind,
-          crashes: 0,
           ...(error === undefined ? {} : { error }),
           ...(wish === undefined ? {} : { wish }),
         })
       }
       case 'bury': {
-        const failure = { kind: 'error' as const, crashes: 0, nowMs: Date.now(), error: outcome.detail }
+        const failure = { kind: 'error' as const, nowMs: Date.now(), error: outcome.detail }
         return this.#failures.bury(file, withFailure(record, failure), 'asked', outcome.detail)
       }
     }

@@ -8,7 +8,7 @@ import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js
 import { isInPlace } from './exact-move.js'
 import { type Failure, Records, type TaskRecord, withFailure } from './records.js'
 import { postpone, type Settled } from './settle.js'
-import { DONE, ONCE, RECORDED, readState, writeState } from './state-byte.js'
+import { BURY, DONE, lasting, ONCE, RECORDED, readState, STARTED, writeState } from './state-byte.js'
 
 export interface FailureOptions {
   /** The spool's real path, a byte string. */
@@ -23,8 +23,6 @@ export interface FailureOptions {
 /** A run that ended badly, and is to be counted. */
 export interface FailedRun {
   readonly kind: Failure['kind']
-  /** Of a crash two, when an earlier one is only known by the second. */
-  readonly crashes: number
   readonly error?: string
   readonly wish?: Pick<RetryOutcome, 'delayMs' | 'policy'>
 }
@@ -45,19 +43,20 @@ export class Failures {
     return this.#records.read(ref)
   }
 
-  /** Counts the run, and keeps the file for the next one unless this was the last that it may have. */
+  /**
+   * Counts the run, and keeps the file for the next one unless this was the last that it may have. A run that cannot be
+   * counted leaves its mark: the file waits, and does not run again before it is counted.
+   */
   settle(file: FileClaim, before: TaskRecord | undefined, run: FailedRun): Settled {
     const nowMs = Date.now()
-    const { kind, crashes, error, wish } = run
+    const { kind, error, wish } = run
     const record = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
     const limit = this.#limitReached(record)
     if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
-    const nextRunAt = nowMs + this.#delayMs(record, crashes, wish)
-    const isRecorded = this.#tryRecord(file.ref, { ...record, nextRunAt })
-    // what cannot be counted must not be quick
-    const atMs = isRecorded ? nextRunAt : Math.max(nextRunAt, nowMs + this.#options.frequencyMs)
-    if (!postpone(file, atMs, isRecorded || before !== undefined))
-      this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })
+    const atMs = nowMs + this.#delayMs(record, kind, wish)
+    const fault = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
+    if (fault !== undefined) return this.#waitUncounted(file, kind, fault)
+    if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })
     return {
       kind: kind === 'crash' ? 'later' : kind,
       atMs,
@@ -65,10 +64,20 @@ export class Failures {
     }
   }
 
-  #delayMs(record: TaskRecord, crashes: number, wish: FailedRun['wish']): number {
+  #waitUncounted(file: FileClaim, kind: FailedRun['kind'], fault: string): Settled {
+    const atMs = Date.now() + this.#options.frequencyMs
+    setTimes(file.fd, atMs, atMs)
+    return {
+      kind: kind === 'crash' ? 'unreadable' : 'unsettled',
+      atMs,
+      detail: `its failed run cannot be counted, and it does not run before that is done: ${fault}`,
+    }
+  }
+
+  #delayMs(record: TaskRecord, kind: FailedRun['kind'], wish: FailedRun['wish']): number {
     const { frequencyMs } = this.#options
     if (wish?.delayMs !== undefined) return wish.delayMs
-    if (crashes > 0) return crashDelayMs(record.crashes, frequencyMs)
+    if (kind === 'crash') return crashDelayMs(record.crashes, frequencyMs)
     return retryDelayMs(this.#policyOf(record), record.attempts, frequencyMs)
   }
 
@@ -101,12 +110,14 @@ export class Failures {
       return this.setAside(file, record, reason, detail)
     } catch (error) {
       const atMs = Date.now() + this.#options.frequencyMs
-      const isTold = record?.burial !== undefined
-      const pending = { ...(record ?? { attempts: 0, crashes: 0 }), burial: { reason, detail } }
-      const isRecorded = isTold || this.#tryRecord(file.ref, pending)
-      // without a record only the mark keeps what may run once from running again
-      if (isRecorded || reason !== 'outcome-unknown') postpone(file, atMs, isRecorded)
-      else setTimes(file.fd, atMs, atMs)
+      const isTold = record?.burial !== undefined || (file.state & BURY) !== 0
+      if (record?.burial === undefined) {
+        const pending = { ...(record ?? { attempts: 0, crashes: 0 }), burial: { reason, detail } }
+        const fault = this.#tryRecord(file.ref, pending)
+        // ONCE alone says as much, and why
+        this.#tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))
+      }
+      setTimes(file.fd, atMs, atMs)
       if (isTold) return { kind: 'later', atMs }
       return {
         kind: 'unsettled',
@@ -128,10 +139,21 @@ export class Failures {
     return { kind: 'buried', detail: last === undefined ? detail : `${detail}; the last error: ${last}` }
   }
 
-  /** In the file, and in a record that knows the file: the byte alone may be anybody's, and must not cost a task. */
-  rememberDone({ ref, fd, inode }: FileClaim, record: TaskRecord | undefined): void {
-    this.#tryRecord(ref, { ...(record ?? { attempts: 1, crashes: 0 }), doneInode: inode })
-    writeState(fd, DONE | RECORDED)
+  /** It ran to SPOOL_OK, and its file could not be removed; `fault` says why. */
+  rememberDone(file: FileClaim, fault: string): Settled {
+    const unmarked = this.#tryMark(file, DONE)
+    const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
+    return { kind: 'unsettled', detail: `is done but cannot be removed, ${how}: ${fault}` }
+  }
+
+  /** Adds bits to the mark of its run. @returns why not */
+  #tryMark(file: FileClaim, bits: number): string | undefined {
+    try {
+      writeState(file.fd, readState(file.fd) | lasting(file.state) | STARTED | bits)
+      return undefined
+    } catch (error) {
+      return messageOf(error)
+    }
   }
 
   /** A record that stays behind is an orphan, and costs no task. */
@@ -141,13 +163,13 @@ export class Failures {
     } catch {}
   }
 
-  /** A full disk costs the record, not the task. */
-  #tryRecord(ref: Ref, record: TaskRecord): boolean {
+  /** @returns why it could not be written */
+  #tryRecord(ref: Ref, record: TaskRecord): string | undefined {
     try {
       this.#records.write(ref, record)
-      return true
-    } catch {
-      return false
+      return undefined
+    } catch (error) {
+      return messageOf(error)
     }
   }
 

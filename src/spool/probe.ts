@@ -1,13 +1,4 @@
-import {
-  closeSync,
-  fstatSync,
-  futimesSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, mkdirSync, openSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from './file-name.js'
@@ -18,8 +9,6 @@ export interface Capabilities {
   readonly locks: LockKind
   /** Why it is not record locks, under `auto`. */
   readonly because?: string
-  /** A read shows in the atime: the kernel marks the start of a run (spool/state-byte). */
-  readonly marksReads: boolean
 }
 
 /**
@@ -30,11 +19,10 @@ export interface Capabilities {
  */
 export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
   mkdirSync(join(spool, STATE_DIRECTORY), { recursive: true, mode: 0o700 })
-  const marksReads = withProbeFile(spool, probeAtime)
-  if (choice === 'lockfile') return { locks: 'lockfile', marksReads }
+  if (choice === 'lockfile') return { locks: 'lockfile' }
   const fault = await probeOfd(spool)
-  if (fault === undefined) return { locks: 'ofd', marksReads }
-  if (choice === 'auto') return { locks: 'lockfile', because: fault, marksReads }
+  if (fault === undefined) return { locks: 'ofd' }
+  if (choice === 'auto') return { locks: 'lockfile', because: fault }
   throw new SpooldError(
     'LOCKS_UNUSABLE',
     `spooler-lock = ofd does not work in ${spool}: ${fault}. Use spooler-lock = lockfile there, or mount it with locking`,
@@ -54,18 +42,6 @@ async function probeOfd(spool: string): Promise<string | undefined> {
 function exclusionFault(first: number, second: number, tryOfdLock: TryOfdLock): string | undefined {
   if (!tryOfdLock(first)) return 'a fresh file is already locked'
   return tryOfdLock(second) ? 'two holders get the same lock' : undefined
-}
-
-const LONG_AGO_SECONDS = 1e9
-
-/** Not so with `noatime`, on NFS, and on what else keeps no access times. */
-function probeAtime(first: number): boolean {
-  const byte = Buffer.alloc(1)
-  writeSync(first, byte, 0, 1, 0)
-  futimesSync(first, LONG_AGO_SECONDS, LONG_AGO_SECONDS)
-  readSync(first, byte, 0, 1, 0)
-  const { atimeMs, mtimeMs } = fstatSync(first)
-  return atimeMs > mtimeMs
 }
 
 function withProbeFile<T>(spool: string, probe: (first: number, second: number) => T): T {

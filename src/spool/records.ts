@@ -31,7 +31,7 @@ export interface TaskRecord {
   readonly heldMtime?: number
   /** `spoold move` copied it to this path, and did not come to remove it here: it is held, because it may run there. */
   readonly movedTo?: string
-  /** The file of this inode ran to SPOOL_OK, but could not be removed: it must not run again. */
+  /** Of spoold 0.1.0: the file of this inode ran to SPOOL_OK, but could not be removed: it must not run again. */
   readonly doneInode?: number
 }
 
@@ -98,24 +98,23 @@ export function isRecord(value: unknown): value is TaskRecord {
   )
 }
 
-/** One more failed run; of a crash two, when an earlier one is only known by the second. */
+/** One more failed run. */
 export function withFailure(
   before: TaskRecord | undefined,
   failure: {
     readonly kind: Failure['kind']
     readonly nowMs: number
-    readonly crashes: number
     readonly error?: string
     readonly policy?: Partial<RetryPolicy>
   },
 ): TaskRecord {
-  const { kind, nowMs, crashes, error, policy } = failure
+  const { kind, nowMs, error, policy } = failure
   const [line = ''] = (error ?? '').split('\n', 1)
   const entry = { at: nowMs, kind, ...(line === '' ? {} : { error: line.slice(0, MAX_LINE_CHARS) }) }
   return {
     ...before,
-    attempts: (before?.attempts ?? 0) + Math.max(1, crashes),
-    crashes: (before?.crashes ?? 0) + crashes,
+    attempts: (before?.attempts ?? 0) + 1,
+    crashes: (before?.crashes ?? 0) + (kind === 'crash' ? 1 : 0),
     firstFailureAt: before?.firstFailureAt ?? nowMs,
     lastFailureAt: nowMs,
     ...(error === undefined ? {} : { lastError: error.slice(0, MAX_ERROR_CHARS) }),

@@ -12,8 +12,6 @@ import { lasting, RECORDED, writeState } from './state-byte.js'
 /** What is left to say of a claim once its file is dealt with. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
-const SETTLED_OK: Settled = { kind: 'ok' }
-
 /** A run that took no longer left nobody time to put another file in the place of the one that ran. */
 const QUICK_MS = 1
 /** The sweep takes it for what a dead writer left (spool/draft), and removes it when we die in between. */
@@ -23,21 +21,18 @@ const DONE_NAME = `.spoold-done-${process.pid}-${randomBytes(6).toString('hex')}
  * SPOOL_OK: removes the file while it is still locked. `unlink` knows paths, not files: a free name may be used again,
  * and a run may take long, so the file is first moved to a name that nobody else knows, and looked at there. That costs
  * as much as the removal itself, which a quick run under a generated name, meant for one task, is spared.
+ *
+ * @returns why it could not be removed
  */
-export function removeTask(claim: FileClaim, ranMs: number): Settled {
+export function removeTask(claim: FileClaim, ranMs: number): string | undefined {
   const isAlone = ranMs < QUICK_MS && baseName(claim.ref).startsWith(UWSGI_PREFIX)
   try {
     if (isAlone) unlinkSync(claim.fsPath)
     else removeExactly(claim)
   } catch (error) {
-    // ENOENT: somebody removed it by hand while it ran
-    if (errnoOf(error) !== 'ENOENT')
-      return {
-        kind: 'unsettled',
-        detail: `is done but cannot be removed, it will not run again: ${messageOf(error)}`,
-      }
+    if (errnoOf(error) !== 'ENOENT') return messageOf(error) // ENOENT: somebody removed it by hand while it ran
   }
-  return SETTLED_OK
+  return undefined
 }
 
 function removeExactly(claim: FileClaim): void {
@@ -55,23 +50,23 @@ function removeExactly(claim: FileClaim): void {
 }
 
 /**
- * Keeps the file for another run at `atMs`: its mtime says so to every reader, a plain uWSGI among them.
+ * Keeps the file, whose record is written, for another run at `atMs`: its mtime says so to every reader, a plain uWSGI among them.
  *
  * @returns false where the time may not be set (a file of another user): then only the record says it
  */
-export function postpone(claim: FileClaim, atMs: number, isRecorded: boolean): boolean {
-  writeState(claim.fd, lasting(claim.state) | (isRecorded ? RECORDED : 0))
+export function postpone(claim: FileClaim, atMs: number): boolean {
+  writeState(claim.fd, lasting(claim.state) | RECORDED)
   return setTimes(claim.fd, atMs, atMs)
 }
 
-/** Leaves the file as it was found: unread, and with its own time. */
-export function leaveAsFound(claim: FileClaim, isMarked: boolean): void {
-  if (isMarked) writeState(claim.fd, lasting(claim.state))
+/** Leaves the file as it was found, with its own time. */
+export function leaveAsFound(claim: FileClaim): void {
+  writeState(claim.fd, lasting(claim.state))
   setTimes(claim.fd, claim.mtimeMs, claim.mtimeMs)
 }
 
 /** Ends the claim: the lock falls last. */
-export function release(claim: FileClaim, locker: Locker): void {
+export function letGo(claim: FileClaim, locker: Locker): void {
   locker.unlock(claim.ref)
   closeSync(claim.fd)
 }

@@ -2,30 +2,66 @@ import { readSync, writeSync } from 'node:fs'
 import { MODIFIER2_OFFSET } from '../protocol/packet.js'
 
 /**
- * Our write-ahead mark: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in a spool file.
- * It is set in place through the locked descriptor, so it moves with the file and needs no clean-up.
+ * Our write-ahead mark, and the only one: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in
+ * a spool file. It is set in place through the locked descriptor, so it moves with the file and needs no clean-up.
  *
- * Where the file system keeps access times (spool/probe finds out), the first run of a file needs no byte: the kernel
- * marks it, because the read that brings the packet moves the atime past the mtime. Whoever finds a file read but not
- * marked cannot know whether it was run, or only looked at; it is a suspect, and from then on the byte is written.
+ * Until the file leaves, or a recorded retry (or a person) resets it, the byte only gains bits. So nothing that ended runs
+ * again because a disk refused the record.
  */
 export const STARTED = 0x80
-/** A record of earlier failures exists. */
+/** A record exists: of earlier failures, or of a hold. */
 export const RECORDED = 0x01
-/** Ran to SPOOL_OK, but the file could not be removed: see its record, and if that agrees only remove it. */
+/** With STARTED: ran to SPOOL_OK, but the file could not be removed. Without it: as spoold 0.1.0 wrote it, see `pastOf`. */
 export const DONE = 0x02
-/** With STARTED: somebody had read it before this run; should this run crash too, that was the first. */
-export const SUSPECT = 0x04
+/** With STARTED: it began beside others, or went to a host with others. */
+export const BESIDE = 0x04
 /** `spoold kick`: the packet's `at` does not count any more. */
 export const KICKED = 0x08
 /** With STARTED: at most once. Should this run not be settled, it is not run again. */
 export const ONCE = 0x10
+/** With STARTED: it is to be buried, and could not be yet. */
+export const BURY = 0x40
 
-const OURS = STARTED | RECORDED | DONE | SUSPECT | KICKED | ONCE
+const OURS = STARTED | RECORDED | DONE | BESIDE | KICKED | ONCE | BURY
+/** What means something without STARTED. */
+const AT_REST = RECORDED | DONE | KICKED
+
+/** What the last run left to whoever claims the file next. */
+export type Past =
+  | 'none' // no run is open: it runs
+  | 'died-alone' // counted as a crash
+  | 'died-beside' // counted as nothing; the next run is alone
+  | 'died-once' // buried: nobody knows how far it came
+  | 'done' // removed
+  | 'to-bury' // buried
+  | 'done-if-recorded' // removed, if a record of spoold 0.1.0 knows the file by its inode; else it runs
+
+/** One row for each state; RECORDED and KICKED come on top. docs/spool-format.md has the same table. */
+export const STATES: ReadonlyArray<readonly [state: number, past: Past]> = [
+  [0x00, 'none'],
+  [STARTED, 'died-alone'],
+  [STARTED | BESIDE, 'died-beside'],
+  [STARTED | ONCE, 'died-once'],
+  [STARTED | DONE, 'done'],
+  [STARTED | DONE | ONCE, 'done'],
+  [STARTED | BURY, 'to-bury'],
+  [STARTED | BURY | ONCE, 'to-bury'],
+  [DONE, 'done-if-recorded'],
+]
+
+/** Of a state that is ours. The bits that a later step adds win over those before it. */
+export function pastOf(state: number): Past {
+  if ((state & STARTED) === 0) return (state & DONE) === 0 ? 'none' : 'done-if-recorded'
+  if ((state & BURY) !== 0) return 'to-bury'
+  if ((state & DONE) !== 0) return 'done'
+  if ((state & ONCE) !== 0) return 'died-once'
+  return (state & BESIDE) === 0 ? 'died-alone' : 'died-beside'
+}
 
 /** modifier2 as our mark; 0 when it has other bits: then it is somebody else's, and says nothing. */
 export function ownState(modifier2: number): number {
-  return (modifier2 & ~OURS) === 0 ? modifier2 : 0
+  const known = (modifier2 & STARTED) === 0 ? AT_REST : OURS
+  return (modifier2 & ~known) === 0 ? modifier2 : 0
 }
 
 const byte = Buffer.alloc(1)

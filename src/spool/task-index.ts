@@ -14,6 +14,8 @@ export interface TaskIndexOptions {
 
 const WINDOW = 120_000
 const FIRST_RETRY_MS = 2
+/** Tried again after a wait that doubles. */
+const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'alone', 'incomplete']
 
 /**
  * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
@@ -118,7 +120,7 @@ export class TaskIndex {
     const { ref } = report
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
-    if (report.kind !== 'locked' && report.kind !== 'incomplete') this.#tries.delete(ref)
+    if (!PATIENT_KINDS.includes(report.kind)) this.#tries.delete(ref)
     switch (report.kind) {
       case 'ok':
       case 'gone':
@@ -130,6 +132,7 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
+      case 'alone':
         return this.#waiting.add(ref, nowMs + this.#patience(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
         return this.#waiting.add(ref, nowMs + this.#patience(ref, this.#frequencyMs), true)

@@ -5,6 +5,9 @@ export const SPOOL_OK = -2
 export const SPOOL_RETRY = -1
 export const SPOOL_IGNORE = 0
 
+/** What else runs in the process of a run, when it begins. */
+export type Company = 'alone' | 'beside'
+
 /** What came of one run, as data: handlers return or throw, task/answer turns either into one of these. */
 export type Outcome =
   | { readonly kind: 'ok' }

@@ -19,6 +19,7 @@ export const REPORT_KINDS = [
   'untouched', // handed back unlooked at: its worker stops
   'buried', // ran for the last time, and is a dead letter now
   'set-aside', // a dead letter now, without having been run
+  'alone', // has to run alone, which its worker cannot give it
 ] as const
 
 export type ReportKind = (typeof REPORT_KINDS)[number]

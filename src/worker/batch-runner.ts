@@ -66,8 +66,7 @@ export class BatchRunner implements TaskRunner {
   /** Gives back what is not started. */
   handBack(): void {
     this.#signals.handBack()
-    for (const { number, ref } of this.#ahead.drop())
-      this.#outbox.add(number, { ref, kind: 'untouched', ranMs: 0 })
+    this.#ahead.drop()
     if (this.#sent.size > 1 && !this.#host.isRecalling) {
       const left = this.#host.recall()
       this.#released(this.#sent.size - left)
@@ -128,7 +127,7 @@ export class BatchRunner implements TaskRunner {
 
   get #hasRoom(): boolean {
     if (!this.#host.isOpen || this.#signals.running + this.#signals.waiting > 0) return false
-    return this.#sent.size === 0 || (!this.#ahead.waitsForIdle && this.#host.messages < MESSAGES_AHEAD)
+    return this.#sent.size === 0 || (!this.#ahead.isAlone && this.#host.messages < MESSAGES_AHEAD)
   }
 
   #claimBatch(): Claimed[] {
@@ -196,13 +195,7 @@ export class BatchRunner implements TaskRunner {
     }
     while (this.#sent.size > 0) this.#settleNext(UNBEGUN, 0)
     for (const sent of kept) this.#sent.push(sent)
-    if (this.#state !== 'running') this.#releaseLoner()
     this.#tell()
-  }
-
-  #releaseLoner(): void {
-    const loner = this.#ahead.takeLoner()
-    if (loner !== undefined) this.#outbox.add(loner.number, this.#engine.settle(loner.claim, UNBEGUN, 0))
   }
 
   #hostDied(detail: string): void {
@@ -229,7 +222,6 @@ export class BatchRunner implements TaskRunner {
     const started: number[] = []
     if (starting !== undefined) {
       starting.isTold = true
-      this.#engine.mark(starting.claim)
       started.push(starting.number)
     }
     this.#options.send(this.#outbox.take(started, now - this.#busySince))
@@ -239,7 +231,6 @@ export class BatchRunner implements TaskRunner {
 
   #endIfDrained(): void {
     if (this.#state !== 'draining' || this.#sent.size + this.#signals.running > 0) return
-    this.#releaseLoner()
     this.#tell()
     this.#state = 'drained'
     clearInterval(this.#ticker)

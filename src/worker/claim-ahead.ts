@@ -16,77 +16,84 @@ export interface Claimed {
 }
 
 /**
- * Claims tasks ahead of the host that will run them.
+ * Claims tasks ahead of the host that will run them, and marks their runs as begun right before they are sent.
  *
- * That is allowed as long as the mark of a start says no more than that somebody has read the file. A task whose mark
- * says that it runs is claimed when the host is idle, and goes alone: whoever dies then, it was running.
+ * Who is sent beside others begins beside them: when the host dies, or its worker, nobody knows whose fault it was. What
+ * must be alone, and what runs at most once, is sent when the host is idle, and nothing is sent behind it.
  */
 export class ClaimAhead {
   readonly #engine: Engine
   readonly #queue = new Queue<Assignment>()
-  readonly #refuse: (number: number, report: Report) => void
-  /** The last claim was of the kind that goes alone, so the next is likely to be. */
-  #isWary = false
+  readonly #report: (number: number, report: Report) => void
   /** Claimed, and waiting until the host is idle. */
   #loner: Claimed | undefined
+  #isAlone = false
 
-  /** @param refuse what cannot be claimed */
-  constructor(engine: Engine, refuse: (number: number, report: Report) => void) {
+  /** @param report what is not sent */
+  constructor(engine: Engine, report: (number: number, report: Report) => void) {
     this.#engine = engine
-    this.#refuse = refuse
+    this.#report = report
   }
 
   get isEmpty(): boolean {
     return this.#queue.size === 0 && this.#loner === undefined
   }
 
-  /** Nothing may be claimed before the host is idle. */
-  get waitsForIdle(): boolean {
-    return this.#isWary
+  /** What was sent last is alone in the host, or what comes next has to be. */
+  get isAlone(): boolean {
+    return this.#isAlone || this.#loner !== undefined
   }
 
   push(assignment: Assignment): void {
     this.#queue.push(assignment)
   }
 
-  /** What can go to the host together, at most `room`. */
+  /** What can go to the host together, at most `room`. To be sent at once: it has begun. */
   next(room: number, isHostIdle: boolean): Claimed[] {
+    const batch = this.#claimBatch(room, isHostIdle)
+    this.#isAlone = isHostIdle && batch.length === 1
+    const company = this.#isAlone ? 'alone' : 'beside'
+    return batch.filter(({ claim, number }) => {
+      const refusal = this.#engine.begin(claim, company)
+      if (refusal !== undefined) this.#report(number, refusal)
+      return refusal === undefined
+    })
+  }
+
+  /** Gives up what is not sent. */
+  drop(): void {
+    if (this.#loner !== undefined) this.#report(this.#loner.number, this.#engine.release(this.#loner.claim))
+    this.#loner = undefined
+    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
+      this.#report(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
+  }
+
+  #claimBatch(room: number, isHostIdle: boolean): Claimed[] {
     const batch: Claimed[] = []
     const since = performance.now()
     let bytes = 0
     while (batch.length < Math.min(BATCH_TASKS, room) && bytes < BATCH_BYTES) {
-      const claimed = this.takeLoner() ?? this.#claim()
+      const claimed = this.#loner ?? this.#claim()
       if (claimed === undefined) break
-      const { isMarked, bodyBytes } = claimed.claim
-      this.#isWary = isMarked
-      if (isMarked && (batch.length > 0 || !isHostIdle)) {
+      this.#loner = undefined
+      const { mustBeAlone, isOnce, bodyBytes } = claimed.claim
+      const isLoner = mustBeAlone || isOnce
+      if (isLoner && (batch.length > 0 || !isHostIdle)) {
         this.#loner = claimed
         break
       }
       batch.push(claimed)
       bytes += bodyBytes
-      if (isMarked || performance.now() - since > SLICE_MS) break
+      if (isLoner || performance.now() - since > SLICE_MS) break
     }
     return batch
-  }
-
-  /** Gives up what is not claimed. */
-  *drop(): Generator<Assignment> {
-    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop()) yield next
-  }
-
-  /** What is claimed and was not sent. */
-  takeLoner(): Claimed | undefined {
-    const loner = this.#loner
-    this.#loner = undefined
-    return loner
   }
 
   #claim(): Claimed | undefined {
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop()) {
       const claim = this.#engine.claim(next.ref, next.lastRun)
       if (!('kind' in claim)) return { claim, number: next.number, isTold: false }
-      this.#refuse(next.number, claim)
+      this.#report(next.number, claim)
     }
     return undefined
   }

@@ -1,10 +1,10 @@
 import { Queue } from '../base/queue.js'
-import type { Engine } from '../engines/engine.js'
+import type { Claim, Engine } from '../engines/engine.js'
 import { type LastRuns, Outbox } from '../ipc/messages.js'
 import { fromThrown } from '../task/answer.js'
 import { type Outcome, RELEASE } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled } from '../task/report.js'
+import { isHandled, type Report } from '../task/report.js'
 import type { Executor } from './executor.js'
 import { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
@@ -33,6 +33,8 @@ export class Runner implements TaskRunner {
   readonly #outbox = new Outbox()
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isPumpDue = false
+  /** What runs must be alone: nothing begins beside it. */
+  #isExclusive = false
   #handled = 0
   #turnSince = 0
   #lastReportAt = 0
@@ -110,7 +112,7 @@ export class Runner implements TaskRunner {
 
   #pump(): void {
     if (this.#isPumpDue) return
-    while (this.#state === 'running' && this.#underWay < this.#options.concurrency) {
+    while (this.#hasRoom) {
       if (this.#signals.waiting > 0) {
         this.#startSignal()
         continue
@@ -123,6 +125,10 @@ export class Runner implements TaskRunner {
     }
     this.#tell()
     this.#endIfDrained()
+  }
+
+  get #hasRoom(): boolean {
+    return this.#state === 'running' && !this.#isExclusive && this.#underWay < this.#options.concurrency
   }
 
   get #underWay(): number {
@@ -146,6 +152,8 @@ export class Runner implements TaskRunner {
   #start({ number, ref, lastRun }: Assignment, now: number): void {
     const claim = this.#engine.claim(ref, lastRun)
     if ('kind' in claim) return this.#outbox.add(number, claim)
+    const refusal = this.#begin(claim)
+    if (refusal !== undefined) return this.#outbox.add(number, refusal)
     const run = new Run(claim, number, now, this.#options.harakiriMs)
     if (now - this.#lastReportAt > SILENCE_MS) this.#tell(run)
     const outcome = this.#executor.perform(run)
@@ -157,8 +165,19 @@ export class Runner implements TaskRunner {
     })
   }
 
+  /** What must be alone begins where nothing else runs, and nothing begins beside it. */
+  #begin(claim: Claim): Report | undefined {
+    const { mustBeAlone } = claim
+    if (mustBeAlone && this.#underWay > 0) return { ...this.#engine.release(claim), kind: 'alone' }
+    const isAlone = mustBeAlone || this.#options.concurrency === 1
+    const refusal = this.#engine.begin(claim, isAlone ? 'alone' : 'beside')
+    this.#isExclusive = mustBeAlone && refusal === undefined
+    return refusal
+  }
+
   #finish(run: Run, outcome: Outcome): void {
     run.end()
+    if (run.claim.mustBeAlone) this.#isExclusive = false
     const report = this.#engine.settle(run.claim, outcome, performance.now() - run.startedAt)
     this.#outbox.add(run.number, report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
@@ -180,7 +199,6 @@ export class Runner implements TaskRunner {
     const now = performance.now()
     const started = untold.map(run => {
       run.isTold = true
-      this.#engine.mark(run.claim)
       return run.number
     })
     this.#options.send(this.#outbox.take(started, now - this.#busySince))

@@ -22,11 +22,11 @@ import type { DirectoryEngine } from '#src/engines/directory-engine.js'
 import type { Claim } from '#src/engines/engine.js'
 import { toDictionary, toPairs } from '#src/protocol/vars.js'
 import { probeSpool } from '#src/spool/probe.js'
-import { DONE, RECORDED, STARTED, SUSPECT } from '#src/spool/state-byte.js'
+import { DONE, RECORDED, STARTED } from '#src/spool/state-byte.js'
 import { fromThrown } from '#src/task/answer.js'
 import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
 import {
-  claimOf as claimRef,
+  beginOf as beginRef,
   crash as crashRef,
   type EngineSettings,
   openEngine,
@@ -39,7 +39,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 const NAME = 'uwsgi_spoolfile_on_x'
 const LONG_AGO = 1_000_000_000
 
-const claimOf = (engine: DirectoryEngine, ref = NAME) => claimRef(engine, ref)
+const beginOf = (engine: DirectoryEngine, ref = NAME) => beginRef(engine, ref)
 const refusalOf = (engine: DirectoryEngine, ref = NAME) => refuseRef(engine, ref)
 const crash = (spool: string) => crashRef(spool, NAME)
 const stateOf = (spool: string, ref = NAME) => readFileSync(join(spool, ref))[3]
@@ -51,11 +51,11 @@ async function afterCrash(spool: string, settings: EngineSettings = {}) {
 }
 
 describe('a claim', () => {
-  it('brings the packet, the body, and marks the start in the file', async () => {
+  it('brings the packet and the body; its beginning is marked in the file', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ foo: 'bar', at: '5' }, 'BODY'))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     assert.deepEqual(textOf(claim), { foo: 'bar', at: '5' })
     assert.equal(claim.readBody()?.toString(), 'BODY')
     assert.equal(claim.attempt, 1)
@@ -74,13 +74,13 @@ describe('a claim', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const [one, two] = [await openEngine(spool), await openEngine(spool)]
-    const claim = claimOf(one)
+    const claim = beginOf(one)
     assert.equal(refusalOf(two).kind, 'locked')
     // closing some other descriptor of the file would drop a POSIX lock
     readFileSync(join(spool, NAME))
     assert.equal(refusalOf(two).kind, 'locked')
     one.settle(claim, RELEASE, 0)
-    two.settle(claimOf(two), OK, 0)
+    two.settle(beginOf(two), OK, 0)
   })
 
   it('reads a large body only when it is asked for', async () => {
@@ -88,7 +88,7 @@ describe('a claim', () => {
     const body = Buffer.alloc(3 * 1024 * 1024, 'b')
     drop(spool, NAME, packet({ a: 'b' }, body))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     assert.equal(claim.file.body, undefined)
     assert.equal(claim.readBody()?.equals(body), true)
     engine.settle(claim, OK, 0)
@@ -98,7 +98,7 @@ describe('a claim', () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ a: 'b' }, Buffer.alloc(2 * 1024 * 1024)))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     engine.settle(claim, OK, 0)
     assert.throws(() => claim.readBody(), { code: 'CLAIM_LOST' })
   })
@@ -107,7 +107,7 @@ describe('a claim', () => {
     const spool = spoolDirectory()
     linkSync(drop(spool, NAME), join(spool, 'uwsgi_spoolfile_on_y'))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     assert.equal(refusalOf(engine, 'uwsgi_spoolfile_on_y').kind, 'locked')
     engine.settle(claim, OK, 0)
     assert.deepEqual(leftIn(spool), ['uwsgi_spoolfile_on_y'])
@@ -118,7 +118,7 @@ describe('a claim', () => {
     const bytes = Buffer.concat([Buffer.from(`${spool}/uwsgi_spoolfile_on_`), Buffer.from([0xff, 0xe9])])
     writeFileSync(bytes, packet({ odd: 'name' }))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine, 'uwsgi_spoolfile_on_\xff\xe9')
+    const claim = beginOf(engine, 'uwsgi_spoolfile_on_\xff\xe9')
     assert.deepEqual(textOf(claim), { odd: 'name' })
     engine.settle(claim, OK, 0)
     assert.equal(existsSync(bytes), false)
@@ -197,7 +197,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     assert.equal(dueOf('4000000001.5', LONG_AGO), 4_000_000_001_500)
     for (const at of ['NaN', '-5', '1e99', 'abc', '', ' 4000000000']) {
       drop(spool, NAME, packet({ at }), LONG_AGO)
-      claimOf(engine)
+      beginOf(engine)
     }
   })
 
@@ -241,14 +241,14 @@ describe('settling', () => {
     drop(spool, NAME)
     const engine = await openEngine(spool)
     const before = Date.now()
-    const report = engine.settle(claimOf(engine), RETRY, 0)
+    const report = engine.settle(beginOf(engine), RETRY, 0)
     assert.equal(report.kind, 'retry')
     const mtimeMs = statSync(join(spool, NAME)).mtimeMs
     assert.ok(mtimeMs >= before + 30_000 - 2 && mtimeMs <= Date.now() + 30_000)
     assert.equal(stateOf(spool), RECORDED)
     assert.equal(refusalOf(engine).kind, 'later')
     utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
-    const again = claimOf(await openEngine(spool))
+    const again = beginOf(await openEngine(spool))
     assert.equal(again.attempt, 2)
   })
 
@@ -256,7 +256,7 @@ describe('settling', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
-    engine.settle(claimOf(engine), fromThrown(new Error('boom')), 0)
+    engine.settle(beginOf(engine), fromThrown(new Error('boom')), 0)
     const record = JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
     assert.match(record.lastError, /^Error: boom\n {4}at /)
     assert.deepEqual([record.attempts, record.crashes], [1, 0])
@@ -267,11 +267,11 @@ describe('settling', () => {
     mkdirSync(join(spool, '7'))
     drop(spool, `7/${NAME}`)
     const engine = await openEngine(spool)
-    engine.settle(claimOf(engine, `7/${NAME}`), RETRY, 0)
+    engine.settle(beginOf(engine, `7/${NAME}`), RETRY, 0)
     const record = join(spool, '.spoold/records/7', `${NAME}.json`)
     assert.ok(existsSync(record))
     utimesSync(join(spool, '7', NAME), LONG_AGO, LONG_AGO)
-    engine.settle(claimOf(engine, `7/${NAME}`), OK, 0)
+    engine.settle(beginOf(engine, `7/${NAME}`), OK, 0)
     assert.ok(!existsSync(record))
   })
 
@@ -280,19 +280,17 @@ describe('settling', () => {
       const spool = spoolDirectory()
       const path = drop(spool, NAME, packet({ a: 'b' }, 'body'), LONG_AGO)
       const bytes = readFileSync(path, 'hex')
-      for (const marksReads of [false, true]) {
-        const engine = await openEngine(spool, { marksReads })
-        engine.settle(claimOf(engine), outcome, 0)
-        assert.equal(readFileSync(path, 'hex'), bytes)
-        assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
-      }
+      const engine = await openEngine(spool)
+      engine.settle(beginOf(engine), outcome, 0)
+      assert.equal(readFileSync(path, 'hex'), bytes)
+      assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
     })
 
   it('a file that somebody removed by hand while it ran is settled', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     unlinkSync(path)
     assert.equal(engine.settle(claim, OK, 0).kind, 'ok')
   })
@@ -303,7 +301,7 @@ describe('settling', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     const [path, aside] = [join(spool, NAME), join(spool, '.aside')]
     renameSync(path, aside)
     mkdirSync(path) // unlink now fails, also for root
@@ -322,9 +320,9 @@ describe('a run that began and never ended', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const crashing = await openEngine(spool)
-    crashing.claim(NAME) // and its process dies: the lock falls
+    beginOf(crashing) // and its process dies: the lock falls
     crash(spool)
-    const second = claimOf(await afterCrash(spool))
+    const second = beginOf(await afterCrash(spool))
     assert.equal(second.attempt, 2)
     assert.deepEqual([second.record?.crashes, stateOf(spool)], [1, STARTED | RECORDED])
     crash(spool)
@@ -337,43 +335,11 @@ describe('a run that began and never ended', () => {
   it('is no crash of a task that is known for blameless', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
-    ;(await openEngine(spool)).claim(NAME)
+    beginOf(await openEngine(spool))
     crash(spool)
     const claim = (await afterCrash(spool)).claim(NAME, { kind: 'blameless' })
     assert.ok(!('kind' in claim))
     assert.deepEqual([claim.attempt, claim.record], [1, undefined])
-  })
-
-  it('is marked by the kernel where that keeps access times: the read moves the atime past the mtime', async t => {
-    const spool = spoolDirectory()
-    const { marksReads } = await probeSpool(spool, 'auto')
-    if (!marksReads) return t.skip('this file system keeps no access times')
-    const path = drop(spool, NAME, undefined, LONG_AGO)
-    const claim = claimOf(await openEngine(spool, { marksReads }))
-    assert.equal(claim.isMarked, false)
-    assert.equal(stateOf(spool), 0)
-    assert.ok(statSync(path).atimeMs > statSync(path).mtimeMs)
-    crash(spool)
-    const suspect = claimOf(await afterCrash(spool, { marksReads }))
-    assert.deepEqual([suspect.attempt, stateOf(spool)], [1, STARTED | SUSPECT])
-    crash(spool)
-    assert.equal(refusalOf(await afterCrash(spool, { marksReads })).kind, 'later')
-    const record = JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
-    assert.deepEqual([record.attempts, record.crashes], [2, 2])
-  })
-
-  it('a young file is marked by the byte: its atime may be the very time of its mtime', async () => {
-    const spool = spoolDirectory()
-    drop(spool, NAME)
-    claimOf(await openEngine(spool, { marksReads: true }))
-    assert.equal(stateOf(spool), STARTED)
-  })
-
-  it('a look that found the task not due yet is no start', async () => {
-    const spool = spoolDirectory()
-    const path = drop(spool, NAME, packet({ at: '4000000000' }), LONG_AGO)
-    refusalOf(await openEngine(spool, { marksReads: true }))
-    assert.ok(statSync(path).atimeMs <= statSync(path).mtimeMs)
   })
 })
 
@@ -385,7 +351,7 @@ describe('lease files, where record locks do not work', () => {
       await openEngine(spool, { locks: 'lockfile' }),
       await openEngine(spool, { locks: 'lockfile' }),
     ]
-    const claim = claimOf(one)
+    const claim = beginOf(one)
     assert.equal(refusalOf(two).kind, 'locked')
     one.settle(claim, OK, 0)
     assert.deepEqual(leftIn(join(spool, '.spoold/locks')), [])
@@ -407,7 +373,7 @@ describe('a file that changes while it is claimed', () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }, Buffer.alloc(2 * 1024 * 1024)))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     truncateSync(path, 100)
     assert.throws(() => claim.readBody(), { code: 'PACKET_MALFORMED' })
     engine.settle(claim, RETRY, 0)
@@ -417,7 +383,7 @@ describe('a file that changes while it is claimed', () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }, 'body'))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine)
+    const claim = beginOf(engine)
     appendFileSync(path, 'more')
     assert.equal(claim.readBody()?.toString(), 'body')
     assert.deepEqual(
@@ -430,7 +396,7 @@ describe('a file that changes while it is claimed', () => {
   it('descriptors are closed on exec: a grandchild must not hold the lock for ever', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
-    const claim = claimOf(await openEngine(spool))
+    const claim = beginOf(await openEngine(spool))
     const flags = readFileSync(`/proc/self/fdinfo/${claim.file.fd}`, 'utf8')
     assert.match(flags, /flags:\s+0?2\d{6}/) // O_CLOEXEC is 02000000
     assert.ok(openSync('/dev/null', 'r') > 0)

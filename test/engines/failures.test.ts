@@ -17,7 +17,7 @@ import { DeadLetters } from '#src/spool/dead-letters.js'
 import { ONCE, RECORDED, STARTED } from '#src/spool/state-byte.js'
 import { AbortTask, fromThrown, RetryTask, toOutcome } from '#src/task/answer.js'
 import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
-import { claimOf, crash, openEngine, POLICY, refusalOf } from '../helpers/engine.js'
+import { beginOf, claimOf, crash, openEngine, POLICY, refusalOf } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { until } from '../helpers/until.js'
@@ -34,17 +34,17 @@ const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AG
 
 /** Runs the task, and lets it be due at once again. */
 function runTo(engine: DirectoryEngine, spool: string, outcome: ReturnType<typeof toOutcome>) {
-  const report = engine.settle(claimOf(engine, NAME), outcome, 0)
+  const report = engine.settle(beginOf(engine, NAME), outcome, 0)
   if (existsSync(join(spool, NAME))) touch(spool)
   return report
 }
 
 /** Past the wait that a crash brings when it is found. */
-function claimAtOnce(engine: DirectoryEngine, spool: string) {
+function beginAtOnce(engine: DirectoryEngine, spool: string) {
   const first = engine.claim(NAME)
-  if (!('kind' in first)) return first
-  touch(spool)
-  return claimOf(engine, NAME)
+  if ('kind' in first) touch(spool)
+  else engine.release(first)
+  return beginOf(engine, NAME)
 }
 
 describe('a task that fails', () => {
@@ -84,11 +84,11 @@ describe('a task that fails', () => {
     const path = drop(spool, NAME)
     const engine = await openEngine(spool)
     const at = new Date(Date.now() + 1_234_567)
-    const report = engine.settle(claimOf(engine, NAME), toOutcome({ retry: at }), 0)
+    const report = engine.settle(beginOf(engine, NAME), toOutcome({ retry: at }), 0)
     assert.ok(Math.abs((report.atMs ?? 0) - at.getTime()) < 1000)
     assert.equal(Math.floor(statSync(path).mtimeMs / 1000), Math.floor((report.atMs ?? 0) / 1000))
     touch(spool)
-    const soon = engine.settle(claimOf(engine, NAME), toOutcome({ retry: '900ms', reason: 'soon' }), 0)
+    const soon = engine.settle(beginOf(engine, NAME), toOutcome({ retry: '900ms', reason: 'soon' }), 0)
     await until('it is due', () => !('kind' in engine.claim(NAME)))
     assert.ok(Date.now() >= (soon.atMs ?? Number.POSITIVE_INFINITY))
   })
@@ -119,18 +119,18 @@ describe('a task that fails', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, { policy: { ...POLICY, backoff: 'none' } })
-    assert.ok((engine.settle(claimOf(engine, NAME), RETRY, 0).atMs ?? 0) <= Date.now())
-    assert.equal(claimOf(engine, NAME).attempt, 2)
+    assert.ok((engine.settle(beginOf(engine, NAME), RETRY, 0).atMs ?? 0) <= Date.now())
+    assert.equal(beginOf(engine, NAME).attempt, 2)
   })
 
   it('is run earlier by `touch`', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)
-    engine.settle(claimOf(engine, NAME), RETRY, 0)
+    engine.settle(beginOf(engine, NAME), RETRY, 0)
     assert.equal(refusalOf(engine, NAME).kind, 'later')
     touch(spool)
-    assert.equal(claimOf(engine, NAME).attempt, 2)
+    assert.equal(beginOf(engine, NAME).attempt, 2)
   })
 })
 
@@ -144,7 +144,7 @@ describe('a handler that gives a task up', () => {
       const spool = spoolDirectory()
       drop(spool, NAME)
       const engine = await openEngine(spool)
-      assert.equal(engine.settle(claimOf(engine, NAME), outcome, 0).kind, 'buried')
+      assert.equal(engine.settle(beginOf(engine, NAME), outcome, 0).kind, 'buried')
       const letter = letterOf(spool)
       assert.deepEqual([letter?.reason, letter?.attempts], ['asked', 1])
       assert.match(letter?.detail ?? '', reason)
@@ -181,7 +181,7 @@ describe('a task that kills its process', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     for (let n = 1; n <= 3; n++) {
-      claimAtOnce(await openEngine(spool), spool)
+      beginAtOnce(await openEngine(spool), spool)
       crash(spool, NAME)
     }
     const report = (await openEngine(spool)).claim(NAME, {
@@ -199,12 +199,12 @@ describe('a task that kills its process', () => {
   it('is known for it after a run that left it as it was', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
-    claimOf(await openEngine(spool), NAME)
+    beginOf(await openEngine(spool), NAME)
     crash(spool, NAME)
     const engine = await openEngine(spool)
-    engine.settle(claimAtOnce(engine, spool), IGNORE, 0)
+    engine.settle(beginAtOnce(engine, spool), IGNORE, 0)
     assert.equal(stateOf(spool), RECORDED)
-    assert.equal(claimOf(engine, NAME).attempt, 2)
+    assert.equal(beginOf(engine, NAME).attempt, 2)
   })
 
   it('is run for ever with spooler-max-crashes = 0', async () => {
@@ -212,7 +212,7 @@ describe('a task that kills its process', () => {
     drop(spool, NAME)
     for (let n = 1; n <= 6; n++) {
       const engine = await openEngine(spool, { policy: { ...POLICY, maxCrashes: 0 } })
-      assert.equal(claimAtOnce(engine, spool).attempt, n)
+      assert.equal(beginAtOnce(engine, spool).attempt, n)
       crash(spool, NAME)
     }
   })
@@ -228,10 +228,10 @@ describe('a task that is delivered at most once', () => {
     it(`by ${by}: its start is marked before it runs, and it never runs again`, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet(vars), LONG_AGO)
-      claimOf(await openEngine(spool, { ...settings, marksReads: true }), NAME)
+      beginOf(await openEngine(spool, settings), NAME)
       assert.equal(stateOf(spool), STARTED | ONCE)
       crash(spool, NAME)
-      const refusal = refusalOf(await openEngine(spool, { marksReads: true }), NAME)
+      const refusal = refusalOf(await openEngine(spool), NAME)
       assert.equal(refusal.kind, 'set-aside')
       assert.equal(letterOf(spool)?.reason, 'outcome-unknown')
     })
@@ -244,18 +244,20 @@ describe('a task that is delivered at most once', () => {
       throw errnoError('EIO', call, fd)
     })
     try {
-      assert.equal(refusalOf(engine, NAME).kind, 'unreadable')
+      const refusal = engine.begin(claimOf(engine, NAME), 'alone')
+      assert.equal(refusal?.kind, 'unreadable')
+      assert.match(refusal.detail ?? '', /was not started, because its run cannot be marked.*EIO/)
     } finally {
       restore()
     }
     assert.equal(stateOf(spool), 0)
-    assert.equal(claimOf(engine, NAME).attempt, 1)
+    assert.equal(beginOf(engine, NAME).attempt, 1)
   })
 
   it('is not even blameless: nobody knows how far it came', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
-    claimOf(await openEngine(spool, AT_MOST_ONCE), NAME)
+    beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
     crash(spool, NAME)
     const report = (await openEngine(spool, AT_MOST_ONCE)).claim(NAME, { kind: 'blameless' })
     assert.ok('kind' in report && report.kind === 'set-aside')
@@ -265,7 +267,7 @@ describe('a task that is delivered at most once', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool, AT_MOST_ONCE)
-    assert.equal(engine.settle(claimOf(engine, NAME), RELEASE, 0).kind, 'buried')
+    assert.equal(engine.settle(beginOf(engine, NAME), RELEASE, 0).kind, 'buried')
   })
 
   it('that asks for a retry, or was ignored, is run again: then its outcome is known', async () => {
@@ -282,7 +284,7 @@ describe('a task that is delivered at most once', () => {
   it('may be overruled by its own key', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ spooler_delivery: 'at-least-once' }))
-    claimOf(await openEngine(spool, AT_MOST_ONCE), NAME)
+    beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
     assert.equal(stateOf(spool), STARTED)
   })
 })
@@ -323,7 +325,7 @@ describe('burying', () => {
     const engine = await openEngine(spool)
     for (const ref of [NAME, NAME, `5/${NAME}`, `${NAME}.json`]) {
       drop(spool, ref, packet({ from: ref }))
-      engine.settle(claimOf(engine, ref), toOutcome({ bury: ref }), 0)
+      engine.settle(beginOf(engine, ref), toOutcome({ bury: ref }), 0)
     }
     const letters: string[] = []
     for await (const { name, letter } of new DeadLetters(spool).list())
@@ -358,7 +360,7 @@ describe('burying', () => {
     mkdirSync(join(spool, '.spoold'))
     for (const room of ['dead', 'records']) writeFileSync(join(spool, '.spoold', room), 'in the way')
     const settings = { delivery: 'at-most-once' } as const
-    claimOf(await openEngine(spool, settings), NAME)
+    beginOf(await openEngine(spool, settings), NAME)
     crash(spool, NAME)
     for (let n = 1; n <= 3; n++) {
       assert.equal(refusalOf(await openEngine(spool, settings), NAME).kind, 'unsettled')
@@ -375,7 +377,7 @@ describe('burying', () => {
     mkdirSync(join(spool, '.spoold'))
     for (const room of ['dead', 'records']) symlinkSync(elsewhere, join(spool, '.spoold', room))
     const engine = await openEngine(spool)
-    engine.settle(claimOf(engine, NAME), toOutcome({ bury: 'x' }), 0)
+    engine.settle(beginOf(engine, NAME), toOutcome({ bury: 'x' }), 0)
     assert.deepEqual(leftIn(elsewhere), [])
     assert.deepEqual(leftIn(spool), [NAME])
   })
@@ -384,7 +386,7 @@ describe('burying', () => {
     const spool = spoolDirectory()
     drop(spool, NAME, packet({ n: '1' }))
     const engine = await openEngine(spool)
-    const claim = claimOf(engine, NAME)
+    const claim = beginOf(engine, NAME)
     crash(spool, NAME) // another inode under the same name
     engine.settle(claim, toOutcome({ bury: 'x' }), 0)
     assert.deepEqual(leftIn(spool), [NAME])

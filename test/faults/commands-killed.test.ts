@@ -11,7 +11,7 @@ import { KICKED } from '#src/spool/state-byte.js'
 import { SpoolView, type TaskView } from '#src/spool/task-view.js'
 import { OK } from '#src/task/outcome.js'
 import { spoold } from '../helpers/cli.js'
-import { claimOf, openEngine } from '../helpers/engine.js'
+import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { byteOf, recordOf } from '../helpers/spools.js'
@@ -114,7 +114,7 @@ async function withDeadLetter(): Promise<string> {
   const spool = spoolDirectory()
   drop(spool, NAME, packet({ to: 'joe' }))
   const engine = await openEngine(spool)
-  engine.settle(claimOf(engine, NAME), { kind: 'bury', detail: 'no such customer' }, 0)
+  engine.settle(beginOf(engine, NAME), { kind: 'bury', detail: 'no such customer' }, 0)
   return spool
 }
 

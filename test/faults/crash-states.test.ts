@@ -45,7 +45,6 @@ interface Scenario {
 const settings = {
   frequencyMs: 0,
   graceMs: 0,
-  marksReads: true,
   policy: { ...POLICY, backoff: 'none' as const },
 }
 const open = (spool: string) => openEngine(spool, settings)
@@ -55,10 +54,11 @@ function running(outcome: Outcome, ranMs = 0, vars: Record<string, string> = {},
   return {
     prepare: spool => drop(spool, name, packet({ n: NEEDLE, ...vars }, BODY), LONG_AGO),
     act: async (spool, ran) => {
-      const claim = (await open(spool)).claim(name)
-      assert.ok(!('kind' in claim))
-      ran()
       const engine = await open(spool)
+      const claim = engine.claim(name)
+      assert.ok(!('kind' in claim))
+      assert.equal(engine.begin(claim, 'alone'), undefined)
+      ran()
       engine.settle(claim, outcome, ranMs)
     },
     ends: ['run'],
@@ -73,7 +73,7 @@ function afterCrash(marks: number, vars: Record<string, string> = {}): Scenario 
     act: async (spool, ran) => {
       const engine = await open(spool)
       const claim = engine.claim(NAME)
-      if ('kind' in claim) return
+      if ('kind' in claim || engine.begin(claim, 'alone') !== undefined) return
       ran()
       engine.settle(claim, OK, 0)
     },
@@ -222,6 +222,7 @@ function runAll(spool: string, engine: DirectoryEngine): number {
       if (claim.kind === 'later') utimesSync(join(spool, ref), LONG_AGO, LONG_AGO)
       continue
     }
+    assert.equal(engine.begin(claim, 'alone'), undefined)
     runs++
     engine.settle(claim, OK, 0)
   }

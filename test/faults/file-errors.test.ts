@@ -69,7 +69,7 @@ class Script {
     drop(this.spool, NAMED('malformed'), Buffer.from([5, 0, 0, 0]), LONG_AGO)
     const engine = await openEngine(this.spool, { policy })
     const failed = engine.claim(NAMED('failed-before'))
-    if (!('kind' in failed)) engine.settle(failed, RETRY, 0)
+    if (!('kind' in failed) && engine.begin(failed, 'alone') === undefined) engine.settle(failed, RETRY, 0)
     drop(
       this.spool,
       NAMED('crashed-before'),
@@ -91,7 +91,7 @@ class Script {
       .filter(each => !each.startsWith('.'))
       .sort()) {
       const claim = engine.claim(name)
-      if ('kind' in claim) continue
+      if ('kind' in claim || engine.begin(claim, 'alone') !== undefined) continue
       const n = name.slice(NAMED('').length)
       this.starts.set(n, (this.starts.get(n) ?? 0) + 1)
       const answer = answers[n] ?? (() => OK)
@@ -112,7 +112,6 @@ class Script {
       policy: { ...POLICY, backoff: 'none', maxCrashes: 0 },
       frequencyMs: 0,
       graceMs: 0,
-      marksReads: true,
     })
   }
 

@@ -3,6 +3,8 @@ import { readFileSync, statSync, unlinkSync, utimesSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import { DirectoryEngine, type DirectoryEngineOptions } from '#src/engines/directory-engine.js'
 import { Emitter } from '#src/events/emitter.js'
+import type { LastRun } from '#src/task/last-run.js'
+import type { Company } from '#src/task/outcome.js'
 
 export type EngineSettings = Partial<Omit<DirectoryEngineOptions, 'spool'>>
 
@@ -14,7 +16,7 @@ export const POLICY = {
   capMs: 1_200_000,
 } as const
 
-/** An engine with the options' defaults; marks are bytes, and nothing is watched, unless it is asked for. */
+/** An engine with the options' defaults; nothing is watched, unless it is asked for. */
 export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryEngine> {
   const options: DirectoryEngineOptions = {
     spool,
@@ -22,7 +24,6 @@ export function openEngine(spool: string, settings: EngineSettings = {}): Promis
     frequencyMs: 30_000,
     watch: 'off',
     locks: 'ofd',
-    marksReads: false,
     policy: POLICY,
     delivery: 'at-least-once',
     graceMs: 60_000,
@@ -31,9 +32,16 @@ export function openEngine(spool: string, settings: EngineSettings = {}): Promis
   return DirectoryEngine.open({ ...options, ...settings }, new Emitter())
 }
 
-export function claimOf(engine: DirectoryEngine, ref: string) {
-  const claim = engine.claim(ref)
+export function claimOf(engine: DirectoryEngine, ref: string, lastRun?: LastRun) {
+  const claim = engine.claim(ref, lastRun)
   assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
+  return claim
+}
+
+/** A claim whose run has begun. */
+export function beginOf(engine: DirectoryEngine, ref: string, company: Company = 'alone') {
+  const claim = claimOf(engine, ref)
+  assert.equal(engine.begin(claim, company)?.detail, undefined)
   return claim
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { moveExactly } from '#src/spool/exact-move.js'
 import { OK } from '#src/task/outcome.js'
-import { claimOf, openEngine } from '../helpers/engine.js'
+import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -87,7 +87,7 @@ describe('the file that is held', () => {
     const spool = spoolDirectory()
     drop(spool, 'report')
     const engine = await openEngine(spool)
-    const claim = claimOf(engine, 'report')
+    const claim = beginOf(engine, 'report')
     unhook = hookFs(['renameSync'], (name, args) => {
       throw errnoError('ENOSPC', name, args[0])
     })
