@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, statSync, utimesSync } from 'node:fs'
+import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
