@@ -34,6 +34,9 @@ export interface DaemonRequest {
   started(): void
 }
 
+/** A stop that takes longer says why; most are done by then. */
+const STOP_NOTICE_MS = 300
+
 /**
  * The one place where the rooms are wired together.
  *
@@ -137,12 +140,16 @@ export class Daemon {
 
   /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
   async #stop(): Promise<void> {
-    await Promise.all([
-      this.#schedules.stop(),
-      this.#network.stop(this.#options.workerReloadMercyMs),
-      this.#master.stop(),
-    ])
+    const mercyMs = this.#options.workerReloadMercyMs
+    const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
+    await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
+    clearTimeout(notice)
     this.#tellStopped()
+  }
+
+  #tellWhoRuns(mercyMs: number): void {
+    const running = this.#master.running
+    if (running.length > 0 && mercyMs > 0) this.#events.emit('stop-waits', { running, mercyMs })
   }
 
   /** Resolves when everything runs, or when it was told to stop before. */

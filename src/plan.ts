@@ -107,6 +107,7 @@ function poolOptions(
     harakiriMs: options.spoolerHarakiriMs,
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(options, 'uWSGI spooler'),
+    isDetailed: options.logFormat === 'json',
   }
   return {
     worker,

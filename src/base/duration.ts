@@ -20,3 +20,9 @@ export function parseDuration(text: string): number | undefined {
     sum += Number(amount) * (UNIT_MS[unit] ?? 0)
   return sum
 }
+
+/** `12 ms`, `1.2 s`, `60 s`: as exact as people want it. */
+export function durationText(ms: number): string {
+  if (ms < 950) return `${Math.max(0, Math.round(ms))} ms`
+  return `${ms < 10_000 ? Math.round(ms / 100) / 10 : Math.round(ms / 1000)} s`
+}

@@ -5,8 +5,15 @@ const CTIME = '%a %b %e %H:%M:%S %Y'
 /** What uWSGI takes for "with a date, please" and not for a format (core/uwsgi.c, uwsgi_opt_log_date). */
 const PLAIN_YES = /^(|true|1|on|yes)$/i
 
-/** The date at the beginning of a log line, in uWSGI's form or a strftime format of the C locale, made once a second. */
+/** Ours alone: `2026-11-21T07:06:00.123+01:00`. */
+const ISO = /^iso$/i
+
+/**
+ * The date at the beginning of a log line: with milliseconds for `iso`, else in uWSGI's form or a strftime format of the C
+ * locale, made once per second.
+ */
 export function createStamp(format: string | null): () => string {
+  if (isPrecise(format)) return () => isoTime(new Date())
   const wanted = format === null || PLAIN_YES.test(format) ? CTIME : format
   let second = Number.NaN
   let text = ''
@@ -18,6 +25,20 @@ export function createStamp(format: string | null): () => string {
     }
     return text
   }
+}
+
+/** Milliseconds are asked for. */
+export function isPrecise(format: string | null): boolean {
+  return format !== null && ISO.test(format)
+}
+
+/** In the local time zone, with its offset. */
+function isoTime(date: Date): string {
+  const offset = -date.getTimezoneOffset()
+  const local = new Date(date.getTime() + offset * 60_000).toISOString().slice(0, -1)
+  const [hours, minutes] = [Math.floor(Math.abs(offset) / 60), Math.abs(offset) % 60]
+  const pad = (n: number) => String(n).padStart(2, '0')
+  return `${local}${offset < 0 ? '-' : '+'}${pad(hours)}:${pad(minutes)}`
 }
 
 /** strftime(3) in the C locale; the library's `%c`, `%X` and `%Z` are of another. */

@@ -1,7 +1,8 @@
 import { pino } from 'pino'
 import { messageOf } from './errors.js'
 import { LogOutput } from './log-output.js'
-import { createStamp } from './log-stamp.js'
+import { createStamp, isPrecise } from './log-stamp.js'
+import { printableLines } from './printable.js'
 
 export type Level = 'info' | 'warn' | 'error'
 
@@ -9,7 +10,7 @@ export interface LogOptions {
   /** Appended to; null: standard error. */
   readonly file: string | null
   readonly format: 'text' | 'json'
-  /** Begin lines with the date: a strftime format, or what uWSGI takes for a plain yes; null: no date. */
+  /** Begin lines with the date: a strftime format, `iso`, or what uWSGI takes for a plain yes; null: no date. */
   readonly date: string | null
 }
 
@@ -17,6 +18,10 @@ export interface LogOptions {
 export interface Log {
   /** The descriptor that children write to as well; another one after `reopen`. */
   readonly fd: number
+  /** Fields are written, too. */
+  readonly isStructured: boolean
+  /** Times have milliseconds, and durations may be as exact. */
+  readonly isPrecise: boolean
   line(level: Level, text: string, fields?: object): void
   /** A line that uWSGI always dates (uwsgi_log_verbose). */
   dated(level: Level, text: string, fields?: object): void
@@ -36,6 +41,8 @@ export function openLog({ file, format, date }: LogOptions): Log {
     get fd() {
       return output.fd
     },
+    isStructured: format === 'json',
+    isPrecise: isPrecise(date),
     line: (level, text, fields) => write(level, text, fields, false),
     dated: (level, text, fields) => write(level, text, fields, true),
     reopen() {
@@ -51,15 +58,26 @@ export function openLog({ file, format, date }: LogOptions): Log {
 
 type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
 
+/** The one place where text is made safe: what is in a value, a stack or an error is nobody's line but the one it is in. */
 function textWriter(output: LogOutput, date: string | null): Write {
   const stamp = createStamp(date)
-  return (_level, text, _fields, isDated) =>
-    output.write(isDated || date !== null ? `${stamp()} - ${text}\n` : `${text}\n`)
+  return (_level, text, _fields, isDated) => {
+    const safe = printableLines(text)
+    output.write(isDated || date !== null ? `${stamp()} - ${safe}\n` : `${safe}\n`)
+  }
 }
 
 function jsonWriter(output: LogOutput): Write {
-  const stream = { write: (line: string) => output.write(line) }
+  const stream = { write: (line: string) => output.write(NOT_ASCII.test(line) ? escapeJson(line) : line) }
   const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
   const logger = pino(options, stream)
   return (level, text, fields) => logger[level](fields ?? {}, text)
+}
+
+const NOT_ASCII = /[^\n\x20-\x7e]/
+/** What JSON lets stand in a string, and a terminal obeys. */
+const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+function escapeJson(line: string): string {
+  return line.replace(UNSAFE, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }

@@ -126,7 +126,7 @@ export const OPTION_TABLE = [
 
   { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', help: 'no lines about single tasks that went well' },
   { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', help: 'log to this file instead of standard error' },
-  { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: 'begin every line with the date, in this strftime format when one is given (%%Y-%%m-%%d in an ini)' },
+  { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: 'begin every line with the date: iso (with milliseconds and offset), or a strftime format (%%Y-%%m-%%d in an ini); as uWSGI when none is given' },
   { name: 'log-format', kind: 'choice', choices: ['text', 'json'], fallback: 'text', group: 'log', isOurs: true, help: "uWSGI's lines, or one JSON object a line" },
 
   { name: 'ini', kind: 'directive', value: 'FILE[:SECTION]', group: 'configuration', help: 'read this file (section uwsgi when none is named)' },

@@ -100,6 +100,8 @@ export interface EventMap {
   'reload-refused': { error: string }
   'reload-done': Record<string, never>
   'stop-asked': { signal: string }
+  /** Tasks keep a stop from its end; they are killed after `mercyMs`. */
+  'stop-waits': { running: readonly Ref[]; mercyMs: number }
   'stop-forced': { signal: string }
   'daemon-stopped': Record<string, never>
 }

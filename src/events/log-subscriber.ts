@@ -1,7 +1,9 @@
+import { durationText } from '../base/duration.js'
 import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Emitter } from './emitter.js'
+import { subscribeLines } from './event-log.js'
 import type { EventName, Listeners } from './event-map.js'
 import { networkLines } from './network-lines.js'
 import { scheduleLines, signalLines } from './signal-lines.js'
@@ -14,20 +16,15 @@ export interface LogSubscriberOptions {
 
 /** The only place where events become text. Lines that uWSGI has are uWSGI's to the byte (core/spooler.c, core/master*.c). */
 export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscriberOptions): void {
-  const listeners: Listeners = {
-    ...serviceLines(log),
-    ...reloadLines(log),
-    ...workerLines(log, new TaskLines(log, isQuiet)),
-    ...spoolLines(log),
-    ...networkLines(log, isQuiet),
-    ...signalLines(log),
-    ...scheduleLines(log),
-  }
-  for (const name of Object.keys(listeners) as EventName[]) subscribe(events, name, listeners)
-}
-
-function subscribe<Name extends EventName>(events: Emitter, name: Name, listeners: Listeners): void {
-  events.on(name, listeners[name])
+  subscribeLines(events, log, to => ({
+    ...serviceLines(to),
+    ...reloadLines(to),
+    ...workerLines(to, new TaskLines(to, isQuiet)),
+    ...spoolLines(to),
+    ...networkLines(to, isQuiet),
+    ...signalLines(to),
+    ...scheduleLines(to),
+  }))
 }
 
 type ServiceEvent = Extract<
@@ -55,6 +52,15 @@ function serviceLines(
     'start-failed': ({ error }) => log.line('error', `spoold: ${error}`),
     'stop-asked': ({ signal }) =>
       log.line('info', 'SIGINT/SIGTERM received...killing workers...', { signal }),
+    'stop-waits': ({ running, mercyMs }) =>
+      log.line(
+        'warn',
+        `${stillRun(running)} ${durationText(mercyMs)}; a second SIGINT or SIGTERM ends ${running.length === 1 ? 'it' : 'them'} at once`,
+        {
+          tasks: running.map(displayName),
+          mercyMs,
+        },
+      ),
     'stop-forced': ({ signal }) =>
       log.line('warn', `${signal} received...everything is killed now`, { signal }),
     'daemon-stopped': () => log.line('info', 'goodbye to uWSGI.'),
@@ -203,7 +209,16 @@ function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | 
 }
 
 function itHad(running: readonly Ref[]): string {
-  if (running.length === 0) return ''
-  const named = running.slice(0, 3).map(ref => printable(displayName(ref)))
-  return `; it had ${named.join(', ')}${running.length > 3 ? ', …' : ''}`
+  return running.length === 0 ? '' : `; it had ${named(running)}`
+}
+
+function stillRun(running: readonly Ref[]): string {
+  return running.length === 1
+    ? `1 task still runs (${named(running)}), it has`
+    : `${running.length} tasks still run (${named(running)}), they have`
+}
+
+function named(refs: readonly Ref[]): string {
+  const names = refs.slice(0, 3).map(ref => printable(displayName(ref)))
+  return `${names.join(', ')}${refs.length > 3 ? ', …' : ''}`
 }

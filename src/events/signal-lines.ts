@@ -75,15 +75,18 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
         },
       ),
     'command-started': ({ command, pid }) =>
-      log.dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, pid }),
+      log.dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, child: pid }),
     'command-ended': ({ command, pid, ranMs }) =>
       log.line(
         'info',
         `[uwsgi-cron] command "${printable(command)}" running with pid ${pid} exited after ${Math.round(ranMs / 1000)} second(s)`,
-        { command, pid },
+        { command, child: pid, ranMs },
       ),
     'command-overran': ({ command, pid }) =>
-      log.line('error', `*** HARAKIRI ON CRON "${printable(command)}" (pid: ${pid}) ***`, { command, pid }),
+      log.line('error', `*** HARAKIRI ON CRON "${printable(command)}" (pid: ${pid}) ***`, {
+        command,
+        child: pid,
+      }),
     'command-failed': ({ command, error }) =>
       log.line('error', `[uwsgi-cron] command "${printable(command)}" cannot be run: ${error}`, { command }),
   }

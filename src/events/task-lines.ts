@@ -1,6 +1,7 @@
-import type { Log } from '../base/log.js'
+import { durationText } from '../base/duration.js'
+import type { Level, Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
-import { baseName, displayName, type Ref } from '../task/ref.js'
+import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
 import { isHandled, type Report } from '../task/report.js'
 
 /** An incomplete file that nobody holds may still be on its way for so long. */
@@ -25,53 +26,56 @@ export class TaskLines {
     this.#isQuiet = isQuiet
   }
 
-  managing({ spool, pid }: Speaker, ref: Ref): void {
+  managing(speaker: Speaker, ref: Ref): void {
     if (this.#isQuiet()) return
-    const fields = { spool, worker: pid, task: displayName(baseName(ref)) }
-    this.#log.line('info', `[spooler ${spool} pid: ${pid}] managing request ${lineName(ref)} ...`, fields)
+    const fields = this.#fields(speaker, ref, { event: 'task-started' })
+    this.#log.line('info', `${prefixOf(speaker)} managing request ${lineName(ref)} ...`, fields)
   }
 
   /** @param isKnown its `managing` line was written when it started */
   reported(speaker: Speaker, report: Report, isKnown: boolean): void {
-    const { spool, pid } = speaker
-    const { ref, kind, ranMs, atMs, detail } = report
-    const name = lineName(ref)
-    const prefix = `[spooler ${spool} pid: ${pid}]`
-    const fields = { spool, worker: pid, task: displayName(baseName(ref)), ranMs }
-    if (!isKnown && (isHandled(kind) || kind === 'ignore')) this.managing(speaker, ref)
+    const { ref, kind, atMs, detail } = report
+    if (!isKnown && hasRun(kind)) this.managing(speaker, ref)
     switch (kind) {
       case 'ok':
         if (this.#isQuiet()) return
-        return this.#log.line(
+        return this.#tell(
           'info',
-          `${prefix} done with task ${name} after ${Math.floor(ranMs / 1000)} seconds`,
-          fields,
+          speaker,
+          report,
+          `done with task ${lineName(ref)} after ${this.#ran(report)}`,
         )
       case 'retry':
-        if (detail !== undefined) this.#log.line('error', `${prefix} task ${name}: ${detail}`, fields)
-        return
+        if (detail === undefined && !this.#log.isStructured) return // uWSGI is silent, too
+        return this.#tell(
+          detail === undefined ? 'info' : 'error',
+          speaker,
+          report,
+          `task ${lineName(ref)}: ${detail ?? 'runs again'}`,
+        )
       case 'error':
-        return this.#log.line(
+        return this.#tell(
           'error',
-          `${prefix} task ${name} failed, runs again ${inSeconds(atMs)}: ${detail}`,
-          fields,
+          speaker,
+          report,
+          `task ${lineName(ref)} failed, runs again ${inTime(atMs)}: ${detail}`,
         )
       case 'ignore': // quiet or not, as in uWSGI
         return this.#log.line(
           'warn',
           'unable to find the spooler function, have you loaded it into the spooler process ?',
-          fields,
+          this.#endFields(speaker, report),
         )
       case 'unsettled':
-        return this.#log.line('error', `${prefix} task ${name} ${detail}`, fields)
+        return this.#tell('error', speaker, report, `task ${lineName(ref)} ${detail}`)
       case 'buried':
       case 'set-aside':
-        return this.#log.line('error', `${prefix} task ${name} is buried: ${detail}`, fields)
+        return this.#tell('error', speaker, report, `task ${lineName(ref)} is buried: ${detail}`)
       case 'malformed':
       case 'unreadable':
-        return this.#leftAlone(spool, ref, detail ?? kind)
+        return this.#leftAlone(speaker.spool, ref, detail ?? kind)
       case 'incomplete':
-        if (Date.now() - (atMs ?? 0) > GRACE_MS) this.#leftAlone(spool, ref, detail ?? kind)
+        if (Date.now() - (atMs ?? 0) > GRACE_MS) this.#leftAlone(speaker.spool, ref, detail ?? kind)
         return
       case 'gone':
       case 'locked':
@@ -82,13 +86,44 @@ export class TaskLines {
     }
   }
 
-  overran({ spool, pid }: Speaker, ref: Ref): void {
-    const fields = { spool, worker: pid, task: displayName(baseName(ref)) }
-    this.#log.line(
-      'error',
-      `[spooler ${spool} pid: ${pid}] task ${lineName(ref)} overran spooler-harakiri`,
-      fields,
-    )
+  overran(speaker: Speaker, ref: Ref): void {
+    const fields = this.#fields(speaker, ref, {})
+    this.#log.line('error', `${prefixOf(speaker)} task ${lineName(ref)} overran spooler-harakiri`, fields)
+  }
+
+  #tell(level: Level, speaker: Speaker, report: Report, text: string): void {
+    this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
+  }
+
+  /** uWSGI's whole seconds, unless somebody asked for more. */
+  #ran({ ranMs }: Report): string {
+    return this.#log.isPrecise
+      ? `${(ranMs / 1000).toFixed(3)} seconds`
+      : `${Math.floor(ranMs / 1000)} seconds`
+  }
+
+  #endFields(speaker: Speaker, report: Report): object | undefined {
+    const { ref, kind, ranMs, waitMs, attempt, atMs, detail } = report
+    const run = hasRun(kind) ? { ranMs, waitMs, attempt, arrivedAt: arrivalOf(ref) } : {}
+    return this.#fields(speaker, ref, {
+      event: 'task-ended',
+      outcome: kind,
+      ...run,
+      nextRunAt: atMs,
+      error: detail,
+    })
+  }
+
+  /** Text has none. */
+  #fields({ spool, pid }: Speaker, ref: Ref, more: object): object | undefined {
+    if (!this.#log.isStructured) return undefined
+    return {
+      spool,
+      worker: pid,
+      task: displayName(baseName(ref)),
+      priority: priorityOf(ref) ?? undefined,
+      ...more,
+    }
   }
 
   #leftAlone(spool: string, ref: Ref, detail: string): void {
@@ -110,6 +145,20 @@ function lineName(ref: Ref): string {
   return printable(displayName(baseName(ref)))
 }
 
-function inSeconds(atMs: number | undefined): string {
-  return atMs === undefined ? 'later' : `in ${Math.max(0, Math.round((atMs - Date.now()) / 1000))} s`
+function prefixOf({ spool, pid }: Speaker): string {
+  return `[spooler ${spool} pid: ${pid}]`
+}
+
+function hasRun(kind: Report['kind']): boolean {
+  return isHandled(kind) || kind === 'ignore'
+}
+
+/** Epoch ms. uWSGI's names end with the time at which the task was written (core/spooler.c, spool_request). */
+function arrivalOf(ref: Ref): number | undefined {
+  const [, seconds, micros] = /uwsgi_spoolfile_on_[^/]*_(\d{1,11})_(\d{1,6})$/.exec(ref) ?? []
+  return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
+}
+
+function inTime(atMs: number | undefined): string {
+  return atMs === undefined ? 'later' : `in ${durationText(atMs - Date.now())}`
 }

@@ -34,6 +34,8 @@ export interface WorkerOptions {
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
+  /** Reports say which attempt it was and how long the task waited. */
+  readonly isDetailed: boolean
 }
 
 export type Link =
@@ -118,19 +120,21 @@ export interface PackedReports {
   /** number, kind (index in REPORT_KINDS), ran ms; again and again */
   readonly packed: readonly number[]
   /** The few that have more to say, by number. */
-  readonly more?: { readonly [number: string]: { readonly atMs?: number; readonly detail?: string } }
+  readonly more?: { readonly [number: string]: MoreOfReport }
   /** Numbers of tasks that run now and have not been told of before. */
   readonly started: readonly number[]
   /** How long the worker worked for all of this. */
   readonly busyMs: number
 }
 
+type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
+
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
 /** Collects reports until they are worth a message. */
 export class Outbox {
   #packed: number[] = []
-  #more: Record<string, { atMs?: number; detail?: string }> | undefined
+  #more: Record<string, MoreOfReport> | undefined
 
   get isEmpty(): boolean {
     return this.#packed.length === 0
@@ -138,12 +142,10 @@ export class Outbox {
 
   add(number: number, report: Report): void {
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
-    if (report.atMs === undefined && report.detail === undefined) return
+    const { atMs, detail, attempt, waitMs } = report
+    if (atMs === undefined && detail === undefined && attempt === undefined) return
     this.#more ??= {}
-    this.#more[number] = {
-      ...(report.atMs === undefined ? {} : { atMs: report.atMs }),
-      ...(report.detail === undefined ? {} : { detail: report.detail }),
-    }
+    this.#more[number] = { atMs, detail, attempt, waitMs } // JSON leaves out what is undefined
   }
 
   take(started: readonly number[], busyMs: number): PackedReports {

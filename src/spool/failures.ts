@@ -136,7 +136,10 @@ export class Failures {
     if (file.state !== undefined && (readState(file.fd) & ONCE) === 0) writeState(file.fd, 0)
     this.forget(file.ref)
     const last = record?.lastError
-    return { kind: 'buried', detail: last === undefined ? detail : `${detail}; the last error: ${last}` }
+    return {
+      kind: 'buried',
+      detail: last === undefined || last === detail ? detail : `${detail}; the last error: ${last}`,
+    }
   }
 
   /** It ran to SPOOL_OK, and its file could not be removed; `fault` says why. */

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync, type Stats, statSync } from 'node:fs'
+import { printable } from '../base/printable.js'
 import { toFsPath } from '../task/ref.js'
 import { majorOf, minorOf } from './held-locks.js'
 
@@ -50,10 +51,10 @@ function exeOf(pid: number): string {
   return quietly(() => readlinkSync(`/proc/${pid}/exe`), '')
 }
 
+/** Anybody may name a process as he likes. */
 function commandOf(pid: number): string {
-  return quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
-    .replaceAll('\0', ' ')
-    .trim()
+  const words = quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
+  return printable(words.replaceAll('\0', ' ').trim())
 }
 
 /** Processes end while they are looked at, and others' are closed to us. */

@@ -1,6 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Engine } from '../engines/engine.js'
-import { toByteString } from '../task/ref.js'
+import { type Ref, toByteString } from '../task/ref.js'
 import type { Questioned } from './questions.js'
 import type { PoolOptions, WorkerPool } from './worker-pool.js'
 
@@ -42,6 +42,12 @@ export class Master {
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => engine.setFrequency(frequencyMs),
     }))
+  }
+
+  /** What still runs, also in what is being replaced. */
+  get running(): Ref[] {
+    const pools = [...this.#crews, ...this.#aside].map(({ pool }) => pool)
+    return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ ref }) => ref)))
   }
 
   get isStopping(): boolean {

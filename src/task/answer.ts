@@ -2,6 +2,7 @@ import { parseDuration } from '../base/duration.js'
 import { describe, toError } from '../base/errors.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
 import type { Backoff, RetryPolicy } from './retry-policy.js'
+import { stackOf } from './stack.js'
 
 /** What a handler may answer; a promise of it is fine too. Anything else is a retry. */
 export type Answer =
@@ -34,7 +35,7 @@ export interface PolicyAnswer {
   readonly backoffCap?: number | string
 }
 
-/** Thrown anywhere in a handler, it is the answer `{ retry }`, and its stack is kept. */
+/** Thrown anywhere in a handler, it is the answer `{ retry }`. */
 export class RetryTask extends Error implements RetryAnswer {
   override readonly name = 'RetryTask'
   readonly retry: RetryAnswer['retry']
@@ -46,7 +47,7 @@ export class RetryTask extends Error implements RetryAnswer {
   }
 }
 
-/** Thrown anywhere in a handler, it is the answer `{ bury }`, and its stack is kept. */
+/** Thrown anywhere in a handler, it is the answer `{ bury }`. */
 export class AbortTask extends Error implements BuryAnswer {
   override readonly name = 'AbortTask'
   readonly bury: string
@@ -78,14 +79,15 @@ export function toOutcome(answer: unknown): Outcome {
   return invalid(`the handler returned ${describe(answer)}; ${EXPECTED}`)
 }
 
-/** What was thrown: a plan of the handler (`RetryTask`, `AbortTask`, of whatever copy of this package), or an error. */
+/**
+ * What was thrown: a plan of the handler (`RetryTask`, `AbortTask`, of whatever copy of this package), which is an answer
+ * and has no stack, or an error, which has one.
+ */
 export function fromThrown(thrown: unknown): Outcome {
-  const { name, stack, message } = toError(thrown)
-  if (name !== 'RetryTask' && name !== 'AbortTask') return { kind: 'error', detail: stack ?? message }
+  const { name, message } = toError(thrown)
+  if (name !== 'RetryTask' && name !== 'AbortTask') return { kind: 'error', detail: stackOf(thrown) }
   const outcome = toOutcome(thrown)
-  return outcome.kind === 'retry' || outcome.kind === 'bury'
-    ? { ...outcome, detail: stack ?? message }
-    : outcome
+  return outcome.kind === 'retry' || outcome.kind === 'bury' ? { ...outcome, detail: message } : outcome
 }
 
 function invalid(why: string): Outcome {

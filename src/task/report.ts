@@ -33,6 +33,10 @@ export interface Report {
   readonly atMs?: number | undefined
   /** For people: the stack, the reason. */
   readonly detail?: string | undefined
+  /** Of the run, from 1; told where somebody listens. */
+  readonly attempt?: number | undefined
+  /** From when it was due until it began; told where somebody listens. */
+  readonly waitMs?: number | undefined
 }
 
 /** The kinds in which a handler was called to its end, `ignore` apart: what `spooler-max-tasks` counts, as uWSGI does. */

@@ -7,7 +7,7 @@ import { isHandled } from '../task/report.js'
 import { ClaimAhead, type Claimed } from './claim-ahead.js'
 import type { Host } from './hosts/host.js'
 import { SignalRunner } from './signal-runner.js'
-import { FORGIVE_MS, type RunnerOptions, SILENCE_MS, type TaskRunner } from './task-runner.js'
+import { FORGIVE_MS, type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
 
 /** One message runs while the next is made. */
 const MESSAGES_AHEAD = 2
@@ -87,11 +87,12 @@ export class BatchRunner implements TaskRunner {
     if (head !== undefined) this.#engine.forgive(head.claim)
   }
 
-  fault(): void {
+  fault(): boolean {
     this.#state = 'drained'
     this.#settleEnded()
     this.#released(this.#sent.size)
     this.handBack()
+    return false
   }
 
   /** Tells the master that it runs. */
@@ -182,7 +183,7 @@ export class BatchRunner implements TaskRunner {
     const sent = this.#sent.pop()
     if (sent === undefined) return
     const report = this.#engine.settle(sent.claim, outcome, ranMs)
-    this.#outbox.add(sent.number, report)
+    this.#outbox.add(sent.number, this.#options.isDetailed ? withClaim(report, sent.claim) : report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
   }
 

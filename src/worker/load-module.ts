@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, SpooldError, toError } from '../base/errors.js'
 import { DELIVERIES, type Delivery, isDelivery } from '../task/delivery.js'
+import { stackOf } from '../task/stack.js'
 import type { Handler } from '../task/task.js'
 
 export interface LoadedHandler {
@@ -34,9 +35,7 @@ async function importFile(path: string): Promise<object> {
   } catch (thrown) {
     const error = toError(thrown)
     const hint = /\.[cm]?ts$/.test(path) && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION'
-    const why = hint
-      ? `Node ${process.version} runs no TypeScript; Node 22.18 and later do`
-      : (error.stack ?? error.message)
+    const why = hint ? `Node ${process.version} runs no TypeScript; Node 22.18 and later do` : stackOf(error)
     throw new SpooldError('HANDLER_UNLOADABLE', `${path} could not be loaded: ${why}`, { cause: error })
   }
 }

@@ -3,6 +3,7 @@ import { DirectoryEngine } from '../engines/directory-engine.js'
 import { Emitter } from '../events/emitter.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
+import { stackOf } from '../task/stack.js'
 import { type Chain, handlerNames, openChain } from './chain.js'
 import { Executor, enterDirectory } from './executor.js'
 import { Questions } from './questions.js'
@@ -173,8 +174,7 @@ process.on('SIGTERM', () => drain(ORPHAN_MERCY_MS))
 
 // a process in which something was thrown into the blue is not to be trusted with another task
 process.on('uncaughtException', thrown => {
-  if (runner === undefined)
-    return exitAfter({ type: 'unloadable', error: toError(thrown).stack ?? String(thrown) }, 1)
-  runner.fault(thrown)
-  exitAfter({ type: 'faulted', error: toError(thrown).stack ?? String(thrown) }, 1)
+  if (runner === undefined) return exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
+  const isTold = runner.fault(thrown)
+  exitAfter({ type: 'faulted', error: isTold ? toError(thrown).message : stackOf(thrown) }, 1)
 })

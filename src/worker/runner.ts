@@ -15,6 +15,7 @@ import {
   SILENCE_MS,
   SLICE_MS,
   type TaskRunner,
+  withClaim,
 } from './task-runner.js'
 
 /**
@@ -95,13 +96,15 @@ export class Runner implements TaskRunner {
    * Something was thrown outside of every handler's call: settles what is in flight, as a failure of the run that threw
    * it and as if the others had not begun. Nothing may be run after it.
    */
-  fault(thrown: unknown): void {
+  fault(thrown: unknown): boolean {
     this.#state = 'drained'
     const { author } = this.#executor
-    for (const run of this.#inFlight)
-      this.#finish(run, this.#options.concurrency === 1 || run === author ? fromThrown(thrown) : RELEASE)
+    const isGuilty = (run: Run) => this.#options.concurrency === 1 || run === author
+    const isTold = [...this.#inFlight].some(isGuilty)
+    for (const run of this.#inFlight) this.#finish(run, isGuilty(run) ? fromThrown(thrown) : RELEASE)
     this.#inFlight.clear()
     this.handBack()
+    return isTold
   }
 
   #turn(): void {
@@ -179,7 +182,7 @@ export class Runner implements TaskRunner {
     run.end()
     if (run.claim.mustBeAlone) this.#isExclusive = false
     const report = this.#engine.settle(run.claim, outcome, performance.now() - run.startedAt)
-    this.#outbox.add(run.number, report)
+    this.#outbox.add(run.number, this.#options.isDetailed ? withClaim(report, run.claim) : report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
   }
 

@@ -1,6 +1,6 @@
-import { toError } from '../base/errors.js'
 import { Queue } from '../base/queue.js'
 import type { WorkerMessage } from '../ipc/messages.js'
+import { stackOf } from '../task/stack.js'
 
 export interface SignalRunnerOptions {
   /** Calls the handler of a signal. */
@@ -54,8 +54,7 @@ export class SignalRunner {
       await handle(number)
       send({ type: 'signal-ended', number })
     } catch (thrown) {
-      const { stack, message } = toError(thrown)
-      send({ type: 'signal-ended', number, error: stack ?? message })
+      send({ type: 'signal-ended', number, error: stackOf(thrown) })
     }
   }
 }

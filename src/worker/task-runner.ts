@@ -1,6 +1,8 @@
+import type { Claim } from '../engines/engine.js'
 import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
 import type { Run } from './run.js'
 
 export interface RunnerOptions {
@@ -12,11 +14,18 @@ export interface RunnerOptions {
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
+  /** Reports say which attempt it was and how long the task waited. */
+  readonly isDetailed: boolean
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
   send(message: WorkerMessage): void
   /** Nothing runs any more and nothing will. */
   drained(): void
+}
+
+/** The report of a run that has just ended, with what only its claim knows. */
+export function withClaim(report: Report, { attempt, dueAtMs }: Claim): Report {
+  return { ...report, attempt, waitMs: Math.max(0, Math.round(Date.now() - report.ranMs - dueAtMs)) }
 }
 
 /** A ref under the number that the master gave it. */
@@ -37,8 +46,12 @@ export interface TaskRunner {
   handBack(): void
   /** Finishes what runs, for which there are `mercyMs` left. */
   drain(mercyMs: number): void
-  /** Something was thrown outside of every handler's call; nothing may be run after it. */
-  fault(thrown: unknown): void
+  /**
+   * Something was thrown outside of every handler's call; nothing may be run after it.
+   *
+   * @returns whether it was told as the failure of a task
+   */
+  fault(thrown: unknown): boolean
 }
 
 /** The loop is given back this often: messages, timers and signals want their turn. */

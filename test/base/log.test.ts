@@ -63,6 +63,42 @@ describe('a text log', () => {
     assert.equal(day(text), `${day(String(expected).trim())} - one\n`)
   })
 
+  it('dates lines to the millisecond, with the offset, with log-date = iso', async () => {
+    const zone = process.env.TZ
+    try {
+      for (const [name, offset] of [
+        ['UTC', '[+]00:00'],
+        ['Asia/Kolkata', '[+]05:30'],
+        ['America/St_Johns', '-0[23]:30'],
+      ] as const) {
+        process.env.TZ = name
+        const before = Date.now()
+        const text = await logged({ date: 'iso' }, log => log.line('info', 'one'))
+        const [, time = ''] =
+          new RegExp(`^(\\d{4}-\\d\\d-\\d\\dT[\\d:]{8}\\.\\d{3}${offset}) - one\\n$`).exec(text) ?? []
+        assert.ok(Date.parse(time) >= before && Date.parse(time) <= Date.now(), text)
+      }
+    } finally {
+      if (zone === undefined) delete process.env.TZ
+      else process.env.TZ = zone
+    }
+  })
+
+  it('indents all but the first line of a text, and shows what a terminal would obey', async () => {
+    const text = await logged({ date: null }, log => {
+      log.line('error', 'Error: x\n    at f (h.mjs:1)\r\n*** HARAKIRI ON THE SPOOLER (pid: 1) ***')
+      log.line(
+        'error',
+        '\x1b[2J\x07\r*** HARAKIRI\u009b1A\u202e\u2028\ttab caf\u00e9 \u{1f468}\u200d\u{1f469}',
+      )
+    })
+    assert.equal(
+      text,
+      'Error: x\n      at f (h.mjs:1)\n  *** HARAKIRI ON THE SPOOLER (pid: 1) ***\n' +
+        '\\x1b[2J\\x07\\x0d*** HARAKIRI\\x9b1A\\u202e\\u2028\ttab caf\u00e9 \u{1f468}\u200d\u{1f469}\n',
+    )
+  })
+
   it('names time zones by their letters', async () => {
     const zones = { 'Europe/Rome': /^CES?T - /, 'America/New_York': /^E[SD]T - /, 'Asia/Kolkata': /^IST - / }
     const zone = process.env.TZ
@@ -97,6 +133,16 @@ describe('a JSON log', () => {
     assert.ok(time >= before && time <= Date.now())
     assert.equal(JSON.parse(second ?? '').msg, 'two')
     assert.deepEqual(rest, [])
+  })
+})
+
+describe('a JSON log on a terminal', () => {
+  it('has nothing in it that the terminal would obey, and its values are what they were', async () => {
+    const value = '\x1b[2J\x7f\u009b1A\u202e\u2028 caf\u00e9'
+    const text = await logged({ format: 'json' }, log => log.line('info', value, { task: value }))
+    assert.match(text, /^[^\p{Cc}\p{Cf}\p{Zl}]*\n$/u)
+    const { msg, task } = JSON.parse(text)
+    assert.deepEqual([msg, task], [value, value])
   })
 })
 

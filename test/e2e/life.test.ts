@@ -330,10 +330,10 @@ describe('a worker that is recycled', () => {
 
 describe('a handler that', () => {
   for (const [what, told] of [
-    ['throw', /Error: thrown at once\n {4}at /],
-    ['reject', /Error: rejected\n {4}at /],
-    ['throw-late', /Error: thrown late\n {4}at /],
-    ['reject-late', /Error: rejected late\n {4}at /],
+    ['throw', /Error: thrown at once\n {6}at /],
+    ['reject', /Error: rejected\n {6}at /],
+    ['throw-late', /Error: thrown late\n {6}at /],
+    ['reject-late', /Error: rejected late\n {6}at /],
   ] as const)
     it(`fails (${what}): the error is logged with its stack, the task is kept, others run`, async () => {
       const spool = spoolDirectory()

@@ -138,7 +138,7 @@ describe('a handler that gives a task up', () => {
   for (const [how, outcome, reason] of [
     ['answers { bury }', toOutcome({ bury: 'no such customer' }), /^no such customer$/],
     ['answers { bury: true }', toOutcome({ bury: true }), /^the handler gave no reason$/],
-    ['throws AbortTask', fromThrown(new AbortTask('no such customer')), /no such customer\n {4}at /],
+    ['throws AbortTask', fromThrown(new AbortTask('no such customer')), /^no such customer$/],
   ] as const)
     it(`${how}: it is a dead letter at once`, async () => {
       const spool = spoolDirectory()
@@ -154,7 +154,7 @@ describe('a handler that gives a task up', () => {
     const outcome = fromThrown(new RetryTask({ retry: '5m', reason: 'later', maxAttempts: 7 }))
     assert.ok(outcome.kind === 'retry')
     assert.deepEqual([outcome.delayMs, outcome.policy], [300_000, { maxAttempts: 7 }])
-    assert.match(outcome.detail ?? '', /RetryTask: later\n {4}at /)
+    assert.match(outcome.detail ?? '', /^later$/)
   })
 
   for (const [answer, why] of [

@@ -14,11 +14,20 @@ interface Line {
 }
 
 /** A log that keeps its lines, and the emitter whose events become them. */
-function listen(isQuiet = false) {
+function listen(isQuiet = false, kind: { isStructured?: boolean; isPrecise?: boolean } = {}) {
   const lines: Line[] = []
   const keep = (isDated: boolean) => (level: Level, text: string, fields?: object) =>
     void lines.push({ level, text, fields, isDated })
-  const log: Log = { fd: 2, line: keep(false), dated: keep(true), reopen() {}, async end() {} }
+  const log: Log = {
+    fd: 2,
+    isStructured: false,
+    isPrecise: false,
+    ...kind,
+    line: keep(false),
+    dated: keep(true),
+    reopen() {},
+    async end() {},
+  }
   const events = new Emitter()
   subscribeLog(events, log, { isQuiet: () => isQuiet })
   return { events, lines, texts: () => lines.map(({ text, isDated }) => (isDated ? `DATE - ${text}` : text)) }
@@ -197,6 +206,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'reload-refused': [{ error: 'no' }, 'the reload is refused, everything goes on as before: no'],
   'reload-done': [{}, 'the spoolers are reloaded'],
   'stop-asked': [{ signal: 'SIGTERM' }, 'SIGINT/SIGTERM received...killing workers...'],
+  'stop-waits': [
+    { running: [`5/${NAME}`], mercyMs: 59_700 },
+    `1 task still runs (5/${NAME}), it has 60 s; a second SIGINT or SIGTERM ends it at once`,
+  ],
   'stop-forced': [{ signal: 'SIGQUIT' }, 'SIGQUIT received...everything is killed now'],
   'daemon-stopped': [{}, 'goodbye to uWSGI.'],
 }
@@ -264,7 +277,7 @@ describe('what is told of a task', () => {
     [
       { kind: 'error', detail: 'Error: x', atMs: Date.now() - 5 },
       MANAGING,
-      `[spooler /s pid: 7] task ${NAME} failed, runs again in 0 s: Error: x`,
+      `[spooler /s pid: 7] task ${NAME} failed, runs again in 0 ms: Error: x`,
     ],
     [
       { kind: 'ignore' },
@@ -333,9 +346,57 @@ describe('what is told of a task', () => {
   })
 
   it('has fields for a JSON log, with the name as it is', () => {
-    const { events, lines } = listen()
-    const report: Report = { ref: '5/a\nb', kind: 'ok', ranMs: 1234 }
-    events.emit('tasks-reported', { spool, pid, reports: [report], known: new Set([report.ref]) })
-    assert.deepEqual(lines[0]?.fields, { spool, worker: pid, task: 'a\nb', ranMs: 1234 })
+    const { events, lines } = listen(false, { isStructured: true })
+    const ref = '5/uwsgi_spoolfile_on_a\nb_7_1_9_1700000000_123456'
+    const report: Report = { ref, kind: 'error', ranMs: 12, waitMs: 3, attempt: 2, detail: 'x', atMs: 99 }
+    events.emit('tasks-reported', { spool, pid, reports: [report], known: new Set() })
+    const task = { spool, worker: pid, task: ref.slice(2), priority: 5 }
+    const run = { ranMs: 12, waitMs: 3, attempt: 2, arrivedAt: 1_700_000_000_123 }
+    assert.deepEqual(
+      lines.map(({ fields }) => fields),
+      [
+        { event: 'task-started', ...task },
+        { event: 'task-ended', ...task, outcome: 'error', ...run, nextRunAt: 99, error: 'x' },
+      ],
+    )
+  })
+
+  it('is in a JSON log also that it is kept, of which uWSGI says nothing', () => {
+    const { events, lines } = listen(false, { isStructured: true })
+    events.emit('tasks-reported', {
+      spool,
+      pid,
+      reports: [{ ref: NAME, kind: 'retry', ranMs: 0 }],
+      known: new Set([NAME]),
+    })
+    assert.equal(lines.length, 1)
+  })
+
+  it('is to the millisecond how long it ran, where times are', () => {
+    const { events, texts } = listen(false, { isPrecise: true })
+    events.emit('tasks-reported', {
+      spool,
+      pid,
+      reports: [{ ref: NAME, kind: 'ok', ranMs: 12 }],
+      known: new Set([NAME]),
+    })
+    assert.deepEqual(texts(), [`[spooler /s pid: 7] done with task ${NAME} after 0.012 seconds`])
+  })
+})
+
+describe('a structured log', () => {
+  it('says of which event each line is, and what its error was', () => {
+    const { events, lines } = listen(false, { isStructured: true })
+    for (const name of Object.keys(LINES) as EventName[]) {
+      const [payload] = LINES[name]
+      const before = lines.length
+      events.emit(name, payload as EventMap[typeof name])
+      for (const { fields } of lines.slice(before)) {
+        assert.ok(fields !== undefined && 'event' in fields, name)
+        if ('error' in payload) assert.equal('error' in fields && fields.error, payload.error, name)
+        // every line has the pid of the daemon: another key of that name would be a second one
+        assert.ok(!('pid' in fields), name)
+      }
+    }
   })
 })

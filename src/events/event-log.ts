@@ -1,0 +1,33 @@
+import type { Log } from '../base/log.js'
+import type { Emitter } from './emitter.js'
+import type { EventName, Listeners } from './event-map.js'
+
+/**
+ * Subscribes what writes lines. In a structured log each line says of which event it is, unless the line itself names a
+ * finer one, and has the error of that event as a field.
+ *
+ * @param linesOf makes the listeners for the log that they are to write to
+ */
+export function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) => Listeners): void {
+  let context: { readonly event?: EventName; readonly error?: string } = {}
+  const tagged: Log = {
+    get fd() {
+      return log.fd
+    },
+    isStructured: log.isStructured,
+    isPrecise: log.isPrecise,
+    line: (level, text, fields) => log.line(level, text, { ...context, ...fields }),
+    dated: (level, text, fields) => log.dated(level, text, { ...context, ...fields }),
+    reopen: () => log.reopen(),
+    end: () => log.end(),
+  }
+  const listeners = linesOf(log.isStructured ? tagged : log)
+  const subscribe = <Name extends EventName>(name: Name): void => {
+    const tell = listeners[name]
+    events.on(name, payload => {
+      if (log.isStructured) context = { event: name, ...('error' in payload ? { error: payload.error } : {}) }
+      tell(payload)
+    })
+  }
+  for (const name of Object.keys(listeners) as EventName[]) subscribe(name)
+}

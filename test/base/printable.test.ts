@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { printable, printableLines } from '#src/base/printable.js'
+
+describe('a name for people', () => {
+  it('shows what a terminal would obey, and what turns text around', () => {
+    assert.equal(
+      printable('a\nb\x1b[2J\u202egpj.exe\u2066\u2028\u00ad'),
+      'a\\x0ab\\x1b[2J\\u202egpj.exe\\u2066\\u2028\\xad',
+    )
+    assert.equal(printable('\u{e0041}tag'), '\\u{e0041}tag')
+  })
+
+  it('is otherwise what it was', () => {
+    assert.equal(printable('café 日本 {5/7}'), 'café 日本 {5/7}')
+  })
+})
+
+describe('text for people', () => {
+  it('is one line and indented ones, whatever is in it', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), text => {
+        const [first = '', ...rest] = printableLines(text).split('\n')
+        for (const line of [first, ...rest])
+          assert.doesNotMatch(line, /[^\P{Cc}\t]|[\u202a-\u202e\u2028\u2029]/u)
+        for (const line of rest) assert.match(line, /^ {2}/)
+      }),
+    )
+  })
+})

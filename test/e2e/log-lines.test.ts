@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+/** Does what the packet says, in code. */
+const HANDLER = `
+import { RetryTask, AbortTask } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
+const run = Object.getPrototypeOf(async () => {}).constructor
+export default (env, task) => new run('task', 'RetryTask', 'AbortTask', 'env', env.run)(task, RetryTask, AbortTask, env)`
+
+const countOf = (text: string, part: string) => text.split(part).length - 1
+
+async function startRunner(ini: Record<string, string | number> = {}) {
+  const spool = spoolDirectory()
+  const daemon = await startDaemon({ spool, handler: HANDLER, ini: { 'spooler-frequency': 1000, ...ini } })
+  const run = (name: string, code: string, more = {}) => drop(spool, name, packet({ run: code, ...more }))
+  return { spool, daemon, run }
+}
+
+describe('what went wrong with a task', () => {
+  it('is told once, with the stack down to where spoold begins', async () => {
+    const { daemon, run } = await startRunner({ 'spooler-max-attempts': 2 })
+    run('throws', 'function deep() { throw new Error("thrown") }; deep()')
+    run('says-no', 'throw "no"')
+    run('later', 'throw new RetryTask({ retry: "1h", reason: "busy now" })')
+    run('given-up', 'throw new AbortTask("no such customer")')
+    run('twice', 'throw new RetryTask({ retry: 0, reason: "never" })')
+    for (const end of [
+      /throws failed/,
+      /says-no failed.*\n\[/,
+      /task later: /,
+      /given-up is buried/,
+      /twice is buried: .*\n/,
+    ])
+      await daemon.waitFor(end)
+    const text = daemon.output
+    assert.match(
+      text,
+      /task throws failed, runs again in 1000 s: Error: thrown\n {6}at deep .*\n {6}at eval .*\n/,
+    )
+    assert.match(text, /task says-no failed, runs again in 1000 s: Error: no\n\[/)
+    assert.match(text, /task later: busy now\n/)
+    assert.match(text, /task given-up is buried: no such customer\n/)
+    assert.match(text, /task twice is buried: it failed twice|task twice is buried: it failed 2 times/)
+    assert.equal(countOf(text, 'Error: thrown'), 1)
+    assert.doesNotMatch(text, /dist\/worker|node:internal|node:events/)
+  })
+
+  it('is told once when a promise that nobody awaits rejects', async () => {
+    const { daemon, run } = await startRunner()
+    run('floats', 'Promise.reject(new Error("floating")); await new Promise(() => {})')
+    await daemon.waitFor(/something was thrown outside of any task, the process is replaced.*\n/)
+    await daemon.waitFor(/task floats failed/)
+    assert.equal(countOf(daemon.output, 'Error: floating'), 1, daemon.output)
+  })
+})
+
+describe('no value of a packet', () => {
+  const EVIL = 'x\n*** HARAKIRI ON THE SPOOLER (pid: 1) ***\r\x1b[2J\u202e'
+
+  it('writes a line of its own, or moves the cursor, whatever says it', async () => {
+    const { daemon, run } = await startRunner()
+    run('logs', 'task.log(env.evil); return task.SPOOL_OK', { evil: EVIL })
+    run('throws', 'throw new Error(env.evil)', { evil: EVIL })
+    run('retries', 'return { retry: "1h", reason: env.evil }', { evil: EVIL })
+    run('gives-up', 'return { bury: env.evil }', { evil: EVIL })
+    const told = '\n  *** HARAKIRI ON THE SPOOLER (pid: 1) ***\\x0d\\x1b[2J\\u202e'
+    await until('all four have said it', () => countOf(daemon.output, told) === 4)
+    for (const line of daemon.output.split('\n')) {
+      assert.doesNotMatch(line, /^\*\*\* HARAKIRI/)
+      assert.doesNotMatch(line, /[\p{Cc}\p{Cf}]/u)
+    }
+  })
+})
+
+describe('a stop', () => {
+  it('says what still runs, how long it has, and how to end it at once', async () => {
+    const { daemon, run } = await startRunner({ 'worker-reload-mercy': 20 })
+    run('long', 'await new Promise(() => setTimeout(() => {}, 60_000))')
+    await daemon.waitFor('managing request long')
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('1 task still runs (long), it has 20 s; a second SIGINT or SIGTERM ends it at once')
+    daemon.child.kill('SIGQUIT')
+    await daemon.code()
+  })
+})
+
+describe('a JSON log', () => {
+  it('has what came of each task in fields, and no key twice', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      ini: { 'log-format': 'json', 'spooler-frequency': 1, cron: '-1 -1 -1 -1 -1 true' },
+    })
+    const name = `uwsgi_spoolfile_on_web1_7_1_99_${Math.floor(Date.now() / 1000)}_5000`
+    drop(
+      spool,
+      name,
+      packet({ run: 'if (task.attempt === 1) throw new Error("boom"); return task.SPOOL_OK' }),
+    )
+    await daemon.waitFor(/"outcome":"ok"/)
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    const lines = daemon.output.trimEnd().split('\n')
+    for (const line of lines) {
+      const keys = [...line.matchAll(/[{,]"([a-zA-Z]+)":/g)].map(([, key]) => key)
+      assert.equal(new Set(keys).size, keys.length, line)
+    }
+    const ends = lines.map(line => JSON.parse(line)).filter(({ event }) => event === 'task-ended')
+    assert.deepEqual(
+      ends.map(({ task, outcome, attempt }) => [task, outcome, attempt]),
+      [
+        [name, 'error', 1],
+        [name, 'ok', 2],
+      ],
+    )
+    const [failed, done] = ends
+    assert.match(failed.error, /^Error: boom\n {4}at /)
+    assert.ok(failed.nextRunAt > failed.time)
+    assert.equal(done.error, undefined)
+    for (const { arrivedAt, waitMs, ranMs } of ends) {
+      assert.equal(arrivedAt, Number(name.split('_').at(-2)) * 1000 + 5)
+      assert.ok(waitMs >= 0 && waitMs < 20_000 && ranMs >= 0 && ranMs < 20_000)
+    }
+  })
+})
