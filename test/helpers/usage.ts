@@ -4,16 +4,41 @@ import type { TestProcess } from './process.js'
 
 /** How much of one core a daemon and its workers take. */
 export async function cpuShare(daemon: TestProcess, ms: number): Promise<number> {
-  const ticks = () =>
-    [daemon.pid, ...daemon.children()].reduce((sum, pid) => {
-      const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
-        .replace(/^.*\) /s, '')
-        .split(' ')
-      return sum + Number(fields[11]) + Number(fields[12])
-    }, 0)
+  const ticks = () => [daemon.pid, ...daemon.children()].reduce((sum, pid) => sum + ticksOf(pid), 0)
   const [before, since] = [ticks(), performance.now()]
   await setTimeout(ms)
-  return ((ticks() - before) * 10) / (performance.now() - since)
+  return shareOf(ticks() - before, performance.now() - since)
+}
+
+/** CPU time of one process, user and system, in the kernel's hundredths of a second. */
+function ticksOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return Number(fields[11]) + Number(fields[12])
+}
+
+const shareOf = (ticks: number, ms: number) => (ticks * 10) / ms
+
+export interface Usage {
+  /** Of one core, from 0 to 1. */
+  readonly cpu: number
+  /** Resident memory at the beginning, at most (each tenth of a second), and in the end. */
+  readonly beganMb: number
+  readonly peakMb: number
+  readonly endedMb: number
+}
+
+/** What one process takes in this window; that of a process that ends in it is an error. */
+export async function usageOver(pid: number, ms: number): Promise<Usage> {
+  const [ticks, since, beganMb] = [ticksOf(pid), performance.now(), memoryMb(pid)]
+  let peakMb = beganMb
+  while (performance.now() - since < ms) {
+    await setTimeout(Math.max(1, Math.min(100, since + ms - performance.now())))
+    peakMb = Math.max(peakMb, memoryMb(pid))
+  }
+  const cpu = shareOf(ticksOf(pid) - ticks, performance.now() - since)
+  return { cpu, beganMb, peakMb, endedMb: memoryMb(pid) }
 }
 
 export function memoryMb(pid: number): number {

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { tmpdir } from 'node:os'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { Random } from '../helpers/chaos/random.js'
+import { Scene } from '../helpers/chaos/scene.js'
+import type { Variant } from '../helpers/chaos/variant.js'
+import { judge } from '../helpers/chaos/verdict.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+
+/** SPOOLD_CHAOS_SEED repeats the choices of a run, SPOOLD_CHAOS_ONLY names one variant, SPOOLD_CHAOS_KILLS says how many kills. */
+const { SPOOLD_CHAOS_SEED, SPOOLD_CHAOS_ONLY, SPOOLD_CHAOS_KILLS } = process.env
+const SEED = Number(SPOOLD_CHAOS_SEED ?? Math.floor(Math.random() * 2 ** 31))
+const PATIENCE_MS = isLong ? 120_000 : 30_000
+
+interface Trial extends Variant {
+  /** In the long tests, and in the short ones. */
+  readonly kills: readonly [number, number]
+  readonly needs?: Parameters<typeof skipUnless>
+}
+
+const ACTS = {
+  'kill-worker': 40,
+  'kill-master': 12,
+  'kill-all': 12,
+  quit: 4,
+  stop: 4,
+  reload: 4,
+  'pause-worker': 20,
+  'pause-master': 8,
+} as const
+const BELOW = { ...ACTS, 'kill-below': 25, 'pause-below': 12 }
+
+const TRIALS: Readonly<Record<string, Trial>> = {
+  'Node, tmpfs': { language: 'js', ini: {}, acts: ACTS, pauseMs: 12, kills: [120, 4] },
+  'Node, on disk': { language: 'js', ini: {}, acts: ACTS, base: tmpdir(), pauseMs: 15, kills: [80, 3] },
+  'Node, four tasks at a time': {
+    language: 'js',
+    ini: { 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
+    acts: ACTS,
+    pauseMs: 15,
+    kills: [80, 4],
+  },
+  'Python hosts': {
+    language: 'python',
+    ini: { python: '/usr/bin/python3' },
+    acts: BELOW,
+    pauseMs: 15,
+    kills: [60, 4],
+    needs: ['python3'],
+  },
+  programs: {
+    language: 'shell',
+    ini: {},
+    acts: BELOW,
+    pauseMs: 60,
+    kills: [50, 3],
+  },
+  leases: {
+    language: 'js',
+    ini: { 'spooler-lock': 'lockfile' },
+    acts: { ...ACTS, 'pause-worker': 5, 'pause-master': 5 },
+    pauseMs: 30,
+    hasLeases: true,
+    kills: [30, 2],
+  },
+  'beside a live uWSGI': {
+    language: 'js',
+    ini: {},
+    acts: { ...ACTS, 'kill-uwsgi': 20 },
+    pauseMs: 15,
+    hasUwsgi: true,
+    kills: [40, 3],
+    needs: ['uwsgi'],
+  },
+}
+
+describe(`chaos (SPOOLD_CHAOS_SEED=${SEED})`, { concurrency: isLong ? 1 : 2 }, () => {
+  for (const [name, trial] of Object.entries(TRIALS)) {
+    const kills = Number(SPOOLD_CHAOS_KILLS ?? trial.kills[isLong ? 0 : 1])
+    const isAsked = isLong || (SPOOLD_CHAOS_ONLY ?? SPOOLD_CHAOS_SEED ?? SPOOLD_CHAOS_KILLS) !== undefined
+    const skip = !isAsked
+      ? 'the marks on disk are about to change'
+      : SPOOLD_CHAOS_ONLY !== undefined && !name.includes(SPOOLD_CHAOS_ONLY)
+        ? 'another one is wanted'
+        : skipUnless(...(trial.needs ?? []))
+    it(`${name}: after ${kills} kills nothing is lost, ran twice at once, or pays for another`, {
+      skip,
+    }, async t => {
+      const scene = new Scene(trial, SEED)
+      const random = new Random(SEED + 2)
+      await scene.start()
+      await scene.ready()
+      for (let done = 0; done < kills; ) {
+        await setTimeout(random.between(30, random.next() < 0.7 ? 300 : 900))
+        if (await scene.act()) done++
+      }
+      const [began, over] = [performance.now(), () => Math.round((performance.now() - began) / 1000)]
+      const left = await scene.settle(PATIENCE_MS)
+      const { violations, summary } = await judge(scene, left, trial)
+      t.diagnostic(`${name}: ${summary}; settled after ${over()} s`)
+      assert.equal(
+        violations.length,
+        0,
+        `seed ${SEED}: ${violations.length} violations\n${violations.join('\n')}`,
+      )
+    })
+  }
+})

@@ -1,0 +1,116 @@
+import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
+import { HEADER_BYTES } from '#src/protocol/packet.js'
+import { lastValue, parseVars } from '#src/protocol/vars.js'
+
+/** A task that a process had open when it was looked at. */
+export interface HeldTask {
+  readonly n: string
+  readonly path: string
+  /** The packet's fourth byte. */
+  readonly state: number
+}
+
+const MAX_PACKET_BYTES = HEADER_BYTES + 0xffff
+
+export function signalQuietly(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal)
+  } catch {
+    return false
+  }
+}
+
+/** Stops a process and waits until it stands still. @returns false when it is gone */
+export async function freeze(pid: number): Promise<boolean> {
+  if (!signalQuietly(pid, 'SIGSTOP')) return false
+  for (const deadline = performance.now() + 2000; performance.now() < deadline; ) {
+    const state = stateOf(pid)
+    if (state === 'T' || state === 't') return true
+    if (state === undefined || state === 'Z' || state === 'X') return false
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  throw new Error(`process ${pid} did not stop`)
+}
+
+function stateOf(pid: number): string | undefined {
+  try {
+    return /^\d+ \(.*\) (\S)/s.exec(readFileSync(`/proc/${pid}/stat`, 'latin1'))?.[1]
+  } catch {
+    return undefined
+  }
+}
+
+/** The tasks that a process has open; exact while it stands still. */
+export function heldBy(pid: number, spool: string): HeldTask[] {
+  const held: HeldTask[] = []
+  for (const fd of entriesOf(`/proc/${pid}/fd`)) {
+    const file = `/proc/${pid}/fd/${fd}`
+    const task = taskAt(file, spool)
+    if (task !== undefined) held.push(task)
+  }
+  return held
+}
+
+function taskAt(file: string, spool: string): HeldTask | undefined {
+  try {
+    const path = readlinkSync(file)
+    return path.startsWith(`${spool}/`) ? taskIn(file, path.slice(spool.length + 1)) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What a file holds; undefined when it is a directory, a draft, or gone. */
+export function taskIn(file: string, path: string): HeldTask | undefined {
+  try {
+    const bytes = readPacket(file)
+    const vars = parseVars(bytes.toString('latin1'), HEADER_BYTES, HEADER_BYTES + bytes.readUInt16LE(1))
+    const n = 'fault' in vars ? undefined : lastValue(vars, 'n')
+    return n === undefined ? undefined : { n, path, state: bytes[3] ?? 0 }
+  } catch {
+    return undefined
+  }
+}
+
+/** Without a trace: the access time stays. */
+function readPacket(file: string): Buffer {
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NOATIME)
+  try {
+    const bytes = Buffer.alloc(MAX_PACKET_BYTES)
+    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0))
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function entriesOf(directory: string): string[] {
+  try {
+    return readdirSync(directory)
+  } catch {
+    return []
+  }
+}
+
+/** The processes below one, all of them. */
+export function descendantsOf(pid: number): number[] {
+  const parents = new Map<number, number[]>()
+  for (const name of readdirSync('/proc').filter(each => /^\d+$/.test(each))) {
+    const parent = parentOf(Number(name))
+    if (parent !== undefined) parents.set(parent, [...(parents.get(parent) ?? []), Number(name)])
+  }
+  const found: number[] = []
+  for (const queue = [pid]; queue.length > 0; ) {
+    const children = parents.get(queue.shift() ?? 0) ?? []
+    found.push(...children)
+    queue.push(...children)
+  }
+  return found
+}
+
+function parentOf(pid: number): number | undefined {
+  try {
+    return Number(/^\d+ \(.*\) \S (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'latin1'))?.[1])
+  } catch {
+    return undefined
+  }
+}

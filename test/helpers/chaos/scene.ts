@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after } from 'node:test'
+import { type Daemon, startDaemon } from '../daemon.js'
+import { leftIn } from '../files.js'
+import { isAlive, type TestProcess } from '../process.js'
+import { until } from '../until.js'
+import { startUwsgi } from '../uwsgi.js'
+import { Tail } from '../witness.js'
+import { spoolDirectory, workspace } from '../workspace.js'
+import { Evidence } from './evidence.js'
+import { CHAOS_JS, CHAOS_PYTHON, CHAOS_SHELL, type Witnesses } from './handlers.js'
+import { descendantsOf, freeze, heldBy, signalQuietly, taskIn } from './kill.js'
+import { Pauses } from './pauses.js'
+import { Random } from './random.js'
+import type { Act, Variant } from './variant.js'
+import { isGuilty, Writers } from './writers.js'
+
+const READY = /is running \(pid: \d+\)/
+const START_MS = 30_000
+const STOP_MS = 90_000
+
+/** Writers that go on writing, and a daemon that is killed, stopped and started again. */
+export class Scene {
+  readonly spool: string
+  readonly witnesses: Witnesses
+  readonly acknowledged: Tail
+  readonly evidence: Evidence
+  readonly daemons: Daemon[] = []
+  /** Daemons that ended otherwise than they were told. */
+  readonly failures: string[] = []
+  readonly kills: Partial<Record<Act, number>> = {}
+  readonly #variant: Variant
+  readonly #random: Random
+  readonly #socket: string
+  readonly #pauses = new Pauses()
+  /** One of its workers was killed, or was not let go on, before it was ready: then its start fails. */
+  #hadBadStart = false
+  readonly #seen = new Set<number>()
+  readonly #writers: Writers
+  #uwsgi: TestProcess | undefined
+
+  constructor(variant: Variant, seed: number) {
+    this.#variant = variant
+    this.#random = new Random(seed)
+    this.spool = spoolDirectory(variant.base)
+    const notes = workspace()
+    this.#socket = join(notes, 'socket')
+    this.witnesses = { spool: this.spool, journal: join(notes, 'journal'), fences: join(notes, 'fences') }
+    mkdirSync(this.witnesses.fences)
+    this.evidence = new Evidence(this.witnesses.journal)
+    const acknowledged = join(notes, 'acknowledged')
+    this.acknowledged = new Tail(acknowledged)
+    this.#writers = new Writers({
+      spool: this.spool,
+      socket: this.#socket,
+      acknowledged,
+      directory: notes,
+      seed: seed + 1,
+      pauseMs: variant.pauseMs,
+      hasOnce: variant.hasUwsgi !== true,
+      hasMule: variant.hasUwsgi === true,
+    })
+    after(() => {
+      for (const pid of this.#seen) signalQuietly(pid, 'SIGKILL')
+    })
+  }
+
+  get #daemon(): Daemon {
+    const daemon = this.daemons.at(-1)
+    assert.ok(daemon !== undefined)
+    return daemon
+  }
+
+  get #isReady(): boolean {
+    return READY.test(this.#daemon.output)
+  }
+
+  async start(): Promise<void> {
+    const { language, ini, hasUwsgi } = this.#variant
+    const directory = dirname(this.spool)
+    const foreign = { python: 'import', shell: 'spooler-exec' } as const
+    const file = join(directory, language === 'python' ? 'chaos.py' : 'chaos.sh')
+    if (language !== 'js' && this.daemons.length === 0)
+      writeFileSync(file, (language === 'python' ? CHAOS_PYTHON : CHAOS_SHELL)(this.witnesses))
+    if (hasUwsgi && this.#uwsgi === undefined)
+      this.#uwsgi = startUwsgi({
+        spool: this.spool,
+        handler: CHAOS_PYTHON(this.witnesses, false),
+        args: ['--spooler-processes', '2'],
+      })
+    const daemon = await startDaemon({
+      spool: this.spool,
+      ...(language === 'js' ? { handler: CHAOS_JS(this.witnesses) } : { isForeign: true as const }),
+      ini: {
+        socket: this.#socket,
+        'spooler-processes': 2,
+        'spooler-frequency': 1,
+        'spooler-quiet': true,
+        ...ini,
+        ...(language === 'js'
+          ? {}
+          : { [foreign[language]]: language === 'shell' ? `exec sh ${file}` : file }),
+      },
+      isUnready: true,
+      isGroup: true,
+    })
+    this.daemons.push(daemon)
+    this.#hadBadStart = false
+    this.evidence.note(`daemon ${daemon.pid} is started`)
+    this.#see()
+  }
+
+  async ready(): Promise<void> {
+    while (!this.#isReady) {
+      await until('the daemon runs', () => this.#isReady || !this.#daemon.isRunning, START_MS)
+      if (this.#daemon.isRunning) continue
+      assert.ok(this.#hadBadStart, `the daemon did not start:\n${this.#daemon.output}`)
+      await this.start()
+    }
+    this.#see()
+  }
+
+  /** Does something to somebody. @returns whether somebody was killed */
+  async act(): Promise<boolean> {
+    const act = this.#random.weighed(this.#variant.acts)
+    this.#see()
+    if (!this.#daemon.isRunning) {
+      if (!this.#hadBadStart)
+        this.failures.push(`daemon ${this.#daemon.pid} ended by itself:\n${this.#daemon.output.slice(-3000)}`)
+      await this.start()
+      return false
+    }
+    if (!this.#isReady && act === 'kill-worker') this.#hadBadStart = true
+    const isDone = await this.#acts[act]()
+    if (isDone) this.kills[act] = (this.kills[act] ?? 0) + 1
+    return isDone && (act.startsWith('kill') || act === 'quit')
+  }
+
+  readonly #acts: Readonly<Record<Act, () => Promise<boolean>>> = {
+    'kill-worker': () => this.#kill('worker', this.#one(this.#daemon.children())),
+    'kill-uwsgi': () => this.#kill('uWSGI spooler', this.#one(this.#uwsgi?.children() ?? [])),
+    'kill-master': async () => {
+      await this.#kill('master', [this.#daemon.pid])
+      await this.#again()
+      return true
+    },
+    'kill-all': async () => {
+      const { pid } = this.#daemon
+      const workers = this.#daemon.children()
+      const below = this.#random.next() < 0.5 ? workers.flatMap(descendantsOf) : []
+      await this.#kill('all', [pid, ...workers, ...below])
+      await this.#again()
+      return true
+    },
+    'kill-below': async () => {
+      const [worker] = this.#one(this.#daemon.children())
+      const [below] = this.#one(worker === undefined ? [] : descendantsOf(worker))
+      if (worker === undefined || below === undefined) return false
+      if (await freeze(worker))
+        this.evidence.killedBelow(`${below} below worker ${worker}`, below, heldBy(worker, this.spool))
+      signalQuietly(below, 'SIGKILL')
+      signalQuietly(worker, 'SIGCONT')
+      return true
+    },
+    'pause-worker': async () => this.#pause(this.#one(this.#daemon.children())),
+    'pause-master': async () => this.#pause([this.#daemon.pid]),
+    'pause-below': async () => this.#pause(this.#one(this.#daemon.children().flatMap(descendantsOf))),
+    stop: () => this.#end('SIGTERM'),
+    quit: async () => {
+      await this.ready()
+      const workers = this.#daemon.children()
+      for (const pid of workers)
+        if (await freeze(pid)) this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, heldBy(pid, this.spool))
+      return this.#end('SIGQUIT')
+    },
+    reload: async () => {
+      await this.ready()
+      this.evidence.note('SIGHUP')
+      return signalQuietly(this.#daemon.pid, 'SIGHUP')
+    },
+  }
+
+  #one(pids: readonly number[]): number[] {
+    const pid = this.#random.pick(pids.filter(isAlive))
+    return pid === undefined ? [] : [pid]
+  }
+
+  /** All stand still before they are looked at, and none wakes up before it is dead. */
+  async #kill(what: string, pids: readonly number[]): Promise<boolean> {
+    const frozen: number[] = []
+    for (const pid of pids) if (await freeze(pid)) frozen.push(pid)
+    for (const pid of frozen) this.evidence.killed(`${what} ${pid}`, heldBy(pid, this.spool))
+    for (const pid of frozen) signalQuietly(pid, 'SIGKILL')
+    await until(`${frozen.join(', ')} are gone`, () => !frozen.some(isAlive))
+    return frozen.length > 0
+  }
+
+  #pause([pid]: readonly number[]): boolean {
+    const ms = this.#random.between(20, this.#random.next() < 0.7 ? 200 : 1500)
+    const isDone = pid !== undefined && this.#pauses.pause(pid, ms)
+    if (isDone) this.evidence.note(`pause ${pid} for ${Math.round(ms)} ms`)
+    return isDone
+  }
+
+  async #end(signal: 'SIGTERM' | 'SIGQUIT'): Promise<boolean> {
+    await this.ready()
+    this.#pauses.endAll()
+    this.evidence.note(signal)
+    this.#daemon.child.kill(signal)
+    const code = await this.#daemon.code(STOP_MS)
+    if (code !== 0)
+      this.failures.push(`${signal}: exit code ${code}, output:\n${this.#daemon.output.slice(-3000)}`)
+    await this.#again()
+    return true
+  }
+
+  /** Every other time in the middle of its start. */
+  async #again(): Promise<void> {
+    await this.start()
+    if (this.#random.next() < 0.5) await this.ready()
+  }
+
+  #see(): void {
+    const pids = [this.#daemon.pid, this.#uwsgi?.pid ?? 0].filter(pid => pid > 0)
+    for (const pid of [...this.#seen]) if (!isAlive(pid)) this.#seen.delete(pid)
+    for (const pid of pids.flatMap(each => [each, ...descendantsOf(each)])) this.#seen.add(pid)
+  }
+
+  /** The tasks that are in the spool, and files that are none. */
+  #left(): LeftFile[] {
+    const paths = leftIn(this.spool).filter(path => !/(^|\/)\./.test(path))
+    return paths.map(path => {
+      const n = taskIn(join(this.spool, path), path)?.n
+      const isLeased = n !== undefined && (this.evidence.cuts.has(n) || isGuilty(n))
+      return { path, n, isExpected: this.#variant.hasLeases === true && isLeased }
+    })
+  }
+
+  /** Lets everything come to its end. @returns what is still in the spool after all patience */
+  async settle(patienceMs: number): Promise<LeftFile[]> {
+    this.#pauses.endAll()
+    await this.#writers.end()
+    await this.ready()
+    this.evidence.note('enough')
+    const isOver = () => this.#left().every(({ isExpected }) => isExpected)
+    await until('nothing is left', isOver, patienceMs).catch(() => {})
+    this.evidence.note('it is over')
+    return this.#left()
+  }
+}
+
+/** What is in the spool at the end. */
+export interface LeftFile {
+  readonly path: string
+  readonly n: string | undefined
+  /** Its last runner was killed, and its lease is not over. */
+  readonly isExpected: boolean
+}

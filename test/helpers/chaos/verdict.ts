@@ -1,0 +1,148 @@
+import { recordOf } from '../spools.js'
+import { deadOf } from '../witness.js'
+import type { LeftFile, Scene } from './scene.js'
+import type { Variant } from './variant.js'
+import { isGuilty, isOnce } from './writers.js'
+
+/** One run of one task, as its handler told; the numbers are lines of the journal. */
+interface Run {
+  readonly pid: string
+  readonly attempt: number
+  readonly wantedAt: number
+  endedAt?: number
+}
+
+interface History {
+  readonly runs: Map<string, Run[]>
+  /** Tasks whose fence was held for longer than a dying process takes. */
+  readonly doubles: string[]
+  /** Processes that a guilty task ended. */
+  readonly crashed: Set<string>
+}
+
+export interface Verdict {
+  readonly violations: string[]
+  readonly summary: string
+}
+
+const MAX_STORIES = 5
+
+/** Holds what was seen against the promises. `left` is what is still in the spool. */
+export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Variant): Promise<Verdict> {
+  const maxCrashes = Number(ini['spooler-max-crashes'] ?? 3)
+  const journal = scene.evidence.journal.read()
+  const { runs, doubles, crashed } = historyOf(journal)
+  const dead = await deadOf(scene.spool)
+  const acknowledged = scene.acknowledged.read().filter(Boolean)
+  const broken: [rule: string, n: string][] = [
+    ...doubles.map(n => ['two runs at once: its fence was held', n] as [string, string]),
+    ...scene.evidence.unmarked.map(n => ['ran without a mark on disk', n] as [string, string]),
+  ]
+  let reruns = 0
+  for (const n of new Set([...acknowledged, ...runs.keys(), ...dead.keys()])) {
+    const all = runs.get(n) ?? []
+    reruns += Math.max(0, all.length - 1)
+    const charges = scene.evidence.charges.get(n) ?? 0
+    for (const rule of rulesBroken({
+      n,
+      runs: all,
+      reason: dead.get(n)?.reason,
+      crashes: dead.get(n)?.crashes ?? 0,
+      charges,
+      cuts: (scene.evidence.cuts.get(n) ?? 0) + all.filter(({ pid }) => crashed.has(pid)).length,
+      maxCrashes,
+    }))
+      broken.push([rule, n])
+  }
+  const waiting = new Set(left.map(({ n }) => n))
+  for (const n of new Set(acknowledged)) {
+    const isOver = dead.has(n) || runs.get(n)?.some(({ endedAt }) => endedAt !== undefined)
+    if (!isOver && !waiting.has(n)) broken.push(['lost', n])
+  }
+  const violations = broken.map(([rule, n], i) =>
+    i < MAX_STORIES ? `${rule}: ${n}\n${storyOf(scene, journal, n)}` : `${rule}: ${n}`,
+  )
+  for (const { n, path } of left.filter(({ isExpected }) => !isExpected))
+    violations.push(
+      `is still there: ${n} in ${path}, with the record ${JSON.stringify(recordOf(scene.spool, path))}`,
+    )
+  violations.push(...scene.failures)
+  const kills = Object.entries(scene.kills).map(([act, count]) => `${act} ${count}`)
+  return {
+    violations,
+    summary:
+      `${acknowledged.length} acknowledged, ${runs.size} run, ${reruns} run again, ${dead.size} dead, ` +
+      `${scene.daemons.length} daemons; ${kills.join(', ')}`,
+  }
+}
+
+interface Case {
+  readonly n: string
+  readonly runs: readonly Run[]
+  readonly reason: string | undefined
+  readonly crashes: number
+  readonly charges: number
+  /** How often its process was killed while it had the file, by us or by a guilty one beside it. */
+  readonly cuts: number
+  readonly maxCrashes: number
+}
+
+function rulesBroken({ n, runs, reason, crashes, charges, cuts, maxCrashes }: Case): string[] {
+  const broken: string[] = []
+  for (const [i, run] of runs.entries()) {
+    const before = runs[i - 1]
+    if ((before?.endedAt ?? 0) > run.wantedAt) broken.push('two runs at once')
+  }
+  if (isOnce(n) && runs.length > 1) broken.push(`at most once, and started ${runs.length} times`)
+  if (isGuilty(n)) return broken
+  if (runs.length - 1 > cuts) broken.push(`ran ${runs.length} times, and was cut short ${cuts} times`)
+  const counted = Math.max(crashes, ...runs.map(({ attempt }) => attempt - 1))
+  if (counted > charges)
+    broken.push(`innocent, ${counted} runs are counted, and it was killed alone ${charges} times`)
+  if (
+    reason === 'crashes'
+      ? charges < maxCrashes
+      : reason === 'outcome-unknown'
+        ? !isOnce(n) || cuts === 0
+        : reason !== undefined
+  )
+    broken.push(`innocent, and buried (${reason}); it was killed alone ${charges} times`)
+  return broken
+}
+
+function historyOf(journal: readonly string[]): History {
+  const runs = new Map<string, Run[]>()
+  const doubles: string[] = []
+  const crashed = new Set<string>()
+  for (const [at, line] of journal.entries()) {
+    const [word, n = '', pid = '', attempt = '1'] = line.split(' ')
+    const open = runs.get(n)?.findLast(run => run.pid === pid && run.endedAt === undefined)
+    if (word === 'want')
+      runs.set(n, [...(runs.get(n) ?? []), { pid, attempt: Number(attempt), wantedAt: at }])
+    else if (word === 'end' && open !== undefined) open.endedAt = at
+    else if (word === 'crash') crashed.add(pid)
+    else if (word === 'double') doubles.push(n)
+  }
+  return { runs, doubles, crashed }
+}
+
+/** All that is known of a task: its lines, what was done to those that had it, its record, and what the log says. */
+function storyOf(scene: Scene, journal: readonly string[], n: string): string {
+  const isOf = (line: string) => ` ${line} `.includes(` ${n} `)
+  const own = journal.map((line, at) => `${at}: ${line}`).filter(isOf)
+  const name = new RegExp(`${n} \\([0-9a-f]+, ([^)]+)\\)`).exec(own.join('\n'))?.[1]
+  const pids = new Set(
+    own.map(line => line.split(' ')[3]).filter(pid => pid !== undefined && /^\d+$/.test(pid)),
+  )
+  const around = journal
+    .map((line, at) => `${at}: ${line}`)
+    .filter(line => line.includes(': # ') && [...pids].some(pid => line.includes(` ${pid} `)))
+  const log =
+    name === undefined
+      ? []
+      : scene.daemons.flatMap(({ output }) => output.split('\n')).filter(line => line.includes(name))
+  const record = name === undefined ? undefined : recordOf(scene.spool, name)
+  return [...own, ...around, ...log, `record: ${JSON.stringify(record)}`]
+    .map(line => `    ${line}`)
+    .join('\n')
+}
