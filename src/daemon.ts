@@ -49,7 +49,10 @@ export class Daemon {
   readonly #log: Log
   readonly #identity: Identity | null
   readonly #master = new Master()
-  readonly #questions = new Questions(() => this.#master.questioned)
+  readonly #questions = new Questions(
+    () => this.#master.questioned,
+    message => this.#events.emit('config-warning', { message }),
+  )
   readonly #pidfiles: Pidfiles
   readonly #reloader: Reloader
   readonly #sweeper: Sweeper
@@ -179,6 +182,7 @@ export class Daemon {
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
     const spools = this.#prepareSpools(config.options)
+    if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
     this.#serve(config, spools)
     const message = unappliedWarning(this.#options, config.options)

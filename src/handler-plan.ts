@@ -1,6 +1,7 @@
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SpooldError } from './base/errors.js'
+import { type Application, applicationsOf } from './config/applications.js'
 import { valuesOf } from './config/check-handlers.js'
 import { glob } from './config/glob.js'
 import {
@@ -27,16 +28,31 @@ const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
 export function planChain(resolved: ResolvedOptions, targets: readonly string[]): Link[] {
   const { options, settings } = resolved
   const home = process.cwd()
-  const hosts = HOST_LANGUAGES.filter(language => isNeeded(language, resolved, home)).map(
-    (language): Link => ({ kind: 'host', host: planHost(language, resolved, targets, home) }),
-  )
   const others = settings.flatMap(([key, value]): Link[] => {
     const name = findOption(key)?.name
     if (name === 'spooler-exec') return [{ kind: 'exec', command: value, input: options.spoolerExecInput }]
     if (name !== 'spooler-import' || importLanguage(value, home) !== 'javascript') return []
     return [{ kind: 'javascript', file: resolve(value) }]
   })
+  const languages = languagesOf(resolved, home, others.length > 0)
+  const isAlone = languages.length + others.length === 1
+  const hosts = languages.map(
+    (language): Link => ({ kind: 'host', host: planHost(language, resolved, targets, home, isAlone) }),
+  )
   return [...hosts, ...others]
+}
+
+/** A web application whose interpreter is missing is left out where there are other handlers; the check has said so. */
+function languagesOf(resolved: ResolvedOptions, home: string, hasOthers: boolean): HostLanguage[] {
+  const { options, environment } = resolved
+  const named = HOST_LANGUAGES.filter(language => isNeeded(language, resolved, home))
+  const applications = applicationsOf(options, home)
+  return HOST_LANGUAGES.filter(language => {
+    if (named.includes(language)) return true
+    if (applications.every(each => each.language !== language)) return false
+    if (!hasOthers && named.length === 0) return true
+    return 'path' in findInterpreter(language, options, home, searchPath(environment))
+  })
 }
 
 function isNeeded(language: HostLanguage, { options }: ResolvedOptions, home: string): boolean {
@@ -52,6 +68,7 @@ function planHost(
   resolved: ResolvedOptions,
   targets: readonly string[],
   home: string,
+  isAlone: boolean,
 ): HostOptions {
   const { options, environment } = resolved
   const found = findInterpreter(language, options, home, searchPath(environment))
@@ -60,16 +77,37 @@ function planHost(
   for (const path of targets) settings.push(['spooler', path])
   for (const [key, value] of resolved.settings) settings.push(['opt', key], ['opt', value])
   const loaded = loads(language, resolved, home)
-  settings.push(...loaded)
+  const applications = applicationsOf(options, home).filter(each => each.language === language)
+  settings.push(...loaded, ...applicationSettings(applications, options))
+  if (isAlone) settings.push(['alone', ''])
   return {
     language: NAMES[language],
     command: found.path,
     args: [`${HOSTS}/${language}/${MAIN[language]}`],
     environment: language === 'python' ? pythonEnvironment(found.path, options.virtualenv) : {},
     home,
-    files: loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
+    files: [
+      ...loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
+      ...applications.map(({ option, value }) => `${option} = ${value}`),
+    ],
     settings,
   }
+}
+
+function applicationSettings(
+  applications: readonly Application[],
+  { callable, needApp, pyargv }: ResolvedOptions['options'],
+): Array<readonly [string, string]> {
+  return [
+    ...applications.flatMap(({ option, loader, value }) => [
+      ['application', option] as const,
+      ['application', loader] as const,
+      ['application', value] as const,
+    ]),
+    ...(callable === null ? [] : [['callable', callable] as const]),
+    ...(pyargv === null ? [] : [['pyargv', pyargv] as const]),
+    ...(needApp ? [['need-app', ''] as const] : []),
+  ]
 }
 
 /** What is to be loaded, and from where, in the order of the configuration. */

@@ -19,6 +19,7 @@ const GROUPS: Readonly<Record<OptionGroup, string>> = {
   failures: 'Failures:',
   workers: 'Workers:',
   handlers: 'Handlers:',
+  applications: 'Web applications:',
   schedules: 'Signals and schedules:',
   network: 'Network:',
   service: 'Service:',

@@ -1,8 +1,23 @@
 import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
+import {
+  type Application,
+  applicationFile,
+  applicationsOf,
+  isLeftOut,
+  namedApplications,
+} from './applications.js'
 import { statsOf } from './file-stats.js'
-import { findInterpreter, HOST_LANGUAGES, HOST_OPTIONS, importLanguage, searchPath } from './handlers.js'
+import {
+  findInterpreter,
+  HOST_LANGUAGES,
+  HOST_OPTIONS,
+  type HostLanguage,
+  importLanguage,
+  searchPath,
+} from './handlers.js'
+import type { Options } from './option-table.js'
 import type { ResolvedOptions } from './options.js'
 import type { Problems, Where } from './setting.js'
 
@@ -29,12 +44,49 @@ export function checkHandlers(
         if (!needed.has(language)) needed.set(language, where(name, i))
         if (isFile(name, value)) checkFile(name, resolve(home, value), where(name, i), problems)
       }
+  const missing = (language: HostLanguage) => {
+    const found = findInterpreter(language, options, home, searchPath(environment))
+    return 'missing' in found ? found.missing : undefined
+  }
   for (const language of HOST_LANGUAGES) {
     const place = needed.get(language)
-    if (place === undefined) continue
-    const found = findInterpreter(language, options, home, searchPath(environment))
-    if ('missing' in found) problems.error(place, found.missing)
+    const text = place && missing(language)
+    if (place !== undefined && text !== undefined) problems.error(place, text)
   }
+  const hasOthers = needed.size + options.spoolerImport.length + options.spoolerExec.length > 0
+  for (const application of applicationsOf(options, home)) {
+    const text =
+      unreadable(application, home) ??
+      (needed.has(application.language) ? undefined : missing(application.language))
+    if (text === undefined) continue
+    const place = where(application.option, application.index)
+    // the daemon starts without it, as long as it has other handlers
+    if (hasOthers && !options.needApp) problems.warning(place, `${text}; the application is not loaded`)
+    else problems.error(place, text)
+  }
+}
+
+function unreadable(application: Application, home: string): string | undefined {
+  const file = applicationFile(application, home)
+  try {
+    if (file !== undefined) accessSync(file, constants.R_OK)
+    return undefined
+  } catch (error) {
+    return `${application.option}: ${file} cannot be read: ${messageOf(error)}`
+  }
+}
+
+export function hasHandlers(options: Options): boolean {
+  const named = [options.spoolerImport, options.spoolerExec, ...Object.values(valuesOf(options))]
+  return named.some(({ length }) => length > 0) || applicationsOf(options, '').length > 0
+}
+
+export function noHandlerMessage(options: Options): string {
+  const [application] = namedApplications(options, '')
+  const because = isLeftOut(options)
+  if (application !== undefined && because !== undefined)
+    return `there is no handler: ${because} leaves out the application that ${application.option} names; add spooler-import = FILE, or leave ${because} away`
+  return 'there is no handler; add spooler-import = FILE (JavaScript or Python), perl-exec, rbrequire, spooler-exec = COMMAND, or name the web application that registers it (module, wsgi-file, psgi, rack)'
 }
 
 type HostOption = (typeof HOST_OPTIONS)[keyof typeof HOST_OPTIONS][number]

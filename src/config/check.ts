@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path'
-import { checkHandlers, valuesOf } from './check-handlers.js'
+import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
 import { checkNetwork } from './check-network.js'
 import { checkSchedules } from './check-schedules.js'
 import { statsOf } from './file-stats.js'
@@ -34,12 +34,8 @@ function checkPresence(options: Options, problems: Problems): void {
   const onlyTakes = options.spoolerExternal.length > 0 && options.socket.length > 0
   if (options.spooler.length === 0 && !onlyTakes)
     problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
-  const handlers = [options.spoolerImport, options.spoolerExec, ...Object.values(valuesOf(options))]
-  if (handlers.every(({ length }) => length === 0) && (options.spooler.length > 0 || !onlyTakes))
-    problems.error(
-      NOWHERE,
-      'there is no handler; add spooler-import = FILE (JavaScript or Python), perl-exec, rbrequire, or spooler-exec = COMMAND',
-    )
+  if (!hasHandlers(options) && (options.spooler.length > 0 || !onlyTakes))
+    problems.error(NOWHERE, noHandlerMessage(options))
 }
 
 function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {

@@ -1,4 +1,4 @@
-import { accessSync, constants } from 'node:fs'
+import { accessSync, closeSync, constants, openSync, readSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
 import { statsOf } from './file-stats.js'
 import type { Options } from './option-table.js'
@@ -18,13 +18,34 @@ export const HOST_OPTIONS = {
 /** What is run when the configuration names no interpreter: the program, which is also the name of its package. */
 const PROGRAMS: Readonly<Record<HostLanguage, string>> = { python: 'python3', perl: 'perl', ruby: 'ruby' }
 
-/** The language of a value of spooler-import. A word that is no file is a Python module, as in uWSGI. */
+/**
+ * The language of a value of spooler-import. As in uWSGI, what nobody else claims is Python: a module's name, a package's
+ * directory, a file without an ending.
+ */
 export function importLanguage(value: string, home: string): 'javascript' | HostLanguage {
   if (value.endsWith('.py')) return 'python'
   if (value.endsWith('.pl')) return 'perl'
   if (value.endsWith('.rb')) return 'ruby'
-  const isModule = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(value) && !/\.[cm]?[jt]s$/.test(value)
-  return isModule && statsOf(resolve(home, value)) === undefined ? 'python' : 'javascript'
+  if (/\.[cm]?[jt]s$/.test(value)) return 'javascript'
+  const path = resolve(home, value)
+  const stats = statsOf(path)
+  if (stats === undefined) return /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(value) ? 'python' : 'javascript'
+  if (stats.isDirectory() || !/\.[^/]*$/.test(value.replace(/^\.+\//, '')))
+    return isForNode(path) ? 'javascript' : 'python'
+  return 'javascript'
+}
+
+/** A file whose first line asks for Node. */
+function isForNode(path: string): boolean {
+  try {
+    const fd = openSync(path, 'r')
+    const head = Buffer.alloc(64)
+    const length = readSync(fd, head)
+    closeSync(fd)
+    return /^#!.*\bnode\b/.test(head.toString('latin1', 0, length))
+  } catch {
+    return false
+  }
 }
 
 /** An interpreter that can be run, or why there is none. */

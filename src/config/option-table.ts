@@ -27,6 +27,7 @@ export type OptionGroup =
   | 'failures'
   | 'workers'
   | 'handlers'
+  | 'applications'
   | 'schedules'
   | 'network'
   | 'service'
@@ -83,6 +84,25 @@ export const OPTION_TABLE = [
   { name: 'ruby', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', help: 'the Ruby interpreter (default: ruby on PATH)' },
   { name: 'spooler-exec', kind: 'text', isList: true, value: 'COMMAND', group: 'handlers', isOurs: true, help: 'run this shell command for each task: the packet on standard input, the body on descriptor 3, the exit code decides' },
   { name: 'spooler-exec-input', kind: 'choice', choices: ['json', 'packet'], fallback: 'json', group: 'handlers', isOurs: true, help: 'what spooler-exec reads: a JSON object, or the packet as it is in the file' },
+
+  { name: 'module', aliases: ['wsgi'], short: 'w', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'load this Python web application for the handlers that it registers; it is not served' },
+  { name: 'wsgi-file', aliases: ['file'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'the same for a Python file' },
+  { name: 'eval', kind: 'text', value: 'CODE', fallback: null, group: 'applications', help: 'the same for Python code' },
+  { name: 'pecan', kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'the same for a Pecan configuration' },
+  { name: 'paste', kind: 'text', value: 'URI', fallback: null, group: 'applications', help: 'the same for a Paste application, such as config:/etc/app.ini' },
+  { name: 'ini-paste', aliases: ['ini-paste-logged'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'read this file as ini does, and load the Paste application in it' },
+  { name: 'web3', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'the same as module' },
+  { name: 'pump', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'the same as module' },
+  { name: 'wsgi-lite', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'the same as module' },
+  { name: 'callable', kind: 'text', value: 'NAME', fallback: null, group: 'applications', help: 'the application in module or wsgi-file; with () behind its name it is called' },
+  { name: 'pyargv', kind: 'text', value: 'ARGUMENTS', fallback: null, group: 'applications', help: 'what Python finds in sys.argv, divided by blanks' },
+  { name: 'psgi', kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'load this Perl web application for the handlers that it registers; it is not served' },
+  { name: 'rack', kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'load this Ruby web application for the handlers that it registers; it is not served' },
+  { name: 'rails', kind: 'text', value: 'DIR', fallback: null, group: 'applications', help: 'the same for a Rails application' },
+  { name: 'mount', kind: 'text', isList: true, value: '[MOUNTPOINT=]APP', group: 'applications', help: 'load this web application too: FILE.py, FILE.wsgi, MODULE:CALLABLE, FILE.ini (Paste), FILE.psgi, FILE.pl or FILE.ru' },
+  { name: 'need-app', kind: 'flag', fallback: false, group: 'applications', help: 'a web application that cannot be loaded keeps the daemon from starting, also when there are other handlers' },
+  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', help: 'load no web application: with it, uWSGI loads none in its spoolers' },
+  { name: 'spooler-load-app', kind: 'flag', value: 'on|off', fallback: true, group: 'applications', isOurs: true, help: 'off loads no web application' },
 
   { name: 'timer', aliases: ['signal-timer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'raise this signal every so many seconds' },
   { name: 'rbtimer', aliases: ['signal-rbtimer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'the same: in uWSGI another kind of timer' },

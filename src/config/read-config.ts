@@ -34,7 +34,16 @@ const MAX_SETTINGS = 100_000
 const NOT_OPTIONS =
   /^UWSGI_(RELOADS|VASSALS_DIR|EMPEROR_FD|BROODLORD_NUM|EMPEROR_FD_CONFIG|EMPEROR_PROXY|JAIL_PID|ORIGINAL_PROC_NAME)$|^SPOOLD_TEST_/
 /** These act the moment they are read (UWSGI_OPT_IMMEDIATE), before there are placeholders. */
-const IMMEDIATE = new Set(['ini', 'include', 'set', 'set-placeholder', 'set-ph', ...LOGIC_KEYS])
+const IMMEDIATE = new Set([
+  'ini',
+  'ini-paste',
+  'ini-paste-logged',
+  'include',
+  'set',
+  'set-placeholder',
+  'set-ph',
+  ...LOGIC_KEYS,
+])
 
 /**
  * Reads everything that configures a daemon into one flat list, in uWSGI's order: the environment, the command line, the
@@ -178,6 +187,9 @@ class ConfigReader {
       case 'ini':
       case 'include':
         return this.readFile(setting.value, setting.where, setting.key)
+      case 'ini-paste':
+      case 'ini-paste-logged':
+        return this.readFile(setting.value, setting.where, 'ini')
       case 'set':
       case 'set-placeholder':
       case 'set-ph':

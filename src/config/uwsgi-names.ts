@@ -12,7 +12,7 @@ binary-append-data binary-path binsh blacklist body-read-warning brutal-reload-o
 cache cache-blocksize cache-expire-freq cache-store cache-store-sync cache-sync cache-udp-node cache-udp-server
 cache2 call-as-emperor call-as-emperor1 call-as-emperor2 call-as-emperor4 call-as-root call-as-user
 call-as-user-atexit call-as-vassal call-as-vassal1 call-as-vassal3 call-asap call-in-jail call-post-app
-call-post-jail call-pre-app call-pre-jail callable cap carbon carbon-freq carbon-hostname-dots carbon-id
+call-post-jail call-pre-app call-pre-jail cap carbon carbon-freq carbon-hostname-dots carbon-id
 carbon-idle-avg carbon-max-retry carbon-retry-delay carbon-root carbon-timeout cgi cgi-allowed-ext
 cgi-buffer-size cgi-helper cgi-index cgi-loadlib cgi-map-helper cgi-safe cgi-timeout cgi-unset cgroup
 cgroup-dir-mode cgroup-opt chdir2 cheaper cheaper-algo cheaper-busyness-backlog-alert
@@ -33,7 +33,7 @@ emperor-use-clone emperor-use-fork-server emperor-wait-for-command-ignore empero
 emperor-wrapper-fallback emperor-wrapper-override envdir error-page-403 error-page-404 error-page-500
 error-route error-route-host error-route-if error-route-if-not error-route-label error-route-qs
 error-route-referer error-route-remote-addr error-route-remote-user error-route-run error-route-status
-error-route-uri error-route-user-agent eval evil-reload-on-as evil-reload-on-rss exception-handler
+error-route-uri error-route-user-agent evil-reload-on-as evil-reload-on-rss exception-handler
 exec-as-emperor exec-as-root exec-as-user exec-as-user-atexit exec-as-vassal exec-asap exec-in-jail
 exec-post-app exec-post-jail exec-pre-app exec-pre-jail extract fallback-config farm fastcgi-modifier1
 fastcgi-modifier2 fastcgi-nph-socket fastcgi-socket fastrouter fastrouter-buffer-size
@@ -43,7 +43,7 @@ fastrouter-post-buffering fastrouter-post-buffering-dir fastrouter-processes fas
 fastrouter-resubscribe fastrouter-resubscribe-bind fastrouter-ss fastrouter-stats fastrouter-stats-server
 fastrouter-subscription-fallback-key fastrouter-subscription-server fastrouter-subscription-slot
 fastrouter-timeout fastrouter-to fastrouter-uid fastrouter-use-base fastrouter-use-code-string
-fastrouter-use-pattern fastrouter-workers fastrouter-zerg fd-safe file file-serve-mode file-write fileserve-mode
+fastrouter-use-pattern fastrouter-workers fastrouter-zerg fd-safe file-serve-mode file-write fileserve-mode
 final-route final-route-host final-route-if final-route-if-not final-route-label final-route-qs
 final-route-referer final-route-remote-addr final-route-remote-user final-route-run final-route-status
 final-route-uri final-route-user-agent flock flock-wait flock-wait2 flock2 force-cwd fork-server fork-socket
@@ -65,7 +65,7 @@ http-resubscribe http-server-name-as-http-host http-socket http-socket-modifier1
 http-stats http-stats-server http-stud-prefix http-subscription-fallback-key http-subscription-server
 http-timeout http-to http-to-https http-uid http-use-base http-use-code-string http-use-pattern http-var
 http-workers http-zerg http11-socket httprouter https https-session-context https-socket https-socket-modifier1
-https-socket-modifier2 https2 idle ienv immediate-gid immediate-uid ini-paste ini-paste-logged
+https-socket-modifier2 https2 idle ienv immediate-gid immediate-uid
 inject-after inject-before iprint jail jail-attach jail-ip4 jail-ip6 jail2 jid-file jidfile js json jvm-class
 jvm-classpath jvm-main-class jvm-opt jwsgi ldap legion legion-attach-daemon legion-cron legion-cron-curl
 legion-curl-cron legion-death legion-death-on-lord-error legion-freq legion-join legion-lord legion-mcast
@@ -78,25 +78,25 @@ log-sendfile log-slow log-socket log-zeromq logfile-chmod logformat logger logge
 lua-gc-freq lua-load lua-postfork-mule lua-postfork-spooler lua-postfork-worker lua-postload map-socket
 master-fifo max-apps max-fd max-requests max-requests-delta max-vars max-worker-lifetime
 max-worker-lifetime-delta mem-collector-freq metric metric-alarm metric-dir metric-threshold metrics-dir
-mime-file mimefile min-worker-lifetime mode module mongrel2 mono-app mono-assembly mono-config mono-exec
-mono-gc-freq mono-index mono-key mono-version mount mount-as-emperor mount-as-root mount-as-vassal mount-asap
+mime-file mimefile min-worker-lifetime mode mongrel2 mono-app mono-assembly mono-config mono-exec
+mono-gc-freq mono-index mono-key mono-version mount-as-emperor mount-as-root mount-as-vassal mount-asap
 mount-check mount-in-jail mount-post-jail mount-pre-jail mountpoint-check mule-harakiri mule-msg-recv-size
 mule-reload-mercy mules multicast multicast-loop multicast-ttl namespace namespace-keep-mount namespace-net
 need-plugin need-plugins not-alarm-log not-log-alarm notify-socket ns ns-net offload-thread offload-threads
-optimize pam pam-user paste paste-name pause pecan perl-arg perl-args perl-auto-reload perl-auto-reload-ignore
+optimize pam pam-user paste-name pause perl-arg perl-args perl-auto-reload perl-auto-reload-ignore
 perl-local-lib php-allowed-docroot php-allowed-ext php-allowed-script php-app
 php-app-bypass php-app-qs php-config php-config-append php-constant php-docroot php-exec-after php-exec-before
 php-exec-begin php-exec-end php-fallback php-fallback-qs php-fallback2 php-index php-ini php-ini-append
 php-mount php-sapi-name php-server-software php-set php-var ping ping-timeout pivot pivot-root pivot_root plugin
 plugin-dir plugins plugins-dir post-buffering post-buffering-bufsize post-pymodule-alias print print-sym
-print-symbol prio privileged-binary-patch privileged-binary-patch-arg processes profiler protocol psgi
-pty-connect pty-exec pty-socket pty-uconnect pull-header pump puwsgi-socket py py-auto-reload
+print-symbol prio privileged-binary-patch privileged-binary-patch-arg processes profiler protocol
+pty-connect pty-exec pty-socket pty-uconnect pull-header puwsgi-socket py py-auto-reload
 py-auto-reload-ignore py-autoreload py-executable py-program-name py-programname py-sharedarea
-py-sys-executable py-tracebacker pyargv pymodule-alias pypy-eval pypy-eval-post-fork pypy-exec
+py-sys-executable py-tracebacker pymodule-alias pypy-eval pypy-eval-post-fork pypy-exec
 pypy-exec-post-fork pypy-home pypy-ini-paste pypy-lib pypy-paste pypy-pp pypy-python-path pypy-pythonpath
 pypy-setup pypy-wsgi pypy-wsgi-file pyrun python-auto-reload python-autoreload
-python-raw python-worker-override queue queue-blocksize queue-store queue-store-sync rack rados-mount
-rados-timeout rails raw-modifier1 raw-modifier2 raw-socket rawrouter rawrouter-buffer-size rawrouter-events
+python-raw python-worker-override queue queue-blocksize queue-store queue-store-sync rados-mount
+rados-timeout raw-modifier1 raw-modifier2 raw-socket rawrouter rawrouter-buffer-size rawrouter-events
 rawrouter-fallback rawrouter-gracetime rawrouter-harakiri rawrouter-max-retries rawrouter-processes
 rawrouter-quiet rawrouter-ss rawrouter-stats rawrouter-stats-server rawrouter-subscription-server
 rawrouter-subscription-slot rawrouter-timeout rawrouter-to rawrouter-use-base rawrouter-use-code-string
@@ -111,7 +111,7 @@ route-remote-addr route-remote-user route-run route-uri route-user-agent rpc-max
 rrdtool-lib rsyslog-packet-size ruby-gc-freq rvm rvm-path safe-fd
 scgi-modifier1 scgi-modifier2 scgi-nph-socket scgi-socket segfault-alarm setns setns-skip setns-socket
 setns-socket-skip
-shared-socket sharedarea signal
+shared-socket signal
 signal-bufsize signals-bufsize smart-attach-daemon smart-attach-daemon2 sni sni-dir
 sni-dir-ciphers sni-regexp snmp-community socket-protocol socket-rcvbuf socket-sndbuf
 sqlite sqlite3 ssl-session-timeout
@@ -139,7 +139,7 @@ vassal-fork-base vassal-set vassal-sos vassal-sos-backlog vassals-cap vassals-in
 vassals-inherit vassals-inherit-before vassals-set vassals-start-hook vassals-stop-hook
 wait-for-dir wait-for-file wait-for-fs wait-for-fs-timeout wait-for-iface wait-for-iface-timeout
 wait-for-interface wait-for-interface-timeout wait-for-mountpoint wait-for-socket wait-for-socket-timeout
-wait-iface wait-iface-timeout wait-interface wait-interface-timeout web3 webdav-add-collection-prop
+wait-iface wait-iface-timeout wait-interface wait-interface-timeout webdav-add-collection-prop
 webdav-add-collection-prop-comp webdav-add-collection-prop-href webdav-add-object-prop
 webdav-add-object-prop-comp webdav-add-object-prop-href webdav-add-option webdav-add-prop webdav-add-prop-comp
 webdav-add-prop-href webdav-add-rtype-collection-prop webdav-add-rtype-object-prop webdav-add-rtype-prop
@@ -147,16 +147,16 @@ webdav-class-directory webdav-css webdav-div webdav-javascript webdav-js webdav-
 webdav-principal-base webdav-skip-prop websocket-max-size websocket-ping-freq websocket-pong-tolerance
 websockets-max-size websockets-ping-freq websockets-pong-tolerance weight whitelist worker-exec worker-exec2
 worker-log-encoder worker-log-req-encoder worker-logger worker-logger-req worker-mount workers
-write-errors-tolerance wsgi wsgi-env-behavior wsgi-env-behaviour wsgi-file wsgi-lite xml xmlconfig
+write-errors-tolerance wsgi-env-behavior wsgi-env-behaviour xml xmlconfig
 xslt-content-type xslt-docroot xslt-ext xslt-stylesheet xslt-var yaml yml zerg zerg-pool zerg-server zergpool
 zeromq zeromq-socket zeus zmq zmq-socket
 `
 
-/** Those that may: `--need-app`, `--need-app=false`. */
+/** Those that may: `--ksm`, `--ksm=10`. */
 const OPTIONAL = `
 check-cache exit fastrouter-use-cache fastrouter-use-socket http-enable-proxy-protocol
 http-keepalive http-manage-expect http-use-cache http-use-socket ksm log-syslog memory-report mule mule-msg-size
-need-app plshell pyshell pyshell-oneshot rawrouter-use-cache rawrouter-use-socket rbshell snmp
+plshell pyshell pyshell-oneshot rawrouter-use-cache rawrouter-use-socket rbshell snmp
 ssl-session-use-cache ssl-sessions-use-cache ssl-verify-depth sslrouter-use-cache sslrouter-use-socket
 tuntap-use-credentials zabbix-template
 `
@@ -177,8 +177,8 @@ exit-on-reload fastrouter-cheap fastrouter-fallback-on-no-key fiber force-gatewa
 geoip-use-disk gevent-early-monkey-patch gevent-monkey-patch gevent-wait-for-hub greenlet harakiri-no-arh
 harakiri-verbose help honour-range honour-stdin http-auto-chunked http-auto-gzip http-backend-http http-cheap
 http-chunked-input http-manage-rtsp http-manage-source http-raw-body http-websockets https-export-cert
-ignore-script-name ignore-sigpipe ignore-write-errors imperial-monitor-list imperial-monitors-list jailed lazy
-lazy-apps ldap-schema ldap-schema-ldif log-4xx log-5xx log-format-strftime log-master log-master-req-stream
+ignore-script-name ignore-sigpipe ignore-write-errors imperial-monitor-list imperial-monitors-list jailed
+ldap-schema ldap-schema-ldif log-4xx log-5xx log-format-strftime log-master log-master-req-stream
 log-master-stream log-micros log-reopen log-truncate log-x-forwarded-for log-zero logfile-chown
 logformat-strftime logger-list loggers-list loop-list loops-list lua-gc-full lua-shell lua-shell-oneshot
 luashell luashell-oneshot manage-script-name metric-dir-restore metrics-dir-restore metrics-no-cores nagios
@@ -231,7 +231,7 @@ export const UWSGI_LETTERS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     p: 'processes', t: 'harakiri', x: 'xml', v: 'max-vars',
     m: 'memory-report', c: 'cgi-mode', a: 'abstract-socket', T: 'enable-threads',
-    i: 'single-interpreter', r: 'reaper', R: 'max-requests', A: 'sharedarea',
-    L: 'disable-logging', y: 'yaml', j: 'json', w: 'module', J: 'test', O: 'optimize',
+    i: 'single-interpreter', r: 'reaper', R: 'max-requests',
+    L: 'disable-logging', y: 'yaml', j: 'json', J: 'test', O: 'optimize',
   }),
 )

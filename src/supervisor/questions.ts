@@ -14,10 +14,20 @@ export interface Questioned {
 /** Answers what handlers ask of the whole daemon. */
 export class Questions {
   readonly #spools: () => readonly Questioned[]
+  readonly #warn: (message: string) => void
   readonly #caches = new CacheStore()
+  /** What only one worker may do, and what is said once, for as long as a configuration lasts. */
+  readonly #taken = new Set<string>()
 
-  constructor(spools: () => readonly Questioned[]) {
+  /** @param warn tells people what workers found out while they loaded handlers */
+  constructor(spools: () => readonly Questioned[], warn: (message: string) => void) {
     this.#spools = spools
+    this.#warn = warn
+  }
+
+  /** Code will be loaded anew, as by a uWSGI that was reloaded. */
+  forget(): void {
+    this.#taken.clear()
   }
 
   answer({ id, name, values }: Question): Answer {
@@ -37,9 +47,25 @@ export class Questions {
         return this.#setFrequency(Number(values[0]))
       case 'cache':
         return this.#caches.answer(values)
+      case 'first':
+        return this.#take('first') ? ['1'] : []
+      case 'warn':
+        return this.#warnOnce(values.join(''))
       default:
         throw new SpooldError('REQUEST_INVALID', `the master has no answer to ${name}`)
     }
+  }
+
+  #take(what: string): boolean {
+    if (this.#taken.has(what)) return false
+    this.#taken.add(what)
+    return true
+  }
+
+  #warnOnce(message: string): readonly string[] {
+    const text = Buffer.from(message, 'latin1').toString()
+    if (this.#take(`warning ${text}`)) this.#warn(text)
+    return []
   }
 
   /** uwsgi.set_spooler_frequency: 0 goes back to the option. */

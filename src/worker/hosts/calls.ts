@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { SpooldError } from '../../base/errors.js'
 import { listTasks, peekTask } from '../../engines/peek.js'
 import { SpoolTargets } from '../../engines/spool-targets.js'
@@ -27,8 +28,11 @@ type Call = (values: Values) => Answer | Promise<Answer> | undefined
 export class Calls {
   readonly #options: CallsOptions
   #targets: SpoolTargets | undefined
+  #isFirst: Promise<boolean> | undefined
   readonly #calls: Readonly<Record<string, Call>> = {
     spool: values => this.#spool(values),
+    'spool-while-loading': values => this.#spoolWhileLoading(values),
+    warn: values => this.#options.ask('warn', values),
     jobs: () => this.#jobs(),
     task: ([path]) => peekTask(String(path)) ?? [],
     harakiri: ([seconds]) => this.#harakiri(Number(seconds)),
@@ -69,15 +73,22 @@ export class Calls {
 
   /** Values: the keys and values of a dictionary in turn. @returns the new task's path */
   #spool(values: Values): Answer {
-    const pairs = Array.from(
-      { length: values.length / 2 },
-      (_, i) => [values[2 * i], values[2 * i + 1]] as VarPair,
-    )
-    const { request, spooler } = requestFromPairs(pairs)
+    const { request, spooler } = requestFromPairs(pairsOf(values))
     const { path } = this.#places.get(spooler).storeSync(request)
     const bodyBytes = request.body instanceof Buffer ? request.body.length : 0
     this.#options.send({ type: 'stored', path, bytes: request.packet.length + bodyBytes })
     return [path]
+  }
+
+  /**
+   * uWSGI loads code once, in its master, and every worker does here: what code stores while it is loaded is stored by
+   * one of them.
+   */
+  async #spoolWhileLoading(values: Values): Promise<Answer> {
+    this.#isFirst ??= this.#options.ask('first', []).then(({ length }) => length > 0)
+    if (await this.#isFirst) return this.#spool(values)
+    const { spooler } = requestFromPairs(pairsOf(values))
+    return [`${this.#places.get(spooler).directory}/uwsgi_spoolfile_on_${hostname()}_0_0_0_0_0`]
   }
 
   get #signals(): SignalActions {
@@ -96,4 +107,8 @@ export class Calls {
   #harakiri(seconds: number): undefined {
     this.#options.setDeadline(seconds * 1000)
   }
+}
+
+function pairsOf(values: Values): VarPair[] {
+  return Array.from({ length: values.length / 2 }, (_, i) => [values[2 * i], values[2 * i + 1]] as VarPair)
 }

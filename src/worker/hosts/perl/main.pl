@@ -17,6 +17,6 @@ Spoold::Process::prepare();
 
 my $loop = Spoold::Loop->new($wire, $settings);
 uwsgi::_start($wire, $settings, $loop);
-$loop->serve if Spoold::Loader::load($wire, $settings);
+$loop->serve if Spoold::Loader::load($wire, $settings, $loop);
 
 END { uwsgi::_end() }

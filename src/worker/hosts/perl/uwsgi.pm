@@ -10,17 +10,26 @@ use constant { VERSION => '2.0.21-spoold', SPOOL_OK => -2, SPOOL_RETRY => -1, SP
 my ($wire, $loop, $master, $options, $postfork, $atexit);
 my %rpcs;
 
+# uWSGI loads code in its master, and the spoolers are forked from that.
+my $is_forked = 0;
+
+# Options for processes that are not here: code that sees them would leave its work to nobody.
+my %not_here = map { $_ => 1 } qw(mule mules farm);
+
 sub _start {
     my ($given_wire, $settings, $given_loop) = @_;
     ($wire, $loop, $master) = ($given_wire, $given_loop, $settings->{masterpid}[0]);
     $options = {};
     my @pairs = @{ $settings->{opt} // [] };
     while (my ($name, $value) = splice @pairs, 0, 2) {
+        next if $not_here{$name};
         if    (!exists $options->{$name}) { $options->{$name} = $value }
         elsif (ref $options->{$name})     { push @{ $options->{$name} }, $value }
         else                              { $options->{$name} = [$options->{$name}, $value] }
     }
 }
+
+sub _fork { $is_forked = 1 }
 
 # A list where an option was given more than once.
 sub opt () { return $options }
@@ -35,7 +44,7 @@ sub spool {
     Carp::croak('spool argument must be a hashref') if (Scalar::Util::reftype($task) // '') ne 'HASH';
     my @body = exists $task->{body} ? (body => _bytes(delete $task->{body})) : ();
     my @pairs = map { (_key($_), _bytes($task->{$_})) } keys %$task;
-    return _call('spool', @pairs, @body);
+    return _call($is_forked ? 'spool' : 'spool-while-loading', @pairs, @body);
 }
 
 # -- hooks

@@ -3,7 +3,11 @@
 import os
 import sys
 
-sys.path[0] = os.path.dirname(os.path.abspath(__file__))
+ours = os.path.dirname(os.path.abspath(__file__))
+if getattr(sys.flags, 'safe_path', False):
+    sys.path.insert(0, ours)  # with PYTHONSAFEPATH this directory is not there, and the first one is somebody's
+else:
+    sys.path[0] = ours
 
 import spoold_host.process as process
 from spoold_host.wire import Wire

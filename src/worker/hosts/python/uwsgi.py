@@ -26,6 +26,10 @@ spoolers = ()
 
 _settings = {}
 _wire = _loop = None
+# uWSGI loads code in its master, and the spoolers are forked from that
+_is_forked = False
+# options for processes that are not here: code that sees them would leave its work to nobody
+_NOT_HERE = ('mule', 'mules', 'farm')
 
 
 def _start(wire, settings, loop):
@@ -38,12 +42,19 @@ def _start(wire, settings, loop):
     _cache_start(wire)  # noqa: F405
 
 
+def _fork():
+    global _is_forked
+    _is_forked = True
+
+
 def _options(pairs):
     """str to bytes; a list where an option was given more than once."""
     options = {}
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
         before = options.get(name)
+        if name in _NOT_HERE:
+            continue
         if before is None:
             options[name] = value
         elif isinstance(before, list):
@@ -74,7 +85,7 @@ def spool(*args, **kwargs):
     if body is not None:
         del message[b'body']
         items += [b'body', body]
-    return _call('spool', *items)[0]
+    return _call('spool' if _is_forked else 'spool-while-loading', *items)[0]
 
 
 send_to_spooler = spool
@@ -116,7 +127,7 @@ def set_spooler_frequency(seconds):
 
 
 def i_am_the_spooler():
-    return True
+    return _is_forked or None
 
 
 # -- the process
@@ -188,10 +199,16 @@ def stop():
 
 
 def lock(number=0):
-    raise ValueError('The spooler cannot lock/unlock resources')
+    if _is_forked:
+        raise ValueError('The spooler cannot lock/unlock resources')
 
 
-is_locked = unlock = lock
+unlock = lock
+
+
+def is_locked(number=0):
+    lock()
+    return False
 
 
 def micros():

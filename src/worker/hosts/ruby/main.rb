@@ -11,4 +11,4 @@ settings = wire.read_settings
 SpooldHost.prepare_process(wire)
 tasks = SpooldHost::Loop.new(wire, settings)
 UWSGI.start(wire, settings, tasks)
-tasks.serve if SpooldHost.load(wire, settings)
+tasks.serve if SpooldHost.load(wire, settings, tasks)

@@ -11,7 +11,13 @@ module UWSGI
   NUMPROC = 1
   OPT = {} # rubocop:disable Style/MutableConstant -- filled by start
 
+  # Options for processes that are not here: code that sees them would leave its work to nobody.
+  NOT_HERE = %w[mule mules farm].freeze
+  private_constant :NOT_HERE
+
   @rpcs = {}
+  # uWSGI loads code in its master, and the spoolers are forked from that.
+  @forked = false
 
   class << self
     def start(wire, settings, tasks)
@@ -19,8 +25,12 @@ module UWSGI
       @tasks = tasks
       @locks = SpooldHost::Locks.new(settings['spooler'].first)
       @master = settings['masterpid'].first.to_i
-      settings.fetch('opt', []).each_slice(2) { |name, value| add_option(name, value) }
+      settings.fetch('opt', []).each_slice(2) { |name, value| add_option(name, value) unless NOT_HERE.include?(name) }
       const_set(:PIDFILE, OPT['pidfile']) if OPT.key?('pidfile')
+    end
+
+    def fork!
+      @forked = true
     end
 
     # -- tasks
@@ -35,11 +45,11 @@ module UWSGI
         [key, value.to_s]
       end
       pairs.push('body', body) if body.is_a?(String)
-      ask('spool', *pairs).first
+      ask(@forked ? 'spool' : 'spool-while-loading', *pairs).first
     end
     alias send_to_spooler spool
 
-    def i_am_the_spooler = true
+    def i_am_the_spooler = @forked
 
     # -- the process
 

@@ -7,16 +7,45 @@ use Spoold::Wire;
 
 # Tells the worker how it went. True when tasks may come.
 sub load {
-    my ($wire, $settings) = @_;
+    my ($wire, $settings, $loop) = @_;
     my $home = getcwd();
     my $loaded = eval {
-        _run($_, $home) for @{ $settings->{'perl-exec'} // [] }, @{ $settings->{'perl-exec-post-fork'} // [] };
+        _run($_, $home) for @{ $settings->{'perl-exec'} // [] };
+        my @failures = _load_applications($settings, $home);
+        uwsgi::_fork();
+        _run($_, $home) for @{ $settings->{'perl-exec-post-fork'} // [] };
         uwsgi::_postfork();
+        _judge($wire, $settings, $loop, @failures);
         1;
     };
     if   ($loaded) { $wire->send(Spoold::Wire::READY) }
     else           { $wire->send(Spoold::Wire::UNLOADABLE, 0, $@ =~ s/\s+\z//r) }
     return $loaded;
+}
+
+# As uWSGI loads them, but nothing is served. Gives a text for each that cannot be loaded.
+sub _load_applications {
+    my ($settings, $home) = @_;
+    my @values = @{ $settings->{application} // [] };
+    my @failures;
+    $ENV{PLACK_ENV} //= 'uwsgi' if @values;
+    while (my ($option, undef, $file) = splice @values, 0, 3) {
+        next if eval { _run($file, $home); 1 };
+        push @failures, "the application of $option = $file could not be loaded: $@" =~ s/\s+\z//r;
+    }
+    return @failures;
+}
+
+# An application that fails takes the worker with it only when nobody else is left to run tasks.
+sub _judge {
+    my ($wire, $settings, $loop, @failures) = @_;
+    my $is_idle = !$loop->{spooler} && !%{ $loop->{signals} // {} };
+    die join("\n", @failures) . "\n" if @failures && ($settings->{'need-app'} || $is_idle && $settings->{alone});
+    $wire->call('warn', $_) for @failures;
+    $wire->call('warn',
+        'Perl code registered no handler: it leaves all tasks alone. Call uwsgi::spooler(sub { ... }) in what perl-exec, '
+            . 'spooler-import or the web application loads')
+        if $is_idle;
 }
 
 sub _run {

@@ -1,11 +1,15 @@
 """Loads what the configuration names, in uWSGI's order (plugins/python/python_plugin.c)."""
 
-import importlib
 import importlib.util
 import os
 import sys
+import threading
 
+from .application import load_applications
+from .modules import import_named
 from .wire import READY, UNLOADABLE
+
+LAST_RESORT = 'last_resort'
 
 
 def load(wire, settings, loop):
@@ -16,17 +20,57 @@ def load(wire, settings, loop):
 
         uwsgi._start(wire, settings, loop)
         for name in settings.get('shared-import', []) + settings.get('import', []):
-            _import(os.fsdecode(name))
+            import_named(os.fsdecode(name))
+        failures = load_applications(settings, explain)
+        _tell_of_threads(wire)
+        uwsgi._fork()
         hook = getattr(uwsgi, 'post_fork_hook', None)
         if hook is not None:
             hook()
         for name in settings.get('spooler-import', []):
-            _import(os.fsdecode(name))
+            import_named(os.fsdecode(name))
+        if not _is_usable(wire, settings, loop, failures, hasattr(uwsgi, 'spooler')):
+            return False
     except BaseException as error:
-        wire.send(UNLOADABLE, 0, _explain(error).encode('utf-8', 'backslashreplace'))
+        wire.send(UNLOADABLE, 0, _bytes(explain(error)))
         return False
     wire.send(READY)
     return True
+
+
+def _is_usable(wire, settings, loop, failures, has_handler):
+    """An application that fails takes the worker with it only when nobody else is left to run tasks."""
+    is_idle = not has_handler and not loop.signals
+    if failures and ('need-app' in settings or (is_idle and 'alone' in settings)):
+        wire.send(UNLOADABLE, 0, _bytes('\n'.join(failures)))
+        return False
+    for failure in failures:
+        wire.call('warn', _bytes(failure))
+    if is_idle:
+        wire.call(
+            'warn',
+            b'Python code registered no handler: it leaves all tasks alone. Set uwsgi.spooler, or use the decorators of '
+            b'uwsgidecorators, in what import, spooler-import or the web application loads',
+        )
+    return True
+
+
+def _tell_of_threads(wire):
+    """uWSGI forks its spoolers afterwards, and threads stay behind in its master."""
+    names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if names:
+        wire.call(
+            'warn',
+            _bytes(
+                'Python code left threads running while it was loaded, and they run in each worker (in uWSGI only in the '
+                'master): %s. Start them in a function that uwsgidecorators.postfork registers, or in a handler'
+                % ', '.join(names)
+            ),
+        )
+
+
+def _bytes(text):
+    return text.encode('utf-8', 'backslashreplace')
 
 
 def _find_modules(settings):
@@ -39,32 +83,12 @@ def _find_modules(settings):
     sys.path.insert(0, os.getcwd())
     for path in settings.get('path', []):
         sys.path.insert(0, os.fsdecode(path))
+    sys.path.append(os.path.join(ours, LAST_RESORT))
+    if 'pyargv' in settings:
+        sys.argv[1:] = os.fsdecode(settings['pyargv'][-1]).split()
 
 
-def _import(name):
-    if '/' not in name and not name.endswith('.py'):
-        importlib.import_module(name)
-        return
-    # under the name that uWSGI gives it, so that pickles of either are understood by both
-    module_name = _pythonize(name)
-    spec = importlib.util.spec_from_file_location(module_name, name)
-    if spec is None:
-        spec = importlib.util.spec_from_loader(module_name, importlib.machinery.SourceFileLoader(module_name, name))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
-    spec.loader.exec_module(module)
-
-
-def _pythonize(name):
-    """uwsgi_pythonize(), plugins/python/python_plugin.c."""
-    for prefix in ('sym://', 'http://', 'data://'):
-        if name.startswith(prefix):
-            name = name[len(prefix) :]
-    text = name.replace('.', '_').replace('/', '_')
-    return text[:-3] if text.endswith('_py') else text
-
-
-def _explain(error):
+def explain(error):
     import traceback
 
     trace = error.__traceback__
@@ -73,4 +97,10 @@ def _explain(error):
         or trace.tb_frame.f_code.co_filename.startswith('<frozen importlib')
     ):
         trace = trace.tb_next
-    return ''.join(traceback.format_exception(type(error), error, trace)).rstrip()
+    text = ''.join(traceback.format_exception(type(error), error, trace)).rstrip()
+    if isinstance(error, ModuleNotFoundError):
+        text += (
+            '\n(%s is the interpreter: install the package there, name another one with python = PROGRAM, or a virtual '
+            'environment with virtualenv = DIR)' % sys.executable
+        )
+    return text

@@ -3,10 +3,15 @@ module SpooldHost
   module_function
 
   # Tells the worker how it went. True when tasks may come.
-  def load(wire, settings)
+  def load(wire, settings, tasks)
     $LOAD_PATH.unshift(*settings.fetch('path', []).map { |path| path.dup.force_encoding(Encoding::UTF_8) })
     (settings.fetch('shared-rbrequire', []) + settings.fetch('rbrequire', [])).each { |name| require_file(name) }
+    failures = load_applications(settings)
+    tell_of_threads(wire)
+    UWSGI.fork!
     UWSGI.post_fork_hook if UWSGI.respond_to?(:post_fork_hook)
+    return false unless usable?(wire, settings, tasks, failures)
+
     wire.send(Wire::READY)
     true
   rescue SystemExit
@@ -14,6 +19,51 @@ module SpooldHost
   rescue Exception => e # rubocop:disable Lint/RescueException -- a file that is no Ruby is a ScriptError
     wire.send(Wire::UNLOADABLE, 0, explain(e))
     false
+  end
+
+  # As uWSGI loads them, but nothing is served.
+  #
+  # @return a text for each that cannot be loaded
+  def load_applications(settings)
+    settings.fetch('application', []).map { |text| text.dup.force_encoding(Encoding::UTF_8) }.each_slice(3).filter_map do |option, loader, value|
+      load_application(loader, value)
+      nil
+    rescue Exception => e # rubocop:disable Lint/RescueException -- nor is SystemExit a reason to end
+      "the application of #{option} = #{value} could not be loaded: #{explain(e)}".b
+    end
+  end
+
+  def load_application(loader, value)
+    if loader == 'rack'
+      require 'rack'
+      Rack::Builder.parse_file(value)
+    else
+      Dir.chdir(value) # and there uWSGI stays
+      require './config/environment'
+    end
+  end
+
+  # An application that fails takes the worker with it only when nobody else is left to run tasks.
+  def usable?(wire, settings, tasks, failures)
+    idle = !UWSGI.respond_to?(:spooler) && tasks.signals.empty?
+    if failures.any? && (settings.key?('need-app') || (idle && settings.key?('alone')))
+      wire.send(Wire::UNLOADABLE, 0, failures.join("\n"))
+      return false
+    end
+    failures.each { |failure| wire.call('warn', failure) }
+    wire.call('warn', IDLE) if idle
+    true
+  end
+
+  IDLE = 'Ruby code registered no handler: it leaves all tasks alone. Define UWSGI.spooler in what rbrequire, ' \
+         'spooler-import or the web application loads'.b.freeze
+
+  # uWSGI forks its spoolers afterwards, and threads stay behind in its master.
+  def tell_of_threads(wire)
+    count = Thread.list.length - 1
+    return if count.zero?
+
+    wire.call('warn', "Ruby code left #{count == 1 ? 'a thread' : "#{count} threads"} running while it was loaded, which run in each worker (in uWSGI only in the master). Start them in UWSGI.post_fork_hook, or in a handler".b)
   end
 
   # uWSGI asks the search path alone, and so never finds a file beside the ini by its bare name.

@@ -1,0 +1,56 @@
+"""Loads web applications as uWSGI does before it forks its spoolers (plugins/python/pyloader.c), and serves none."""
+
+import importlib
+import os
+
+from .modules import import_file
+
+
+def load_applications(settings, explain):
+    """What could not be loaded: a text for each application. uWSGI prints these and goes on, too."""
+    failures = []
+    values = [os.fsdecode(value) for value in settings.get('application', [])]
+    name = os.fsdecode(settings.get('callable', [b'application'])[-1])
+    for option, loader, value in zip(values[::3], values[1::3], values[2::3]):
+        try:
+            _LOADERS[loader](value, name)
+        except BaseException as error:  # SystemExit, too: an application is no reason to end
+            failures.append('the application of %s = %s could not be loaded:\n%s' % (option, value, explain(error)))
+    return failures
+
+
+def _load_module(value, name):
+    module, _, own_name = value.partition(':')
+    _call_factory(importlib.import_module(module), own_name or name)
+
+
+def _load_file(value, name):
+    from .modules import pythonize
+
+    _call_factory(import_file('uwsgi_file_' + pythonize(value), value), name)
+
+
+def _call_factory(module, name):
+    if name.endswith('()'):
+        getattr(module, name[:-2])()
+
+
+def _load_code(value, name):
+    exec(compile(value, '<eval>', 'exec'), {'__name__': 'uwsgi_eval', '__builtins__': __builtins__})
+
+
+def _load_pecan(value, name):
+    importlib.import_module('pecan.deploy').deploy(value)
+
+
+def _load_paste(value, name):
+    importlib.import_module('paste.deploy').loadapp(value)
+
+
+_LOADERS = {
+    'module': _load_module,
+    'file': _load_file,
+    'eval': _load_code,
+    'pecan': _load_pecan,
+    'paste': _load_paste,
+}
