@@ -117,6 +117,7 @@ export class Daemon {
       await stopped
       this.#events.emit('daemon-stopped', {})
     } finally {
+      if (!hasStarted) await this.#master.kill()
       this.#touches.stop()
       this.#sweeper.stop()
       await this.#schedules.stop()
@@ -184,6 +185,7 @@ export class Daemon {
     const spools = this.#prepareSpools(config.options)
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
+    if (this.#master.isStopping) return // and nothing is fired, watched or swept any more
     this.#serve(config, spools)
     const message = unappliedWarning(this.#options, config.options)
     this.#config = config

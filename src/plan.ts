@@ -105,6 +105,7 @@ function poolOptions(
     maxTasks: options.spoolerMaxTasks,
     signalAsTask: options.spoolerSignalAsTask,
     harakiriMs: options.spoolerHarakiriMs,
+    startTimeoutMs: options.spoolerStartTimeoutMs,
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(options, 'uWSGI spooler'),
     isDetailed: options.logFormat === 'json',
@@ -115,6 +116,7 @@ function poolOptions(
     processes: Math.max(1, options.spoolerProcesses) * count,
     cheap: options.spoolerCheap,
     mercyMs: options.workerReloadMercyMs,
+    startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question),
     get logFd() {
       return context.log.fd // a worker may be spawned long after the plan was made

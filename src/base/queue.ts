@@ -24,4 +24,13 @@ export class Queue<T> {
     }
     return item
   }
+
+  clear(): void {
+    this.#items = []
+    this.#head = 0
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i] as T
+  }
 }

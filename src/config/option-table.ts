@@ -62,6 +62,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-max-tasks', kind: 'count', value: 'N', fallback: 0, group: 'workers', help: 'replace a worker after so many tasks; 0 never' },
   { name: 'spooler-signal-as-task', kind: 'flag', fallback: false, group: 'workers', help: 'the run of a signal counts as a task for spooler-max-tasks' },
   { name: 'spooler-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'workers', help: 'kill a worker whose task runs longer; 0 never' },
+  { name: 'spooler-start-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', isOurs: true, help: 'give a worker up that takes longer to load its handlers; 0 never' },
   { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', help: 'enter this directory before each task (default: the one that holds the task)' },
   { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', help: 'keep no worker process while there is nothing to run' },
   { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', help: 'at a stop or reload a running task may go on for so long before it is killed' },

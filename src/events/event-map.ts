@@ -22,6 +22,7 @@ export interface EventMap {
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
+  /** `running`: what had begun. */
   'worker-died': {
     spool: string
     pid: number
@@ -29,10 +30,14 @@ export interface EventMap {
     signal: string | null
     running: readonly Ref[]
   }
+  /** A process could not even be made. */
+  'worker-unforked': { spool: string; error: string }
+  'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
   'worker-unloadable': { spool: string; error: string }
   'worker-recycling': { spool: string; pid: number; tasks: number }
   'worker-faulted': { spool: string; pid: number; error: string }
+  'worker-exhausted': { spool: string; pid: number; error: string }
   'worker-overran': { spool: string; pid: number; running: readonly Ref[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly Ref[] }
   'worker-stopping': { spool: string; pid: number }

@@ -109,8 +109,18 @@ function workerLines(log: Log, tasks: TaskLines): Listeners<WorkerEvent> {
     'worker-respawn-delayed': ({ spool, delayMs }) =>
       log.line(
         'warn',
-        `[spooler ${spool}] the processes die young, the next one is spawned in ${delayMs / 1000} s`,
+        `[spooler ${spool}] the processes fail one after the other, the next one is spawned in ${Math.round(delayMs) / 1000} s`,
         { spool },
+      ),
+    'worker-unforked': ({ spool, error }) =>
+      log.line('error', `[spooler ${spool}] no process could be forked, it is tried again later: ${error}`, {
+        spool,
+      }),
+    'worker-loading': ({ spool, pid, what, afterMs }) =>
+      log.line(
+        'warn',
+        `[spooler ${spool} pid: ${pid}] ${what} is still loading (${afterMs / 1000} s); a top-level await, or an import that waits?`,
+        { spool, worker: pid },
       ),
     'worker-unloadable': ({ spool, error }) => log.line('error', `[spooler ${spool}] ${error}`, { spool }),
     'worker-recycling': ({ spool, pid, tasks }) =>
@@ -123,6 +133,12 @@ function workerLines(log: Log, tasks: TaskLines): Listeners<WorkerEvent> {
       log.line(
         'error',
         `[spooler ${spool} pid: ${pid}] something was thrown outside of any task, the process is replaced: ${error}`,
+        { spool, worker: pid },
+      ),
+    'worker-exhausted': ({ spool, pid, error }) =>
+      log.line(
+        'error',
+        `[spooler ${spool} pid: ${pid}] the process is at a limit of the system and is replaced, its tasks go to others: ${error}`,
         { spool, worker: pid },
       ),
     'host-died': ({ spool, pid, detail }) =>

@@ -31,6 +31,8 @@ export interface WorkerOptions {
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
+  /** So long may an interpreter take that takes the place of one that died; 0: for ever. */
+  readonly startTimeoutMs: number
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
@@ -76,8 +78,8 @@ export type MasterMessage =
       readonly values: readonly string[]
       readonly error?: string
     }
-  /** Hand back what is not started. */
-  | { readonly type: 'hand-back' }
+  /** Drop what is not started: it is given to others. To be answered, with `cancelled`. */
+  | { readonly type: 'cancel' }
   /** Hand back, finish what runs, exit. It is killed after `mercyMs`. */
   | { readonly type: 'drain'; readonly mercyMs: number }
 
@@ -85,6 +87,8 @@ export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>
 
 /** Worker to master. */
 export type WorkerMessage =
+  /** What it loads now, for people. */
+  | { readonly type: 'loading'; readonly name: string }
   /** With what the handlers said about signals while they were loaded. */
   | { readonly type: 'ready'; readonly news: readonly SignalNews[] }
   | { readonly type: 'unloadable'; readonly error: string }
@@ -97,9 +101,15 @@ export type WorkerMessage =
   | { readonly type: 'recycling'; readonly tasks: number }
   /** Something was thrown outside of any handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
+  /** It is out of descriptors, memory or locks: what it was given is untouched. It finishes what runs and exits. */
+  | { readonly type: 'exhausted'; readonly error: string }
+  /** What is not started was dropped, or handed back; `begun` are the numbers of what is still to be reported. */
+  | { readonly type: 'cancelled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string }
   /** An interpreter died; `detail` says which and how. Another one is started. */
   | { readonly type: 'host-died'; readonly detail: string }
+  /** The other one takes tasks. */
+  | { readonly type: 'host-revived' }
   /** What a handler asks of the master. Bytes are latin1. */
   | { readonly type: 'ask'; readonly id: number; readonly name: string; readonly values: readonly string[] }
   /** What runs now has so long from now; 0: only the deadline of everybody. */

@@ -1,6 +1,11 @@
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
-import type { Exit, WorkerProcess } from './worker-process.js'
+import type { Report, ReportKind } from '../task/report.js'
+import type { Exit } from './worker-listener.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** Nobody has looked at what the last run left. */
+const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
 
 type Cut = Pick<WorkerProcess, 'pid' | 'begun'>
 
@@ -12,8 +17,9 @@ export class CutShort {
     return this.#lastRuns.get(ref)?.lastRun
   }
 
-  reported(reports: readonly { readonly ref: Ref }[]): void {
-    if (this.#lastRuns.size > 0) for (const { ref } of reports) this.#lastRuns.delete(ref)
+  reported(reports: readonly Pick<Report, 'ref' | 'kind'>[]): void {
+    if (this.#lastRuns.size === 0) return
+    for (const { ref, kind } of reports) if (!UNDECIDED.has(kind)) this.#lastRuns.delete(ref)
   }
 
   /** The worker is killed because one of its tasks overran; its neighbours did nothing. */

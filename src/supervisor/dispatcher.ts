@@ -3,9 +3,10 @@ import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** What a worker is given ahead covers about this long at its recent pace, twice: one half runs while the other travels. */
-const AHEAD_MS = 5
-const MAX_AHEAD = 512
+/** What a worker is given at once takes it about this long at its recent pace. It has two of these: one runs, one waits. */
+const BATCH_MS = 2
+const MAX_BATCH = 64
+
 export interface Source {
   readonly ready: number
   due(limit: number): readonly Ref[]
@@ -15,36 +16,60 @@ export interface Source {
   signalFor(worker: WorkerProcess): number | undefined
 }
 
+interface Open {
+  readonly worker: WorkerProcess
+  /** How many refs it takes, as batches of at most `batch`. */
+  room: number
+  readonly batch: number
+}
+
 /**
  * Gives ready refs to workers with room. Slow tasks are given one at a time (`concurrency` at a time), so the most
  * urgent goes to the next free worker; fast ones in batches, so that no worker waits for a message.
  */
-export function dispatch(workers: readonly WorkerProcess[], concurrency: number, source: Source): void {
-  const open = workers
-    .filter(worker => worker.state === 'ready')
-    .map(worker => ({ worker, room: roomOf(worker, concurrency) }))
-  const free = open.filter(({ room }) => room > 0).sort((a, b) => a.worker.outstanding - b.worker.outstanding)
-  for (const [i, { worker, room }] of free.entries()) {
-    const signal = source.signalFor(worker)
-    if (signal !== undefined) worker.signal(signal)
-    if (source.ready === 0) continue
-    const share = Math.ceil(source.ready / (free.length - i))
-    const refs = source.due(Math.min(signal === undefined ? room : room - 1, share))
-    if (refs.length > 0) worker.run(refs, lastRunsOf(refs, source))
+export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
+  const now = performance.now()
+  const free: Open[] = []
+  for (const worker of workers) {
+    const open = openingOf(worker, now)
+    if (open.room > 0) free.push(open)
+  }
+  if (free.length > 1) free.sort((a, b) => a.worker.outstanding - b.worker.outstanding)
+  for (const [i, open] of free.entries()) {
+    const signal = source.signalFor(open.worker)
+    if (signal !== undefined) {
+      open.worker.signal(signal)
+      open.room--
+    }
+    give(open, Math.ceil(source.ready / (free.length - i)), source)
+  }
+}
+
+function give({ worker, room, batch }: Open, share: number, source: Source): void {
+  for (let left = Math.min(room, share); left > 0; left -= batch) {
+    const refs = source.due(Math.min(left, batch))
+    if (refs.length === 0) return
+    worker.run(refs, lastRunsOf(refs, source))
   }
 }
 
 function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
-  return refs.flatMap((ref, place) => {
+  const found: Array<readonly [number, LastRun]> = []
+  for (const [place, ref] of refs.entries()) {
     const lastRun = source.lastRun(ref)
-    return lastRun === undefined ? [] : [[place, lastRun] as const]
-  })
+    if (lastRun !== undefined) found.push([place, lastRun])
+  }
+  return found
 }
 
-/** How many more refs a worker takes. Zero until half of what it had is done, so that messages carry many. */
-function roomOf({ paceMs, outstanding }: WorkerProcess, concurrency: number): number {
-  const ahead =
-    paceMs === undefined || paceMs >= AHEAD_MS ? 0 : Math.min(MAX_AHEAD, Math.ceil((2 * AHEAD_MS) / paceMs))
-  const target = Math.max(concurrency, ahead)
-  return outstanding > target / 2 && outstanding >= concurrency ? 0 : target - outstanding
+/** A worker whose tasks are slow, or whose oldest one has become so, has nothing ahead of those that it runs. */
+function openingOf(worker: WorkerProcess, now: number): Open {
+  const { paceMs, outstanding, concurrency } = worker
+  if (!worker.isOpen) return { worker, room: 0, batch: 1 }
+  const ranMs = now - (worker.runningSince ?? now)
+  if (paceMs === undefined || paceMs > BATCH_MS || ranMs > BATCH_MS)
+    return { worker, room: concurrency - outstanding, batch: concurrency }
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / paceMs)))
+  const room = outstanding === 0 ? 2 * batch : batch
+  return { worker, room: outstanding > batch ? 0 : room, batch }
 }

@@ -1,89 +1,120 @@
 import type { Ref } from '../task/ref.js'
 
-/** A ref that the worker has. `startedAt` is told, or undefined; on the clock of `performance.now()`. */
+/** A ref that the worker has. */
 interface Given {
   readonly ref: Ref
+  /** Told, on the clock of `performance.now()`. */
   startedAt: number | undefined
-  /** Taken back from a silent worker, and given to another: what this one still says of it does not count. */
-  isTakenBack: boolean
+  /** It was cancelled and is with somebody else: what this worker still says of it tells what it did, and not where it is. */
+  isCancelled: boolean
 }
 
-/** The refs that one worker was given and has not reported, by their number, in the order in which they were given. */
+export interface Begun {
+  readonly ref: Ref
+  /** At the latest, on the clock of `performance.now()`. */
+  readonly startedAt: number
+}
+
+/**
+ * The refs that one worker was given and has not reported, by their number, in the order in which they were given.
+ *
+ * What was cancelled is kept until the worker has confirmed that: until then it may begin some of it. It is given
+ * nothing meanwhile, so there is never more here than it had when it was last heard.
+ */
 export class GivenTasks {
-  readonly #given = new Map<number, Given>()
+  readonly #owned = new Map<number, Given>()
+  readonly #cancelled = new Map<number, Given>()
+  /** Those of both whose start was told, oldest first. */
+  readonly #started = new Set<Given>()
   readonly #concurrency: number
   #next = 0
-  #takenBack = 0
 
   /** @param concurrency tasks that the worker has in flight */
   constructor(concurrency: number) {
     this.#concurrency = concurrency
   }
 
-  /** Refs it has and still answers for. */
+  /** What it answers for, or runs. */
   get size(): number {
-    return this.#given.size - this.#takenBack
+    let size = this.#owned.size
+    if (this.#cancelled.size > 0) for (const { isCancelled } of this.#started) if (isCancelled) size++
+    return size
+  }
+
+  /** Has it more than it can run now? */
+  get hasAhead(): boolean {
+    return this.#owned.size > Math.max(1, this.#started.size)
   }
 
   /** @returns the number of the first */
   give(refs: readonly Ref[]): number {
     const first = this.#next
-    for (const ref of refs) this.#given.set(this.#next++, { ref, startedAt: undefined, isTakenBack: false })
+    for (const ref of refs) this.#owned.set(this.#next++, { ref, startedAt: undefined, isCancelled: false })
     return first
   }
 
   start(number: number, now: number): Ref | undefined {
-    const given = this.#given.get(number)
-    if (given !== undefined) given.startedAt = now
-    return given?.ref
+    const given = this.#owned.get(number) ?? this.#cancelled.get(number)
+    if (given === undefined) return undefined
+    given.startedAt = now
+    this.#started.add(given)
+    return given.ref
   }
 
   end(number: number): Given | undefined {
-    const given = this.#given.get(number)
-    if (given?.isTakenBack === true) this.#takenBack--
-    this.#given.delete(number)
+    const given = this.#owned.get(number) ?? this.#cancelled.get(number)
+    if (given === undefined) return undefined
+    this.#started.delete(given)
+    if (!this.#owned.delete(number)) this.#cancelled.delete(number)
     return given
   }
 
   /**
-   * What is not started, to be given to others. The claim decides if both try.
+   * Takes back what is not started, to be given to others. The claim decides if both try.
    *
    * @param runsFirst in a sequential worker the first is what it runs, told or not, unless that is something else
    */
-  takeBack(runsFirst: boolean): Ref[] {
+  cancel(runsFirst: boolean): Ref[] {
     const refs: Ref[] = []
     let mayRun = runsFirst
-    for (const given of this.#given.values()) {
-      if (given.startedAt === undefined && !given.isTakenBack && !mayRun) {
-        given.isTakenBack = true
+    for (const [number, given] of this.#owned) {
+      if (given.startedAt === undefined && !mayRun) {
+        given.isCancelled = true
+        this.#owned.delete(number)
+        this.#cancelled.set(number, given)
         refs.push(given.ref)
       }
       mayRun = false
     }
-    this.#takenBack += refs.length
     return refs
+  }
+
+  /** The worker has dropped what was cancelled, but for those that it had begun: it will report them. */
+  confirmed(begun: readonly number[], now: number): void {
+    for (const number of begun)
+      if (this.#cancelled.get(number)?.startedAt === undefined) this.start(number, now)
+    for (const [number, { startedAt }] of this.#cancelled)
+      if (startedAt === undefined) this.#cancelled.delete(number)
   }
 
   /** When the one that runs for longest began, as far as that was told. */
   get runningSince(): number | undefined {
-    let earliest: number | undefined
-    for (const { startedAt } of this.#given.values())
-      if (startedAt !== undefined) earliest = Math.min(earliest ?? startedAt, startedAt)
-    return earliest
+    for (const { startedAt } of this.#started) return startedAt
+    return undefined
   }
 
+  /** What nobody else has. */
   get left(): readonly Ref[] {
-    return this.#left.map(({ ref }) => ref)
+    return Array.from(this.#owned.values(), ({ ref }) => ref)
   }
 
-  /** What may have begun, and since when at the latest: a start that follows a report at once is not told. */
-  begun(lastHeardAt: number): ReadonlyArray<{ readonly ref: Ref; readonly startedAt: number }> {
-    return this.#left
-      .filter(({ startedAt }, place) => startedAt !== undefined || place < this.#concurrency)
-      .map(({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))
-  }
-
-  get #left(): Given[] {
-    return [...this.#given.values()].filter(given => !given.isTakenBack)
+  /** What may have begun: a start that follows a report at once is not told. */
+  begun(lastHeardAt: number): readonly Begun[] {
+    const told = Array.from(this.#started, ({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))
+    const untold = [...this.#owned.values()]
+      .slice(0, this.#concurrency)
+      .filter(({ startedAt }) => startedAt === undefined)
+      .map(({ ref }) => ({ ref, startedAt: lastHeardAt }))
+    return [...told, ...untold]
   }
 }

@@ -5,10 +5,12 @@ import { WorkerChildren } from './worker-children.js'
 /** What workers say on behalf of handlers in other processes. */
 export type HostMessage = Extract<
   WorkerMessage,
-  { type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | 'host-died' | 'stored' }
+  { type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | 'host-died' | 'host-revived' | 'stored' }
 >
 
 export interface HostListener {
+  /** The worker may be given something again. */
+  opened(): void
   /** What runs has set itself another deadline. */
   deadline(): void
   hostDied(pid: number, detail: string): void
@@ -27,9 +29,16 @@ export class HostMessages {
   readonly #children = new WorkerChildren()
   /** Of what runs, when it asked for one (`uwsgi.set_user_harakiri`). */
   #deadlineAt = Number.POSITIVE_INFINITY
+  /** Interpreters that died and are not replaced yet. */
+  #dead = 0
 
   constructor(options: HostMessagesOptions) {
     this.#options = options
+  }
+
+  /** An interpreter of the worker is being replaced: what it is given would wait for that. */
+  get areDown(): boolean {
+    return this.#dead > 0
   }
 
   /** On the clock of `performance.now()`. */
@@ -52,7 +61,11 @@ export class HostMessages {
       case 'child-ended':
         return this.#children.ended(message.pid)
       case 'host-died':
+        this.#dead++
         return listener.hostDied(pid, message.detail)
+      case 'host-revived':
+        this.#dead--
+        return listener.opened()
       case 'stored':
         return listener.stored(message.path, message.bytes)
     }

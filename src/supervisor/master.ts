@@ -2,7 +2,7 @@ import { SpooldError } from '../base/errors.js'
 import type { Engine } from '../engines/engine.js'
 import { type Ref, toByteString } from '../task/ref.js'
 import type { Questioned } from './questions.js'
-import type { PoolOptions, WorkerPool } from './worker-pool.js'
+import type { PoolOptions, Replacement, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
 export interface Crew {
@@ -61,7 +61,13 @@ export class Master {
    */
   async start(plans: readonly CrewPlan[]): Promise<void> {
     try {
-      for (const plan of plans) this.#crews.push(await this.#startCrew(plan))
+      for (const plan of plans) {
+        const crew = await this.#openCrew(plan)
+        if (this.isStopping) return
+        this.#aside.delete(crew)
+        this.#crews.push(crew)
+        await feed(crew)
+      }
     } catch (error) {
       if (this.isStopping) return
       await this.kill()
@@ -86,44 +92,55 @@ export class Master {
   }
 
   /**
-   * Makes the crews be what the plans say. What must be opened is opened first, so that nothing is changed when a spool
+   * Makes the crews be what the plans say. All that can go wrong is done first, so that nothing is changed when a spool
    * cannot be used or a handler cannot be loaded. One reload at a time.
    *
    * @throws SpooldError why the crews are what they were
    */
   async reload(plans: readonly CrewPlan[]): Promise<void> {
     const old = new Map(this.#crews.map(crew => [crew.spool, crew]))
-    const kept = plans.filter(({ spool, engineKey }) => old.get(spool)?.engineKey === engineKey)
     const fresh: Crew[] = []
+    const replacements: Replacement[] = []
+    const staying = new Set<Crew>()
     try {
-      for (const plan of plans) if (!kept.includes(plan)) fresh.push(await this.#startCrew(plan))
-      for (const { spool, pool } of kept) {
+      for (const plan of plans) {
         if (this.isStopping) throw STOPPING
-        await old.get(spool)?.pool.reload(pool)
+        const crew = old.get(plan.spool)
+        if (crew?.engineKey !== plan.engineKey) fresh.push(await this.#openCrew(plan))
+        else {
+          replacements.push(await crew.pool.prepare(plan.pool))
+          staying.add(crew)
+        }
       }
+      if (this.isStopping) throw STOPPING
     } catch (error) {
+      for (const replacement of replacements) replacement.abandon()
       for (const crew of fresh) this.#retire(crew)
       throw error
     }
-    const staying = new Set(kept.map(({ spool }) => spool))
-    const gone = this.#crews.filter(({ spool }) => !staying.has(spool))
-    this.#crews = [...this.#crews.filter(({ spool }) => staying.has(spool)), ...fresh]
+    const gone = this.#crews.filter(crew => !staying.has(crew))
+    this.#crews = [...staying, ...fresh]
+    for (const crew of fresh) this.#aside.delete(crew)
     for (const crew of gone) this.#retire(crew)
+    await Promise.all(fresh.map(feed))
+    for (const replacement of replacements) await replacement.commit()
   }
 
-  async #startCrew(plan: CrewPlan): Promise<Crew> {
+  /** Its workers are ready, and get nothing yet. */
+  async #openCrew(plan: CrewPlan): Promise<Crew> {
     const crew = await plan.open()
     this.#aside.add(crew)
     try {
       if (this.isStopping) throw STOPPING
-      await Promise.all([crew.pool.start(), crew.engine.onWakeUp(() => crew.pool.dispatch())])
+      await crew.pool.start()
       return crew
     } catch (error) {
       crew.engine.close()
-      if (!this.isStopping) await crew.pool.kill()
+      if (!this.isStopping) {
+        await crew.pool.kill()
+        this.#aside.delete(crew)
+      }
       throw error
-    } finally {
-      if (!this.isStopping) this.#aside.delete(crew)
     }
   }
 
@@ -149,4 +166,9 @@ export class Master {
     for (const { engine } of crews) engine.close()
     await Promise.all(crews.map(({ pool }) => endPool(pool)))
   }
+}
+
+/** From now on its workers are given what is due. */
+async function feed({ engine, pool }: Crew): Promise<void> {
+  await engine.onWakeUp(() => pool.dispatch())
 }

@@ -8,11 +8,11 @@ export interface WatchdogOptions {
   /** A task of it is past its deadline. */
   overran(worker: WorkerProcess): void
   /** It runs something slow, and has more that others could run. */
-  silent(worker: WorkerProcess): void
+  slow(worker: WorkerProcess): void
 }
 
-/** A worker that was not heard of for so long runs something slow. */
-const SILENT_MS = 50
+/** A worker that was not heard of for so long, or whose oldest task is so old, runs something slow. */
+const SLOW_MS = 50
 
 /**
  * Watches over the workers from outside, so that a handler that blocks its event loop cannot hide: a worker tells of a
@@ -31,8 +31,7 @@ export class Watchdog {
     const harakiriMs = this.#options.harakiriMs()
     const now = performance.now()
     for (const worker of this.#options.workers()) {
-      if (worker.outstanding === 0) continue
-      if (worker.outstanding > 1) this.#alarm.wakeAt(now + SILENT_MS)
+      if (worker.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
       this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
     }
   }
@@ -42,13 +41,12 @@ export class Watchdog {
   }
 
   #check(): void {
-    const { workers, overran, silent } = this.#options
+    const { workers, overran, slow } = this.#options
     const harakiriMs = this.#options.harakiriMs()
     const now = performance.now()
     for (const worker of workers()) {
-      if (worker.outstanding === 0) continue
       if (now >= worker.deadlineAt(harakiriMs)) overran(worker)
-      else if (worker.outstanding > 1 && now >= worker.lastHeardAt + SILENT_MS) silent(worker)
+      else if (worker.hasAhead && now >= (worker.runningSince ?? now) + SLOW_MS) slow(worker)
     }
     this.look()
   }

@@ -1,46 +1,16 @@
 import type { ChildProcess } from 'node:child_process'
 import { SpooldError } from '../base/errors.js'
-import {
-  eachReport,
-  type LastRuns,
-  type MasterMessage,
-  type SignalMessage,
-  type WorkerMessage,
-} from '../ipc/messages.js'
+import { eachReport, type LastRuns, type MasterMessage, type WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import type { SignalNews } from '../task/schedule.js'
 import { childExit } from './child-exit.js'
 import { forkWorker, type SpawnOptions } from './fork-worker.js'
 import { GivenSignals } from './given-signals.js'
-import { GivenTasks } from './given-tasks.js'
-import { type HostListener, HostMessages } from './host-messages.js'
-
-export interface Reported {
-  readonly reports: readonly Report[]
-  /** Of refs that were taken back from it: they tell what it did, but not where the ref is now. */
-  readonly late: readonly Report[]
-  /** Those whose start was told before. */
-  readonly known: ReadonlySet<Ref>
-}
-
-export interface WorkerListener extends HostListener {
-  ready(worker: WorkerProcess, news: readonly SignalNews[]): void
-  signalled(worker: WorkerProcess, message: SignalMessage): void
-  reported(worker: WorkerProcess, reported: Reported): void
-  started(worker: WorkerProcess, ref: Ref): void
-  recycling(worker: WorkerProcess, tasks: number): void
-  faulted(worker: WorkerProcess, error: string): void
-  logged(worker: WorkerProcess, name: string, message: string): void
-}
-
-/** How it ended; both null when it could not even be forked. */
-export interface Exit {
-  readonly code: number | null
-  readonly signal: string | null
-  /** It was asked to, or said so before. */
-  readonly wasExpected: boolean
-}
+import { type Begun, GivenTasks } from './given-tasks.js'
+import { HostMessages } from './host-messages.js'
+import { Pace } from './pace.js'
+import type { Exit, WorkerListener } from './worker-listener.js'
+import { WorkerStart } from './worker-start.js'
 
 /**
  * One worker process, as the master sees it.
@@ -55,35 +25,35 @@ export class WorkerProcess {
   /** Its tasks run in another process, so it hands back at once what is not started. */
   readonly #answersWhileItRuns: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  /** Milliseconds a task takes; undefined until the first report. */
-  #paceMs: number | undefined
-  #hasWorked = false
+  #why: Exit['why'] = 'failed'
+  #isExplained = false
   #isKilled = false
+  /** It was asked to drop what it has not started, and has not answered yet. */
+  #isCancelling = false
   #lastHeardAt = performance.now()
+  readonly #pace = new Pace()
+  readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
+  /** Tasks that it has in flight: an interpreter runs one after the other. */
+  readonly concurrency: number
   readonly signals = new GivenSignals()
   readonly pid: number
-  /** Rejects with a SpooldError when it cannot load its handlers, or dies before it could. */
-  readonly whenReady: Promise<void>
   /** Resolves after its last message was heard. */
   readonly whenExited: Promise<Exit>
-  #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
 
+  /** @throws where there is no memory for another process */
   constructor(options: SpawnOptions, listener: WorkerListener) {
     const { worker, answer } = options
     this.#listener = listener
     this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
+    this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
     this.spool = worker.spool
-    this.#given = new GivenTasks(worker.concurrency)
+    this.#given = new GivenTasks(this.concurrency)
     this.#child = forkWorker(options)
     this.pid = this.#child.pid ?? 0
     this.#child.on('message', message => this.#hear(message as WorkerMessage))
-    this.whenReady = new Promise((resolve, reject) => {
-      this.#settleReady = { resolve, reject }
-    })
-    this.whenReady.catch(() => {}) // who does not wait for it hears of the exit
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: worker })
   }
@@ -92,13 +62,14 @@ export class WorkerProcess {
     return this.#state
   }
 
-  get paceMs(): number | undefined {
-    return this.#paceMs
+  /** It may be given something: it is ready, and was heard of since it was silent. */
+  get isOpen(): boolean {
+    return this.#state === 'ready' && !this.#isCancelling && !this.#hosts.areDown
   }
 
-  /** It has come to a task. */
-  get hasWorked(): boolean {
-    return this.#hasWorked
+  /** Milliseconds a task takes; undefined until one has run. */
+  get paceMs(): number | undefined {
+    return this.#pace.ms
   }
 
   /** What it has and still answers for. */
@@ -106,11 +77,18 @@ export class WorkerProcess {
     return this.#given.size + this.signals.size
   }
 
+  /** Has it more than it can run now, and was it not asked yet to give that back? */
+  get hasAhead(): boolean {
+    if (this.#isCancelling) return false
+    return this.#given.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
+  }
+
   /** When the longest-running task began at the latest; undefined when nothing runs. */
   get runningSince(): number | undefined {
     const told = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
     if (told.length > 0) return Math.min(...told)
-    return this.outstanding > 0 ? this.#lastHeardAt : undefined
+    // until it confirms a cancel it may begin what was cancelled
+    return this.outstanding > 0 || this.#isCancelling ? this.#lastHeardAt : undefined
   }
 
   /** When it is to be killed at the latest; infinite when nothing runs, or may run for ever. */
@@ -143,20 +121,24 @@ export class WorkerProcess {
     this.#send({ type: 'run', first, refs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
 
-  /** Of a worker that is silent: what it has not started, to be given to others. The claim decides if both try. */
-  takeBack(): Ref[] {
-    const refs = this.#answersWhileItRuns ? [] : this.#given.takeBack(this.signals.size === 0)
-    if (refs.length > 0 || this.#answersWhileItRuns) this.#send({ type: 'hand-back' })
-    return refs
+  /**
+   * Of a worker that is silent or slow: cancels what it has not started. It is given nothing until it has confirmed that.
+   *
+   * @returns what others may have at once. Where tasks run in another process it holds claims ahead, and returns them
+   */
+  cancel(): Ref[] {
+    this.#isCancelling = true
+    this.#send({ type: 'cancel' })
+    return this.#answersWhileItRuns ? [] : this.#given.cancel(this.signals.size === 0)
   }
 
-  /** What it still had when it ended. */
+  /** What it still had when it ended, and nobody else has. */
   get left(): readonly Ref[] {
     return this.#given.left
   }
 
-  /** What of it may have begun, and since when at the latest. */
-  get begun(): ReadonlyArray<{ readonly ref: Ref; readonly startedAt: number }> {
+  /** What may have begun, and since when at the latest. */
+  get begun(): readonly Begun[] {
     return this.#given.begun(this.#lastHeardAt)
   }
 
@@ -164,7 +146,14 @@ export class WorkerProcess {
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
+    this.#why = 'asked'
     this.#send({ type: 'drain', mercyMs })
+  }
+
+  /** It was told to stop, and this is the end. */
+  end(): void {
+    this.#why = 'asked'
+    this.kill()
   }
 
   kill(): void {
@@ -179,23 +168,28 @@ export class WorkerProcess {
   #hear(message: WorkerMessage): void {
     this.#lastHeardAt = performance.now()
     switch (message.type) {
+      case 'loading':
       case 'ready':
-        if (this.#state === 'starting') this.#state = 'ready'
-        this.#listener.ready(this, message.news)
-        return this.#settleReady.resolve()
       case 'unloadable':
-        return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', message.error))
+        if (message.type === 'ready' && this.#state === 'starting') this.#state = 'ready'
+        return this.start.hear(message)
       case 'reports':
         return this.#settle(message)
+      case 'cancelled':
+        this.#isCancelling = false
+        this.#given.confirmed(message.begun, this.#lastHeardAt)
+        return this.#listener.opened()
       case 'recycling':
-        this.#state = 'draining'
+        this.#leaves('recycled')
         return this.#listener.recycling(this, message.tasks)
       case 'faulted':
-        this.#state = 'draining'
+        this.#leaves('failed')
         return this.#listener.faulted(this, message.error)
+      case 'exhausted':
+        this.#leaves('failed')
+        return this.#listener.exhausted(this, message.error)
       case 'drained':
-        this.#state = 'draining'
-        return
+        return this.#leaves('recycled')
       case 'log':
         return this.#listener.logged(this, message.name, message.message)
       case 'signal-news':
@@ -208,20 +202,27 @@ export class WorkerProcess {
     }
   }
 
+  /** Of its own accord; the first reason is the right one. */
+  #leaves(why: Exit['why']): void {
+    this.#state = 'draining'
+    if (this.#isExplained || this.#why === 'asked') return
+    this.#why = why
+    this.#isExplained = true
+  }
+
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
-    this.#hasWorked = true
     const known = new Set<Ref>()
     const reports: Report[] = []
     const late: Report[] = []
     eachReport(message, (number, report) => {
       const given = this.#given.end(number)
-      if (given === undefined) return
+      if (given === undefined || (given.isCancelled && report.kind === 'untouched')) return
       if (given.startedAt !== undefined) known.add(given.ref)
-      const list = given.isTakenBack ? late : reports
+      const list = given.isCancelled ? late : reports
       list.push({ ref: given.ref, ...report })
     })
     if (known.size > 0) this.#hosts.taskEnded() // it was told of before it set a deadline
-    this.#notePace(message.busyMs, message.packed.length / 3)
+    this.#pace.note(message.busyMs, late.length === 0 ? reports : [...reports, ...late])
     if (reports.length + late.length > 0) this.#listener.reported(this, { reports, late, known })
     for (const number of message.started) {
       const ref = this.#given.start(number, this.#lastHeardAt)
@@ -229,19 +230,17 @@ export class WorkerProcess {
     }
   }
 
-  #notePace(busyMs: number, tasks: number): void {
-    if (tasks === 0) return
-    const paceMs = busyMs / tasks
-    this.#paceMs = this.#paceMs === undefined ? paceMs : (this.#paceMs + paceMs) / 2
-  }
-
   async #awaitExit(): Promise<Exit> {
-    const [code, signal] = await childExit(this.#child)
+    const exit = await childExit(this.#child)
     this.#hosts.workerExited()
-    const wasExpected = this.#state === 'draining'
-    this.#state = 'exited'
+    const { code, signal, unforked } = exit
     const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
-    this.#settleReady.reject(new SpooldError('START_FAILED', `the worker ${how} before it was ready`))
-    return { code, signal, wasExpected }
+    this.start.fail(
+      unforked === undefined
+        ? new SpooldError('START_FAILED', `the worker ${how} before it was ready`)
+        : new SpooldError('START_FAILED', `no worker could be forked: ${unforked}`),
+    )
+    this.#state = 'exited'
+    return { ...exit, why: this.#why, isExplained: this.#isExplained }
   }
 }

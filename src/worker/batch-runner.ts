@@ -52,9 +52,9 @@ export class BatchRunner implements TaskRunner {
     if (this.#ahead.isEmpty && this.#sent.size === 0) this.#busySince = performance.now()
     const lastRunOf = new Map(lastRuns)
     for (const [i, ref] of refs.entries())
-      this.#ahead.push({ number: first + i, ref, lastRun: lastRunOf.get(i) })
+      this.#ahead.push({ number: first + i, ref, lastRun: lastRunOf.get(i), isLast: i === refs.length - 1 })
     if (this.#state === 'running') this.#fill()
-    else this.handBack()
+    else this.#handBack()
   }
 
   signal(number: number): void {
@@ -63,8 +63,14 @@ export class BatchRunner implements TaskRunner {
     else this.#signals.handBack()
   }
 
+  /** @see TaskRunner.cancel */
+  cancel(): void {
+    this.#handBack()
+    this.#options.send({ type: 'cancelled', begun: Array.from(this.#sent, ({ number }) => number) })
+  }
+
   /** Gives back what is not started. */
-  handBack(): void {
+  #handBack(): void {
     this.#signals.handBack()
     this.#ahead.drop()
     if (this.#sent.size > 1 && !this.#host.isRecalling) {
@@ -77,7 +83,7 @@ export class BatchRunner implements TaskRunner {
   drain(mercyMs: number): void {
     if (this.#state === 'running') this.#state = 'draining'
     setTimeout(() => this.#forgive(), Math.max(0, mercyMs - FORGIVE_MS)).unref()
-    this.handBack()
+    this.#handBack()
     this.#endIfDrained()
   }
 
@@ -91,7 +97,7 @@ export class BatchRunner implements TaskRunner {
     this.#state = 'drained'
     this.#settleEnded()
     this.#released(this.#sent.size)
-    this.handBack()
+    this.#handBack()
     return false
   }
 
@@ -213,7 +219,7 @@ export class BatchRunner implements TaskRunner {
     if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
     this.#state = 'draining'
     send({ type: 'recycling', tasks: maxTasks })
-    this.handBack()
+    this.#handBack()
   }
 
   /** Tells the master what ended, and that `starting` runs. */

@@ -37,7 +37,8 @@ export async function openChain(
   const loaded: LoadedHandler[] = []
   const performers: Performer[] = []
   const only = chain.length === 1 && chain[0]?.kind === 'host'
-  for (const link of chain)
+  for (const link of chain) {
+    send({ type: 'loading', name: handlerNames([link]).join(', ') })
     switch (link.kind) {
       case 'host': {
         const { Host } = await import('./hosts/host.js')
@@ -59,6 +60,7 @@ export async function openChain(
         performers.push(execPerformer(link, send))
       }
     }
+  }
   return { hosts, only: only ? hosts[0] : undefined, performers, delivery: strictestDelivery(loaded) }
 }
 

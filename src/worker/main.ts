@@ -154,8 +154,8 @@ process.on('message', (message: MasterMessage) => {
       return runner?.signal(message.number)
     case 'answer':
       return questions.answered(message)
-    case 'hand-back':
-      return runner?.handBack()
+    case 'cancel':
+      return runner?.cancel()
     case 'drain':
       return drain(message.mercyMs)
   }

@@ -52,8 +52,8 @@ export class Runner implements TaskRunner {
     if (this.#queue.size === 0 && this.#inFlight.size === 0) this.#busySince = performance.now()
     const lastRunOf = new Map(lastRuns)
     for (const [i, ref] of refs.entries())
-      this.#queue.push({ number: first + i, ref, lastRun: lastRunOf.get(i) })
-    if (this.#state !== 'running') this.handBack()
+      this.#queue.push({ number: first + i, ref, lastRun: lastRunOf.get(i), isLast: i === refs.length - 1 })
+    if (this.#state !== 'running') this.#handBack()
     this.#turn()
   }
 
@@ -70,8 +70,16 @@ export class Runner implements TaskRunner {
     if (!run.isTold && !run.hasEnded) this.#tell(this.#inFlight.has(run) ? undefined : run)
   }
 
+  /** @see TaskRunner.cancel */
+  cancel(): void {
+    this.#queue.clear()
+    this.#signals.handBack()
+    this.#tell()
+    this.#options.send({ type: 'cancelled', begun: Array.from(this.#inFlight, ({ number }) => number) })
+  }
+
   /** Gives back what is not started. */
-  handBack(): void {
+  #handBack(): void {
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
       this.#outbox.add(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
     this.#signals.handBack()
@@ -83,7 +91,7 @@ export class Runner implements TaskRunner {
     if (this.#state === 'running') this.#state = 'draining'
     for (const run of this.#inFlight) run.setMercy(mercyMs)
     setTimeout(() => this.#forgive(), Math.max(0, mercyMs - FORGIVE_MS)).unref()
-    this.handBack()
+    this.#handBack()
     this.#endIfDrained()
   }
 
@@ -103,12 +111,13 @@ export class Runner implements TaskRunner {
     const isTold = [...this.#inFlight].some(isGuilty)
     for (const run of this.#inFlight) this.#finish(run, isGuilty(run) ? fromThrown(thrown) : RELEASE)
     this.#inFlight.clear()
-    this.handBack()
+    this.#handBack()
     return isTold
   }
 
+  /** Messages have been read. */
   #turn(): void {
-    this.#isPumpDue = false
+    if (this.#isPumpDue) return
     this.#turnSince = performance.now()
     this.#pump()
   }
@@ -125,6 +134,7 @@ export class Runner implements TaskRunner {
       const next = this.#queue.pop()
       if (next === undefined) break
       this.#start(next, now)
+      if (next.isLast && this.#queue.size > 0) this.#tell() // so that the next batch comes while this one runs
     }
     this.#tell()
     this.#endIfDrained()
@@ -149,7 +159,10 @@ export class Runner implements TaskRunner {
   #pumpLater(): void {
     this.#tell()
     this.#isPumpDue = true
-    setImmediate(() => this.#turn())
+    afterMessages(() => {
+      this.#isPumpDue = false
+      this.#turn()
+    })
   }
 
   #start({ number, ref, lastRun }: Assignment, now: number): void {
@@ -191,7 +204,7 @@ export class Runner implements TaskRunner {
     if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
     this.#state = 'draining'
     send({ type: 'recycling', tasks: maxTasks })
-    this.handBack()
+    this.#handBack()
   }
 
   /** Tells the master what ended, and what runs that it does not know of: those in flight, and `starting`. */
@@ -214,4 +227,12 @@ export class Runner implements TaskRunner {
     this.#state = 'drained'
     this.#options.drained()
   }
+}
+
+/**
+ * Calls back when all messages that have come were heard: what was given may have been cancelled. The first turn may
+ * belong to the poll in which we were called, which reads no more of a pipe that it has read from.
+ */
+function afterMessages(callBack: () => void): void {
+  setImmediate(() => setImmediate(callBack))
 }

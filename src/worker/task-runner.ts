@@ -33,6 +33,8 @@ export interface Assignment {
   readonly number: number
   readonly ref: Ref
   readonly lastRun: LastRun | undefined
+  /** The master gave no more with the same message. */
+  readonly isLast: boolean
 }
 
 /** Claims, runs and settles what the master gives, and reports in batches. */
@@ -42,8 +44,8 @@ export interface TaskRunner {
   announce(run?: Run): void
   /** A signal is due: its handler has the next free place, before the tasks that wait. */
   signal(number: number): void
-  /** Gives back what is not started. */
-  handBack(): void
+  /** Drops what is not started, and says what is. */
+  cancel(): void
   /** Finishes what runs, for which there are `mercyMs` left. */
   drain(mercyMs: number): void
   /**

@@ -132,9 +132,21 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     '[spooler /s pid: 7] the process exited with code 1',
     'OOOPS the spooler is no more...trying respawn...',
   ],
+  'worker-unforked': [
+    { spool, error: 'spawn ENOMEM' },
+    '[spooler /s] no process could be forked, it is tried again later: spawn ENOMEM',
+  ],
+  'worker-loading': [
+    { spool, pid, what: '/h.mjs', afterMs: 10_000 },
+    '[spooler /s pid: 7] /h.mjs is still loading (10 s); a top-level await, or an import that waits?',
+  ],
+  'worker-exhausted': [
+    { spool, pid, error: 'EMFILE' },
+    '[spooler /s pid: 7] the process is at a limit of the system and is replaced, its tasks go to others: EMFILE',
+  ],
   'worker-respawn-delayed': [
     { spool, delayMs: 1600 },
-    '[spooler /s] the processes die young, the next one is spawned in 1.6 s',
+    '[spooler /s] the processes fail one after the other, the next one is spawned in 1.6 s',
   ],
   'worker-unloadable': [
     { spool, error: '/h.mjs could not be loaded' },

@@ -115,7 +115,6 @@ describe('poison', () => {
     await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
     assertGoodRan(daemon, good)
     for (let i = 0; i < BAD; i++) await assertDead(spool, daemon.journal(), `bad-${i}`, 'crashes')
-    assert.doesNotMatch(daemon.output, /the processes die young/)
   })
 
   it(`that logs ${LOG_MEGABYTES} MB on a disk without room for it`, {

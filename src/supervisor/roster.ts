@@ -1,0 +1,214 @@
+import { SpooldError, toError } from '../base/errors.js'
+import { RespawnPace } from '../base/respawn-pace.js'
+import type { Emitter } from '../events/emitter.js'
+import type { SpawnOptions } from './fork-worker.js'
+import { watchStart } from './start-watch.js'
+import { stopWorker } from './stop-worker.js'
+import type { Exit, WorkerListener } from './worker-listener.js'
+import { WorkerProcess } from './worker-process.js'
+
+export interface RosterOptions extends SpawnOptions {
+  /** How long a worker that is stopped or replaced may go on with what it runs. */
+  readonly mercyMs: number
+  /** So long may a worker take until it is ready; 0: for ever. */
+  readonly startTimeoutMs: number
+}
+
+export interface RosterListener {
+  /** What its workers say. */
+  readonly worker: WorkerListener
+  /** It is ready, and belongs to those that work. */
+  joined(worker: WorkerProcess): void
+  /** Its mercy is over: it is about to be killed. */
+  outOfMercy(worker: WorkerProcess): void
+  /** It is gone. */
+  exited(worker: WorkerProcess, exit: Exit): void
+  /** There may be fewer workers than there should be. */
+  vacant(): void
+}
+
+/**
+ * Who lives: spawns the workers of a pool, ends them, and replaces those that went, at the pace that their ends allow.
+ *
+ * States: open → closed (nobody is spawned any more).
+ */
+export class Roster {
+  readonly workers = new Set<WorkerProcess>()
+  /** Spawned, and not yet among those that work: a reload waits for it. */
+  readonly #aside = new Set<WorkerProcess>()
+  #options: RosterOptions
+  readonly #listener: RosterListener
+  readonly #events: Emitter
+  readonly #pace = new RespawnPace()
+  /** Places that are not filled before their time. */
+  readonly #respawns = new Set<NodeJS.Timeout>()
+  /** Those that were told to stop. */
+  readonly #stopped = new Set<WorkerProcess>()
+  #isClosed = false
+
+  constructor(options: RosterOptions, listener: RosterListener, events: Emitter) {
+    this.#options = options
+    this.#listener = listener
+    this.#events = events
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** Those that are spawned from now on have these. */
+  set options(options: RosterOptions) {
+    this.#options = options
+  }
+
+  /** Spawns what is missing to `wanted`, but for those whose time has not come. */
+  fill(wanted: number): WorkerProcess[] {
+    if (this.#isClosed) return []
+    const present = [...this.workers].filter(({ state }) => state !== 'draining').length + this.#respawns.size
+    const spawned: WorkerProcess[] = []
+    for (let missing = wanted - present; missing > 0; missing--) {
+      const worker = this.#trySpawn()
+      if (worker === undefined) break
+      spawned.push(worker)
+    }
+    return spawned
+  }
+
+  /**
+   * Spawns a worker that gets nothing until it is taken in.
+   *
+   * @throws SpooldError START_FAILED when it cannot even be forked
+   */
+  spawnAside(options: RosterOptions = this.#options): WorkerProcess {
+    const worker = this.#spawn(options)
+    this.#aside.add(worker)
+    return worker
+  }
+
+  /** From now on it is one of those that work. */
+  takeIn(worker: WorkerProcess): void {
+    if (!this.#aside.delete(worker) || worker.state === 'exited') return
+    this.workers.add(worker)
+    this.#joinWhenReady(worker)
+  }
+
+  /** Lets it finish what it runs, and kills it when it does not in time. Resolves when it is gone. */
+  stop(worker: WorkerProcess): Promise<void> {
+    const { worker: options, mercyMs } = this.#options
+    this.#stopped.add(worker)
+    this.#events.emit('worker-stopping', { spool: options.spool, pid: worker.pid })
+    return stopWorker(worker, mercyMs, () => this.#listener.outOfMercy(worker))
+  }
+
+  /** Of one that is not needed any more, without a word. */
+  dismiss(worker: WorkerProcess): void {
+    void stopWorker(worker, this.#options.mercyMs, () => this.#listener.outOfMercy(worker))
+  }
+
+  async stopAll(): Promise<void> {
+    this.#close()
+    await Promise.all([...this.workers, ...this.#aside].map(worker => this.stop(worker)))
+  }
+
+  async killAll(): Promise<void> {
+    this.#close()
+    const all = [...this.workers, ...this.#aside]
+    for (const worker of all) worker.end()
+    await Promise.all(all.map(worker => worker.whenExited))
+  }
+
+  /** Tasks end: whoever waits for that is spawned. */
+  progressed(): void {
+    if (!this.#pace.progressed() || this.#respawns.size === 0) return
+    const waiting = this.#respawns.size
+    this.#forgetRespawns()
+    for (let i = 0; i < waiting; i++) this.#respawnIn(this.#pace.delayOfBurst())
+  }
+
+  #close(): void {
+    this.#isClosed = true
+    this.#forgetRespawns()
+  }
+
+  #forgetRespawns(): void {
+    for (const timer of this.#respawns) clearTimeout(timer)
+    this.#respawns.clear()
+  }
+
+  /** Undefined when it could not be forked: then it is tried again later. */
+  #trySpawn(): WorkerProcess | undefined {
+    try {
+      const worker = this.#spawn(this.#options)
+      this.workers.add(worker)
+      this.#joinWhenReady(worker)
+      worker.start.whenReady.catch(error => {
+        if (error.code === 'HANDLER_UNLOADABLE')
+          this.#events.emit('worker-unloadable', { spool: worker.spool, error: error.message })
+      })
+      return worker
+    } catch {
+      this.#replaceFailed(0)
+      return undefined
+    }
+  }
+
+  #spawn(options: RosterOptions): WorkerProcess {
+    const { spool } = options.worker
+    let worker: WorkerProcess
+    try {
+      worker = new WorkerProcess(options, this.#listener.worker)
+    } catch (error) {
+      this.#events.emit('worker-unforked', { spool, error: toError(error).message })
+      throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
+    }
+    if (worker.pid > 0) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
+    watchStart(worker, {
+      startTimeoutMs: options.startTimeoutMs,
+      slow: afterMs =>
+        this.#events.emit('worker-loading', {
+          spool,
+          pid: worker.pid,
+          what: worker.start.loading ?? 'the worker',
+          afterMs,
+        }),
+    })
+    void worker.whenExited.then(exit => this.#exited(worker, exit))
+    return worker
+  }
+
+  #joinWhenReady(worker: WorkerProcess): void {
+    worker.start.whenReady.then(
+      () => this.#listener.joined(worker),
+      () => {},
+    )
+  }
+
+  #exited(worker: WorkerProcess, exit: Exit): void {
+    const { spool, pid } = worker
+    const wasAside = this.#aside.delete(worker)
+    this.workers.delete(worker)
+    if (exit.unforked !== undefined) this.#events.emit('worker-unforked', { spool, error: exit.unforked })
+    else if (this.#stopped.delete(worker) || this.#isClosed)
+      this.#events.emit('worker-stopped', { spool, pid })
+    this.#listener.exited(worker, exit)
+    if (wasAside || this.#isClosed) return
+    if (exit.why === 'failed') this.#replaceFailed(performance.now() - worker.spawnedAt)
+    else this.#respawnIn(0)
+  }
+
+  #replaceFailed(livedMs: number): void {
+    const delayMs = this.#pace.failed(livedMs)
+    const { spool } = this.#options.worker
+    if (delayMs > 0) this.#events.emit('worker-respawn-delayed', { spool, delayMs })
+    this.#respawnIn(delayMs)
+  }
+
+  #respawnIn(delayMs: number): void {
+    if (this.#isClosed) return
+    const timer = setTimeout(() => {
+      this.#respawns.delete(timer)
+      this.#listener.vacant()
+    }, delayMs)
+    this.#respawns.add(timer)
+  }
+}

@@ -1,0 +1,33 @@
+import type { SignalMessage } from '../ipc/messages.js'
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+import type { ChildExit } from './child-exit.js'
+import type { HostListener } from './host-messages.js'
+import type { WorkerProcess } from './worker-process.js'
+
+export interface Reported {
+  readonly reports: readonly Report[]
+  /** Of refs that were cancelled: they tell what it did, but not where the ref is now. */
+  readonly late: readonly Report[]
+  /** Those whose start was told before. */
+  readonly known: ReadonlySet<Ref>
+}
+
+/** What a worker says. */
+export interface WorkerListener extends HostListener {
+  signalled(worker: WorkerProcess, message: SignalMessage): void
+  reported(worker: WorkerProcess, reported: Reported): void
+  started(worker: WorkerProcess, ref: Ref): void
+  recycling(worker: WorkerProcess, tasks: number): void
+  faulted(worker: WorkerProcess, error: string): void
+  exhausted(worker: WorkerProcess, error: string): void
+  logged(worker: WorkerProcess, name: string, message: string): void
+}
+
+/** How a worker ended. */
+export interface Exit extends ChildExit {
+  /** It was told to; it left in good order, to be replaced; or anything else. */
+  readonly why: 'asked' | 'recycled' | 'failed'
+  /** What went wrong was said before. */
+  readonly isExplained: boolean
+}
