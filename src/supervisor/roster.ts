@@ -16,7 +16,7 @@ export interface RosterOptions extends SpawnOptions {
 
 export interface RosterListener {
   /** What its workers say. */
-  readonly worker: WorkerListener
+  readonly worker: WorkerListener<WorkerProcess>
   /** It is ready, and belongs to those that work. */
   joined(worker: WorkerProcess): void
   /** Its mercy is over: it is about to be killed. */

@@ -3,7 +3,6 @@ import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { ChildExit } from './child-exit.js'
 import type { HostListener } from './host-messages.js'
-import type { WorkerProcess } from './worker-process.js'
 
 export interface Reported {
   readonly reports: readonly Report[]
@@ -14,14 +13,14 @@ export interface Reported {
 }
 
 /** What a worker says. */
-export interface WorkerListener extends HostListener {
-  signalled(worker: WorkerProcess, message: SignalMessage): void
-  reported(worker: WorkerProcess, reported: Reported): void
-  started(worker: WorkerProcess, ref: Ref): void
-  recycling(worker: WorkerProcess, tasks: number): void
-  faulted(worker: WorkerProcess, error: string): void
-  exhausted(worker: WorkerProcess, error: string): void
-  logged(worker: WorkerProcess, name: string, message: string): void
+export interface WorkerListener<Worker> extends HostListener {
+  signalled(worker: Worker, message: SignalMessage): void
+  reported(worker: Worker, reported: Reported): void
+  started(worker: Worker, ref: Ref): void
+  recycling(worker: Worker, tasks: number): void
+  faulted(worker: Worker, error: string): void
+  exhausted(worker: Worker, error: string): void
+  logged(worker: Worker, name: string, message: string): void
 }
 
 /** How a worker ended. */

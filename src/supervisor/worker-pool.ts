@@ -153,7 +153,7 @@ export class WorkerPool implements SignalTeam {
     return ready + busy + this.#signals.loadOf(this)
   }
 
-  get #listener(): WorkerListener {
+  get #listener(): WorkerListener<WorkerProcess> {
     const events = this.#events
     const { spool } = this
     return {

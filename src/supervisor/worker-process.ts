@@ -19,7 +19,7 @@ import { WorkerStart } from './worker-start.js'
  */
 export class WorkerProcess {
   readonly #child: ChildProcess
-  readonly #listener: WorkerListener
+  readonly #listener: WorkerListener<WorkerProcess>
   readonly #given: GivenTasks
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it hands back at once what is not started. */
@@ -43,7 +43,7 @@ export class WorkerProcess {
   readonly whenExited: Promise<Exit>
 
   /** @throws where there is no memory for another process */
-  constructor(options: SpawnOptions, listener: WorkerListener) {
+  constructor(options: SpawnOptions, listener: WorkerListener<WorkerProcess>) {
     const { worker, answer } = options
     this.#listener = listener
     this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
