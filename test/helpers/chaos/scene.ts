@@ -15,6 +15,7 @@ import { descendantsOf, freeze, heldBy, signalQuietly, taskIn } from './kill.js'
 import { Pauses } from './pauses.js'
 import { Random } from './random.js'
 import type { Act, Variant } from './variant.js'
+import { Warden } from './warden.js'
 import { isGuilty, Writers } from './writers.js'
 
 const READY = /is running \(pid: \d+\)/
@@ -37,7 +38,7 @@ export class Scene {
   readonly #pauses = new Pauses()
   /** One of its workers was killed, or was not let go on, before it was ready: then its start fails. */
   #hadBadStart = false
-  readonly #seen = new Set<number>()
+  readonly #warden = new Warden()
   readonly #writers: Writers
   #uwsgi: TestProcess | undefined
 
@@ -62,9 +63,7 @@ export class Scene {
       hasOnce: variant.hasUwsgi !== true,
       hasMule: variant.hasUwsgi === true,
     })
-    after(() => {
-      for (const pid of this.#seen) signalQuietly(pid, 'SIGKILL')
-    })
+    after(() => this.#warden.end())
   }
 
   get #daemon(): Daemon {
@@ -158,7 +157,7 @@ export class Scene {
       const [worker] = this.#one(this.#daemon.children())
       const [below] = this.#one(worker === undefined ? [] : descendantsOf(worker))
       if (worker === undefined || below === undefined) return false
-      if (await freeze(worker))
+      if ((await freeze(below)) && (await freeze(worker)))
         this.evidence.killedBelow(`${below} below worker ${worker}`, below, heldBy(worker, this.spool))
       signalQuietly(below, 'SIGKILL')
       signalQuietly(worker, 'SIGCONT')
@@ -223,9 +222,8 @@ export class Scene {
   }
 
   #see(): void {
-    const pids = [this.#daemon.pid, this.#uwsgi?.pid ?? 0].filter(pid => pid > 0)
-    for (const pid of [...this.#seen]) if (!isAlive(pid)) this.#seen.delete(pid)
-    for (const pid of pids.flatMap(each => [each, ...descendantsOf(each)])) this.#seen.add(pid)
+    const pids = [this.#daemon.pid, this.#uwsgi?.pid ?? 0, this.#writers.mulePid].filter(pid => pid > 0)
+    this.#warden.watch(pids.flatMap(pid => [pid, ...descendantsOf(pid)]))
   }
 
   /** The tasks that are in the spool, and files that are none. */

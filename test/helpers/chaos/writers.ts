@@ -50,6 +50,11 @@ export class Writers {
     this.#mule = setup.hasMule ? this.#startMule() : undefined
   }
 
+  /** 0 when there is none. */
+  get mulePid(): number {
+    return this.#mule?.pid ?? 0
+  }
+
   async end(): Promise<void> {
     this.#isEnough = true
     this.#mule?.child.kill('SIGKILL')
