@@ -42,8 +42,8 @@ export async function* checkUnfinished(place: Place): AsyncGenerator<Finding> {
 /** Ids whose time is over, and what stands in the place of one. */
 export async function* checkIds(place: Place): AsyncGenerator<Finding> {
   if (!isOurDirectory(place, 'ids')) return
-  for await (const { link, ref, sinceMs } of idsIn(place.spool)) {
-    const path = link.slice(place.spool.length + 1)
+  for await (const { name, link, ref, sinceMs } of idsIn(place.spool)) {
+    const path = `${STATE_DIRECTORY}/ids/${name}`
     const stats = statsOf(place, path)
     if (stats === undefined) continue
     const isStill = () => statsOf(place, path)?.ino === stats.ino
@@ -74,7 +74,8 @@ export async function* checkIds(place: Place): AsyncGenerator<Finding> {
   }
 }
 
-const LITTER = /\.[0-9]+\.tmp$/
+/** Numbers are those of versions before 0.2. */
+const LITTER = /\.[0-9a-f]+\.tmp$/
 
 /** Files that were to be renamed at once, and those of a probe. */
 export async function* checkLitter(place: Place): AsyncGenerator<Finding> {
@@ -84,7 +85,7 @@ export async function* checkLitter(place: Place): AsyncGenerator<Finding> {
       const path = room === '.' ? `${STATE_DIRECTORY}/${name}` : `${STATE_DIRECTORY}/${room}/${name}`
       const isStill = () =>
         (statsOf(place, path)?.ctimeMs ?? Number.POSITIVE_INFINITY) < Date.now() - place.graceMs
-      if (!(room === '.' ? /^probe-[0-9]+$/ : LITTER).test(baseName(name)) || !isStill()) continue
+      if (!(room === '.' ? /^probe-[0-9a-f]+$/ : LITTER).test(baseName(name)) || !isStill()) continue
       if (room === 'dead' && place.letters.read(name) !== undefined) continue // a task may have such a name
       yield {
         kind: 'litter',

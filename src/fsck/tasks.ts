@@ -1,6 +1,8 @@
 import type { FileClaim } from '../spool/claim.js'
 import { setTimes } from '../spool/claim.js'
+import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { settlePastRun } from '../spool/past-run.js'
+import { jsonNameOf } from '../spool/record-name.js'
 import type { TaskRecord } from '../spool/records.js'
 import type { Settled } from '../spool/settle.js'
 import { type Past, pastOf, RECORDED, writeState } from '../spool/state-byte.js'
@@ -41,7 +43,7 @@ function storyOf(place: Place, ref: Ref): Story | undefined {
       mend: `bury it: ${AS_NEXT_CLAIM}`,
     }
   if (past === 'died-alone' || past === 'died-once') return openRun(place, mark, past)
-  if ((mark.state & RECORDED) !== 0 && statsOf(place, recordPath(place, ref)) === undefined)
+  if ((mark.state & RECORDED) !== 0 && statsOf(place, recordPath(ref)) === undefined)
     return {
       kind: 'mark-unrecorded',
       meaning: 'it is marked as recorded, and there is no record: its attempts count from 1 again',
@@ -89,14 +91,15 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
 }
 
 function clearMark(place: Place, { ref, fd, state, mtimeMs }: FileClaim): Repair {
-  if ((state & RECORDED) === 0 || statsOf(place, recordPath(place, ref)) !== undefined) return OVER
+  if ((state & RECORDED) === 0 || statsOf(place, recordPath(ref)) !== undefined) return OVER
   writeState(fd, state & ~RECORDED)
   setTimes(fd, mtimeMs, mtimeMs) // the write has moved it; and a look was no start
   return MENDED
 }
 
-export function recordPath({ spool, records }: Place, ref: Ref): string {
-  return records.pathOf(ref).slice(spool.length + 1)
+/** Below the spool. */
+export function recordPath(ref: Ref): string {
+  return `${STATE_DIRECTORY}/records/${jsonNameOf(ref)}`
 }
 
 /** One that may not be read is told of as such. */

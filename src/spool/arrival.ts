@@ -1,12 +1,18 @@
-import { closeSync, constants, lstatSync, mkdirSync, openSync, unlinkSync } from 'node:fs'
+import { closeSync, constants } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { baseName, displayName, type Ref, toFsPath } from '../task/ref.js'
+import { openSync, unlinkSync } from './anchored.js'
 import type { OpenSpool } from './change.js'
 import { createTaskName, isPriorityDirectory, isTaskName } from './file-name.js'
+import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 
 /** A name in a spool that is ours: an empty file, locked, which is no task for anybody, and which one rename replaces. */
 export interface Arrival {
   readonly ref: Ref
+  /** Its directory, a byte string; to be used until `end`. */
+  readonly directory: string
+  /** Its path, until `end`. */
+  readonly fsPath: string | Buffer
   /** Gives the place up when nothing came, and the lock in any case. */
   end(hasCome: boolean): void
 }
@@ -20,32 +26,45 @@ const NAMES = { ordered: true, strictNames: false }
  */
 export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival {
   const prefix = directoryOf(wanted)
-  makeWay(spool, prefix)
-  const name = baseName(wanted)
-  const isFit = name !== '' && isTaskName(name, NAMES)
-  const opened = (isFit ? tryCreate(spool, prefix + name) : undefined) ?? create(spool, prefix)
-  const { ref, fd } = opened
-  const isLocked = locker.tryLock(fd, ref)
-  return {
-    ref,
-    end(hasCome) {
-      if (!hasCome) unlinkSync(toFsPath(`${spool}/${ref}`))
-      if (isLocked) locker.unlock(ref)
-      closeSync(fd)
-    },
-  }
-}
-
-function create(spool: string, prefix: string): { ref: Ref; fd: number } {
-  for (;;) {
-    const created = tryCreate(spool, prefix + createTaskName())
-    if (created !== undefined) return created
-  }
-}
-
-function tryCreate(spool: string, ref: Ref): { ref: Ref; fd: number } | undefined {
+  const directory = makeWay(spool, prefix)
   try {
-    return { ref, fd: openSync(toFsPath(`${spool}/${ref}`), NEW_FILE, 0o600) }
+    const name = baseName(wanted)
+    const isFit = name !== '' && isTaskName(name, NAMES)
+    const made = (isFit ? tryCreate(directory.path, name) : undefined) ?? create(directory.path)
+    const [ref, fsPath] = [prefix + made.name, toFsPath(`${directory.path}/${made.name}`)]
+    const isLocked = locker.tryLock(made.fd, ref)
+    return {
+      ref,
+      directory: directory.path,
+      fsPath,
+      end(hasCome) {
+        if (!hasCome) unlinkSync(fsPath)
+        if (isLocked) locker.unlock(ref)
+        closeSync(made.fd)
+        directory.release()
+      },
+    }
+  } catch (error) {
+    directory.release()
+    throw error
+  }
+}
+
+interface Made {
+  readonly name: string
+  readonly fd: number
+}
+
+function create(directory: string): Made {
+  for (;;) {
+    const made = tryCreate(directory, createTaskName())
+    if (made !== undefined) return made
+  }
+}
+
+function tryCreate(directory: string, name: string): Made | undefined {
+  try {
+    return { name, fd: openSync(toFsPath(`${directory}/${name}`), NEW_FILE, 0o600) }
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error
     return undefined
@@ -58,17 +77,15 @@ function directoryOf(ref: Ref): string {
   return names.every(isPriorityDirectory) ? names.map(name => `${name}/`).join('') : ''
 }
 
-/** Makes priority directories as uWSGI does: 0777 less the umask. */
-function makeWay(spool: string, prefix: string): void {
-  const names = prefix.split('/').slice(0, -1)
-  for (const [i] of names.entries()) {
-    const path = `${spool}/${names.slice(0, i + 1).join('/')}`
-    try {
-      mkdirSync(toFsPath(path))
-    } catch (error) {
-      if (errnoOf(error) !== 'EEXIST') throw error
-    }
-    if (!lstatSync(toFsPath(path)).isDirectory())
-      throw new SpooldError('SPOOL_UNUSABLE', `${displayName(path)} is no directory; remove it`)
+/** Makes the priority directories that are missing. */
+function makeWay(spool: string, prefix: string): FileDirectory {
+  try {
+    return holdDirectoryOf(spool, `${prefix}task`, { mayMake: true })
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOTDIR') throw error
+    throw new SpooldError(
+      'SPOOL_UNUSABLE',
+      `${displayName(`${spool}/${prefix}`)} is no directory, but a file or a link; remove it`,
+    )
   }
 }

@@ -1,11 +1,13 @@
-import { closeSync, constants, existsSync, fstatSync, readSync, type Stats, unlinkSync } from 'node:fs'
+import { closeSync, constants, existsSync, fstatSync, readSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
 import { HEADER_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/packet.js'
-import { displayName, type Ref, toByteString, toFsPath } from '../task/ref.js'
+import { baseName, displayName, type Ref, toByteString, toFsPath } from '../task/ref.js'
+import { unlinkSync } from './anchored.js'
 import type { HeldFile } from './claim.js'
 import { DeadLetters, deadNameOf } from './dead-letters.js'
 import { isInPlace } from './exact-move.js'
 import { type Locker, leasesOf, openLocker } from './lock.js'
+import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { probeSpool } from './probe.js'
 import { openQuietly } from './quiet-open.js'
 import { Records } from './records.js'
@@ -45,7 +47,7 @@ export function refused(detail: string): Changed {
  */
 export async function openSpool(spool: string): Promise<OpenSpool> {
   const { locks } = await probeSpool(spool, 'auto')
-  const hasLeases = locks === 'lockfile' || existsSync(leasesOf(spool))
+  const hasLeases = locks === 'lockfile' || existsSync(toFsPath(leasesOf(toByteString(spool))))
   const kinds = [
     ...(locks === 'ofd' ? (['ofd'] as const) : []),
     ...(hasLeases ? (['lockfile'] as const) : []),
@@ -75,21 +77,27 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
  * @throws what the file system says when it cannot be changed
  */
 export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: TakenFile) => Changed): Changed {
+  let directory: FileDirectory | undefined
+  let path: string
   let fd: number
   try {
-    fd = openQuietly(`${spool}/${ref}`, constants.O_RDWR)
+    directory = holdDirectoryOf(spool, ref)
+    path = `${directory.path}/${baseName(ref)}`
+    fd = openQuietly(path, constants.O_RDWR)
   } catch (error) {
+    directory?.release()
     return refusalOfOpen(error)
   }
   let isLocked = false
   try {
     isLocked = locker.tryLock(fd, ref)
     if (!isLocked) return { kind: 'running' }
-    const file = examine(ref, toFsPath(`${spool}/${ref}`), fd)
+    const file = examine(ref, toFsPath(path), fd)
     return 'kind' in file ? file : act(file)
   } finally {
     if (isLocked) locker.unlock(ref)
     closeSync(fd)
+    directory.release()
   }
 }
 

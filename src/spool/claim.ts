@@ -1,10 +1,12 @@
-import { closeSync, constants, fstatSync, futimesSync, openSync, readSync, type Stats } from 'node:fs'
+import { closeSync, constants, fstatSync, futimesSync, readSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
-import { type Ref, toFsPath } from '../task/ref.js'
+import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
+import { openSync } from './anchored.js'
 import type { Locker } from './lock.js'
+import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { KICKED, ownState } from './state-byte.js'
 
 /** Bodies up to here are read with the packet; larger ones when the handler asks for them. */
@@ -14,7 +16,10 @@ export const EAGER_BODY_BYTES = 1024 * 1024
 export interface HeldFile {
   readonly ref: Ref
   readonly fd: number
+  /** Anchored in `directory`. */
   readonly fsPath: string | Buffer
+  /** Of a file in a priority: to be released with the claim. */
+  readonly directory?: FileDirectory | undefined
   readonly inode: number
   /** modifier2 as it was found (spool/state-byte); undefined when there is no packet to have one. */
   readonly state?: number
@@ -73,30 +78,37 @@ export function claimFile(
   nowMs: number,
   undertake: Undertaker,
 ): FileClaim | Refusal {
-  const fsPath = toFsPath(bytePath)
-  let fd: number
+  const isAtTop = !ref.includes('/')
+  let directory: FileDirectory | undefined
+  let file: OpenFile
   try {
-    fd = openSync(fsPath, OPEN_FLAGS)
+    directory = isAtTop ? undefined : holdDirectoryOf(bytePath.slice(0, -ref.length - 1), ref)
+    const fsPath = toFsPath(directory === undefined ? bytePath : `${directory.path}/${baseName(ref)}`)
+    file = { ref, fsPath, directory, fd: openSync(fsPath, OPEN_FLAGS) }
   } catch (error) {
+    directory?.release()
     return refusalOfOpen(error)
   }
   let isLocked = false
   try {
-    isLocked = locker.tryLock(fd, ref)
-    const found = isLocked ? examine(ref, fsPath, fd, nowMs) : LOCKED
+    isLocked = locker.tryLock(file.fd, ref)
+    const found = isLocked ? examine(file, nowMs) : LOCKED
     if ('vars' in found) return found
     const refusal = 'fd' in found ? undertake(found) : found
-    letGo(fd, ref, locker, isLocked)
+    letGo(file, locker, isLocked)
     return refusal
   } catch (error) {
-    letGo(fd, ref, locker, isLocked)
+    letGo(file, locker, isLocked)
     return { kind: 'unreadable', detail: messageOf(error) }
   }
 }
 
-function letGo(fd: number, ref: Ref, locker: Locker, isLocked: boolean): void {
+type OpenFile = Pick<HeldFile, 'ref' | 'fd' | 'fsPath' | 'directory'>
+
+function letGo({ fd, ref, directory }: OpenFile, locker: Locker, isLocked: boolean): void {
   if (isLocked) locker.unlock(ref)
   closeSync(fd)
+  directory?.release()
 }
 
 function refusalOfOpen(error: unknown): Refusal {
@@ -116,29 +128,27 @@ function refusalOfOpen(error: unknown): Refusal {
 
 type Found = FileClaim | Unfit | Refusal
 
-function examine(ref: Ref, fsPath: string | Buffer, fd: number, nowMs: number): Found {
+function examine(file: OpenFile, nowMs: number): Found {
+  const { fd } = file
   const stats = fstatSync(fd)
   if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
   if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
   const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
-  return decode({ ref, fsPath, fd, read, stats, nowMs })
+  return decode({ ...file, read, stats, nowMs })
 }
 
-interface Read {
-  readonly ref: Ref
-  readonly fsPath: string | Buffer
-  readonly fd: number
+interface Read extends OpenFile {
   readonly read: number
   readonly stats: Stats
   readonly nowMs: number
 }
 
-function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): Found {
+function decode({ ref, fsPath, directory, fd, read, stats, nowMs }: Read): Found {
   const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
     const changedAtMs = Math.max(stats.mtimeMs, stats.ctimeMs)
-    return { kind, detail, ref, fd, fsPath, inode: stats.ino, changedAtMs }
+    return { kind, detail, ref, fd, fsPath, directory, inode: stats.ino, changedAtMs }
   }
   if (read < HEADER_BYTES) return unfit('incomplete', `it has ${read} of the header's ${HEADER_BYTES} bytes`)
   if (scratch[0] !== SPOOL_MODIFIER)
@@ -159,6 +169,7 @@ function decode({ ref, fsPath, fd, read, stats, nowMs }: Read): Found {
     ref,
     fd,
     fsPath,
+    directory,
     vars,
     inode: stats.ino,
     mtimeMs: stats.mtimeMs,

@@ -1,7 +1,7 @@
-import { lstatSync, readFileSync, unlinkSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
+import { lstatSync, named, readFileSync, unlinkSync } from './anchored.js'
 import type { HeldFile } from './claim.js'
 import { moveExactly } from './exact-move.js'
 import { STATE_DIRECTORY } from './file-name.js'
@@ -82,7 +82,7 @@ export class DeadLetters {
   /** undefined when there is none of that name, or its reason cannot be read. */
   read(name: Ref): DeadLetter | undefined {
     try {
-      const value: unknown = JSON.parse(readFileSync(toFsPath(this.jsonPathOf(name)), 'utf8'))
+      const value: unknown = JSON.parse(readFileSync(toFsPath(this.jsonPathOf(name))))
       return isLetter(value) ? value : undefined
     } catch (error) {
       if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined
@@ -152,18 +152,18 @@ async function* listDirectory(path: string) {
   try {
     yield* await opendir(toFsPath(path), { encoding: 'latin1' as BufferEncoding })
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
+    if (errnoOf(error) !== 'ENOENT') throw named(error)
   }
 }
 
 function exists(path: string): boolean {
-  return lstatSync(toFsPath(path), { throwIfNoEntry: false }) !== undefined
+  return lstatSync(toFsPath(path)) !== undefined
 }
 
 /** There is a file of that path, and it is no reason. */
 function isFileOfSomebody(path: string): boolean {
   try {
-    const value: unknown = JSON.parse(readFileSync(toFsPath(path), 'utf8'))
+    const value: unknown = JSON.parse(readFileSync(toFsPath(path)))
     return !isLetter(value)
   } catch (error) {
     return errnoOf(error) !== 'ENOENT'

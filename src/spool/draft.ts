@@ -1,18 +1,9 @@
-import {
-  closeSync,
-  constants,
-  futimesSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  renameSync,
-  rmSync,
-  utimesSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, constants, futimesSync, writeSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { baseName, displayName, type Ref, toFsPath } from '../task/ref.js'
+import { openSync, renameSync, unlinkSync, utimesSync } from './anchored.js'
 import { createTaskName } from './file-name.js'
+import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 
 const { O_WRONLY, O_CREAT, O_EXCL } = constants
 const NEW_FILE = O_WRONLY | O_CREAT | O_EXCL
@@ -32,13 +23,15 @@ export function draftedName(hidden: string): string | undefined {
 /**
  * A task on its way into a spool: a hidden file that becomes the task by one rename, so that nobody ever sees half of it.
  *
- * States: open → closed → published | discarded. A process that dies leaves the hidden file, which `sweep` removes.
+ * States: open → closed → published | discarded → ended. A process that dies leaves the hidden file, which `sweep` removes.
  */
 export class Draft {
   readonly spool: string
   readonly ref: Ref
-  /** The directory that the task lies in: the spool, or a priority. */
+  /** The directory that the task lies in, by its name: the spool, or a priority. */
   readonly directory: string
+  /** The same, as it was found or made, whatever its name leads to now. */
+  readonly #at: FileDirectory
   /** The priority directory is new. */
   readonly isDirectoryNew: boolean
   readonly fd: number
@@ -51,18 +44,26 @@ export class Draft {
     this.spool = spool
     this.ref = priority === undefined ? name : `${priority}/${name}`
     this.directory = priority === undefined ? spool : `${spool}/${priority}`
-    if (priority !== undefined) checkPriority(spool, priority)
-    const opened = openIn(this.directory, `${spool}/${hiddenRef(this.ref)}`, priority !== undefined)
-    this.fd = opened.fd
-    this.isDirectoryNew = opened.isDirectoryNew
+    this.#at = holdPriority(spool, priority, this.ref)
+    this.isDirectoryNew = this.#at.isNew
+    try {
+      this.fd = openSync(this.#hiddenPath, NEW_FILE, 0o600)
+    } catch (error) {
+      this.#at.release()
+      throw error
+    }
   }
 
   get path(): string {
     return `${this.spool}/${this.ref}`
   }
 
-  get hiddenPath(): string {
-    return `${this.spool}/${hiddenRef(this.ref)}`
+  get #fsPath(): string | Buffer {
+    return toFsPath(`${this.#at.path}/${baseName(this.ref)}`)
+  }
+
+  get #hiddenPath(): string | Buffer {
+    return toFsPath(`${this.#at.path}/${hiddenRef(baseName(this.ref))}`)
   }
 
   append(bytes: Uint8Array): void {
@@ -76,7 +77,7 @@ export class Draft {
 
   /** A time of change that is now, so that the sweep leaves it alone. */
   renew(atSeconds = Date.now() / 1000): void {
-    utimesSync(toFsPath(this.hiddenPath), atSeconds, atSeconds)
+    utimesSync(this.#hiddenPath, atSeconds, atSeconds)
   }
 
   close(): void {
@@ -85,15 +86,21 @@ export class Draft {
   }
 
   publish(): void {
-    renameSync(toFsPath(this.hiddenPath), toFsPath(this.path))
+    renameSync(this.#hiddenPath, this.#fsPath)
   }
 
   /** Also takes a published task back; whoever runs it already ends his run. */
   discard(isPublished: boolean): void {
     this.close()
     try {
-      rmSync(toFsPath(isPublished ? this.path : this.hiddenPath), { force: true })
-    } catch {} // a disk that has just failed; the sweep comes by
+      unlinkSync(isPublished ? this.#fsPath : this.#hiddenPath)
+    } catch {} // it has gone, or a disk has just failed; the sweep comes by
+  }
+
+  /** To be called when there is nothing more to do with it. */
+  end(): void {
+    this.close()
+    this.#at.release()
   }
 }
 
@@ -109,7 +116,7 @@ export function writeInPlace(path: string, bytes: Uint8Array): void {
   try {
     writeAll(fd, bytes, 0)
   } catch (error) {
-    rmSync(fsPath, { force: true })
+    unlinkQuietly(fsPath)
     throw error
   } finally {
     closeSync(fd)
@@ -122,9 +129,15 @@ function writeAll(fd: number, bytes: Uint8Array, position: number): void {
   while (done < bytes.length) done += writeSync(fd, bytes, done, bytes.length - done, position + done)
 }
 
+function unlinkQuietly(fsPath: string | Buffer): void {
+  try {
+    unlinkSync(fsPath)
+  } catch {} // it has gone
+}
+
 /** Digits are one path segment, whoever chose them; and what has that name must not lead elsewhere. */
-function checkPriority(spool: string, priority: string): void {
-  if (!/^[0-9]{1,255}$/.test(priority))
+function holdPriority(spool: string, priority: string | undefined, ref: Ref): FileDirectory {
+  if (priority !== undefined && !/^[0-9]{1,255}$/.test(priority))
     throw new SpooldError(
       'REQUEST_INVALID',
       `priority must be digits only, got ${JSON.stringify(priority)}`,
@@ -132,24 +145,11 @@ function checkPriority(spool: string, priority: string): void {
         details: { key: 'priority', got: priority },
       },
     )
-  const directory = `${spool}/${priority}`
-  if (lstatSync(toFsPath(directory), { throwIfNoEntry: false })?.isDirectory() !== false) return
-  throw new SpooldError('ENQUEUE_FAILED', `${displayName(directory)} is no directory; remove it`, {
-    details: { path: displayName(directory) },
-  })
-}
-
-/** Makes a missing priority directory as uWSGI does: 0777 less the umask. */
-function openIn(directory: string, path: string, mayMake: boolean): { fd: number; isDirectoryNew: boolean } {
-  for (let isDirectoryNew = false; ; isDirectoryNew = true)
-    try {
-      return { fd: openSync(toFsPath(path), NEW_FILE, 0o600), isDirectoryNew }
-    } catch (error) {
-      if (!mayMake || isDirectoryNew || errnoOf(error) !== 'ENOENT') throw error
-      try {
-        mkdirSync(toFsPath(directory))
-      } catch (reason) {
-        if (errnoOf(reason) !== 'EEXIST') throw reason // somebody else was quicker
-      }
-    }
+  try {
+    return holdDirectoryOf(spool, ref, { mayMake: true })
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOTDIR') throw error
+    const path = displayName(`${spool}/${priority}`)
+    throw new SpooldError('ENQUEUE_FAILED', `${path} is no directory; remove it`, { details: { path } })
+  }
 }

@@ -1,11 +1,11 @@
-import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
+import { linkSync, lstatSync, renameSync, unlinkSync } from './anchored.js'
 import type { HeldFile } from './claim.js'
 import { createTaskName } from './file-name.js'
 
 /** Does its path still lead to the file? Somebody may have moved it, or put another in its place. */
 export function isInPlace({ fsPath, inode }: HeldFile): boolean {
-  return lstatSync(fsPath, { throwIfNoEntry: false })?.ino === inode
+  return lstatSync(fsPath)?.ino === inode
 }
 
 /**

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
-import { lstatSync, mkdirSync, readlinkSync, renameSync, symlinkSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
-import { displayName, type Ref, toFsPath } from '../task/ref.js'
+import { baseName, type Ref, toFsPath } from '../task/ref.js'
+import { nameOf, readlinkSync, renameSync, symlinkSync } from './anchored.js'
 import { hiddenRef } from './draft.js'
-import { STATE_DIRECTORY, UWSGI_PREFIX } from './file-name.js'
+import { UWSGI_PREFIX } from './file-name.js'
+import { inDirectoryOf } from './priority-directory.js'
+import { makeStateRoom, stateRoom } from './state-directory.js'
 
 /**
  * Ids that callers gave: `.spoold/ids/<sha-256 of the id>`, a symbolic link whose text is the task's ref. A link is made
@@ -12,12 +14,11 @@ import { STATE_DIRECTORY, UWSGI_PREFIX } from './file-name.js'
  * Its states: the link is there and so is the hidden file: the task was promised and is whole, but its writer has not
  * come to rename it (yet, or ever), and whoever finds it so does it for him. No hidden file: the task is, or was, there.
  */
-const IDS = `${STATE_DIRECTORY}/ids`
 /** What may stand in a link: a name of ours, at most one priority above it. */
 const REF = new RegExp(`^(?:[0-9]{1,255}/)?${UWSGI_PREFIX}[^/]+$`)
 
 export function idsDirectory(spool: string): string {
-  return `${spool}/${IDS}`
+  return stateRoom(spool, 'ids')
 }
 
 function linkOf(spool: string, id: string): string {
@@ -31,8 +32,8 @@ export function findId(spool: string, id: string): Ref | undefined {
 
 /** @returns the task that has the id now: `ref`, or another one that was quicker */
 export function takeId(spool: string, id: string, ref: Ref): Ref {
+  makeStateRoom(spool, 'ids', '')
   const link = linkOf(spool, id)
-  makeIdsDirectory(spool)
   for (;;)
     try {
       symlinkSync(toFsPath(ref), link)
@@ -47,10 +48,15 @@ export function takeId(spool: string, id: string, ref: Ref): Ref {
 /** Publishes a promised task, if nobody has yet. @returns whether it was done now */
 export function publishPromised(spool: string, ref: Ref): boolean {
   try {
-    renameSync(toFsPath(`${spool}/${hiddenRef(ref)}`), toFsPath(`${spool}/${ref}`))
+    inDirectoryOf(spool, ref, directory =>
+      renameSync(
+        toFsPath(`${directory}/${hiddenRef(baseName(ref))}`),
+        toFsPath(`${directory}/${baseName(ref)}`),
+      ),
+    )
     return true
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
+    if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') throw error
     return false
   }
 }
@@ -59,7 +65,7 @@ export function publishPromised(spool: string, ref: Ref): boolean {
 export function readId(link: string): Ref | undefined {
   let ref: Ref
   try {
-    ref = readlinkSync(toFsPath(link), 'latin1')
+    ref = readlinkSync(toFsPath(link))
   } catch (error) {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return undefined
     if (errnoOf(error) !== 'EINVAL') throw error
@@ -68,19 +74,7 @@ export function readId(link: string): Ref | undefined {
   if (REF.test(ref)) return ref
   throw new SpooldError(
     'ENQUEUE_FAILED',
-    `${displayName(link)} is no id of ours (it says ${JSON.stringify(ref)}); remove it`,
-    { details: { path: displayName(link) } },
+    `${nameOf(link)} is no id of ours (it says ${JSON.stringify(ref)}); remove it`,
+    { details: { path: nameOf(link) } },
   )
-}
-
-function makeIdsDirectory(spool: string): void {
-  for (const path of [`${spool}/${STATE_DIRECTORY}`, idsDirectory(spool)]) {
-    try {
-      mkdirSync(toFsPath(path), 0o700)
-    } catch (error) {
-      if (errnoOf(error) !== 'EEXIST') throw error
-    }
-    if (!lstatSync(toFsPath(path)).isDirectory())
-      throw new SpooldError('ENQUEUE_FAILED', `${displayName(path)} is no directory; remove it`)
-  }
 }

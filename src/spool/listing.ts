@@ -1,6 +1,7 @@
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { toFsPath } from '../task/ref.js'
+import { named } from './anchored.js'
 
 const ENTRIES_A_READ = 2048
 
@@ -12,6 +13,6 @@ export async function* listEntries(path: string) {
       bufferSize: ENTRIES_A_READ,
     })
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw error
+    if (errnoOf(error) !== 'ENOENT') throw named(error)
   }
 }

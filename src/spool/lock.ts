@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
-import fs, { chownSync, existsSync, type Stats, statSync } from 'node:fs'
-import { join } from 'node:path'
+import fs, { type Stats } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
+import { type Directory, holdDirectory, lstatSync } from './anchored.js'
 import { STATE_DIRECTORY } from './file-name.js'
-import { makeStateRoom } from './state-directory.js'
+import { makeStateRoom, stateRoom } from './state-directory.js'
 
 /** The only file that knows a lock library; none is loaded before it is used. */
 
@@ -42,10 +42,10 @@ const STALE_MS = 60_000
 /** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
 async function leaseLocker(spool: string): Promise<Locker> {
   const { lockSync, unlockSync } = await import('proper-lockfile')
-  makeLeases(spool)
+  const { path: leases } = holdLeases(spool) // the library comes back to its paths for as long as we live
   const options = (ref: Ref) => ({
     realpath: false,
-    lockfilePath: leaseOf(spool, ref),
+    lockfilePath: `${leases}/${leaseName(ref)}`,
     stale: STALE_MS,
     update: STALE_MS / 6,
     onCompromised: (error: Error) => {
@@ -70,16 +70,16 @@ async function leaseLocker(spool: string): Promise<Locker> {
 }
 
 export function leasesOf(spool: string): string {
-  return `${spool}/${STATE_DIRECTORY}/locks`
+  return stateRoom(spool, 'locks')
 }
 
-function leaseOf(spool: string, ref: Ref): string {
-  return `${leasesOf(spool)}/${createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
+function leaseName(ref: Ref): string {
+  return `${createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
 }
 
 /** Does somebody hold a lease on it? @param spool a byte string */
 export function isLeased(spool: string, ref: Ref): boolean {
-  const stats = statSync(toFsPath(leaseOf(spool, ref)), { throwIfNoEntry: false })
+  const stats = lstatSync(toFsPath(`${leasesOf(spool)}/${leaseName(ref)}`))
   return stats !== undefined && !isStale(stats)
 }
 
@@ -138,8 +138,9 @@ export async function takeLease(
   { lost, renewed }: { lost(): void; renewed(): void },
 ): Promise<Lease | undefined> {
   const { lock } = await import('proper-lockfile')
-  const path = join(makeLeases(spool), `${name}.lock`)
-  const isTakenOver = existsSync(path)
+  const leases = holdLeases(spool)
+  const path = `${leases.path}/${name}.lock`
+  const isTakenOver = lstatSync(path) !== undefined
   let renewedAtMs = Date.now()
   // the library does not tell when it has renewed a lease, but it does so through these functions
   const watchedFs = {
@@ -166,19 +167,16 @@ export async function takeLease(
         return renewedAtMs + LEASE_STALE_MS
       },
       isTakenOver,
-      release,
+      release: () => release().finally(leases.release),
     }
   } catch (error) {
+    leases.release()
     if (errnoOf(error) === 'ELOCKED') return undefined
     throw error
   }
 }
 
-/** The master may be root, and the workers, who use it too, be whom the spool belongs to. */
-function makeLeases(spool: string): string {
-  makeStateRoom(toByteString(spool), 'locks', '')
-  const path = leasesOf(spool)
-  const { uid, gid } = statSync(join(spool, STATE_DIRECTORY))
-  if (process.geteuid?.() === 0 && uid !== 0) chownSync(path, uid, gid)
-  return path
+function holdLeases(spool: string): Directory {
+  const path = makeStateRoom(toByteString(spool), 'locks', '')
+  return holdDirectory(path, `${toByteString(spool)}/${STATE_DIRECTORY}/locks`)
 }

@@ -1,18 +1,8 @@
-import {
-  closeSync,
-  constants,
-  fchmodSync,
-  fsyncSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  unlinkSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, constants, fchmodSync, fsyncSync, readSync, writeSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { type Ref, toFsPath } from '../task/ref.js'
-import { makeArrival } from './arrival.js'
+import { baseName, toFsPath } from '../task/ref.js'
+import { openSync, renameSync, unlinkSync } from './anchored.js'
+import { type Arrival, makeArrival } from './arrival.js'
 import { type Changed, DONE_SO, type OpenSpool, placeOf, refused, type TakenFile } from './change.js'
 import { setTimes } from './claim.js'
 import { hiddenRef } from './draft.js'
@@ -39,7 +29,7 @@ export function move(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed {
     const record = recordOf(records, file)
     if (record === undefined) new Records(to.spool).remove(arrival.ref)
     else new Records(to.spool).write(arrival.ref, record)
-    const moved = bring(from, to, file, arrival.ref)
+    const moved = bring(from, to, file, arrival)
     if (moved.kind !== 'done') return moved
     hasCome = true
     records.remove(file.ref)
@@ -62,13 +52,13 @@ function whyNot(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed | unde
   return undefined
 }
 
-function bring(from: OpenSpool, to: OpenSpool, file: TakenFile, ref: Ref): Changed {
+function bring(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival): Changed {
   try {
-    renameSync(file.fsPath, toFsPath(`${to.spool}/${ref}`))
+    renameSync(file.fsPath, arrival.fsPath)
     return DONE_SO
   } catch (error) {
     if (errnoOf(error) !== 'EXDEV') throw error
-    return copyAcross(from, to, file, ref)
+    return copyAcross(from, to, file, arrival)
   }
 }
 
@@ -82,9 +72,11 @@ function bring(from: OpenSpool, to: OpenSpool, file: TakenFile, ref: Ref): Chang
  *
  * So there never are two that run, and what does not run is there to be seen.
  */
-function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, ref: Ref): Changed {
-  const hidden = toFsPath(`${to.spool}/${hiddenRef(ref)}`)
+function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival): Changed {
+  const { ref, directory, fsPath } = arrival
+  const hidden = toFsPath(`${directory}/${hiddenRef(baseName(ref))}`)
   const copy = openSync(hidden, NEW_FILE, 0o600)
+  let isHidden = true
   try {
     // the lock tells a sweep that its writer lives; a lease on the name is held already
     if (to.locker.kind === 'ofd') to.locker.tryLock(copy, hiddenRef(ref))
@@ -94,12 +86,13 @@ function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, ref: Ref): 
     fsyncSync(copy)
     const held = hold(from, file, { movedTo: placeOf(to, ref) })
     if (held.kind !== 'done') return held
-    renameSync(hidden, toFsPath(`${to.spool}/${ref}`))
-    syncDirectoryOf(`${to.spool}/${ref}`)
+    renameSync(hidden, fsPath)
+    isHidden = false
+    syncDirectory(directory)
     unlinkSync(file.fsPath)
     return DONE_SO
   } finally {
-    rmSync(hidden, { force: true }) // when it has not become the task
+    if (isHidden) unlinkSync(hidden)
     if (to.locker.kind === 'ofd') to.locker.unlock(hiddenRef(ref))
     closeSync(copy)
   }
@@ -116,8 +109,8 @@ function copyBytes(from: number, to: number): void {
 }
 
 /** What is here is removed only when what is there would survive a power failure. */
-function syncDirectoryOf(path: string): void {
-  const fd = openSync(toFsPath(path.slice(0, path.lastIndexOf('/'))), 'r')
+function syncDirectory(path: string): void {
+  const fd = openSync(toFsPath(`${path}/.`), constants.O_RDONLY)
   try {
     fsyncSync(fd)
   } finally {

@@ -1,8 +1,10 @@
-import { closeSync, mkdirSync, openSync, unlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { randomBytes } from 'node:crypto'
+import { closeSync, constants } from 'node:fs'
 import { messageOf, SpooldError } from '../base/errors.js'
-import { STATE_DIRECTORY } from './file-name.js'
+import { toByteString, toFsPath } from '../task/ref.js'
+import { openSync, unlinkSync } from './anchored.js'
 import { type LockChoice, type LockKind, loadOfd, type TryOfdLock } from './lock.js'
+import { makeState } from './state-directory.js'
 
 /** What the file system under a spool can be trusted with. */
 export interface Capabilities {
@@ -18,7 +20,6 @@ export interface Capabilities {
  * @throws SpooldError LOCKS_UNUSABLE when `ofd` was asked for and does not work
  */
 export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
-  mkdirSync(join(spool, STATE_DIRECTORY), { recursive: true, mode: 0o700 })
   if (choice === 'lockfile') return { locks: 'lockfile' }
   const fault = await probeOfd(spool)
   if (fault === undefined) return { locks: 'ofd' }
@@ -45,9 +46,10 @@ function exclusionFault(first: number, second: number, tryOfdLock: TryOfdLock): 
 }
 
 function withProbeFile<T>(spool: string, probe: (first: number, second: number) => T): T {
-  const path = join(spool, STATE_DIRECTORY, `probe-${process.pid}`)
-  const first = openSync(path, 'w+', 0o600)
-  const second = openSync(path, 'r+')
+  const name = `probe-${randomBytes(8).toString('hex')}`
+  const path = toFsPath(`${makeState(toByteString(spool))}/${name}`)
+  const first = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
+  const second = openSync(path, constants.O_RDWR)
   try {
     return probe(first, second)
   } finally {

@@ -1,6 +1,6 @@
-import { lstatSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
+import { lstatSync } from './anchored.js'
 import { change, type OpenSpool, openSpool, remove } from './change.js'
 import { DeadLetters, deadPathOf } from './dead-letters.js'
 
@@ -50,7 +50,7 @@ async function surplus(letters: DeadLetters, maxCount: number): Promise<typeof N
 }
 
 function buriedAt(letters: DeadLetters, name: Ref): number | undefined {
-  return lstatSync(toFsPath(letters.pathOf(name)), { throwIfNoEntry: false })?.ctimeMs
+  return lstatSync(toFsPath(letters.pathOf(name)))?.ctimeMs
 }
 
 /** Removes the dead letters beyond the limits. @param spool its real path @returns how many */

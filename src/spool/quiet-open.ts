@@ -1,6 +1,7 @@
-import { constants, openSync } from 'node:fs'
+import { constants } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { toFsPath } from '../task/ref.js'
+import { openSync } from './anchored.js'
 
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
 const SAFE = constants.O_NOFOLLOW | constants.O_NONBLOCK

@@ -1,7 +1,7 @@
-import { readFileSync, unlinkSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
+import { readFileSync, unlinkSync } from './anchored.js'
 import type { BuryReason } from './dead-letters.js'
 import { isNamedInFull, jsonNameOf } from './record-name.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
@@ -59,7 +59,7 @@ export class Records {
   read(ref: Ref): TaskRecord | undefined {
     if (!hasStateRoom(this.#spool, 'records')) return undefined
     try {
-      const value: unknown = JSON.parse(readFileSync(toFsPath(this.pathOf(ref)), 'utf8'))
+      const value: unknown = JSON.parse(readFileSync(toFsPath(this.pathOf(ref))))
       return isRecord(value) ? value : undefined
     } catch (error) {
       if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined

@@ -1,5 +1,4 @@
-import { renameSync } from 'node:fs'
-import { toFsPath } from '../task/ref.js'
+import { renameSync } from './anchored.js'
 import { makeArrival } from './arrival.js'
 import { type Changed, type OpenSpool, refused, type TakenFile } from './change.js'
 import { setTimes } from './claim.js'
@@ -34,7 +33,7 @@ export function requeue(
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTimes(file.fd, nowMs, nowMs) // of another user's file the write has made it now
-    renameSync(file.fsPath, toFsPath(`${at.spool}/${arrival.ref}`))
+    renameSync(file.fsPath, arrival.fsPath)
     hasCome = true
     letters.forget(name)
     return { kind: 'done', to: arrival.ref }

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, unlinkSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
 import { baseName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
+import { unlinkSync } from './anchored.js'
 import { type FileClaim, setTimes } from './claim.js'
 import { beside, isInPlace, moveExactly } from './exact-move.js'
 import { UWSGI_PREFIX } from './file-name.js'
@@ -69,4 +70,5 @@ export function leaveAsFound(claim: FileClaim): void {
 export function letGo(claim: FileClaim, locker: Locker): void {
   locker.unlock(claim.ref)
   closeSync(claim.fd)
+  claim.directory?.release()
 }

@@ -1,11 +1,13 @@
-import { closeSync, constants, lstatSync, openSync, type Stats, unlinkSync } from 'node:fs'
+import { closeSync, constants, type Stats } from 'node:fs'
 import { SpooldError } from '../base/errors.js'
-import { type Ref, toFsPath } from '../task/ref.js'
+import { baseName, type Ref, toFsPath } from '../task/ref.js'
+import { lstatSync, openSync, unlinkSync } from './anchored.js'
 import { draftedName, hiddenRef } from './draft.js'
 import { isPriorityDirectory } from './file-name.js'
 import { idsDirectory, publishPromised, readId } from './ids.js'
 import { listEntries } from './listing.js'
 import { tryHold } from './lock.js'
+import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 
 export interface SweepOptions {
   /** The spool's real path, a byte string. */
@@ -88,9 +90,11 @@ async function* findLeftovers(spool: string, prefix: string, beforeMs: number): 
 
 /** Under its lock, which a writer that takes his time holds. */
 export async function removeLeftover(spool: string, ref: Ref): Promise<boolean> {
-  const path = toFsPath(`${spool}/${hiddenRef(ref)}`)
+  let directory: FileDirectory | undefined
   let fd: number | undefined
   try {
+    directory = holdDirectoryOf(spool, ref)
+    const path = toFsPath(`${directory.path}/${hiddenRef(baseName(ref))}`)
     fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     if (!(await tryHold(fd).catch(() => true))) return false
     unlinkSync(path)
@@ -99,10 +103,13 @@ export async function removeLeftover(spool: string, ref: Ref): Promise<boolean> 
     return false // it is gone, or somebody else's
   } finally {
     if (fd !== undefined) closeSync(fd)
+    directory?.release()
   }
 }
 
 export interface IdEntry {
+  /** In `.spoold/ids`. */
+  readonly name: string
   /** A byte string. */
   readonly link: string
   /** undefined for what is no id. */
@@ -115,7 +122,7 @@ export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
   for await (const { name } of listEntries(idsDirectory(spool))) {
     const link = `${idsDirectory(spool)}/${name}`
     const stats = statsOf(link)
-    if (stats !== undefined) yield { link, ref: refOf(link), sinceMs: stats.ctimeMs }
+    if (stats !== undefined) yield { name, link, ref: refOf(link), sinceMs: stats.ctimeMs }
   }
 }
 
@@ -130,5 +137,5 @@ function refOf(link: string): Ref | undefined {
 }
 
 function statsOf(path: string): Stats | undefined {
-  return lstatSync(toFsPath(path), { throwIfNoEntry: false })
+  return lstatSync(toFsPath(path))
 }

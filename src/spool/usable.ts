@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, readdirSync, type Stats, statSync } from 'node:fs'
+import { accessSync, constants, lstatSync, readdirSync, type Stats, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from './file-name.js'
@@ -27,11 +27,37 @@ const MODES: Readonly<Record<Right, number>> = { r: constants.R_OK, w: constants
 export function checkSpool(spool: string, user: Owner | null): void {
   checkWay(spool, user)
   const state = join(spool, STATE_DIRECTORY)
+  const { uid } = user ?? me()
+  checkMaster(spool, uid)
   checkDirectory(spool, spool, user)
-  if (!existsSync(state)) return
+  const stats = lstatSync(state, { throwIfNoEntry: false })
+  if (stats === undefined) return
+  if (!stats.isDirectory()) throw unusable(spool, `${state} is no directory`, asideCommand(state))
   checkDirectory(spool, state, user)
+  if (stats.uid !== uid) throw foreignState(spool, stats.uid, user ?? me())
   for (const entry of readdirSync(state, { withFileTypes: true }))
     if (entry.isDirectory()) checkDirectory(spool, join(state, entry.name), user)
+}
+
+/** Root does nothing by names that somebody else may exchange, and runs nobody else's tasks. */
+function checkMaster(spool: string, uid: number): void {
+  const owner = statSync(spool).uid
+  if (uid !== 0 || owner === 0) return
+  throw unusable(
+    spool,
+    `it belongs to uid ${owner}, and a daemon that is root works only in what is root's`,
+    `set uid = ${owner} in the configuration, or chown -R -h 0:0 ${quote(spool)}`,
+  )
+}
+
+/** `.spoold` is somebody else's, who could have anything done with what is in it. */
+export function foreignState(spool: string, owner: number, { uid, gid }: Owner): SpooldError {
+  const path = quote(join(spool, STATE_DIRECTORY))
+  return unusable(
+    spool,
+    `${path} belongs to uid ${owner}, and uid ${uid} takes only its own`,
+    `chown -R -h ${uid}:${gid} ${path}, or mv ${path} ${path}.old if you do not know where it comes from`,
+  )
 }
 
 function checkDirectory(spool: string, directory: string, user: Owner | null): void {
@@ -75,7 +101,7 @@ function ancestors(path: string): string[] {
   return above === path ? [] : [...ancestors(above), above]
 }
 
-function me(): Owner {
+export function me(): Owner {
   return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
 }
 

@@ -35,13 +35,21 @@ export function* writeSteps(request: Request, options: WriteOptions): Steps {
   if (first !== undefined) return yield* duplicate(first, options)
   const draft = openDraft(request, options)
   try {
+    yield* written(draft, request, options)
+    return id === undefined ? yield* publish(draft, options) : yield* publishOnce(draft, id, request, options)
+  } finally {
+    draft.end()
+  }
+}
+
+function* written(draft: Draft, request: Request, options: WriteOptions): Generator<Wait, void, void> {
+  try {
     yield* fill(draft, request, options)
     yield WRITTEN
   } catch (error) {
     draft.discard(false)
     throw writeError(draft.directory, error)
   }
-  return id === undefined ? yield* publish(draft, options) : yield* publishOnce(draft, id, request, options)
 }
 
 function findFirst(spool: string, id: string): Ref | undefined {

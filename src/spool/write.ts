@@ -1,7 +1,8 @@
-import { closeSync, fdatasyncSync, fsyncSync, openSync } from 'node:fs'
+import { closeSync, constants, fdatasyncSync, fsyncSync } from 'node:fs'
 import { SpooldError } from '../base/errors.js'
 import { displayName, toFsPath } from '../task/ref.js'
 import type { Request, Stored } from '../task/request.js'
+import { openSync } from './anchored.js'
 import { syncData, syncDirectory } from './disk-sync.js'
 import { type Draft, newTaskPath, writeInPlace } from './draft.js'
 import { tryHold } from './lock.js'
@@ -79,7 +80,7 @@ function performSync(wait: Wait): void {
     case 'data':
       return fdatasyncSync(wait.fd)
     case 'directory': {
-      const fd = openSync(toFsPath(wait.path), 'r')
+      const fd = openSync(toFsPath(wait.path), constants.O_RDONLY)
       try {
         return fsyncSync(fd)
       } finally {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { CHANGING_CALLS, type FsCall, hookFs } from './fs-hooks.js'
 
 const { closeSync, constants, existsSync, fstatSync, futimesSync, readSync, writeSync } = fs
-const { linkSync, mkdirSync, openSync, renameSync, symlinkSync, unlinkSync, writeFileSync } = fs
+const { linkSync, mkdirSync, openSync, readlinkSync, renameSync, symlinkSync, unlinkSync, writeFileSync } = fs
 
 /** What can be done again, in another directory; `file` is a number for an open file. */
 type Act =
@@ -63,7 +63,7 @@ export class FileJournal {
   }
 
   #note(name: FsCall, args: readonly unknown[], result: unknown): void {
-    const [target, second, third] = args
+    const [target, second, third] = args.map(plainPath)
     const open = typeof target === 'number' ? this.#open.get(target) : undefined
     const path = typeof target === 'string' && target.startsWith(this.#base) ? target : undefined
     switch (name) {
@@ -125,6 +125,14 @@ export class FileJournal {
       }
     }
   }
+}
+
+/** What is anchored in an open directory, by the directory's name. */
+function plainPath(arg: unknown): unknown {
+  const [anchor] = (typeof arg === 'string' && /^\/proc\/self\/fd\/\d+/.exec(arg)) || []
+  return anchor === undefined || typeof arg !== 'string'
+    ? arg
+    : readlinkSync(anchor) + arg.slice(anchor.length)
 }
 
 /** Does the steps again below another directory; what cannot be done, because a step before it was left out, is not. */

@@ -1,0 +1,166 @@
+import fs, { constants } from 'node:fs'
+import { displayName, toFsPath } from '../task/ref.js'
+
+/**
+ * The only file that changes what lies in a spool by its path. Two rules hold for every path below a spool:
+ *
+ * - The last name is never followed: files are opened with O_NOFOLLOW, or made with O_EXCL.
+ * - A directory on the way, a priority or `.spoold`, may be exchanged for a link by whoever may write to the spool. So it
+ *   is opened first, without following links, and the path goes on from the open directory: `/proc/self/fd/N/name`.
+ *
+ * A task at the top of the spool keeps its plain path: no name on its way can be exchanged by those who write to the
+ * spool, and the kernel walks a short path as fast as an anchored one. A process with more rights than the spool's owner
+ * does not come here at all (privileges.ts): it becomes that owner first.
+ */
+
+/** Linux: names a directory without asking for the right to list it. Node has no constant for it. */
+const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
+const DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH
+/** Where there is no /proc, a look with lstat has to do. */
+const HAS_PROC = fs.existsSync('/proc/self/fd')
+
+/** A directory that stays the same one, whatever happens to its name. */
+export interface Directory {
+  /** What paths below it begin with: a byte string without a slash at its end. */
+  readonly path: string
+  readonly stats: fs.BigIntStats
+  /** Its path must not be used any more. */
+  release(): void
+}
+
+interface Held {
+  readonly fd: number
+  readonly path: string
+  readonly stats: fs.BigIntStats
+  /** The name by which it was opened, for people. */
+  readonly name: string
+  users: number
+}
+
+/** By name. Callers that work in one directory at the same time share its descriptor. */
+const held = new Map<string, Held>()
+/** By descriptor. */
+const names = new Map<number, string>()
+
+/**
+ * Holds the directory that has this name now.
+ *
+ * @param path a byte string, anchored or not
+ * @param name the same, for people
+ * @throws ENOTDIR, also for a link that leads to a directory
+ */
+export function holdDirectory(path: string, name = path): Directory {
+  const known = held.get(name)
+  const shared = known !== undefined && isNamed(path, known) ? known : open(path, name)
+  shared.users++
+  let isOver = false
+  return {
+    path: shared.path,
+    stats: shared.stats,
+    release() {
+      if (isOver) return
+      isOver = true
+      if (--shared.users === 0) close(shared)
+    },
+  }
+}
+
+function isNamed(path: string, { stats }: Held): boolean {
+  const now = fs.lstatSync(toFsPath(path), { bigint: true, throwIfNoEntry: false })
+  return now?.ino === stats.ino && now.dev === stats.dev
+}
+
+function open(path: string, name: string): Held {
+  const fd = openDirectory(path)
+  const stats = statsOf(fd)
+  const opened = { fd, path: HAS_PROC ? `/proc/self/fd/${fd}` : path, stats, name, users: 0 }
+  held.set(name, opened)
+  names.set(fd, name)
+  return opened
+}
+
+function statsOf(fd: number): fs.BigIntStats {
+  try {
+    return fs.fstatSync(fd, { bigint: true })
+  } catch (error) {
+    fs.closeSync(fd)
+    throw error
+  }
+}
+
+function openDirectory(path: string): number {
+  try {
+    return fs.openSync(toFsPath(path), DIRECTORY)
+  } catch (error) {
+    throw named(error)
+  }
+}
+
+function close(directory: Held): void {
+  if (held.get(directory.name) === directory) held.delete(directory.name)
+  names.delete(directory.fd)
+  fs.closeSync(directory.fd)
+}
+
+/** A path as people know it. @param path a byte string, anchored or not */
+export function nameOf(path: string): string {
+  return displayName(path.replace(ANCHOR, (anchor, fd) => names.get(Number(fd)) ?? anchor))
+}
+
+const ANCHOR = /\/proc\/self\/fd\/(\d+)/g
+
+/** An error of node:fs, with the names that people know. */
+export function named(error: unknown): unknown {
+  if (!(error instanceof Error) || !error.message.includes('/proc/self/fd/')) return error
+  error.message = error.message.replace(ANCHOR, (anchor, fd) => {
+    const name = names.get(Number(fd))
+    return name === undefined ? anchor : displayName(name)
+  })
+  return error
+}
+
+/** The same function, whose errors bear names that people know. */
+function plainly<Args extends unknown[], Result>(call: (...args: Args) => Result): typeof call {
+  return (...args) => {
+    try {
+      return call(...args)
+    } catch (error) {
+      throw named(error)
+    }
+  }
+}
+
+type Path = string | Buffer
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
+
+/** Opens what is there, or makes what is not: the last name is not followed, and nothing is overwritten. */
+export const openSync = plainly((path: Path, flags: number, mode?: number) =>
+  fs.openSync(path, flags | constants.O_NOFOLLOW, mode),
+)
+/** Makes a file that is not there yet, and writes it whole. */
+export const createFileSync = plainly((path: Path, text: string, flush: boolean) =>
+  fs.writeFileSync(path, text, { mode: 0o600, flush, flag: 'wx' }),
+)
+export const mkdirSync = plainly((path: Path, mode?: number) => void fs.mkdirSync(path, { mode }))
+export const renameSync = plainly((from: Path, to: Path) => fs.renameSync(from, to))
+export const linkSync = plainly((from: Path, to: Path) => fs.linkSync(from, to))
+export const symlinkSync = plainly((text: Path, path: Path) => fs.symlinkSync(text, path))
+export const unlinkSync = plainly((path: Path) => fs.unlinkSync(path))
+export const readlinkSync = plainly((path: Path) => fs.readlinkSync(path, 'latin1'))
+export const readFileSync = plainly((path: Path) => {
+  const fd = fs.openSync(path, READ)
+  try {
+    return fs.readFileSync(fd, 'utf8')
+  } finally {
+    fs.closeSync(fd)
+  }
+})
+export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
+  fs.utimesSync(path, atime, mtime),
+)
+export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
+export const lstatSync = plainly((path: Path) => fs.lstatSync(path, { throwIfNoEntry: false }))
+/** Inode and device in full: as doubles, neighbours of file systems with large numbers are one. */
+export const lstatExactlySync = plainly((path: Path) =>
+  fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
+)
