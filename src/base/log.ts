@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import { messageOf } from './errors.js'
 import { LogOutput } from './log-output.js'
 import { createStamp, isPrecise } from './log-stamp.js'
-import { printableLines } from './printable.js'
+import { printableLine, printableLines } from './printable.js'
 
 export type Level = 'info' | 'warn' | 'error'
 
@@ -25,6 +25,8 @@ export interface Log {
   line(level: Level, text: string, fields?: object): void
   /** A line that uWSGI always dates (uwsgi_log_verbose). */
   dated(level: Level, text: string, fields?: object): void
+  /** A line of somebody else's: in a text log as it is, without a date. */
+  plain(text: string, fields?: object): void
   /** Opens the file anew when logrotate has moved it away; when that fails, it says so where it is. */
   reopen(): void
   /** Writes what is left, for the end of the process. */
@@ -45,6 +47,8 @@ export function openLog({ file, format, date }: LogOptions): Log {
     isPrecise: isPrecise(date),
     line: (level, text, fields) => write(level, text, fields, false),
     dated: (level, text, fields) => write(level, text, fields, true),
+    plain: (text, fields) =>
+      format === 'json' ? write('info', text, fields, false) : output.write(`${printableLine(text)}\n`),
     reopen() {
       try {
         output.reopen()

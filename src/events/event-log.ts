@@ -18,6 +18,7 @@ export function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) =>
     isPrecise: log.isPrecise,
     line: (level, text, fields) => log.line(level, text, { ...context, ...fields }),
     dated: (level, text, fields) => log.dated(level, text, { ...context, ...fields }),
+    plain: (text, fields) => log.plain(text, { ...context, ...fields }),
     reopen: () => log.reopen(),
     end: () => log.end(),
   }

@@ -1,6 +1,7 @@
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Schedule, SignalSchedule } from '../task/schedule.js'
+import type { Stream } from '../task/stream.js'
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
@@ -49,7 +50,17 @@ export interface EventMap {
   'task-started': { spool: string; pid: number; ref: Ref }
   /** `known`: the refs whose start was told as 'task-started'. */
   'tasks-reported': { spool: string; pid: number; reports: readonly Report[]; known: ReadonlySet<Ref> }
-  'task-logged': { spool: string; pid: number; name: string; message: string }
+  'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
+  /** In pieces, which need not end with a line. `ref`: by this task; null: by nobody that is known. */
+  'task-printed': {
+    spool: string
+    pid: number
+    ref: Ref | null
+    stream: Stream
+    text: string
+    /** Other tasks run beside it. */
+    isBeside: boolean
+  }
 
   'signal-registered': { spool: string; number: number; target: string }
   /** Its handler threw, or ended with its process. */

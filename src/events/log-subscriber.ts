@@ -6,6 +6,7 @@ import type { Emitter } from './emitter.js'
 import { subscribeLines } from './event-log.js'
 import type { EventName, Listeners } from './event-map.js'
 import { networkLines } from './network-lines.js'
+import { PrintedLines } from './printed-lines.js'
 import { scheduleLines, signalLines } from './signal-lines.js'
 import { TaskLines } from './task-lines.js'
 
@@ -19,7 +20,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
   subscribeLines(events, log, to => ({
     ...serviceLines(to),
     ...reloadLines(to),
-    ...workerLines(to, new TaskLines(to, isQuiet)),
+    ...workerLines(to, new TaskLines(to, isQuiet), new PrintedLines(to)),
     ...spoolLines(to),
     ...networkLines(to, isQuiet),
     ...signalLines(to),
@@ -96,11 +97,12 @@ type WorkerEvent = Extract<
   `worker-${string}` | `host-${string}` | `task-${string}` | `tasks-${string}`
 >
 
-function workerLines(log: Log, tasks: TaskLines): Listeners<WorkerEvent> {
+function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<WorkerEvent> {
   return {
     'worker-spawned': ({ spool, pid }) =>
       log.line('info', `spawned the uWSGI spooler on dir ${spool} with pid ${pid}`, { spool, worker: pid }),
     'worker-died': ({ spool, pid, code, signal, running }) => {
+      printed.exited(pid)
       const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
       const fields = { spool, worker: pid, code, signal, tasks: running.map(displayName) }
       log.line('error', `[spooler ${spool} pid: ${pid}] the process ${how}${itHad(running)}`, fields)
@@ -159,19 +161,26 @@ function workerLines(log: Log, tasks: TaskLines): Listeners<WorkerEvent> {
       }),
     'worker-stopping': ({ spool, pid }) =>
       log.line('info', `killing the spooler with pid ${pid}`, { spool, worker: pid }),
-    'worker-stopped': ({ spool, pid }) =>
-      log.line('info', `spooler (pid: ${pid}) annihilated`, { spool, worker: pid }),
+    'worker-stopped': ({ spool, pid }) => {
+      printed.exited(pid)
+      log.line('info', `spooler (pid: ${pid}) annihilated`, { spool, worker: pid })
+    },
 
     'task-started': ({ spool, pid, ref }) => tasks.managing({ spool, pid }, ref),
     'tasks-reported': ({ spool, pid, reports, known }) => {
-      for (const report of reports) tasks.reported({ spool, pid }, report, known.has(report.ref))
+      for (const report of reports) {
+        printed.ended(pid, report.ref)
+        tasks.reported({ spool, pid }, report, known.has(report.ref))
+      }
     },
-    'task-logged': ({ spool, pid, name, message }) =>
+    'task-logged': ({ spool, pid, name, message, stream }) =>
       log.line('info', `[spooler ${spool} pid: ${pid}] ${printable(name)}: ${message}`, {
         spool,
         worker: pid,
         task: name,
+        stream,
       }),
+    'task-printed': piece => printed.printed(piece),
   }
 }
 

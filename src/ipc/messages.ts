@@ -4,6 +4,7 @@ import type { Ref } from '../task/ref.js'
 import { REPORT_KINDS, type Report } from '../task/report.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import type { SignalNews } from '../task/schedule.js'
+import type { Stream } from '../task/stream.js'
 
 /** What a worker needs to know, sent once, first. */
 export interface WorkerOptions {
@@ -105,7 +106,16 @@ export type WorkerMessage =
   | { readonly type: 'exhausted'; readonly error: string }
   /** What is not started was dropped, or handed back; `begun` are the numbers of what is still to be reported. */
   | { readonly type: 'cancelled'; readonly begun: readonly number[] }
-  | { readonly type: 'log'; readonly name: string; readonly message: string }
+  | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
+  /** What was printed, in pieces as they came. `ref`: by the task that runs; null: by nobody that is known. */
+  | {
+      readonly type: 'output'
+      readonly ref: Ref | null
+      readonly stream: Stream
+      readonly text: string
+      /** Other tasks run beside it. */
+      readonly isBeside: boolean
+    }
   /** An interpreter died; `detail` says which and how. Another one is started. */
   | { readonly type: 'host-died'; readonly detail: string }
   /** The other one takes tasks. */

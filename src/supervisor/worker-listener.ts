@@ -1,4 +1,4 @@
-import type { SignalMessage } from '../ipc/messages.js'
+import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { ChildExit } from './child-exit.js'
@@ -20,7 +20,8 @@ export interface WorkerListener<Worker> extends HostListener {
   recycling(worker: Worker, tasks: number): void
   faulted(worker: Worker, error: string): void
   exhausted(worker: Worker, error: string): void
-  logged(worker: Worker, name: string, message: string): void
+  logged(worker: Worker, message: Extract<WorkerMessage, { type: 'log' }>): void
+  printed(worker: Worker, message: Extract<WorkerMessage, { type: 'output' }>): void
 }
 
 /** How a worker ended. */

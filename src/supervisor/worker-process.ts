@@ -191,7 +191,9 @@ export class WorkerProcess {
       case 'drained':
         return this.#leaves('recycled')
       case 'log':
-        return this.#listener.logged(this, message.name, message.message)
+        return this.#listener.logged(this, message)
+      case 'output':
+        return this.#listener.printed(this, message)
       case 'signal-news':
       case 'signal-started':
       case 'signal-ended':

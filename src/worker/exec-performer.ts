@@ -42,7 +42,9 @@ export function execPerformer(
     if (pid !== undefined) send({ type: 'child-started', pid })
     feed(child.stdio[0], input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1'))
     if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
-    const logged = [child.stdout, child.stderr].map(stream => logLines(stream, line => task.logAndWait(line)))
+    const logged = (['stdout', 'stderr'] as const).map(stream =>
+      logLines(child[stream], message => task.logAndWait({ message, stream })),
+    )
     const outcome = await ended
     if (pid !== undefined) send({ type: 'child-ended', pid })
     for (const last of logged) await last()

@@ -20,6 +20,8 @@ export interface ExecutorOptions {
 export class Executor {
   readonly #options: ExecutorOptions
   readonly #author = new AsyncLocalStorage<Run>()
+  /** Where one runs at a time. */
+  #latest: Run | undefined
 
   constructor(options: ExecutorOptions) {
     this.#options = options
@@ -28,6 +30,7 @@ export class Executor {
   /** At once when there was nothing to wait for: a promise for every task would cost a tenth of the rate. */
   perform(run: Run): Outcome | Promise<Outcome> {
     const { chdir, context, isConcurrent } = this.#options
+    this.#latest = run
     enterDirectory(chdir ?? directoryOf(context.spool, run.claim.ref))
     try {
       const env = createEnv(run.claim)
@@ -42,7 +45,8 @@ export class Executor {
 
   /** Whose code is being run: while something is thrown outside of every call, the run that started it. */
   get author(): Run | undefined {
-    return this.#author.getStore()
+    const author = this.#options.isConcurrent ? this.#author.getStore() : this.#latest
+    return author?.hasEnded === true ? undefined : author
   }
 
   /** Asks one after the other until one does not answer SPOOL_IGNORE. */

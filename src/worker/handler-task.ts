@@ -3,14 +3,21 @@ import type { VarPair } from '../protocol/packet.js'
 import { toDictionary, toPairs } from '../protocol/vars.js'
 import { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../task/outcome.js'
 import { baseName, displayName, priorityOf } from '../task/ref.js'
+import type { Stream } from '../task/stream.js'
 import type { Env, Task } from '../task/task.js'
 import type { Run } from './run.js'
+
+/** A line for the log; `stream` where it was printed there. */
+export interface Said {
+  readonly message: string
+  readonly stream?: Stream
+}
 
 export interface TaskContext {
   /** The spool's real path. */
   readonly spool: string
   /** @param sent called when it is on its way */
-  log(run: Run, name: string, message: string, sent?: () => void): void
+  log(run: Run, name: string, said: Said, sent?: () => void): void
 }
 
 /** What a handler sees of its run. Everything that costs something is made when it is first asked for. */
@@ -62,12 +69,12 @@ export class HandlerTask implements Task {
   }
 
   /** Resolves when the line is on its way: who has many waits, or they pile up here. */
-  logAndWait(message: string): Promise<void> {
-    return new Promise(sent => this.#context.log(this.#run, this.name, message, sent))
+  logAndWait(said: Said): Promise<void> {
+    return new Promise(sent => this.#context.log(this.#run, this.name, said, sent))
   }
 
   log(message: string): void {
-    this.#context.log(this.#run, this.name, String(message))
+    this.#context.log(this.#run, this.name, { message: String(message) })
   }
 
   get SPOOL_OK(): typeof SPOOL_OK {

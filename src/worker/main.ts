@@ -4,8 +4,10 @@ import { Emitter } from '../events/emitter.js'
 import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
 import { stackOf } from '../task/stack.js'
+import type { Stream } from '../task/stream.js'
 import { type Chain, handlerNames, openChain } from './chain.js'
 import { Executor, enterDirectory } from './executor.js'
+import { takeOutput } from './own-output.js'
 import { Questions } from './questions.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
@@ -21,6 +23,9 @@ const ORPHAN_MERCY_MS = 60_000
 
 let runner: TaskRunner | undefined
 let chain: Chain | undefined
+/** Of JavaScript handlers. */
+let executor: Executor | undefined
+let isConcurrent = false
 const questions = new Questions(send)
 /** What was said about signals before the master was told that this worker is ready. */
 const earlyNews: SignalNews[] = []
@@ -34,8 +39,17 @@ function send(message: WorkerMessage, sent: () => void = () => {}): void {
   process.send(message, undefined, undefined, sent)
 }
 
+takeOutput(print)
+
 function exitAfter(message: WorkerMessage, code: number): void {
   send(message, () => process.exit(code))
+}
+
+/** What code in this process prints stands behind the line that its task begins. */
+function print(stream: Stream, text: string, sent: () => void): void {
+  const author = executor?.author
+  if (author !== undefined) runner?.announce(author)
+  send({ type: 'output', ref: author?.claim.ref ?? null, stream, text, isBeside: isConcurrent }, sent)
 }
 
 async function open(options: WorkerOptions): Promise<void> {
@@ -117,17 +131,18 @@ function openRunner(
   options: WorkerOptions,
   runnerOptions: RunnerOptions,
 ): Runner {
-  const executor = new Executor({
+  isConcurrent = options.concurrency > 1
+  executor = new Executor({
     chain: performers,
     context: {
       spool: options.spool,
-      log(run, name, message, sent) {
+      log(run, name, { message, stream }, sent) {
         opened.announce(run) // that it runs is the line before
-        send({ type: 'log', name, message }, sent)
+        send({ type: 'log', name, message, ...(stream === undefined ? {} : { stream }) }, sent)
       },
     },
     chdir: options.chdir,
-    isConcurrent: options.concurrency > 1,
+    isConcurrent,
   })
   const opened = new Runner(engine, executor, runnerOptions)
   return opened

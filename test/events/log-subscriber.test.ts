@@ -25,6 +25,7 @@ function listen(isQuiet = false, kind: { isStructured?: boolean; isPrecise?: boo
     ...kind,
     line: keep(false),
     dated: keep(true),
+    plain: (text, fields) => void lines.push({ level: 'info', text, fields, isDated: false }),
     reopen() {},
     async end() {},
   }
@@ -183,6 +184,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     `[spooler /s pid: 7] done with task ${NAME} after 2 seconds`,
   ],
   'task-logged': [{ spool, pid, name: NAME, message: 'hello' }, `[spooler /s pid: 7] ${NAME}: hello`],
+  'task-printed': [
+    { spool, pid, ref: `5/${NAME}`, stream: 'stdout', text: 'hello\n', isBeside: false },
+    'hello',
+  ],
   'spool-missing': [
     { spool, error: 'ENOENT' },
     '[spooler /s] the directory cannot be listed, waiting for it: ENOENT',
@@ -315,6 +320,7 @@ describe('what is told of a task', () => {
     [{ kind: 'locked' }],
     [{ kind: 'later' }],
     [{ kind: 'untouched' }],
+    [{ kind: 'alone' }],
   ]
   for (const [report, ...expected] of CASES)
     it(`${report.kind}${report.detail === undefined ? '' : ` (${report.detail})`}`, () => {
@@ -393,6 +399,77 @@ describe('what is told of a task', () => {
       known: new Set([NAME]),
     })
     assert.deepEqual(texts(), [`[spooler /s pid: 7] done with task ${NAME} after 0.012 seconds`])
+  })
+})
+
+describe('what is printed', () => {
+  const piece = { spool, pid, ref: `5/${NAME}`, stream: 'stdout', isBeside: false } as const
+  const done = {
+    spool,
+    pid,
+    reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 0 }],
+    known: new Set([`5/${NAME}`]),
+  } as const
+
+  it('is told as it is, in whole lines, the last one when its task ends', () => {
+    const { events, texts } = listen()
+    for (const text of ['o', 'ne\ntw', 'o\r\n\nthree']) events.emit('task-printed', { ...piece, text })
+    assert.deepEqual(texts(), ['one', 'two', ''])
+    events.emit('tasks-reported', done)
+    assert.deepEqual(texts().slice(3), [
+      'three',
+      `[spooler /s pid: 7] done with task ${NAME} after 0 seconds`,
+    ])
+  })
+
+  it('ends with its process, too', () => {
+    const { events, texts } = listen()
+    events.emit('task-printed', { ...piece, ref: null, text: 'last words' })
+    events.emit('worker-died', { spool, pid, code: 1, signal: null, running: [] })
+    assert.equal(texts()[0], 'last words')
+  })
+
+  it('is not mixed up among tasks and streams, and has the name of its task where others run beside it', () => {
+    const { events, texts } = listen()
+    for (const text of ['a', 'b\n'])
+      for (const ref of ['x', 'y'])
+        for (const stream of ['stdout', 'stderr'] as const)
+          events.emit('task-printed', { ...piece, ref, stream, text: `${text}`, isBeside: true })
+    assert.deepEqual(
+      texts(),
+      ['x: ab', 'x: ab', 'y: ab', 'y: ab'].map(line => `[spooler /s pid: 7] ${line}`),
+    )
+  })
+
+  it('has its author in front where it begins as a line of the daemon does', () => {
+    for (const name of Object.keys(LINES) as EventName[]) {
+      const [, ...own] = LINES[name]
+      if (name === 'task-printed') continue
+      for (const line of own.map(text => text.replace('DATE', '2026-11-21T07:06:00.123+01:00'))) {
+        const { events, texts } = listen()
+        events.emit('task-printed', { ...piece, text: `${line}\n` })
+        assert.deepEqual(texts(), [`[spooler /s pid: 7] ${NAME}: ${line}`])
+      }
+    }
+  })
+
+  it('is cut where a line has no end', () => {
+    const { events, texts } = listen()
+    for (let i = 0; i < 100; i++) events.emit('task-printed', { ...piece, text: 'x'.repeat(1000) })
+    assert.ok(texts().length >= 10 && texts().every(line => line.length <= 10_000))
+  })
+
+  it('has in a structured log its stream and its task', () => {
+    const { events, lines } = listen(false, { isStructured: true })
+    events.emit('task-printed', { ...piece, text: '*** x\n' })
+    assert.deepEqual(lines[0]?.fields, {
+      event: 'task-printed',
+      stream: 'stdout',
+      spool,
+      worker: pid,
+      task: NAME,
+    })
+    assert.equal(lines[0]?.text, '*** x')
   })
 })
 

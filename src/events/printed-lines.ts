@@ -1,0 +1,80 @@
+import type { Log } from '../base/log.js'
+import { printable } from '../base/printable.js'
+import { baseName, displayName, type Ref } from '../task/ref.js'
+import type { EventMap } from './event-map.js'
+
+type Printed = EventMap['task-printed']
+
+/** A longer line is cut into several. */
+const MAX_LINE_CHARS = 8192
+/** Lines that are not ended yet, of so many tasks at most. */
+const MAX_OPEN = 1000
+
+/**
+ * How spoold's own lines begin, with or without a date; a test holds this beside every event. What somebody prints that
+ * begins so is told with its author in front: nobody can write a line in the daemon's name.
+ */
+export const OWN_BEGINNING =
+  /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |goodbye |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
+
+/** What handlers print, line by line: in a text log as it is. */
+export class PrintedLines {
+  readonly #log: Log
+  /** What was printed behind the last newline, by author and stream. */
+  readonly #open = new Map<string, Printed>()
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  printed(piece: Printed): void {
+    const key = keyOf(piece)
+    const lines = ((this.#open.get(key)?.text ?? '') + piece.text).split('\n')
+    const rest = lines.pop() ?? ''
+    for (const line of lines) this.#lineOf(piece, line)
+    this.#keep(key, piece, rest)
+  }
+
+  /** The task has ended, and so has its last line. */
+  ended(pid: number, ref: Ref): void {
+    if (this.#open.size > 0) this.#close(piece => piece.pid === pid && piece.ref === ref)
+  }
+
+  /** The process has. */
+  exited(pid: number): void {
+    this.#close(piece => piece.pid === pid)
+  }
+
+  #keep(key: string, piece: Printed, rest: string): void {
+    this.#open.delete(key)
+    if (rest.length > MAX_LINE_CHARS) return this.#lineOf(piece, rest)
+    if (rest !== '') this.#open.set(key, { ...piece, text: rest })
+    if (this.#open.size > MAX_OPEN) this.#close(() => true)
+  }
+
+  #close(isMeant: (piece: Printed) => boolean): void {
+    for (const [key, piece] of this.#open) {
+      if (!isMeant(piece)) continue
+      this.#open.delete(key)
+      this.#lineOf(piece, piece.text)
+    }
+  }
+
+  #lineOf(piece: Printed, text: string): void {
+    const line = text.endsWith('\r') ? text.slice(0, -1) : text
+    for (let at = 0; at === 0 || at < line.length; at += MAX_LINE_CHARS)
+      this.#write(piece, line.slice(at, at + MAX_LINE_CHARS))
+  }
+
+  #write({ spool, pid, ref, stream, isBeside }: Printed, line: string): void {
+    const task = ref === null ? undefined : displayName(baseName(ref))
+    if (this.#log.isStructured) return this.#log.plain(line, { stream, spool, worker: pid, task })
+    const isBare = !isBeside && !OWN_BEGINNING.test(line)
+    const author = task === undefined ? '' : ` ${printable(task)}:`
+    this.#log.plain(isBare ? line : `[spooler ${spool} pid: ${pid}]${author} ${line}`)
+  }
+}
+
+function keyOf({ pid, ref, stream }: Printed): string {
+  return `${pid} ${stream} ${ref ?? ''}`
+}

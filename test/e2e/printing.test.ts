@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { printedBetween } from '../helpers/printed.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const TASKS = process.env.SPOOLD_TEST_LONG === undefined ? 1000 : 6000
+
+async function logOf(handler: string, ini: Record<string, string | number>, names: readonly string[]) {
+  const spool = spoolDirectory()
+  for (const name of names) drop(spool, name)
+  const log = join(dirname(spool), 'log')
+  const daemon = await startDaemon({ spool, handler, ini: { logto: log, ...ini }, isUnready: true })
+  await until('all are done', () => existsSync(log) && leftIn(spool).length === 0, 60_000)
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0)
+  return readFileSync(log, 'utf8')
+}
+
+const names = Array.from({ length: TASKS }, (_, i) => `t${i}`)
+
+describe('what a JavaScript handler prints', () => {
+  it('stands whole between the lines of its task, whatever way it is written', async () => {
+    const handler = `
+      import fs from 'node:fs'
+      export default async (env, task) => {
+        console.log(task.name + ' log')
+        process.stdout.write(task.name + ' in ')
+        console.error(task.name + ' error')
+        process.stdout.write(Buffer.from('two pieces\\n'))
+        if (task.name.endsWith('7')) await new Promise(setImmediate)
+        fs.writeSync(1, task.name + ' descriptor\\n')
+        process.stderr.write(task.name + ' no newline')
+        return task.SPOOL_OK
+      }`
+    const printed = printedBetween(await logOf(handler, { 'spooler-processes': 1 }, names))
+    assert.equal(printed.size, TASKS)
+    for (const [name, lines] of printed)
+      assert.deepEqual(lines, ['log', 'error', 'in two pieces', 'descriptor', 'no newline'], name)
+  })
+
+  it('has the name of its task where several run at a time', async () => {
+    const handler = `
+      export default async (env, task) => {
+        console.log('one')
+        await new Promise(resolve => setTimeout(resolve, Math.random() * 20))
+        console.log('two')
+        return task.SPOOL_OK
+      }`
+    const log = await logOf(handler, { 'spooler-concurrency': 8 }, names.slice(0, 200))
+    for (const name of names.slice(0, 200))
+      assert.match(
+        log,
+        new RegExp(
+          `managing request ${name} [^\\n]*\\n(.*\\n)*?\\[spooler \\S+ pid: \\d+\\] ${name}: one\\n(.*\\n)*?\\[spooler \\S+ pid: \\d+\\] ${name}: two\\n(.*\\n)*?.* done with task ${name} `,
+        ),
+      )
+  })
+
+  it('is its last words, when it takes its process with it', async () => {
+    const spool = spoolDirectory()
+    const handler = `export default (env, task) => { process.stdout.write('last words of ' + task.name); process.kill(process.pid, 'SIGKILL'); for (;;); }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-max-crashes': 1 } })
+    drop(spool, 'a')
+    await daemon.waitFor(/managing request a \.\.\.\nlast words of a\n.* was killed by SIGKILL/)
+  })
+
+  it('cannot be taken for a line of the daemon, and moves no cursor', async () => {
+    const spool = spoolDirectory()
+    const handler = `export default (env, task) => {
+      console.log('*** HARAKIRI ON THE SPOOLER (pid: 1) ***')
+      console.log('\\x1b[2Jred\\rgoodbye')
+      return task.SPOOL_OK
+    }`
+    const daemon = await startDaemon({ spool, handler })
+    drop(spool, 'a')
+    await daemon.waitFor('done with task a')
+    assert.match(
+      daemon.output,
+      /^\[spooler \S+ pid: \d+\] a: \*\*\* HARAKIRI ON THE SPOOLER \(pid: 1\) \*\*\*\n\\x1b\[2Jred\\x0dgoodbye\n/m,
+    )
+  })
+
+  it('is in a JSON log an object a line, with its stream and its task, what is printed while it is loaded too', async () => {
+    const handler = `
+      console.error('loading')
+      export default (env, task) => { console.log('plain {'); return task.SPOOL_OK }`
+    const log = await logOf(handler, { 'log-format': 'json' }, ['a'])
+    const lines = log
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    const printed = lines.filter(({ event }) => event === 'task-printed')
+    assert.deepEqual(
+      printed.map(({ msg, stream, task }) => [msg, stream, task]),
+      [
+        ['loading', 'stderr', undefined],
+        ['plain {', 'stdout', 'a'],
+      ],
+    )
+  })
+})

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+
+/** What each task printed, of lines `<name> <anything>`, found between its own `managing` and `done` and nowhere else. */
+export function printedBetween(log: string): Map<string, string[]> {
+  const printed = new Map<string, string[]>()
+  const running = new Set<string>()
+  for (const line of log.split('\n')) {
+    const [, begun] = /\] managing request (\S+) \.\.\.$/.exec(line) ?? []
+    const [, done] = /\] done with task (\S+) after /.exec(line) ?? []
+    if (begun !== undefined) {
+      running.add(begun)
+      printed.set(begun, [])
+    } else if (done !== undefined) {
+      assert.ok(running.delete(done), line)
+    } else if (running.size > 0) {
+      const [name = '', ...rest] = line.split(' ')
+      assert.ok(running.has(name), `not torn, and by a task that runs: ${line}`)
+      printed.get(name)?.push(rest.join(' '))
+    }
+  }
+  assert.deepEqual([...running], [])
+  return printed
+}
