@@ -13,7 +13,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
  * @returns milliseconds; undefined for anything else
  */
 export function parseDuration(text: string): number | undefined {
-  if (/^[0-9]+(?:\.[0-9]+)?$/.test(text)) return Number(text) * 1000
+  if (isBareNumber(text)) return Number(text) * 1000
   if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+$/.test(text)) return undefined
   let sum = 0
   for (const [, amount, unit = ''] of text.matchAll(/([0-9.]+)(ms|[smhdw])/g))
@@ -25,4 +25,9 @@ export function parseDuration(text: string): number | undefined {
 export function durationText(ms: number): string {
   if (ms < 950) return `${Math.max(0, Math.round(ms))} ms`
   return `${ms < 10_000 ? Math.round(ms / 100) / 10 : Math.round(ms / 1000)} s`
+}
+
+/** A duration without a unit. */
+export function isBareNumber(text: string): boolean {
+  return /^[0-9]+(?:\.[0-9]+)?$/.test(text)
 }

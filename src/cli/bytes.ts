@@ -20,7 +20,7 @@ export function isUtf8(bytes: Buffer): boolean {
 
 const LAST_DATE_MS = 8.64e15
 
-/** A packet may say any number; the years that a Date knows end. */
+/** A packet may say any number, and a file that others wrote too; the years that a Date knows end. */
 export function isoTime(ms: number): string {
-  return new Date(Math.min(ms, LAST_DATE_MS)).toISOString()
+  return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
 }

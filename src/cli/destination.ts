@@ -11,19 +11,31 @@ export interface DestinationOptions {
   readonly socket?: string
 }
 
+/** Where tasks go, and what is known of who runs them. */
+export interface TaskPlace {
+  readonly destination: Destination
+  /** The configuration that runs the tasks there and enters no priority directories; undefined: not known to be so. */
+  readonly unordered?: string
+}
+
 /** @throws SpooldError USAGE */
-export function destinationOf({ spooler, ini, socket }: DestinationOptions): Destination {
+export function destinationOf({ spooler, ini, socket }: DestinationOptions): TaskPlace {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
     throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
-  if (socket !== undefined) return { socket }
-  return ini === undefined ? { spooler: spooler ?? '' } : destinationOfIni(ini)
+  if (socket !== undefined) return { destination: { socket } }
+  return ini === undefined ? { destination: { spooler: spooler ?? '' } } : placeOfIni(ini)
 }
 
 /** The spools of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
-function destinationOfIni(file: string): Destination {
+function placeOfIni(file: string): TaskPlace {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
   const { options, spoolTargets } = resolveOptions(config)
-  if (spoolTargets.length > 0) return { spooler: spoolTargets, sync: options.spoolerSync }
+  if (spoolTargets.length > 0) {
+    // what is external is run by another configuration
+    const isUnordered = !options.spoolerOrdered && options.spoolerExternal.length === 0
+    const destination = { spooler: spoolTargets, sync: options.spoolerSync }
+    return isUnordered ? { destination, unordered: file } : { destination }
+  }
   const [problem] = config.problems.errors
   const because = problem === undefined ? '' : `: ${problem.message}`
   throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)

@@ -1,22 +1,24 @@
-import { createReadStream, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { Batch, BatchError } from '../client/batch.js'
 import type { TaskOptions } from '../client/request-from.js'
 import type { Destination } from '../client/transport.js'
-import type { Value } from '../client/value.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
 import { output } from './output.js'
 import { Progress } from './progress.js'
+import { openInput, type Pair } from './task-input.js'
 
 export interface EnqueueLines {
   /** `-`: standard input. */
   readonly file: string
   /** Added to every task. */
-  readonly pairs: ReadonlyArray<readonly [key: string, value: Value]>
+  readonly pairs: readonly Pair[]
   /** Its id is the beginning of every task's: a run that was cut short can be repeated. */
   readonly common: TaskOptions
   readonly destination: Destination
   readonly isQuiet: boolean
+  /** Is told of each task that goes there. */
+  warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
 
 /** Tasks with one sync. */
@@ -28,6 +30,7 @@ const CHUNK = 1000
  * @throws SpooldError at the first line that cannot be stored; the message says how many are
  */
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
+  const tasks = readJsonTasks(openInput('the input', work.file))
   const progress = new Progress(!work.isQuiet, sizeOf(work.file))
   const batch = new Batch(work.destination)
   let stored = 0
@@ -38,7 +41,7 @@ export async function enqueueLines(work: EnqueueLines): Promise<void> {
     if (failure !== undefined) throw failure
   }
   try {
-    for await (const task of tasksOf(work.file)) {
+    for await (const task of tasks) {
       addTask(batch, task, work)
       if (batch.size < CHUNK) continue
       await flush()
@@ -53,10 +56,12 @@ export async function enqueueLines(work: EnqueueLines): Promise<void> {
   }
 }
 
-function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common }: EnqueueLines) {
+function addTask(batch: Batch, { line, pairs }: JsonTask, { pairs: more, common, warn }: EnqueueLines) {
   const options = common.id === undefined ? common : { ...common, id: `${common.id}:${line}` }
   try {
-    batch.add([...pairs, ...more], options)
+    const all = [...pairs, ...more]
+    batch.add(all, options)
+    warn({ pairs: all, common })
   } catch (error) {
     const code = error instanceof SpooldError ? error.code : 'REQUEST_INVALID'
     throw new SpooldError(code, `line ${line}: ${messageOf(error)}`, { cause: error, details: { line } })
@@ -72,28 +77,13 @@ async function spoolAll(batch: Batch): Promise<{ paths: string[]; failure?: unkn
   }
 }
 
-async function* tasksOf(file: string): AsyncGenerator<JsonTask> {
-  const input = file === '-' ? process.stdin : createReadStream(file)
-  const failure = new Promise<never>((_, reject) => {
-    input.once('error', (error: Error) =>
-      reject(
-        new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${messageOf(error)}`, { cause: error }),
-      ),
-    )
-  })
-  failure.catch(() => {}) // it is awaited beside each line
-  const tasks = readJsonTasks(input)
-  for (;;) {
-    const next = await Promise.race([tasks.next(), failure])
-    if (next.done === true) return
-    yield next.value
-  }
-}
-
 function withCount(error: unknown, stored: number): unknown {
   if (!(error instanceof SpooldError) || stored === 0) return error
   const { code, message, cause, details } = error
-  return new SpooldError(code, `${message} (${stored} tasks are stored)`, { cause, details })
+  return new SpooldError(code, `${message} (${stored === 1 ? '1 task is' : `${stored} tasks are`} stored)`, {
+    cause,
+    details,
+  })
 }
 
 function sizeOf(file: string): number | undefined {

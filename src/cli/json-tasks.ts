@@ -1,5 +1,6 @@
+import { isUtf8 } from 'node:buffer'
 import { createInterface } from 'node:readline'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { describe, messageOf, SpooldError } from '../base/errors.js'
 import type { Value } from '../client/value.js'
 
@@ -21,14 +22,17 @@ const MAX_OBJECT_CHARS = 64 * 1024 * 1024
  *
  * @throws SpooldError REQUEST_INVALID that names the line
  */
-export async function* readJsonTasks(input: Readable): AsyncGenerator<JsonTask> {
+export async function* readJsonTasks(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonTask> {
+  // as bytes: readline would take U+2028 for the end of a line, and hide what is not UTF-8
+  const input = Readable.from(source, { objectMode: false }).setEncoding('latin1')
   let line = 0
   let bytes = 0
   let isLines: boolean | undefined
   let text = ''
-  for await (const row of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
+  for await (const latin1 of rowsOf(input)) {
     line++
-    bytes += row.length + 1
+    bytes += latin1.length + 1
+    const row = textOf(latin1, line)
     if (row.trim() === '') continue
     isLines ??= isJson(row)
     if (isLines) yield { line, bytes, pairs: pairsOf(row, line) }
@@ -37,6 +41,24 @@ export async function* readJsonTasks(input: Readable): AsyncGenerator<JsonTask> 
       throw invalid(1, `an object of more than ${MAX_OBJECT_CHARS} characters, or no JSON at all`)
   }
   if (text !== '') yield { line: 1, bytes, pairs: pairsOf(text, 1) }
+}
+
+/** What fails the input ends the rows with its error, which readline alone would leave to nobody. */
+async function* rowsOf(input: Readable): AsyncGenerator<string> {
+  const rows = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })[Symbol.asyncIterator]()
+  const failure = new Promise<never>((_, reject) => input.once('error', reject))
+  failure.catch(() => {}) // it is awaited beside each row
+  for (;;) {
+    const next = await Promise.race([rows.next(), failure])
+    if (next.done === true) return
+    yield next.value
+  }
+}
+
+function textOf(latin1: string, line: number): string {
+  const bytes = Buffer.from(latin1, 'latin1')
+  if (!isUtf8(bytes)) throw invalid(line, 'it is not UTF-8; write bytes as {"base64": "…"}')
+  return bytes.toString()
 }
 
 function isJson(text: string): boolean {
@@ -57,18 +79,42 @@ function pairsOf(text: string, line: number): JsonTask['pairs'] {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid(line, `expected an object, got ${describe(value)}`)
-  return Object.entries(value).map(([key, each]) => [key, jsonValue(key, each, line)] as const)
+  return Object.entries(value).map(
+    ([key, each]) => [wellFormed(key, key, line), jsonValue(key, each, line)] as const,
+  )
 }
 
 function jsonValue(key: string, value: unknown, line: number): Value {
-  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
+  if (typeof value === 'string') return wellFormed(key, value, line)
+  if (typeof value === 'number' || typeof value === 'boolean') return value
   if (typeof value === 'object' && value !== null && 'base64' in value && typeof value.base64 === 'string')
-    return Buffer.from(value.base64, 'base64')
+    return fromBase64(key, value.base64, line)
   throw invalid(
     line,
     `the value of ${JSON.stringify(key)} must be a string, a number, a boolean or {"base64": "…"}, got ${describe(value)}`,
     { key },
   )
+}
+
+const LONE_SURROGATE = /\p{Cs}/u
+
+function wellFormed(key: string, text: string, line: number): string {
+  if (!LONE_SURROGATE.test(text)) return text
+  throw invalid(
+    line,
+    `${JSON.stringify(key)} has half of a surrogate pair, which no bytes stand for; write bytes as {"base64": "…"}`,
+    { key },
+  )
+}
+
+/** Either alphabet, padded or not; Buffer.from skips what it does not know. */
+const BASE64 = /^(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}$/
+
+function fromBase64(key: string, text: string, line: number): Buffer {
+  const digits = text.replace(/=+$/, '').length
+  const isWhole = digits % 4 !== 1 && (digits === text.length || text.length % 4 === 0)
+  if (isWhole && BASE64.test(text)) return Buffer.from(text, 'base64')
+  throw invalid(line, `the value of ${JSON.stringify(key)} is not base64, got ${describe(text)}`, { key })
 }
 
 function invalid(line: number, what: string, details: Record<string, unknown> = {}): SpooldError {

@@ -2,6 +2,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { SpooldError, toError } from '../base/errors.js'
 import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
+import { refuseChangedBytes } from './argument-bytes.js'
 import type { EnqueueOptions } from './commands/enqueue.js'
 import type { SignalOptions } from './commands/signal.js'
 import { addExaminers } from './examiners.js'
@@ -20,6 +21,7 @@ export async function main(argv: readonly string[]): Promise<number> {
   const isCommand = TAKES_NO_CONFIGURATION.has(argv[0] ?? '')
   let exitCode = 0
   try {
+    refuseChangedBytes(argv)
     const args = isCommand ? argv : completeAbbreviations(argv)
     const program = createProgram(args, code => {
       exitCode = code

@@ -1,4 +1,4 @@
-import { parseDuration } from '../base/duration.js'
+import { isBareNumber, parseDuration } from '../base/duration.js'
 import { SpooldError } from '../base/errors.js'
 import { matches } from '../config/glob.js'
 import { toPairs } from '../protocol/vars.js'
@@ -72,14 +72,23 @@ function ageTest(
   nowMs: number,
   isWanted: (ageMs: number, limitMs: number) => boolean,
 ): Test {
-  const limitMs = durationOf(flag, text)
-  return task => isWanted(nowMs - sinceMsOf(task), limitMs)
+  const limitMs = ageOf(flag, text)
+  return task => {
+    const sinceMs = sinceMsOf(task, nowMs)
+    return sinceMs !== undefined && isWanted(nowMs - sinceMs, limitMs)
+  }
 }
 
-/** @throws SpooldError USAGE */
-export function durationOf(flag: string, text: string): number {
+/**
+ * An age has a unit: whoever writes `--max-age 7` means days as likely as seconds.
+ *
+ * @returns milliseconds
+ * @throws SpooldError USAGE
+ */
+export function ageOf(flag: string, text: string): number {
   const ms = parseDuration(text)
-  if (ms === undefined) throw wrong(flag, 'seconds, or a time such as 90m, 2h or 7d', text)
+  if (ms === undefined) throw wrong(flag, 'a time such as 90m, 2h or 7d', text)
+  if (isBareNumber(text)) throw wrong(flag, `a unit, such as ${text}s or ${text}d`, text)
   return ms
 }
 

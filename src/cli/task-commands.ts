@@ -22,11 +22,11 @@ export function addTaskCommands(program: Command, done: Done): void {
   program
     .command('show')
     .description('tell all about a task or a dead letter: its packet, its failures, who runs it')
-    .argument('<file>')
+    .argument('<file...>')
     .option('--json', 'as JSON, bytes that are not UTF-8 as base64')
-    .action(async (file: string, options: ShowOptions) => {
+    .action(async (files: string[], options: ShowOptions) => {
       const { show } = await import('./commands/show.js')
-      done(show(file, options))
+      done(show(files, options))
     })
 
   addChange(program, 'rm', 'remove tasks, or dead letters with --state dead').action(

@@ -1,4 +1,4 @@
-import { lstatSync, realpathSync, statSync } from 'node:fs'
+import { lstatSync, opendirSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/file-name.js'
@@ -23,9 +23,39 @@ export function placeOf(path: string): Place {
   } catch (error) {
     if (error instanceof SpooldError) throw error
     const isMissing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
-    const fault = isMissing ? 'does not exist' : `cannot be read: ${messageOf(error)}`
+    const fault = isMissing ? `does not exist${elsewhere(path)}` : `cannot be read: ${messageOf(error)}`
     throw new SpooldError('FILE_UNREADABLE', `${path} ${fault}`, { cause: error })
   }
+}
+
+/** Log lines have a task's bare name: of its priority, or that it is dead by now, they say nothing. */
+function elsewhere(path: string): string {
+  const [spool, name] = [dirname(path), basename(path)]
+  try {
+    const dead = join(STATE_DIRECTORY, 'dead')
+    const places = [
+      '',
+      ...prioritiesIn(spool),
+      dead,
+      ...prioritiesIn(join(spool, dead)).map(each => join(dead, each)),
+    ]
+    const found = places
+      .map(place => join(spool, place, name))
+      .filter(each => lstatSync(each, { throwIfNoEntry: false })?.isFile())
+    return found.length === 0 ? '' : `; there is ${found.join(', ')}`
+  } catch {
+    return '' // it is no spool, or closed to us
+  }
+}
+
+function prioritiesIn(directory: string): string[] {
+  if (lstatSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return []
+  const names: string[] = []
+  const listing = opendirSync(directory, { bufferSize: 2048 })
+  for (let entry = listing.readSync(); entry !== null; entry = listing.readSync())
+    if (entry.isDirectory() && isPriorityDirectory(entry.name)) names.push(entry.name)
+  listing.closeSync()
+  return names
 }
 
 function wholeSpool(path: string): Place {

@@ -1,4 +1,5 @@
 import { describe, SpooldError } from '../base/errors.js'
+import { isSeconds, LAST_SECOND, parseTime } from '../base/time-text.js'
 import { encodePacket, type VarPair } from '../protocol/packet.js'
 import type { Request } from '../task/request.js'
 import { bytesOf, type Value } from './value.js'
@@ -7,7 +8,7 @@ import { bytesOf, type Value } from './value.js'
 export type Dictionary = Readonly<Record<string, Value>> | Iterable<readonly [key: string, value: Value]>
 
 export interface TaskOptions {
-  /** Not before: epoch seconds, a Date, or a text that Date understands (ISO 8601). */
+  /** Not before: epoch seconds, a Date, or a text: ISO 8601, of this machine's zone unless it names one, or `+1h30m`. */
   readonly at?: number | Date | string
   /** The priority directory: digits. Lower runs first. Needs spooler-ordered on the other side. */
   readonly priority?: number | string
@@ -95,27 +96,23 @@ function bodyOf(body: TaskOptions['body']): Request['body'] | undefined {
 /** What is a number already stays as it was written; uWSGI and spoold read nothing else in a packet. */
 function atBytes(value: unknown, bytes: Buffer): Buffer {
   const text = bytes.toString()
-  if (text === '' || (IS_SECONDS.test(text) && !(value instanceof Date))) return bytes
-  return Buffer.from(String(secondsOf(value instanceof Date ? value : text)))
+  if (text === '') return bytes
+  const seconds = secondsOf(value instanceof Date ? value : text)
+  return isSeconds(text) && !(value instanceof Date) ? bytes : Buffer.from(String(seconds))
 }
 
-const IS_SECONDS = /^-?[0-9]+(\.[0-9]*)?$/
-/** The last second of a Date; what is later is no time, but a mistake in the unit. */
-const LAST_SECOND = 8.64e12
-
+/** @throws SpooldError REQUEST_INVALID */
 function secondsOf(at: number | Date | string): number {
   const seconds =
-    typeof at === 'number'
-      ? at
-      : at instanceof Date
-        ? at.getTime() / 1000
-        : IS_SECONDS.test(at)
-          ? Number(at)
-          : Date.parse(at) / 1000
-  if (Number.isFinite(seconds) && Math.abs(seconds) <= LAST_SECOND) return seconds
+    typeof at === 'number' ? at : at instanceof Date ? at.getTime() / 1000 : parseTime(String(at))
+  if (seconds !== undefined && Math.abs(seconds) <= LAST_SECOND) return seconds
+  const isLate = at instanceof Date ? Number.isFinite(at.getTime()) : isSeconds(String(at))
+  const hint = isLate
+    ? `, which is after the year 9999${at instanceof Date ? '' : ': are these milliseconds? Give seconds, or a Date'}`
+    : ''
   throw new SpooldError(
     'REQUEST_INVALID',
-    `at must be epoch seconds, a Date or a date as text, got ${describe(at)}`,
+    `at must be epoch seconds, a Date, an ISO 8601 date, or +1h30m from now, got ${describe(at)}${hint}`,
     { details: { key: 'at', got: at } },
   )
 }

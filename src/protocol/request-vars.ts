@@ -1,4 +1,5 @@
 import { describe, SpooldError } from '../base/errors.js'
+import { LAST_SECOND } from '../base/time-text.js'
 import type { Request } from '../task/request.js'
 import { encodePacket, HEADER_BYTES, MODIFIER2_OFFSET, type VarPair } from './packet.js'
 import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
@@ -18,8 +19,6 @@ export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
 
 const BODY_KEY = Buffer.from('body')
 const NUMBER = /^[0-9]+(\.[0-9]*)?$/
-/** The end of the year 9999: what file systems and dates can say. */
-const MAX_AT_SECONDS = 253_402_300_799
 
 /**
  * Reads a packet as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
@@ -76,7 +75,7 @@ function storedPacket(packet: Buffer, vars: Vars): Buffer {
 function secondsOf(at: string | undefined): number | undefined {
   if (at === undefined || !NUMBER.test(at)) return undefined
   const seconds = Math.floor(Number(at))
-  if (seconds > MAX_AT_SECONDS)
+  if (seconds > LAST_SECOND)
     throw new SpooldError('REQUEST_INVALID', `at must not be after the year 9999, got ${describe(at)}`, {
       details: { key: 'at', got: at },
     })

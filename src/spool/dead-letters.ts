@@ -5,6 +5,7 @@ import { lstatSync, named, readFileSync, unlinkSync } from './anchored.js'
 import type { HeldFile } from './claim.js'
 import { moveExactly } from './exact-move.js'
 import { STATE_DIRECTORY } from './file-name.js'
+import { hasFields } from './json-guard.js'
 import { jsonNameOf } from './record-name.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
@@ -171,12 +172,17 @@ function isFileOfSomebody(path: string): boolean {
 }
 
 export function isLetter(value: unknown): value is DeadLetter {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'ref' in value &&
-    typeof value.ref === 'string' &&
-    'reason' in value &&
-    'buriedAt' in value
-  )
+  return hasFields(value, LETTER, TOLD)
 }
+
+const LETTER = {
+  ref: 'text',
+  reason: 'text',
+  detail: 'text',
+  buriedAt: 'time',
+  attempts: 'count',
+  crashes: 'count',
+  handlers: 'texts',
+  host: 'text',
+} as const
+const TOLD = { firstFailureAt: 'time', lastFailureAt: 'time', lastError: 'text' } as const

@@ -46,3 +46,13 @@ export function createTaskName(
   const seconds = Math.floor(nowMicros / 1e6)
   return `${UWSGI_PREFIX}${host}_${process.pid}_${counter}_${Math.floor(Math.random() * 2 ** 31)}_${seconds}_${nowMicros % 1e6}`
 }
+
+/** pid, counter, random number, seconds, microseconds. Ten digits of seconds are the years 2001 to 2286. */
+const CREATED = /_[0-9]+_[0-9]+_[0-9]+_([0-9]{10})_([0-9]{1,6})$/
+
+/** When a name of uWSGI's kind was made, by the clock of whoever made it; epoch ms. Undefined for other names. */
+export function enqueuedAtMs(name: string): number | undefined {
+  if (!name.startsWith(UWSGI_PREFIX)) return undefined
+  const [, seconds, micros] = CREATED.exec(name) ?? []
+  return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
+}

@@ -1,7 +1,8 @@
-import { closeSync, constants, fstatSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
 import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
+import { toFsPath } from '../task/ref.js'
 import { dueAtMsOf } from './claim.js'
 import type { Locks } from './held-locks.js'
 import { openQuietly } from './quiet-open.js'
@@ -17,8 +18,8 @@ export interface Inspection {
   readonly mtimeMs: number
   /** Epoch ms; mtime's when there is no packet. */
   readonly dueAtMs: number
-  /** Epoch ms: when it was written, or changed first, as far as its times still tell. */
-  readonly sinceMs: number
+  /** Epoch ms: the earliest of its times; undefined when none of them is known. */
+  readonly sinceMs: number | undefined
   /** modifier2, our state byte; 0 when there is no packet. */
   readonly mark: number
   readonly vars: Vars | undefined
@@ -42,13 +43,14 @@ export function inspectFile(path: string, locks: Locks, nowMs: number): Inspecti
   try {
     fd = openQuietly(path, constants.O_RDONLY)
   } catch (error) {
-    if (errnoOf(error) === 'ELOOP') return nothing('unreadable', 'it is a symbolic link, which is never run')
-    return nothing(errnoOf(error) === 'ENOENT' ? 'gone' : 'unreadable', messageOf(error))
+    if (errnoOf(error) === 'ENOENT') return nothing('gone', messageOf(error))
+    const isLink = errnoOf(error) === 'ELOOP'
+    return unreadable(path, isLink ? 'it is a symbolic link, which is never run' : messageOf(error))
   }
   try {
     return inspectOpen(fd, locks, nowMs)
   } catch (error) {
-    return nothing('unreadable', messageOf(error))
+    return unreadable(path, messageOf(error))
   } finally {
     closeSync(fd)
   }
@@ -60,7 +62,7 @@ function nothing(state: FileState, detail: string): Inspection {
     bytes: 0,
     mtimeMs: 0,
     dueAtMs: 0,
-    sinceMs: 0,
+    sinceMs: undefined,
     mark: 0,
     vars: undefined,
     bodyOffset: 0,
@@ -68,15 +70,36 @@ function nothing(state: FileState, detail: string): Inspection {
   }
 }
 
+/** What its directory tells of it. */
+function unreadable(path: string, detail: string): Inspection {
+  const none = nothing('unreadable', detail)
+  try {
+    const stats = lstatSync(toFsPath(path))
+    const { size: bytes, mtimeMs } = stats
+    return { ...none, bytes, mtimeMs, dueAtMs: mtimeMs, sinceMs: sinceMsOf(stats) }
+  } catch {
+    return none
+  }
+}
+
+/** A time of 0 is none: file systems without a time of birth say so. */
+function sinceMsOf({ birthtimeMs, mtimeMs, ctimeMs }: Stats): number | undefined {
+  const known = [birthtimeMs, mtimeMs, ctimeMs].filter(ms => ms > 0)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
 function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
   const stats = fstatSync(fd)
-  if (!stats.isFile()) return nothing('unreadable', 'it is no regular file, which is never run')
+  if (!stats.isFile())
+    return {
+      ...nothing('unreadable', 'it is no regular file, which is never run'),
+      sinceMs: sinceMsOf(stats),
+    }
   const { size: bytes, mtimeMs, ctimeMs, dev, ino } = stats
   const read = readSync(fd, buffer, 0, Math.min(bytes, MAX_PACKET_BYTES), 0)
   const isHeld = locks.isHeld(dev, ino)
   const pid = isHeld ? locks.pidOf(dev, ino) : undefined
-  const sinceMs = Math.min(mtimeMs, ctimeMs)
-  const known = { bytes, mtimeMs, sinceMs, ...(pid === undefined ? {} : { pid }) }
+  const known = { bytes, mtimeMs, sinceMs: sinceMsOf(stats), ...(pid === undefined ? {} : { pid }) }
   const bare = { ...known, dueAtMs: mtimeMs, mark: 0, vars: undefined, bodyOffset: 0 }
   const fail = (state: FileState, detail: string): Inspection => ({
     ...bare,

@@ -3,6 +3,7 @@ import { type Ref, toFsPath } from '../task/ref.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import { readFileSync, unlinkSync } from './anchored.js'
 import type { BuryReason } from './dead-letters.js'
+import { hasFields } from './json-guard.js'
 import { isNamedInFull, jsonNameOf } from './record-name.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
@@ -88,15 +89,22 @@ export class Records {
 }
 
 export function isRecord(value: unknown): value is TaskRecord {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'attempts' in value &&
-    Number.isInteger(value.attempts) &&
-    'crashes' in value &&
-    Number.isInteger(value.crashes)
-  )
+  return hasFields(value, { attempts: 'count', crashes: 'count' }, TOLD)
 }
+
+const TOLD = {
+  ref: 'text',
+  firstFailureAt: 'time',
+  lastFailureAt: 'time',
+  lastError: 'text',
+  nextRunAt: 'time',
+  isTimeUnset: 'flag',
+  history: 'objects',
+  policy: 'object',
+  burial: 'object',
+  heldMtime: 'time',
+  movedTo: 'text',
+} as const
 
 /** One more failed run. */
 export function withFailure(

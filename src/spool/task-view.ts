@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
-import { type Ref, toFsPath } from '../task/ref.js'
+import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from './dead-letters.js'
+import { enqueuedAtMs } from './file-name.js'
 import type { Locks } from './held-locks.js'
 import { type FileState, type Inspection, inspectFile } from './inspect.js'
 import { isLeased, leasesOf } from './lock.js'
@@ -105,11 +106,27 @@ export class SpoolView {
   }
 
   #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
-    return this.#hasLeases && isLeased(this.#spool, ref) ? 'running' : state
+    try {
+      return this.#hasLeases && isLeased(this.#spool, ref) ? 'running' : state
+    } catch {
+      return state // the leases are another user's
+    }
   }
 }
 
-/** When it came, or was buried, as far as that is still to be seen; epoch ms. */
-export function sinceMsOf({ file, record, letter }: TaskView): number {
-  return letter?.buriedAt ?? Math.min(file.sinceMs, record?.firstFailureAt ?? Number.POSITIVE_INFINITY)
+/**
+ * When the task came into existence, epoch ms: its name says so when uWSGI, or an enqueuer like it, made the name. Else it
+ * is the earliest time that its file and its record still tell; undefined when there is none.
+ */
+export function arrivedMsOf({ ref, file, record, letter }: TaskView, nowMs: number): number | undefined {
+  const namedMs = enqueuedAtMs(baseName(letter?.ref ?? deadNameOf(ref) ?? ref))
+  if (namedMs !== undefined && namedMs <= nowMs) return namedMs
+  const failedMs = (letter ?? record)?.firstFailureAt
+  const known = [file.sinceMs, failedMs].filter(ms => ms !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+/** When it came, or was buried. */
+export function sinceMsOf(task: TaskView, nowMs: number): number | undefined {
+  return task.letter?.buriedAt ?? arrivedMsOf(task, nowMs)
 }

@@ -45,7 +45,7 @@ describe('a dead letter', () => {
     const { stdout } = await spoold(['show', dead(NAME)])
     assert.match(
       stdout,
-      /: dead since \d{4}-.* \(attempts\), \d+ bytes\n {2}"to" = "joe"\n {2}body: "a body"/,
+      /: dead since \d{4}-.* \(attempts\), arrived \d{4}-\S+Z, \d+ bytes\n {2}"to" = "joe"\n {2}body: "a body"/,
     )
     assert.match(stdout, /why: it failed once.*\n {2}where: on \S+, by /)
     assert.ok(stdout.includes(daemon.handlerFile))
@@ -61,7 +61,7 @@ describe('a dead letter', () => {
     await until('it is dead', () => existsSync(join(spool, '.spoold/dead', NAME)))
     const { code, stdout } = await spoold(['show', join(spool, '.spoold/dead', NAME)])
     assert.equal(code, 0)
-    assert.match(stdout, /\(malformed\), 12 bytes\n {2}no packet: modifier1 is 104/)
+    assert.match(stdout, /\(malformed\), arrived \S+Z, 12 bytes\n {2}no packet: modifier1 is 104/)
     const requeued = await spoold(['requeue', join(spool, '.spoold/dead', NAME)])
     assert.equal(requeued.code, 1)
     assert.match(requeued.stderr, /it is no spool packet: nothing could run it/)
@@ -229,4 +229,49 @@ describe('spoold purge', () => {
       assert.deepEqual(leftIn(spool), [])
     }
   })
+})
+
+describe('a dead letter or a record that others wrote', () => {
+  const letter = {
+    ref: 'a',
+    reason: 'crashes',
+    detail: 'd',
+    buriedAt: Date.now(),
+    attempts: 1,
+    crashes: 1,
+    handlers: [],
+    host: 'h',
+  }
+  for (const wrong of [
+    { buriedAt: 'yesterday' },
+    { buriedAt: null },
+    { attempts: '3' },
+    { lastError: 7 },
+    { firstFailureAt: 'x' },
+    { handlers: 'h' },
+    { detail: undefined },
+  ])
+    it(`is none when it has ${JSON.stringify(wrong)}, and is listed all the same`, async () => {
+      const spool = spoolDirectory()
+      const dead = join(spool, '.spoold/dead')
+      mkdirSync(dead, { recursive: true, mode: 0o700 })
+      for (const name of ['a', 'b']) drop(spool, `.spoold/dead/${name}`)
+      writeFileSync(join(dead, 'a.json'), JSON.stringify({ ...letter, ...wrong }))
+      writeFileSync(join(dead, 'b.json'), JSON.stringify({ ...letter, ref: 'b' }))
+      const { code, stdout, stderr } = await spoold(['ls', '--json', spool])
+      assert.deepEqual([code, stderr], [0, ''])
+      const rows = stdout
+        .trimEnd()
+        .split('\n')
+        .map(line => JSON.parse(line))
+      assert.deepEqual(
+        rows.map(({ name, state, reason }) => [name, state, reason]),
+        [
+          ['.spoold/dead/a', 'dead', undefined],
+          ['.spoold/dead/b', 'dead', 'crashes'],
+        ],
+      )
+      assert.equal((await spoold(['ls', spool])).code, 0)
+      assert.equal((await spoold(['show', join(dead, 'a')])).code, 0)
+    })
 })

@@ -73,7 +73,8 @@ describe('spoold enqueue', () => {
 
   it('makes a missing spool, 0750', async () => {
     const spool = join(workspace(), 'new')
-    await enqueue(spool, ['a=b'])
+    const { code } = await spoold(['enqueue', '--spooler', spool, 'a=b'])
+    assert.equal(code, 0)
     assert.equal(statSync(spool).mode & 0o777, 0o750)
   })
 

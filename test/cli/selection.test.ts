@@ -38,7 +38,7 @@ describe('the filters', () => {
     ],
     [['--older-than', '2h', '--newer-than', '4h'], ['old']],
     [
-      ['--newer-than', '100'],
+      ['--newer-than', '100s'],
       ['05/also', 'waits', 'young'],
     ],
     [

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { encodePacket } from '#src/protocol/packet.js'
@@ -27,7 +27,7 @@ describe('spoold show', () => {
     const path = drop(spoolDirectory(), 'a', packet({ to: 'joe', said: 'a "b"\n' }, 'BODY'), 1_700_000_000)
     assert.equal(
       await show(path),
-      `${path}: due, due 2023-11-14T22:13:20.000Z, 31 bytes\n  "to" = "joe"\n  "said" = "a \\"b\\"\\n"\n  body: "BODY" (4 bytes)\n`,
+      `${path}: due, due 2023-11-14T22:13:20.000Z, arrived 2023-11-14T22:13:20.000Z, 31 bytes\n  "to" = "joe"\n  "said" = "a \\"b\\"\\n"\n  body: "BODY" (4 bytes)\n`,
     )
   })
 
@@ -42,6 +42,7 @@ describe('spoold show', () => {
       file: path,
       state: 'due',
       due: '2023-11-14T22:13:20.000Z',
+      arrived: '2023-11-14T22:13:20.000Z',
       mtime: '2023-11-14T22:13:20.000Z',
       bytes: 21,
       mark: 0,
@@ -86,11 +87,45 @@ describe('spoold show', () => {
     const path = drop(spoolDirectory(), 'a', packet({ value }, 'x'.repeat(1000)))
     const text = await show(path)
     assert.match(text, /… \(60000 bytes\)/)
-    assert.match(text, /… \(1000 bytes\)/)
+    assert.match(text, /… \(1000 bytes\)\n/)
     assert.ok(text.length < 1000)
     const json = await showJson(path)
     assert.deepEqual(json.vars, [['value', value]])
     assert.equal(json.body, 'x'.repeat(1000))
+  })
+
+  it('shows several, and says which it could not show', async () => {
+    const spool = spoolDirectory()
+    const paths = ['a', 'b', 'c'].map(name => drop(spool, name, packet({ name })))
+    const { code, stdout, stderr } = await spoold(['show', ...paths, join(spool, 'd')])
+    assert.equal(code, 1)
+    assert.deepEqual(
+      [...stdout.matchAll(/"name" = "(.)"/g)].map(([, name]) => name),
+      ['a', 'b', 'c'],
+    )
+    assert.equal(stderr, `spoold: [FILE_UNREADABLE] ${spool}/d does not exist\n`)
+    assert.equal((await spoold(['show', ...paths])).code, 0)
+  })
+
+  it('knows where a task is whose name alone was given', async () => {
+    const spool = spoolDirectory()
+    for (const below of ['7', '.spoold/dead/8'])
+      mkdirSync(join(spool, below), { recursive: true, mode: 0o700 })
+    drop(spool, '7/urgent')
+    drop(spool, '.spoold/dead/gone')
+    drop(spool, '.spoold/dead/8/gone')
+    for (const command of ['show', 'requeue', 'rm']) {
+      const urgent = await spoold([command, join(spool, 'urgent')])
+      assert.equal(urgent.code, 1)
+      assert.ok(
+        urgent.stderr.endsWith(`${spool}/urgent does not exist; there is ${spool}/7/urgent\n`),
+        urgent.stderr,
+      )
+      const gone = await spoold([command, join(spool, 'gone')])
+      const there = `${spool}/.spoold/dead/gone, ${spool}/.spoold/dead/8/gone`
+      assert.ok(gone.stderr.endsWith(`${spool}/gone does not exist; there is ${there}\n`), gone.stderr)
+    }
+    assert.match((await spoold(['show', join(spool, 'nowhere')])).stderr, /nowhere does not exist\n$/)
   })
 
   it('says where a body is that is too large to be shown', async () => {

@@ -45,11 +45,7 @@ describe('a wrong command line', () => {
     [['ls', missing], /\/nonexistent\/spool does not exist; name a spool directory/],
     [['ls', '/dev/null'], /\/dev\/null is no directory; .* spoold show/],
     [['ls', '--state', 'dying', '.'], /--state: expected one or more of due,.*dead, got "dying"/, 64],
-    [
-      ['ls', '--older-than', 'long', '.'],
-      /--older-than: expected seconds, or a time such as .*, got "long"/,
-      64,
-    ],
+    [['ls', '--older-than', 'long', '.'], /--older-than: expected a time such as .*, got "long"/, 64],
     [['ls', '--priority', '-1', '.'], /--priority: expected a whole number, got "-1"/, 64],
     [['ls', '--key', 'to', '.'], /--key: expected key=value, got "to"/, 64],
     [['rm'], /missing required argument 'path'; see spoold rm --help/, 64],
@@ -77,7 +73,10 @@ describe('a wrong command line', () => {
       /--at: expected epoch seconds.*got "soon"/,
       64,
     ],
-    [['enqueue', '--spooler', missing, `a=@${missing}`], /the value of a, .*spool cannot be read: ENOENT/],
+    [
+      ['enqueue', '--spooler', missing, `a=@${missing}`],
+      /the value of a, the file .*spool cannot be read: ENOENT/,
+    ],
     [['enqueue', '--spooler', missing, '--json', '-', '--body', '-'], /cannot both be standard input/, 64],
     [
       ['enqueue', '--spooler', missing, 'a=b', '--body', missing],

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
@@ -152,6 +152,12 @@ uwsgi.spooler = spooler`
       [{}, { at: new Date(NaN) }, { key: 'at' }],
       [{}, { at: 'soon' }, { key: 'at' }],
       [{ at: 'abc' }, {}, { key: 'at' }],
+      [{}, { at: 'tomorrow 9' }, { key: 'at' }],
+      [{ at: 'next friday 3' }, {}, { key: 'at' }],
+      [{}, { at: Date.now() + 60_000 }, { key: 'at' }],
+      [{ at: Date.now() }, {}, { key: 'at' }],
+      [{ at: '1700000000000' }, {}, { key: 'at' }],
+      [{}, { at: new Date(Date.UTC(10_000, 0)) }, { key: 'at' }],
       [{}, { id: '' }, { key: 'id' }],
     ]
     for (const [dictionary, options, details] of cases) {
@@ -161,6 +167,14 @@ uwsgi.spooler = spooler`
     }
     assert.deepEqual(readdirSync(dirname(spooler)), [])
     await assert.rejects(spool({ a: 1 }), refusal('REQUEST_INVALID', { key: 'spooler' }))
+  })
+
+  it('says what milliseconds look like', async () => {
+    const spooler = join(workspace(), 'never-made')
+    const message =
+      /^at must be [^\n]*, got 1700000000000, [^\n]*are these milliseconds\? Give seconds, or a Date$/
+    await assert.rejects(spool({ a: 1 }, { spooler, at: 1_700_000_000_000 }), { message })
+    assert.equal(existsSync(spooler), false)
   })
 
   it('takes what fits to the last byte', async () => {

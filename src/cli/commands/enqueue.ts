@@ -1,15 +1,14 @@
-import { accessSync, constants, createReadStream } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { buffer } from 'node:stream/consumers'
-import { describe, messageOf, SpooldError } from '../../base/errors.js'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { SpooldError } from '../../base/errors.js'
 import type { TaskOptions } from '../../client/request-from.js'
 import { enqueue as store } from '../../client/spool.js'
 import type { Destination } from '../../client/transport.js'
-import type { Value } from '../../client/value.js'
 import { parseAt } from '../at-time.js'
-import { type DestinationOptions, destinationOf } from '../destination.js'
+import { type DestinationOptions, destinationOf, type TaskPlace } from '../destination.js'
 import { enqueueLines } from '../enqueue-lines.js'
 import { output } from '../output.js'
+import { openInput, type Pair, pairOf, readInputWhole } from '../task-input.js'
 
 export interface EnqueueOptions extends DestinationOptions {
   readonly at?: string
@@ -20,87 +19,79 @@ export interface EnqueueOptions extends DestinationOptions {
   readonly quiet?: boolean
 }
 
-export type Pair = readonly [key: string, value: Value]
-
 /** `spoold enqueue`: stores one task, or those of a JSON input, and prints their paths. */
 export async function enqueue(args: readonly string[], options: EnqueueOptions): Promise<number> {
-  const destination = destinationOf(options)
+  const place = destinationOf(options)
+  const { at, priority, id, body, json, quiet = false } = options
+  if (args.length === 0 && body === undefined && json === undefined)
+    throw new SpooldError('USAGE', 'the task is empty: give it key=value pairs, --body FILE or --json FILE')
+  if (json === '-' && body === '-')
+    throw new SpooldError('USAGE', '--json and --body cannot both be standard input')
   const pairs = await Promise.all(args.map(pairOf))
-  const { at, priority, id } = options
   const common: TaskOptions = {
     ...(at === undefined ? {} : { at: parseAt(at) }),
     ...(priority === undefined ? {} : { priority }),
     ...(id === undefined ? {} : { id }),
   }
-  if (options.json !== undefined) return enqueueJson(options.json, pairs, common, destination, options)
+  const work = { pairs, common, place, isQuiet: quiet, warn: priorityWarning(place) }
+  await tellingWhatIsMade(place.destination, quiet, () =>
+    json === undefined ? enqueueOne(work, body) : enqueueJson(work, json, body),
+  )
+  return 0
+}
+
+interface Work {
+  readonly pairs: readonly Pair[]
+  readonly common: TaskOptions
+  readonly place: TaskPlace
+  readonly isQuiet: boolean
+  /** Is told of each task that is stored. */
+  warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
+}
+
+async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
+  const { pairs, common, place, isQuiet, warn } = work
   const { path, isDuplicate } = await store(pairs, {
-    ...destination,
+    ...place.destination,
     ...common,
-    ...(options.body === undefined ? {} : { body: streamBody(options.body) }),
+    ...(body === undefined ? {} : { body: openInput('the body', body) }),
   })
-  if (options.quiet !== true) output.line(path)
-  if (isDuplicate && options.quiet !== true)
-    output.complain('a task with this id was stored before; nothing was added')
-  return 0
+  warn(work)
+  if (isQuiet) return
+  output.line(path)
+  if (isDuplicate) output.complain('a task with this id was stored before; nothing was added')
 }
 
-async function enqueueJson(
-  file: string,
-  pairs: readonly Pair[],
-  common: TaskOptions,
-  destination: Destination,
-  { body, quiet = false }: EnqueueOptions,
-): Promise<number> {
-  if (file === '-' && body === '-')
-    throw new SpooldError('USAGE', '--json and --body cannot both be standard input')
-  const shared = body === undefined ? common : { ...common, body: await readBody(body) }
-  await enqueueLines({ file, pairs, common: shared, destination, isQuiet: quiet })
-  return 0
+async function enqueueJson(work: Work, file: string, body: string | undefined): Promise<void> {
+  const { pairs, common, place, isQuiet, warn } = work
+  const shared = body === undefined ? common : { ...common, body: await readInputWhole('the body', body) }
+  await enqueueLines({ file, pairs, common: shared, destination: place.destination, isQuiet, warn })
 }
 
-/** `key=value`, or `key=@file` for the bytes of a file; `key=@@value` is a value that begins with @. */
-async function pairOf(pair: string): Promise<Pair> {
-  const cut = pair.indexOf('=')
-  if (cut <= 0) throw new SpooldError('USAGE', `expected key=value, got ${describe(pair)}`)
-  const [key, value] = [pair.slice(0, cut), pair.slice(cut + 1)]
-  if (!value.startsWith('@')) return [key, value]
-  if (value.startsWith('@@')) return [key, value.slice(1)]
-  const file = value.slice(1)
+/** A missing directory is made, as uWSGI does; where it is a misspelt one, nobody would run the task. */
+async function tellingWhatIsMade(
+  { spooler = [] }: Destination,
+  isQuiet: boolean,
+  act: () => Promise<void>,
+): Promise<void> {
+  const missing = [spooler].flat().filter(directory => !existsSync(directory))
   try {
-    return [key, await readFile(file)]
-  } catch (error) {
-    throw unreadable(`the value of ${key},`, file, error)
+    await act()
+  } finally {
+    for (const directory of missing)
+      if (!isQuiet && existsSync(directory)) output.complain(`made the spool directory ${resolve(directory)}`)
   }
 }
 
-/** Of any size: it goes into the task's file as it comes. What is not there is told before anything is made. */
-function streamBody(file: string): AsyncIterable<Uint8Array> {
-  try {
-    if (file !== '-') accessSync(file, constants.R_OK)
-  } catch (error) {
-    throw unreadable('the body', file, error)
+/** Once, for all tasks of a run. */
+function priorityWarning({ unordered }: TaskPlace): Work['warn'] {
+  let isTold = unordered === undefined
+  return ({ pairs, common }) => {
+    const priority = common.priority ?? pairs.findLast(([key]) => key === 'priority')?.[1]
+    if (isTold || priority === undefined || String(priority) === '') return
+    isTold = true
+    output.complain(
+      `nobody runs what has a priority here: ${unordered} has no spooler-ordered = true, without which priority directories are not entered`,
+    )
   }
-  return readStream(file)
-}
-
-async function* readStream(file: string): AsyncGenerator<Uint8Array> {
-  try {
-    yield* file === '-' ? process.stdin : createReadStream(file)
-  } catch (error) {
-    throw unreadable('the body', file, error)
-  }
-}
-
-async function readBody(file: string): Promise<Buffer> {
-  try {
-    return file === '-' ? await buffer(process.stdin) : await readFile(file)
-  } catch (error) {
-    throw unreadable('the body', file, error)
-  }
-}
-
-function unreadable(what: string, file: string, cause: unknown): SpooldError {
-  return new SpooldError('FILE_UNREADABLE', `${what} ${file} cannot be read: ${messageOf(cause)}`, {
-    cause,
-  })
 }

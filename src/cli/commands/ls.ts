@@ -3,9 +3,9 @@ import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
 import { readLocks } from '../../spool/held-locks.js'
-import { SpoolView, sinceMsOf, type TaskView } from '../../spool/task-view.js'
+import { arrivedMsOf, SpoolView, sinceMsOf, type TaskView } from '../../spool/task-view.js'
 import { compareVersions } from '../../spool/version-order.js'
-import { displayName, priorityOf, type Ref, toByteString } from '../../task/ref.js'
+import { priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { isoTime, jsonBytes, terminalName } from '../bytes.js'
 import { output } from '../output.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
@@ -15,19 +15,27 @@ export interface LsOptions extends SelectionOptions {
   readonly json?: boolean
 }
 
-/** `spoold ls DIR…`: the tasks of the spools, in the order in which they would run, and then the dead letters. */
+/**
+ * `spoold ls DIR…`: the tasks of the spools, by priority and name, and then the dead letters.
+ *
+ * @returns 1 when a part of a spool could not be listed
+ */
 export async function ls(directories: readonly string[], options: LsOptions): Promise<number> {
   output.purpose = 'look'
   const selection = selectionOf(options)
   const locks = readLocks()
   const nowMs = Date.now()
+  let exitCode = 0
   for (const [i, directory] of directories.entries()) {
     const view = new SpoolView(realPath(directory), locks, nowMs)
-    const tasks = look(view, await listRefs(directory, view, selection), selection)
+    const { refs, isWhole } = await listRefs(directory, view, selection)
+    if (!isWhole) exitCode = 1
+    const tasks = look(view, refs, selection)
     if (!options.json && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
-    for (const line of options.json ? asJsonLines(directory, tasks) : asTable(tasks, nowMs)) output.line(line)
+    for (const line of options.json ? asJsonLines(directory, tasks, nowMs) : asTable(tasks, nowMs))
+      output.line(line)
   }
-  return 0
+  return exitCode
 }
 
 /** A task is looked at when its line is about to be printed. */
@@ -38,23 +46,40 @@ function* look(view: SpoolView, refs: readonly Ref[], selection: Selection): Gen
   }
 }
 
-async function listRefs(directory: string, view: SpoolView, { states, mayHave }: Selection): Promise<Ref[]> {
-  let living: Ref[] = []
+/** What lies in a spool, as far as this user may see it. */
+interface Listing {
+  readonly refs: readonly Ref[]
+  readonly isWhole: boolean
+}
+
+async function listRefs(
+  directory: string,
+  view: SpoolView,
+  { states, mayHave }: Selection,
+): Promise<Listing> {
+  let [living, isWhole]: [Ref[], boolean] = [[], true]
+  const failed = (prefix: string, error: unknown) => {
+    isWhole = false
+    output.complain(
+      `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
+    )
+  }
   const dead: Ref[] = []
   try {
-    if (states === undefined || states.some(state => state !== 'dead'))
-      living = await livingRefs(directory, view)
-    if (states === undefined || states.includes('dead')) for await (const ref of view.dead()) dead.push(ref)
+    if (states === undefined || states.some(state => state !== 'dead')) living = await view.refs(failed)
   } catch (error) {
     throw unlisted(directory, error)
   }
-  return [...living.filter(mayHave).sort(compareVersions), ...dead.filter(mayHave).sort(compareVersions)]
-}
-
-function livingRefs(directory: string, view: SpoolView): Promise<Ref[]> {
-  return view.refs((prefix, error) =>
-    output.complain(`${directory}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`),
-  )
+  try {
+    if (states === undefined || states.includes('dead')) for await (const ref of view.dead()) dead.push(ref)
+  } catch (error) {
+    failed('.spoold/dead', error) // closed to others than the spool's user
+  }
+  const refs = [
+    ...living.filter(mayHave).sort(compareVersions),
+    ...dead.filter(mayHave).sort(compareVersions),
+  ]
+  return { refs, isWhole }
 }
 
 function realPath(directory: string): string {
@@ -94,15 +119,25 @@ function* cellsOf(tasks: Iterable<TaskView>, nowMs: number): Generator<string[]>
     const failed = (letter ?? record)?.attempts ?? 0
     yield [
       state,
-      String(priorityOf(deadNameOf(ref) ?? ref) ?? ''),
+      priorityCell(deadNameOf(ref) ?? ref),
       dueIn,
-      shortDuration(nowMs - sinceMsOf(task)),
+      ageOf(task, nowMs),
       String(file.bytes),
       failed === 0 ? '' : String(failed),
       terminalName(Buffer.from(ref, 'latin1')),
       noteOf(task, nowMs),
     ]
   }
+}
+
+/** As its directory is named: `05` is not `5`. */
+function priorityCell(ref: Ref): string {
+  return priorityOf(ref) === null ? '' : ref.slice(0, ref.indexOf('/'))
+}
+
+function ageOf(task: TaskView, nowMs: number): string {
+  const sinceMs = sinceMsOf(task, nowMs)
+  return sinceMs === undefined ? '' : shortDuration(nowMs - sinceMs)
 }
 
 const MAX_NOTE_CHARS = 80
@@ -123,14 +158,15 @@ function noteOf({ state, file, record, letter }: TaskView, nowMs: number): strin
   return printable(line.length > MAX_NOTE_CHARS ? `${line.slice(0, MAX_NOTE_CHARS)}…` : line)
 }
 
-function* asJsonLines(spooler: string, tasks: Iterable<TaskView>): Generator<string> {
-  for (const task of tasks) yield JSON.stringify(asJson(spooler, task))
+function* asJsonLines(spooler: string, tasks: Iterable<TaskView>, nowMs: number): Generator<string> {
+  for (const task of tasks) yield JSON.stringify(asJson(spooler, task, nowMs))
 }
 
-function asJson(spooler: string, task: TaskView) {
+function asJson(spooler: string, task: TaskView, nowMs: number) {
   const { ref, state, dueAtMs, file, record, letter } = task
   const { attempts, crashes, lastError } = letter ?? record ?? {}
   const { pid, startedAtMs } = file
+  const arrivedMs = arrivedMsOf(task, nowMs)
   return {
     state,
     spooler,
@@ -139,6 +175,7 @@ function asJson(spooler: string, task: TaskView) {
     ...(letter === undefined
       ? { due: isoTime(dueAtMs) }
       : { buried: isoTime(letter.buriedAt), reason: letter.reason }),
+    ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
     mtime: isoTime(file.mtimeMs),
     bytes: file.bytes,
     ...(file.detail === undefined ? {} : { detail: file.detail }),

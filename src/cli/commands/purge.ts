@@ -3,7 +3,7 @@ import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/pu
 import { toByteString } from '../../task/ref.js'
 import { asOwnerOf } from '../acting-owner.js'
 import { output } from '../output.js'
-import { durationOf } from '../selection.js'
+import { ageOf } from '../selection.js'
 import { placeOf } from '../task-paths.js'
 
 export interface PurgeOptions {
@@ -50,7 +50,7 @@ function limitsOf({ maxAge, maxCount, all = false }: PurgeOptions): PurgeLimits 
   if (maxCount !== undefined && !/^[0-9]{1,15}$/.test(maxCount))
     throw new SpooldError('USAGE', `--max-count: expected a whole number, got ${JSON.stringify(maxCount)}`)
   return {
-    maxAgeMs: maxAge === undefined ? null : durationOf('--max-age', maxAge),
+    maxAgeMs: maxAge === undefined ? null : ageOf('--max-age', maxAge),
     maxCount: maxCount === undefined ? null : Number(maxCount),
   }
 }

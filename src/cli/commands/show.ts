@@ -6,8 +6,8 @@ import { EAGER_BODY_BYTES, readBody } from '../../spool/claim.js'
 import { readLocks } from '../../spool/held-locks.js'
 import type { Inspection } from '../../spool/inspect.js'
 import { openQuietly } from '../../spool/quiet-open.js'
-import { SpoolView, type TaskView } from '../../spool/task-view.js'
-import { toByteString } from '../../task/ref.js'
+import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/task-view.js'
+import { type Ref, toByteString } from '../../task/ref.js'
 import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
 import { output } from '../output.js'
 import { placeOf } from '../task-paths.js'
@@ -19,15 +19,43 @@ export interface ShowOptions {
 /** What a terminal gets of one value. */
 const MAX_SHOWN_CHARS = 200
 
-/** `spoold show FILE`: the packet, decoded, and its story. Text is shown as text, everything else as base64. */
-export function show(file: string, { json }: ShowOptions): number {
+/**
+ * `spoold show FILE…`: the packet, decoded, and its story. Text is shown as text, everything else as base64.
+ *
+ * @returns 1 when one of several could not be shown
+ */
+export function show(files: readonly string[], options: ShowOptions): number {
+  output.purpose = 'look'
+  const view = openView()
+  if (files.length === 1) return showOne(files[0] ?? '', options, view)
+  let exitCode = 0
+  for (const file of files)
+    try {
+      showOne(file, options, view)
+    } catch (error) {
+      if (!(error instanceof SpooldError)) throw error
+      output.complain(`[${error.code}] ${error.message}`)
+      exitCode = 1
+    }
+  return exitCode
+}
+
+type View = (spool: string, ref: Ref) => TaskView | undefined
+
+/** All at one time: who holds locks is read once. */
+function openView(): View {
+  const [locks, nowMs] = [readLocks(), Date.now()]
+  return (spool, ref) => new SpoolView(toByteString(spool), locks, nowMs).view(ref)
+}
+
+function showOne(file: string, { json }: ShowOptions, view: View): number {
   const { spool, ref } = placeOf(file)
   if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
-  const task = new SpoolView(toByteString(spool), readLocks(), Date.now()).view(ref)
+  const task = view(spool, ref)
   if (task === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
   const { state, detail, vars } = task.file
   if (state === 'unreadable') throw unreadable(file, detail)
-  // of a dead letter even that is worth to be shown
+  // a dead letter is worth showing even so
   if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is no spool packet (${state}): ${detail}`)
   output.line(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
@@ -40,15 +68,20 @@ function unreadable(file: string, why = ''): SpooldError {
 
 function asText(file: string, task: TaskView): string {
   const { bytes, bodyOffset, vars, detail } = task.file
-  const lines = [`${printable(file)}: ${headline(task)}, ${bytes} bytes`]
+  const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
   if (vars === undefined) lines.push(`  no packet: ${detail}`)
   else {
     for (const [key, value] of toPairs(vars)) lines.push(`  ${shown(key)} = ${shown(value)}`)
     const bodyBytes = bytes - bodyOffset
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
-    else if (bodyBytes > 0) lines.push(`  body: ${shown(readBodyOf(file, task.file))} (${bodyBytes} bytes)`)
+    else if (bodyBytes > 0) lines.push(`  body: ${cut(readBodyOf(file, task.file))} (${bodyBytes} bytes)`)
   }
   return [...lines, ...storyLines(task)].join('\n')
+}
+
+function arrival(task: TaskView): string {
+  const arrivedMs = arrivedMsOf(task, Date.now())
+  return arrivedMs === undefined ? '' : `, arrived ${isoTime(arrivedMs)}`
 }
 
 function headline({ state, dueAtMs, file, letter }: TaskView): string {
@@ -70,7 +103,7 @@ function storyLines({ record, letter }: TaskView): string[] {
   if (record?.movedTo !== undefined) lines.push(`  a move to ${record.movedTo} did not end: it may run there`)
   if (story !== undefined && story.attempts > 0) {
     const { attempts, crashes, firstFailureAt, lastFailureAt } = story
-    lines.push(`  failed: ${attempts} times, ${crashes} of them by a crash`)
+    lines.push(`  failed: ${times(attempts)}, ${crashes} of them by a crash`)
     if (firstFailureAt !== undefined && lastFailureAt !== undefined)
       lines.push(`  first: ${isoTime(firstFailureAt)}, last: ${isoTime(lastFailureAt)}`)
   }
@@ -80,11 +113,17 @@ function storyLines({ record, letter }: TaskView): string[] {
   return lines.map(printable)
 }
 
+function times(count: number): string {
+  return count === 1 ? 'once' : `${count} times`
+}
+
 function indented(text: string): string[] {
   return text.split('\n').map(line => `    ${line}`)
 }
 
-function asJson(file: string, { state, dueAtMs, file: found, record, letter }: TaskView) {
+function asJson(file: string, task: TaskView) {
+  const { state, dueAtMs, file: found, record, letter } = task
+  const arrivedMs = arrivedMsOf(task, Date.now())
   const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
   const bodyBytes = bytes - bodyOffset
   const isSmall = vars !== undefined && bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
@@ -92,6 +131,7 @@ function asJson(file: string, { state, dueAtMs, file: found, record, letter }: T
     file,
     state,
     ...(letter === undefined ? { due: isoTime(dueAtMs) } : {}),
+    ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
     mtime: isoTime(mtimeMs),
     bytes,
     ...(pid === undefined ? {} : { pid }),
@@ -122,8 +162,13 @@ function readBodyOf(file: string, { bytes, bodyOffset }: Inspection): Buffer {
 }
 
 function shown(bytes: Buffer): string {
+  const text = cut(bytes)
+  return text.endsWith('…') ? `${text} (${bytes.length} bytes)` : text
+}
+
+function cut(bytes: Buffer): string {
   const text = isUtf8(bytes)
     ? printable(JSON.stringify(bytes.toString('utf8')))
     : `base64 ${bytes.toString('base64')}`
-  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}… (${bytes.length} bytes)` : text
+  return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS)}…` : text
 }

@@ -1,0 +1,66 @@
+import { parseDuration } from './duration.js'
+
+/** The end of the year 9999. A later number is milliseconds: those of all times since 1978 are beyond it. */
+export const LAST_SECOND = 253_402_300_799
+
+const SECONDS = /^-?[0-9]+(?:\.[0-9]*)?$/
+/** ISO 8601, with a blank in place of the T as well. */
+const DATED =
+  /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
+
+/** Is it a number of seconds, in or out of range? */
+export function isSeconds(text: string): boolean {
+  return SECONDS.test(text)
+}
+
+/**
+ * A point in time: epoch seconds; a date in ISO 8601, of this machine's zone unless it names another; or `+1h30m` from now.
+ * `Date.parse` is not asked: it takes "tomorrow 9" for a day in 2001.
+ *
+ * @returns epoch seconds, not later than LAST_SECOND; undefined for anything else
+ */
+export function parseTime(text: string, nowMs = Date.now()): number | undefined {
+  const seconds = text.startsWith('+')
+    ? fromNow(text.slice(1), nowMs)
+    : isSeconds(text)
+      ? Number(text)
+      : parseDate(text)
+  return seconds !== undefined && Math.abs(seconds) <= LAST_SECOND ? seconds : undefined
+}
+
+function fromNow(text: string, nowMs: number): number | undefined {
+  const ms = parseDuration(text)
+  return ms === undefined ? undefined : Math.ceil((nowMs + ms) / 1000)
+}
+
+function parseDate(text: string): number | undefined {
+  const found = DATED.exec(text)
+  if (found === null) return undefined
+  const [year = 0, month = 0, day = 0, hours = 0, minutes = 0, seconds = 0] = found.slice(1, 7).map(numberOf)
+  if (!isDay(year, month, day) || hours > 23 || minutes > 59 || seconds > 59) return undefined
+  const [fraction = '', zone] = found.slice(7)
+  const ms = Math.floor(Number(`0.${fraction || 0}`) * 1000)
+  if (zone === undefined) return new Date(year, month - 1, day, hours, minutes, seconds, ms).getTime() / 1000
+  const offset = offsetSeconds(zone)
+  if (offset === undefined) return undefined
+  return Date.UTC(year, month - 1, day, hours, minutes, seconds, ms) / 1000 - offset
+}
+
+/** What is not given is 0. */
+function numberOf(digits: string | undefined): number {
+  return Number(digits ?? 0)
+}
+
+/** There is such a day: no 30th of February. */
+function isDay(year: number, month: number, day: number): boolean {
+  const date = new Date(Date.UTC(year, month - 1, day))
+  return year >= 100 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day
+}
+
+/** `Z`, `+01`, `+0100`, `+01:00`. */
+function offsetSeconds(zone: string): number | undefined {
+  if (zone.toUpperCase() === 'Z') return 0
+  const [hours, minutes] = [Number(zone.slice(1, 3)), Number(zone.slice(3).replace(':', ''))]
+  if (hours > 23 || minutes > 59) return undefined
+  return (zone.startsWith('-') ? -1 : 1) * (hours * 3600 + minutes * 60)
+}

@@ -1,0 +1,60 @@
+import { createReadStream, openSync, type ReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { buffer } from 'node:stream/consumers'
+import { describe, messageOf, SpooldError } from '../base/errors.js'
+import type { Value } from '../client/value.js'
+
+export type Pair = readonly [key: string, value: Value]
+
+/** `key=value`, or `key=@file` for the bytes of a file; `key=@@value` is a value that begins with @. */
+export async function pairOf(pair: string): Promise<Pair> {
+  const cut = pair.indexOf('=')
+  if (cut <= 0) throw new SpooldError('USAGE', `expected key=value, got ${describe(pair)}`)
+  const [key, value] = [pair.slice(0, cut), pair.slice(cut + 1)]
+  if (!value.startsWith('@')) return [key, value]
+  if (value.startsWith('@@')) return [key, value.slice(1)]
+  const file = value.slice(1)
+  try {
+    return [key, await readFile(file)]
+  } catch (error) {
+    const hint = `; for the text ${JSON.stringify(value)} write ${key}=@${value}`
+    throw unreadable(`the value of ${key}, the file`, file, error, hint)
+  }
+}
+
+/**
+ * A file of any size, or standard input, opened now with the rights of whoever calls; what is not there is told before
+ * anything is made.
+ *
+ * @param what it is, for the message
+ */
+export function openInput(what: string, file: string): AsyncIterable<Uint8Array> {
+  const input = file === '-' ? process.stdin : openFile(what, file)
+  return readInput(what, file, input)
+}
+
+function openFile(what: string, file: string): ReadStream {
+  try {
+    return createReadStream(file, { fd: openSync(file, 'r') })
+  } catch (error) {
+    throw unreadable(what, file, error)
+  }
+}
+
+async function* readInput(what: string, file: string, input: AsyncIterable<Uint8Array>) {
+  try {
+    yield* input
+  } catch (error) {
+    throw unreadable(what, file, error)
+  }
+}
+
+export async function readInputWhole(what: string, file: string): Promise<Buffer> {
+  return buffer(openInput(what, file))
+}
+
+function unreadable(what: string, file: string, cause: unknown, hint = ''): SpooldError {
+  return new SpooldError('FILE_UNREADABLE', `${what} ${file} cannot be read: ${messageOf(cause)}${hint}`, {
+    cause,
+  })
+}

@@ -1,0 +1,34 @@
+/** `time` and `count` are numbers that are finite, and whole and not negative. */
+export type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
+
+const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
+  text: value => typeof value === 'string',
+  time: Number.isFinite,
+  count: value => Number.isSafeInteger(value) && Number(value) >= 0,
+  flag: value => typeof value === 'boolean',
+  texts: value => Array.isArray(value) && value.every(each => typeof each === 'string'),
+  object: isObject,
+  objects: value => Array.isArray(value) && value.every(isObject),
+}
+
+/**
+ * Has a value, which was JSON that others could write, all of the required fields, and the right type wherever it has one
+ * that we know? Fields that we do not know do not matter.
+ */
+export function hasFields(
+  value: unknown,
+  required: Readonly<Record<string, FieldKind>>,
+  optional: Readonly<Record<string, FieldKind>>,
+): boolean {
+  if (!isObject(value)) return false
+  const fields = new Map(Object.entries(value))
+  const isRight = (name: string, kind: FieldKind) => CHECKS[kind](fields.get(name))
+  return (
+    Object.entries(required).every(([name, kind]) => isRight(name, kind)) &&
+    Object.entries(optional).every(([name, kind]) => !fields.has(name) || isRight(name, kind))
+  )
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

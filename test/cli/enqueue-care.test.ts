@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { leftIn, packet } from '../helpers/files.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const enqueue = (spool: string, args: readonly string[], input?: string | Buffer) =>
+  spoold(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
+
+describe('spoold enqueue, of a spool that is not there', () => {
+  it('says that it made it, unless it is to be quiet', async () => {
+    const directory = workspace()
+    const made = await enqueue(join(directory, 'spol'), ['a=b'])
+    assert.deepEqual([made.code, made.stderr], [0, `spoold: made the spool directory ${directory}/spol\n`])
+    assert.equal((await enqueue(join(directory, 'spol'), ['a=b'])).stderr, '')
+    assert.equal((await enqueue(join(directory, 'other'), ['a=b', '--quiet'])).stderr, '')
+    const many = await enqueue(join(directory, 'many'), ['--json', '-'], '{"a":1}\n{"a":2}\n')
+    assert.equal(many.stderr, `spoold: made the spool directory ${directory}/many\n`)
+  })
+
+  it('says so of each spool of an ini, and with the error of a task that failed', async () => {
+    const directory = workspace()
+    const ini = join(directory, 'app.ini')
+    writeFileSync(ini, `[uwsgi]\nspooler = ${directory}/one\nspooler = ${directory}/two\n`)
+    const { stderr } = await spoold(['enqueue', '--ini', ini, 'a=b', 'spooler=/nonexistent'])
+    assert.match(
+      stderr,
+      /made the spool directory \S+\/one\n.*made the spool directory \S+\/two\n.*SPOOLER_UNKNOWN/s,
+    )
+  })
+})
+
+describe('spoold enqueue refuses', () => {
+  async function refuses(args: readonly string[], message: RegExp, input?: string | Buffer) {
+    const spool = join(workspace(), 'never-made')
+    const { code, stdout, stderr } = await enqueue(spool, args, input)
+    assert.deepEqual([code, stdout], [64, ''])
+    assert.match(stderr, message)
+    assert.equal(existsSync(spool), false)
+  }
+
+  it('an empty task, unless it has a body or is asked for in JSON', async () => {
+    await refuses(
+      [],
+      /\[USAGE\] the task is empty: give it key=value pairs, --body FILE or --json FILE\n$/,
+      '{"a":1}',
+    )
+    await refuses(['--at', '+5m', '--id', 'x'], /the task is empty/)
+    const spool = spoolDirectory()
+    assert.equal((await enqueue(spool, ['--body', '-'], 'BODY')).code, 0)
+    assert.equal((await enqueue(spool, ['--json', '-'], '{}\n')).code, 0)
+    assert.equal(leftIn(spool).length, 2)
+  })
+
+  it('times that are no times', async () => {
+    await refuses(
+      ['a=b', '--at', '1700000000000'],
+      /--at: expected .*got "1700000000000".*are these milliseconds\?/,
+    )
+    await refuses(['at=1795300000000'], /\[REQUEST_INVALID\] at must be .*are these milliseconds\?/)
+    await refuses(['a=b', '--at', 'tomorrow 9'], /--at: expected epoch seconds, .*got "tomorrow 9"\n$/)
+    await refuses(['at=next friday 3'], /\[REQUEST_INVALID\] at must be .*got "next friday 3"\n$/)
+    await refuses(['--json', '-'], /line 1: at must be .*got "tomorrow 9"\n$/, '{"at":"tomorrow 9"}\n')
+  })
+
+  it('arguments that are not UTF-8, wherever they stand', () => {
+    const spool = join(workspace(), 'never-made')
+    const bad = (script: string) =>
+      spawnSync('bash', ['-c', script, 'bash', process.execPath, BIN, spool], { encoding: 'utf8' })
+    for (const args of [
+      `--spooler "$3" bin=$'\\xff\\xfe'`,
+      `--spooler "$3" a=b --id $'\\xff'`,
+      `--spooler "$3"$'\\xff' a=b`,
+    ]) {
+      const { status, stdout, stderr } = bad(`exec "$1" "$2" enqueue ${args}`)
+      assert.deepEqual([status, stdout], [64, ''], args)
+      assert.match(
+        stderr,
+        /^spoold: \[USAGE\] the argument "[^\n]*" is not UTF-8, and would be changed[^\n]*\n$/,
+      )
+    }
+    assert.match(bad(`exec "$1" "$2" enqueue --spooler "$3" bin=$'\\xff'`).stderr, /write bin=@FILE\n$/)
+    assert.equal(existsSync(spool), false)
+    const other = spawnSync('bash', [
+      '-c',
+      `exec "$1" "$2" rm --key a=$'\\xff' "$3"`,
+      'bash',
+      process.execPath,
+      BIN,
+      '.',
+    ])
+    assert.equal(other.status, 64)
+  })
+
+  it('JSON that is not what it seems', async () => {
+    await refuses(
+      ['--json', '-'],
+      /line 1: it is not UTF-8; write bytes as/,
+      Buffer.from('{"a":"\xff"}\n', 'latin1'),
+    )
+    await refuses(['--json', '-'], /line 1: "a" has half of a surrogate pair/, '{"a":"\\ud800"}\n')
+    for (const base64 of ['AA=A', 'A', 'AAA==', '?', 'AA\n', 'AAAAA', 'AA AA'])
+      await refuses(
+        ['--json', '-'],
+        /line 1: the value of "a" is not base64, got /,
+        `${JSON.stringify({ a: { base64 } })}\n`,
+      )
+  })
+})
+
+describe('spoold enqueue keeps', () => {
+  const stored = async (args: readonly string[], input?: string | Buffer) => {
+    const spool = spoolDirectory()
+    const { code, stdout, stderr } = await enqueue(spool, args, input)
+    assert.deepEqual([code, stderr], [0, ''])
+    return readFileSync(stdout.trim())
+  }
+
+  it('the character that stands for what is not UTF-8', async () => {
+    assert.deepEqual(await stored(['a=\ufffd']), packet({ a: '\ufffd' }))
+    assert.deepEqual(await stored(['--json', '-'], '{"a":"\ufffd"}'), packet({ a: '\ufffd' }))
+  })
+
+  it('separators of lines and paragraphs in JSON, which are no ends of lines there', async () => {
+    const a = 'one\u2028two\u2029three'
+    assert.deepEqual(await stored(['--json', '-'], `{"a":"${a}"}\n`), packet({ a }))
+  })
+
+  it('base64 in either alphabet, padded or not', async () => {
+    const bytes = Buffer.from([251, 255, 254])
+    for (const base64 of ['+//+', '-__-']) {
+      const line = JSON.stringify({
+        a: { base64 },
+        b: { base64: 'AA' },
+        c: { base64: 'AA==' },
+        d: { base64: '' },
+      })
+      assert.deepEqual(
+        await stored(['--json', '-'], line),
+        packet({ a: bytes, b: Buffer.of(0), c: Buffer.of(0), d: '' }),
+      )
+    }
+  })
+})
+
+describe('spoold enqueue --ini with a priority', () => {
+  const warning = /^spoold: nobody runs what has a priority here: \S+app\.ini has no spooler-ordered = true/
+
+  async function into(ini: string, args: readonly string[], input = '') {
+    const directory = workspace()
+    const file = join(directory, 'app.ini')
+    writeFileSync(file, `[uwsgi]\nspooler = ${spoolDirectory()}\n${ini}`)
+    return spoold(['enqueue', '--ini', file, ...args], { input })
+  }
+
+  it('is warned that nobody enters it, once', async () => {
+    for (const args of [
+      ['a=b', '--priority', '5'],
+      ['a=b', 'priority=5'],
+    ]) {
+      const { code, stderr } = await into('', args)
+      assert.equal(code, 0)
+      assert.match(stderr, warning)
+    }
+    const many = await into('', ['--json', '-'], '{"a":1}\n{"priority":2}\n{"priority":3}\n')
+    assert.match(many.stderr, warning)
+    assert.equal(many.stderr.split('\n').length, 2)
+  })
+
+  it('is not warned where it is entered, or nobody knows', async () => {
+    assert.equal((await into('spooler-ordered = true\n', ['a=b', '--priority', '5'])).stderr, '')
+    assert.equal((await into('', ['a=b', 'priority='])).stderr, '')
+    assert.equal((await enqueue(spoolDirectory(), ['a=b', '--priority', '5'])).stderr, '')
+  })
+})
+
+it('spoold enqueue says how to write a value that begins with @', async () => {
+  const { code, stderr } = await enqueue(spoolDirectory(), ['to=@joe'])
+  assert.equal(code, 1)
+  assert.match(
+    stderr,
+    /the value of to, the file joe cannot be read: ENOENT[^\n]*; for the text "@joe" write to=@@joe\n$/,
+  )
+})
+
+it('a purge and the filters by age want a unit', async () => {
+  const spool = spoolDirectory()
+  for (const args of [
+    ['purge', '--max-age', '7'],
+    ['ls', '--older-than', '7'],
+    ['rm', '--newer-than', '7'],
+  ]) {
+    const { code, stderr } = await spoold([...args, spool])
+    assert.equal(code, 64)
+    assert.match(stderr, /--\S+: expected a unit, such as 7s or 7d, got "7"\n$/)
+  }
+  execFileSync(process.execPath, [BIN, 'purge', '--max-age', '1h30m', spool])
+})
