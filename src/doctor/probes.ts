@@ -4,7 +4,7 @@ import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import type { LockChoice } from '../spool/lock.js'
 import { probeSpool } from '../spool/probe.js'
-import { type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
+import { isLocal, type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
 import type { Diagnosis } from './diagnosis.js'
 
 /** Tries a spool out with files in `.spoold`, and leaves nothing behind. */
@@ -99,7 +99,9 @@ async function probeEvents(spool: string, state: string, choice: WatchChoice): P
       text: 'spooler-watch = off: new tasks are found every spooler-frequency',
     }
   const startedAt = performance.now()
-  const fault = await waitForEvent(state, choice)
+  if (choice === 'poll' || !(await isLocal(state)))
+    return { level: 'ok', ...about, text: 'new tasks are looked for once a second (polling)' }
+  const fault = await waitForEvent(state)
   if (fault === undefined)
     return {
       level: 'ok',
@@ -121,24 +123,22 @@ interface Fault {
   readonly isLimit: boolean
 }
 
-async function waitForEvent(directory: string, choice: WatchChoice): Promise<Fault | undefined> {
+async function waitForEvent(directory: string): Promise<Fault | undefined> {
   let watch: Watch | undefined
-  let isOver = false
   let touches: NodeJS.Timeout | undefined
   let silence: NodeJS.Timeout | undefined
   try {
     return await new Promise<Fault | undefined>(resolve => {
       const fail = (error: unknown) => resolve(faultOf(error))
-      watchDirectory(directory, choice, { event: () => resolve(undefined), lost: fail }).then(opened => {
-        watch = opened
-        if (isOver) return watch.close()
-        // again and again: who polls may have looked first only after the file was there
-        touches = setInterval(() => tryTouch(directory, fail), TOUCH_MS)
-      }, fail)
+      try {
+        watch = watchDirectory(directory, { event: () => resolve(undefined), lost: fail })
+      } catch (error) {
+        return fail(error)
+      }
+      touches = setInterval(() => tryTouch(directory, fail), TOUCH_MS)
       silence = setTimeout(resolve, PATIENCE_MS, { text: `waited ${PATIENCE_MS / 1000} s`, isLimit: false })
     })
   } finally {
-    isOver = true
     clearInterval(touches)
     clearTimeout(silence)
     watch?.close()

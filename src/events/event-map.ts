@@ -88,7 +88,9 @@ export interface EventMap {
   'spool-swept': { spool: string; removed: number; published: number; forgotten: number }
   'spool-purged': { spool: string; removed: number }
   'spool-unswept': { spool: string; error: string }
-  'watch-lost': { spool: string; error: string; frequencyMs: number }
+  /** `prefix`: the directory in the spool; '' is the spool itself. */
+  'watch-lost': { spool: string; prefix: string; error: string; frequencyMs: number }
+  'watch-back': { spool: string }
 
   'socket-opened': {
     number: number

@@ -224,12 +224,14 @@ function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | 
           spool,
         },
       ),
-    'watch-lost': ({ spool, error, frequencyMs }) =>
+    'watch-lost': ({ spool, prefix, error, frequencyMs }) =>
       log.line(
         'warn',
-        `[spooler ${spool}] no file-system events (${error}), new tasks are found every ${frequencyMs / 1000} s`,
+        `[spooler ${spool}] no file-system events${prefix === '' ? '' : ` from ${printable(prefix)}`} (${error}), new tasks are found every ${frequencyMs / 1000} s`,
         { spool },
       ),
+    'watch-back': ({ spool }) =>
+      log.line('info', `[spooler ${spool}] file-system events are back`, { spool }),
   }
 }
 

@@ -1,43 +1,50 @@
 import { Alarm } from '../base/clock.js'
-import { messageOf } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
-import { displayName } from '../task/ref.js'
-import { type ScanVisitor, scanSpool } from './scan.js'
-import { type Stamp, Stamps } from './stamps.js'
+import { LONG_BACKLOG, RATE_WINDOW_MS, Race } from './race.js'
+import { type Listed, type ScanVisitor, scanSpool } from './scan.js'
+import { ScanNews } from './scan-news.js'
+import { Stamps, stampTaker } from './stamps.js'
 import type { TaskIndex } from './task-index.js'
-import { Watches, type WatchesOptions } from './watches.js'
+import { isLocal, type WatchChoice } from './watch.js'
+import { type Listing, Watches, type WatchesOptions } from './watches.js'
 
-export type ScannerOptions = WatchesOptions
+export interface ScannerOptions extends WatchesOptions {
+  readonly watch: WatchChoice
+}
 
 /** A look at a waiting file that nobody announced costs about 6 µs; all of them may take half a percent of one core. */
 const FORGETFUL_MS_A_FILE = 1.2
-/** While the backlog is this long and tasks end this fast, events would cost more than they tell: three a task. */
-const DEAF_BACKLOG = 5000
-const DEAF_TASKS_A_SECOND = 2000
-const RATE_WINDOW_MS = 100
 /** A deaf scanner scans as often as takes a twentieth of one core. */
 const DEAF_SCAN_SHARE = 20
+/** Scans because of events that do not say enough take a tenth of one core. */
+const UNCLEAR_SHARE = 10
+/** Polling takes a fiftieth of one core. */
+const POLL_MS = 1000
+const POLL_SHARE = 50
 const MISSING_RETRY_MS = 1000
 
 /**
- * Keeps a TaskIndex true to its directory. The scan is the truth and comes every `frequencyMs`, unless stamps prove that
- * nothing was made or removed; events, or `scanNow`, only bring it (or a single name) forward.
+ * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every
+ * `frequencyMs`, unless stamps prove that nothing was made or removed; events, or `scanNow`, only bring it (or a single
+ * name) forward. Where there are no events from other hosts, the stamps are compared every second.
  *
- * It is listening, or deaf (watches closed) while the workers race through a long backlog.
+ * It is listening, or deaf (watches on large directories are closed) while the workers race through a long backlog.
  */
 export class Scanner {
   readonly #options: ScannerOptions
   readonly #index: TaskIndex
-  readonly #events: Emitter
   readonly #wakeUp: () => void
   readonly #watches: Watches
   readonly #stamps: Stamps
+  readonly #race = new Race()
   readonly #alarm = new Alarm(() => void this.#turn())
-  readonly #told = new Set<string>()
+  readonly #news: ScanNews
   #turning: Promise<void> | undefined
+  /** What the last scan found. */
+  #listed: Listing = new Map()
+  #isLocal = false
   #isClosed = false
   #isDeaf = false
-  #isMissing = false
   #isForgetful = false
   /** These on the clock of `performance.now()`. */
   #wantedAt = Number.NEGATIVE_INFINITY
@@ -45,20 +52,19 @@ export class Scanner {
   #lastPassAt = Number.NEGATIVE_INFINITY
   #lastForgetfulAt = performance.now()
   #lastScanMs = 0
-  #rateSince = performance.now()
-  #tasksSince = 0
+  #lastPassMs = 0
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
     this.#options = options
     this.#index = index
-    this.#events = events
+    this.#news = new ScanNews(options.spool, events)
     this.#wakeUp = wakeUp
     this.#stamps = new Stamps(options.spool)
     this.#watches = new Watches(options, events, {
       changed: (ref, renamed) => {
         if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
       },
-      unclear: () => this.#wantScan(Math.min(1000, this.#lastScanMs * 10)),
+      unclear: () => this.#wantScan(Math.min(this.#options.frequencyMs, this.#lastScanMs * UNCLEAR_SHARE)),
     })
   }
 
@@ -76,22 +82,11 @@ export class Scanner {
   /** The workers ended tasks: they may soon run dry, or be so fast that events are not worth their price. */
   tasksEnded(count: number, isAnyGone: boolean): void {
     if (isAnyGone) this.#stamps.keep(new Map()) // as far as a worker can see: the next pass lists
-    this.#tasksSince += count
-    if (performance.now() - this.#rateSince >= RATE_WINDOW_MS) this.#judge()
-    if (this.#isDeaf && this.#index.ready === 0) this.#wantScan(0)
-    else if (this.#index.runsLow) this.#alarm.wakeAt(0)
+    this.#race.tasksEnded(count)
+    this.#judge()
+    if (this.#isDeaf && this.#index.ready === 0) this.#listenAgain()
+    else if (this.#index.runsLow) this.#wakeAt(0)
     this.#wakeWhenDue()
-  }
-
-  /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
-  #judge(): void {
-    const now = performance.now()
-    const rate = (this.#tasksSince * 1000) / (now - this.#rateSince)
-    this.#tasksSince = 0
-    this.#rateSince = now
-    const isRace = rate > DEAF_TASKS_A_SECOND && this.#index.ready > DEAF_BACKLOG
-    if (isRace && !this.#isDeaf) this.#becomeDeaf()
-    if (!isRace && this.#isDeaf) this.#wantScan(0)
   }
 
   /** Everything that is due is known, and none of it is left. */
@@ -124,126 +119,132 @@ export class Scanner {
   async #scanIfNeeded(): Promise<void> {
     this.#index.promote(Date.now())
     if (this.#index.isPastHorizon(Date.now())) this.#isForgetful = true
-    if (this.#isDeaf && performance.now() - this.#rateSince >= RATE_WINDOW_MS) this.#judge()
-    const isPass = performance.now() >= this.#lastPassAt + this.#options.frequencyMs
-    if (isPass) this.#forgetAtTimes()
-    const isWanted =
-      performance.now() >= this.#wantedAt || this.#isForgetful || this.#index.runsLow || this.#isDeafScanDue()
-    if (isWanted || (isPass && !(await this.#stamps.isUnchanged()))) await this.#scan()
-    if (isPass) this.#lastPassAt = performance.now()
+    if (this.#isDeaf) this.#judge()
+    const startedAt = performance.now()
+    const isPass = startedAt >= this.#nextPassAt
+    if (isPass && this.#isLookAgainDue) this.#isForgetful = true
+    const isWanted = startedAt >= Math.min(this.#wantedAt, this.#deafScanAt) || this.#isForgetful
+    if (
+      isWanted ||
+      this.#index.runsLow ||
+      (isPass && !(await this.#stamps.isUnchanged(stampTaker(this.#isLocal))))
+    )
+      await this.#scan()
+    if (!isPass) return
+    this.#lastPassAt = performance.now()
+    this.#lastPassMs = this.#lastPassAt - startedAt
+  }
+
+  get #nextPassAt(): number {
+    const { watch, frequencyMs } = this.#options
+    const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
+    const everyMs = isPolled ? Math.max(POLL_MS, this.#lastPassMs * POLL_SHARE) : frequencyMs
+    return this.#lastPassAt + Math.min(everyMs, frequencyMs)
   }
 
   /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
-  #forgetAtTimes(): void {
-    const dueAt = this.#lastForgetfulAt + this.#index.waiting * FORGETFUL_MS_A_FILE
-    if (this.#index.waiting > 0 && performance.now() >= dueAt) this.#isForgetful = true
+  get #isLookAgainDue(): boolean {
+    const { waiting } = this.#index
+    return waiting > 0 && performance.now() >= this.#lastForgetfulAt + waiting * FORGETFUL_MS_A_FILE
   }
 
   async #scan(): Promise<void> {
     const isForgetful = this.#isForgetful
     const isFirst = this.#lastScanAt === Number.NEGATIVE_INFINITY
     if (isForgetful) this.#lastForgetfulAt = performance.now()
-    if (this.#isDeaf && performance.now() >= this.#wantedAt) this.#isDeaf = false
     this.#wantedAt = Number.POSITIVE_INFINITY
     this.#isForgetful = false
     this.#watches.scanBegins()
-    const stamps = new Map<string, Stamp>([['', await this.#stamps.take('')]])
-    await this.#follow('', stamps) // before the listing, so that nothing falls between the two
-    const priorities = new Set<string>()
     this.#index.beginScan(isForgetful)
+    const listed = new Map<string, Listed>()
     try {
-      const scan = await scanSpool(this.#options.spool, this.#options.rules, this.#visitor(priorities))
-      this.#lastScanMs = scan.tookMs
-      this.#found()
+      const { spool, rules } = this.#options
+      this.#isLocal = await isLocal(spool)
+      this.#lastScanMs = (await scanSpool(spool, rules, this.#visitor(listed), this.#isLocal)).tookMs
+      this.#listed = listed
+      this.#news.listed()
     } catch (error) {
       this.#miss(error)
     }
     this.#index.endScan()
     this.#lastScanAt = performance.now()
-    if (isFirst && this.#index.ready > DEAF_BACKLOG) this.#becomeDeaf()
-    await this.#followPriorities(priorities, stamps)
-    this.#stamps.keep(stamps)
+    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#becomeDeaf()
+    this.#followListed()
+    this.#stamps.keep(this.#listed)
   }
 
-  #visitor(priorities: Set<string>): ScanVisitor {
+  #visitor(listed: Map<string, Listed>): ScanVisitor {
     const nowMs = Date.now()
     return {
       task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
-      directory: prefix => {
-        if (prefix !== '') priorities.add(prefix)
+      directory: (prefix, stamp) => {
+        listed.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
+        // opened now, the watch on the spool itself spares a second listing
+        if (prefix === '' && this.#isWatching && !this.#isDeaf) this.#watches.follow(prefix, stamp)
       },
-      unvisited: prefix => this.#tellOnce('spool-unvisited', prefix),
-      failed: (prefix, error) => this.#tellOnce('spool-unlisted', prefix, error),
+      listed: (prefix, stamp, entries) => listed.set(prefix, { stamp, entries }),
+      unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
+      failed: (prefix, error) => this.#news.priority('spool-unlisted', prefix, error),
     }
   }
 
-  async #follow(prefix: string, stamps: ReadonlyMap<string, Stamp>): Promise<boolean> {
-    const inode = stamps.get(prefix)?.inode ?? 0
-    if (this.#isDeaf || this.#isClosed || inode === 0) return false
-    return this.#watches.follow(prefix, inode)
+  get #isWatching(): boolean {
+    return !this.#isClosed && this.#isLocal && this.#options.watch === 'auto'
   }
 
-  /** A priority that is seen for the first time was listed before it was watched: once more, then. */
-  async #followPriorities(priorities: ReadonlySet<string>, stamps: Map<string, Stamp>): Promise<void> {
-    for (const prefix of priorities) {
-      stamps.set(prefix, await this.#stamps.take(prefix))
-      if (await this.#follow(prefix, stamps)) this.#wantScan(0)
-    }
-    this.#watches.keepOnly(priorities)
+  #followListed(): void {
+    if (this.#isWatching) this.#watches.followOnly(this.#listed, this.#isDeaf)
   }
 
   #wantScan(inMs: number): void {
     this.#wantedAt = Math.min(this.#wantedAt, performance.now() + inMs)
-    if (!this.#isClosed) this.#alarm.wakeAt(this.#wantedAt)
+    this.#wakeAt(this.#wantedAt)
+  }
+
+  /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
+  #judge(): void {
+    const isRace = this.#race.judge(this.#index.ready)
+    if (isRace === true && !this.#isDeaf) this.#becomeDeaf()
+    if (isRace === false && this.#isDeaf) this.#listenAgain()
   }
 
   #becomeDeaf(): void {
     this.#isDeaf = true
-    this.#watches.close()
-    this.#tasksSince = 0
-    this.#rateSince = performance.now()
-    this.#alarm.wakeAt(this.#rateSince + RATE_WINDOW_MS)
+    this.#followListed()
+    this.#race.restart()
+    this.#wakeAt(this.#race.judgeableAt)
   }
 
-  #deafScanAt(): number {
+  #listenAgain(): void {
+    this.#isDeaf = false
+    this.#wantScan(0)
+  }
+
+  get #deafScanAt(): number {
+    if (!this.#isDeaf) return Number.POSITIVE_INFINITY
     return this.#lastScanAt + Math.max(RATE_WINDOW_MS, this.#lastScanMs * DEAF_SCAN_SHARE)
   }
 
-  #isDeafScanDue(): boolean {
-    return this.#isDeaf && performance.now() >= this.#deafScanAt()
-  }
-
   #miss(error: unknown): void {
+    this.#listed = new Map()
     this.#watches.close()
     this.#wantScan(Math.min(MISSING_RETRY_MS, this.#options.frequencyMs))
-    if (!this.#isMissing)
-      this.#events.emit('spool-missing', { spool: this.#options.spool, error: messageOf(error) })
-    this.#isMissing = true
-  }
-
-  #found(): void {
-    if (this.#isMissing) this.#events.emit('spool-back', { spool: this.#options.spool })
-    this.#isMissing = false
-  }
-
-  #tellOnce(name: 'spool-unvisited' | 'spool-unlisted', prefix: string, error?: unknown): void {
-    if (this.#told.has(name + prefix) || this.#told.size > 1000) return
-    this.#told.add(name + prefix)
-    this.#events.emit(name, {
-      spool: this.#options.spool,
-      prefix: displayName(prefix),
-      error: messageOf(error),
-    })
+    this.#news.missing(error)
   }
 
   #setAlarm(): void {
-    this.#alarm.wakeAt(this.#lastPassAt + this.#options.frequencyMs)
+    this.#wakeAt(this.#nextPassAt)
     this.#wakeWhenDue()
-    if (this.#isDeaf) this.#alarm.wakeAt(Math.min(this.#deafScanAt(), this.#rateSince + RATE_WINDOW_MS))
-    this.#alarm.wakeAt(this.#wantedAt)
+    if (this.#isDeaf) this.#wakeAt(this.#race.judgeableAt)
+    this.#wakeAt(Math.min(this.#wantedAt, this.#deafScanAt))
   }
 
   #wakeWhenDue(): void {
-    this.#alarm.wakeAt(performance.now() + Math.max(0, this.#index.nextAtMs - Date.now()))
+    this.#wakeAt(performance.now() + Math.max(0, this.#index.nextAtMs - Date.now()))
+  }
+
+  /** @param at on the clock of `performance.now()`; what workers report late must not keep alive what was closed */
+  #wakeAt(at: number): void {
+    if (!this.#isClosed) this.#alarm.wakeAt(at)
   }
 }

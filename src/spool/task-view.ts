@@ -62,7 +62,7 @@ export class SpoolView {
   async refs(failed: ScanVisitor['failed']): Promise<Ref[]> {
     const refs: Ref[] = []
     const task = (ref: Ref) => refs.push(ref) > 0
-    const visitor = { task, directory() {}, unvisited() {}, failed }
+    const visitor = { task, directory() {}, listed() {}, unvisited() {}, failed }
     await scanSpool(this.#spool, { ordered: true, strictNames: false }, visitor)
     return refs
   }

@@ -1,14 +1,20 @@
-import { messageOf } from '../base/errors.js'
+import { Alarm } from '../base/clock.js'
+import { errnoOf, messageOf } from '../base/errors.js'
+import { Heap } from '../base/heap.js'
 import type { Emitter } from '../events/emitter.js'
-import { displayName, type Ref } from '../task/ref.js'
+import { baseName, displayName, type Ref } from '../task/ref.js'
 import { isPriorityDirectory, isTaskName, type NameRules } from './file-name.js'
-import { type Watch, type WatchChoice, watchDirectory } from './watch.js'
+import type { Listed } from './scan.js'
+import { directoryOf, isSame, type Stamp, takeStampSync } from './stamps.js'
+import { compareVersions } from './version-order.js'
+import { type Watch, watchDirectory } from './watch.js'
 
 export interface WatchesOptions {
   readonly spool: string
   readonly rules: NameRules
   readonly frequencyMs: number
-  readonly watch: WatchChoice
+  /** How long a watch that was refused is not asked for again, the first time; then twice as long, up to 10 minutes. */
+  readonly refusedMs?: number
 }
 
 export interface WatchesListener {
@@ -20,20 +26,40 @@ export interface WatchesListener {
 
 /** The kernel's event queue holds 16,384 by default and overflows in silence: after so many, what happened is unclear. */
 const EVENTS_A_SCAN = 4096
+/** A watch takes kernel memory, and counts against a limit of the user; beyond these, stamps alone tell of changes. */
+const MOST_WATCHES = 1024
+/** Of a long backlog, directories of so few entries are watched all the same: an urgent task is heard of at once. */
+const FEW_ENTRIES = 1000
+const REFUSED_MS = 60_000
+const MOST_REFUSED_MS = 600_000
+
+export type Listing = ReadonlyMap<string, Listed>
 
 interface Followed {
   readonly inode: number
-  /** undefined while it is being opened */
-  watch: Watch | undefined
+  readonly watch: Watch
 }
 
-/** The watches on a spool's directories: one on the spool itself ('') and one on each priority (`5/`). */
+interface Refused {
+  readonly inode: number
+  readonly stamp: Stamp
+  readonly delayMs: number
+  /** On the clock of `performance.now()`. */
+  readonly retryAt: number
+}
+
+/**
+ * The watches on a spool's directories: one on the spool itself ('') and one on each of the most urgent priorities
+ * (`5/`). They are opened without waiting. One that is refused is asked for again after minutes, by a timer of its own.
+ */
 export class Watches {
   readonly #options: WatchesOptions
   readonly #events: Emitter
   readonly #listener: WatchesListener
   readonly #followed = new Map<string, Followed>()
-  readonly #told = new Set<string>()
+  readonly #refused = new Map<string, Refused>()
+  readonly #alarm = new Alarm(() => this.#retry())
+  #isTold = false
   #heard = 0
 
   constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
@@ -42,31 +68,18 @@ export class Watches {
     this.#listener = listener
   }
 
-  /** @returns whether a watch was opened now: what happened in the directory before that is unclear */
-  async follow(prefix: string, inode: number): Promise<boolean> {
-    const before = this.#followed.get(prefix)
-    if (before?.inode === inode || this.#options.watch === 'off') return false
-    this.#drop(prefix)
-    const followed: Followed = { inode, watch: undefined }
-    this.#followed.set(prefix, followed)
-    const { spool, watch: choice } = this.#options
-    try {
-      const watch = await watchDirectory(prefix === '' ? spool : `${spool}/${prefix.slice(0, -1)}`, choice, {
-        event: (name, renamed) => this.#hear(prefix, name, renamed),
-        lost: error => this.#lose(prefix, error),
-      })
-      if (this.#followed.get(prefix) === followed) followed.watch = watch
-      else watch.close()
-      return true
-    } catch (error) {
-      this.#lose(prefix, error)
-      return false
-    }
+  /** A directory that is about to be listed: what happens from now on is heard of. */
+  follow(prefix: string, stamp: Stamp): void {
+    if (this.#isNew(prefix, stamp)) this.#open(prefix, stamp)
   }
 
-  /** Ends the watches on priorities that are gone. */
-  keepOnly(prefixes: ReadonlySet<string>): void {
-    for (const prefix of this.#followed.keys()) if (prefix !== '' && !prefixes.has(prefix)) this.#drop(prefix)
+  /** Directories that were listed. Watches on others end. @param few only those of few entries */
+  followOnly(listing: Listing, few: boolean): void {
+    const chosen = mostUrgent(few ? small(listing) : listing)
+    for (const prefix of this.#followed.keys()) if (!chosen.has(prefix)) this.#drop(prefix)
+    for (const prefix of this.#refused.keys()) if (!chosen.has(prefix)) this.#refused.delete(prefix)
+    for (const [prefix, { stamp }] of chosen) this.#followLate(prefix, stamp)
+    this.#tellIfBack()
   }
 
   /** A scan begins: it sees what the events so far were about. */
@@ -75,34 +88,113 @@ export class Watches {
   }
 
   close(): void {
+    this.#alarm.clear()
+    this.#refused.clear()
     for (const prefix of this.#followed.keys()) this.#drop(prefix)
+  }
+
+  #isNew(prefix: string, { inode }: Stamp): boolean {
+    if (inode === 0 || this.#followed.get(prefix)?.inode === inode) return false
+    return this.#refused.get(prefix)?.inode !== inode
+  }
+
+  /** What happened between the stamp and the watch is unclear, unless a second stamp says: nothing. */
+  #followLate(prefix: string, stamp: Stamp): void {
+    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    if (!isSame(stamp, takeStampSync(directoryOf(this.#options.spool, prefix)))) this.#listener.unclear()
+  }
+
+  #open(prefix: string, stamp: Stamp): boolean {
+    this.#drop(prefix)
+    try {
+      const watch = watchDirectory(directoryOf(this.#options.spool, prefix), {
+        event: (name, renamed) => this.#hear(prefix, name, renamed),
+        lost: error => this.#lose(prefix, stamp, error),
+      })
+      this.#followed.set(prefix, { inode: stamp.inode, watch })
+      this.#refused.delete(prefix)
+      return true
+    } catch (error) {
+      this.#refuse(prefix, stamp, error)
+      return false
+    }
   }
 
   #hear(prefix: string, name: string | null, renamed: boolean): void {
     this.#heard++
-    if (name === null || this.#heard === EVENTS_A_SCAN || this.#isDirectoryNews(prefix, name, renamed))
+    if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
+      this.#drop(prefix) // it was removed or moved away, and what takes its place may have its inode
+      this.#listener.unclear()
+    } else if (name === null || this.#heard === EVENTS_A_SCAN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
     if (name !== null && isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
   }
 
-  /** A priority came or went, or the spool itself did: inotify tells that with the spool's own name. */
-  #isDirectoryNews(prefix: string, name: string, renamed: boolean): boolean {
-    if (!renamed) return false
-    const isSpoolItself = prefix === '' && this.#options.spool.endsWith(`/${displayName(name)}`)
-    return isSpoolItself || (this.#options.rules.ordered && /^[0-9]/.test(name) && isPriorityDirectory(name))
+  /** A priority came or went. */
+  #isDirectoryNews(name: string, renamed: boolean): boolean {
+    return renamed && this.#options.rules.ordered && /^[0-9]/.test(name) && isPriorityDirectory(name)
   }
 
-  #lose(prefix: string, error: unknown): void {
+  #lose(prefix: string, stamp: Stamp, error: unknown): void {
     this.#drop(prefix)
+    this.#refuse(prefix, stamp, error)
     this.#listener.unclear()
-    if (this.#told.has(prefix)) return
-    this.#told.add(prefix)
-    const { spool, frequencyMs } = this.#options
-    this.#events.emit('watch-lost', { spool, error: messageOf(error), frequencyMs })
+  }
+
+  #refuse(prefix: string, stamp: Stamp, error: unknown): void {
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return // the next scan knows more
+    const before = this.#refused.get(prefix)?.delayMs
+    const { refusedMs = REFUSED_MS, spool, frequencyMs } = this.#options
+    const delayMs = before === undefined ? refusedMs : Math.min(2 * before, MOST_REFUSED_MS)
+    const retryAt = performance.now() + delayMs
+    this.#refused.set(prefix, { inode: stamp.inode, stamp, delayMs, retryAt })
+    this.#alarm.wakeAt(retryAt)
+    if (this.#isTold) return
+    this.#isTold = true
+    this.#events.emit('watch-lost', {
+      spool,
+      prefix: displayName(prefix),
+      error: messageOf(error),
+      frequencyMs,
+    })
+  }
+
+  #retry(): void {
+    const now = performance.now()
+    for (const [prefix, { stamp, retryAt }] of this.#refused)
+      if (retryAt > now) this.#alarm.wakeAt(retryAt)
+      else if (this.#open(prefix, stamp)) this.#listener.unclear()
+    this.#tellIfBack()
+  }
+
+  #tellIfBack(): void {
+    if (!this.#isTold || this.#refused.size > 0 || !this.#followed.has('')) return
+    this.#isTold = false
+    this.#events.emit('watch-back', { spool: this.#options.spool })
   }
 
   #drop(prefix: string): void {
-    this.#followed.get(prefix)?.watch?.close()
+    this.#followed.get(prefix)?.watch.close()
     this.#followed.delete(prefix)
   }
+}
+
+function ownName(spool: string, prefix: string): string {
+  return baseName(directoryOf(spool, prefix))
+}
+
+function small(listing: Listing): Listing {
+  return new Map([...listing].filter(([, { entries }]) => entries <= FEW_ENTRIES))
+}
+
+function mostUrgent(directories: Listing): Listing {
+  if (directories.size <= MOST_WATCHES) return directories
+  const best = new Heap<string>((a, b) => compareVersions(a, b) > 0) // the least urgent of them on top
+  for (const prefix of directories.keys()) {
+    if (best.size >= MOST_WATCHES && compareVersions(prefix, best.peek() ?? '') >= 0) continue
+    best.push(prefix)
+    if (best.size > MOST_WATCHES) best.pop()
+  }
+  const leastUrgent = best.peek() ?? ''
+  return new Map([...directories].filter(([prefix]) => compareVersions(prefix, leastUrgent) <= 0))
 }

@@ -207,8 +207,9 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { spool, prefix: '5/' },
     '[spooler /s] nobody runs what is in 5/: priorities need spooler-ordered = true',
   ],
+  'watch-back': [{ spool }, '[spooler /s] file-system events are back'],
   'watch-lost': [
-    { spool, error: 'ENOSPC', frequencyMs: 30_000 },
+    { spool, prefix: '', error: 'ENOSPC', frequencyMs: 30_000 },
     '[spooler /s] no file-system events (ENOSPC), new tasks are found every 30 s',
   ],
   'file-touched': [

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { cpuShare } from '../helpers/usage.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+/** Runs a command in which nobody gets an inotify instance; as the root of a user namespace it may change that again. */
+const WITHOUT_INOTIFY = [
+  'unshare',
+  '-Ur',
+  'sh',
+  '-c',
+  'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"',
+  'sh',
+]
+const FREQUENCY = 1
+/** One frequency and a second, and what a busy machine takes. */
+const FOUND_MS = FREQUENCY * 1000 + 1000 + 4000
+
+/** Latin-1: 190 bytes in the directory, 350 and more as UTF-8 text in which each odd byte became U+FFFD. */
+const LONG_AS_TEXT = Buffer.concat([Buffer.from('uwsgi_spoolfile_on_'), Buffer.alloc(171, 0xfc)])
+
+const pathOf = (directory: string, name: Buffer) => Buffer.concat([Buffer.from(`${directory}/`), name])
+
+async function foundSoon(daemon: Daemon, directory: string, name: string): Promise<void> {
+  const droppedAt = performance.now()
+  drop(directory, name)
+  await until(`${name} has run`, () => daemon.journal().includes(name), FOUND_MS).catch(error => {
+    throw new Error(`${error.message}, ${performance.now() - droppedAt} ms; the log is:\n${daemon.output}`)
+  })
+}
+
+describe('a name that is longer than any name may be, as text', () => {
+  for (const name of [
+    LONG_AS_TEXT,
+    Buffer.concat([Buffer.from('.'), LONG_AS_TEXT]), // no task at all
+    Buffer.alloc(91, 0x8e), // Shift-JIS: 273 bytes
+  ])
+    for (const when of ['before the start', 'while the daemon runs'])
+      it(`keeps no other task from being found: ${name.length} bytes, there ${when}`, async () => {
+        const spool = spoolDirectory()
+        mkdirSync(join(spool, '5'))
+        const put = () => {
+          for (const directory of [spool, join(spool, '5')])
+            writeFileSync(pathOf(directory, name), packet({ a: 'b' }))
+        }
+        if (when === 'before the start') put()
+        drop(spool, 'there-before')
+        const daemon = await startDaemon({
+          spool,
+          ini: { 'spooler-frequency': FREQUENCY, 'spooler-ordered': true },
+        })
+        await until('what was there has run', () => daemon.journal().includes('there-before'), FOUND_MS)
+        if (when !== 'before the start') put()
+        await foundSoon(daemon, spool, 'beside')
+        await foundSoon(daemon, join(spool, '5'), 'in-a-priority')
+        mkdirSync(join(spool, '7'))
+        await foundSoon(daemon, join(spool, '7'), 'in-a-new-priority')
+        assert.doesNotMatch(daemon.output, /no file-system events/)
+        for (const directory of [spool, join(spool, '5')]) rmSync(pathOf(directory, name), { force: true })
+        await foundSoon(daemon, spool, 'after-it-was-removed')
+      })
+
+  it('keeps no --drain from its end', async () => {
+    const spool = spoolDirectory()
+    writeFileSync(pathOf(spool, LONG_AS_TEXT), packet({ a: 'b' }))
+    const daemon = await startDaemon({ spool, args: ['--drain'], isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    assert.equal(daemon.journal().length, 1)
+  })
+})
+
+describe('where inotify is refused', { skip: skipUnless('root') }, () => {
+  for (const { waiting, most } of [
+    { waiting: 0, most: 1 },
+    { waiting: 200_000, most: 1 },
+  ])
+    it(`a daemon with ${waiting} waiting files idles, and finds what comes`, async () => {
+      const spool = spoolDirectory()
+      mkdirSync(join(spool, '5'))
+      const bytes = packet({ a: 'b' })
+      const later = Date.now() / 1000 + 86_400
+      for (let i = 0; i < waiting; i++) {
+        const path = join(spool, `uwsgi_spoolfile_on_${i}`)
+        writeFileSync(path, bytes)
+        utimesSync(path, later, later)
+      }
+      const daemon = await startDaemon({
+        spool,
+        under: WITHOUT_INOTIFY,
+        ini: { 'spooler-frequency': 5, 'spooler-ordered': true, 'spooler-quiet': true },
+      })
+      assert.match(daemon.output, /no file-system events \(EMFILE.*new tasks are found every 5 s/)
+      await until('all were looked at', async () => (await cpuShare(daemon, 1000)) < 1, 60_000)
+      const share = await cpuShare(daemon, 6000)
+      assert.ok(share <= most, `${share.toFixed(1)} % of a core`)
+      drop(spool, '5/here')
+      await until('the new one has run', () => daemon.journal().includes('here'), 11_000)
+      assert.equal(daemon.output.split('no file-system events').length, 2, daemon.output)
+    })
+
+  it('it is asked for again, and the log says when it is back', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const program = `
+      import { writeFileSync } from 'node:fs'
+      import { Emitter } from '#src/events/emitter.js'
+      import { Scanner } from '#src/spool/scanner.js'
+      import { TaskIndex } from '#src/spool/task-index.js'
+      const frequencyMs = 1_000_000
+      const rules = { ordered: true, strictNames: false }
+      const index = new TaskIndex({ ordered: true, frequencyMs })
+      const events = new Emitter()
+      events.on('watch-lost', ({ prefix, error }) => {
+        console.log('lost ' + JSON.stringify(prefix) + ' ' + error)
+        writeFileSync('/proc/sys/user/max_inotify_instances', '9')
+      })
+      events.on('watch-back', () => {
+        console.log('back')
+        writeFileSync(process.argv[1] + '/5/new', '')
+      })
+      const options = { spool: process.argv[1], rules, frequencyMs, watch: 'auto', refusedMs: 300 }
+      const scanner = new Scanner(options, index, events, () => {
+        for (const ref of index.take(9)) console.log('found ' + ref)
+      })
+      await scanner.start()`
+    const child = new TestProcess(
+      'unshare',
+      [...WITHOUT_INOTIFY.slice(1), process.execPath, '--input-type=module', '-e', program, spool],
+      { cwd: ROOT },
+    )
+    await child.waitFor('found 5/new')
+    assert.match(child.output, /^lost "" EMFILE.*\nback\nfound 5\/new\n$/)
+  })
+
+  it('files that are watched for touches are polled', async () => {
+    const spool = spoolDirectory()
+    const touched = join(spool, '..', 'touched')
+    writeFileSync(touched, '')
+    const daemon = await startDaemon({ spool, under: WITHOUT_INOTIFY, ini: { 'touch-reload': touched } })
+    await until('a touch is noticed', () => {
+      utimesSync(touched, new Date(), new Date())
+      return daemon.output.includes('has been touched')
+    })
+  })
+})
+
+describe('20,000 priorities', () => {
+  it('cost little, and what comes in any of them is found in time', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 20_000; i++) mkdirSync(join(spool, String(i)))
+    drop(spool, '7/there-before')
+    const startedAt = performance.now()
+    const daemon = await startDaemon({ spool, ini: { 'spooler-frequency': 3, 'spooler-ordered': true } })
+    await until('what was there has run', () => daemon.journal().includes('there-before'))
+    assert.ok(performance.now() - startedAt < 10_000)
+    await until('the first scans are over', async () => (await cpuShare(daemon, 1000)) < 20, 60_000)
+    drop(spool, '3/watched')
+    await until('an urgent one has run', () => daemon.journal().includes('watched'), FOUND_MS)
+    drop(spool, '19999/unwatched')
+    await until('one of the others has run', () => daemon.journal().includes('unwatched'), 3000 + FOUND_MS)
+    const share = await cpuShare(daemon, 9000)
+    assert.ok(share < 12, `${share.toFixed(1)} % of a core`)
+  })
+})
