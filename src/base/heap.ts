@@ -1,6 +1,6 @@
 /** A binary min-heap under a given order. `pop` and `push` cost O(log n); `peek` is free. */
 export class Heap<T> {
-  readonly #items: T[] = []
+  #items: T[] = []
   readonly #before: (a: T, b: T) => boolean
 
   constructor(before: (a: T, b: T) => boolean) {
@@ -34,26 +34,60 @@ export class Heap<T> {
     const top = items[0]
     const last = items.pop()
     if (items.length === 0 || last === undefined) return top
+    items[0] = last
+    this.topChanged()
+    return top
+  }
+
+  /** What is on top may have to give way: half of the price of `pop` and `push`. */
+  topChanged(): void {
+    const items = this.#items
+    const moved = items[0]
+    if (moved === undefined) return
     let at = 0
     for (;;) {
       let childAt = 2 * at + 1
       if (childAt >= items.length) break
       if (childAt + 1 < items.length && this.#before(items[childAt + 1] as T, items[childAt] as T)) childAt++
       const child = items[childAt] as T
-      if (!this.#before(child, last)) break
+      if (!this.#before(child, moved)) break
       items[at] = child
       at = childAt
     }
-    items[at] = last
-    return top
+    items[at] = moved
   }
 
-  /** Keeps the `keep` first in order and returns the first of those that were dropped, if any were. */
+  /**
+   * Keeps the `keep` first in order and returns the first of those that were dropped, if any were. Costs O(n): sorting
+   * a hundred thousand would keep the event loop for a tenth of a second.
+   */
   truncate(keep: number): T | undefined {
     if (this.#items.length <= keep) return undefined
-    this.#items.sort((a, b) => (this.#before(a, b) ? -1 : this.#before(b, a) ? 1 : 0)) // a sorted array is a heap
-    const dropped = this.#items[keep]
-    this.#items.length = keep
+    const items = this.#items
+    this.#items = []
+    select(items, keep, this.#before)
+    const dropped = items[keep]
+    for (let i = 0; i < keep; i++) this.push(items[i] as T)
     return dropped
+  }
+}
+
+/** Hoare's selection: afterwards `items[at]` is what a sort would put there, and nothing before it comes after it. */
+function select<T>(items: T[], at: number, before: (a: T, b: T) => boolean): void {
+  let [low, high] = [0, items.length - 1]
+  while (low < high) {
+    const pivot = items[(low + high) >> 1] as T
+    let [left, right] = [low, high]
+    while (left <= right) {
+      while (before(items[left] as T, pivot)) left++
+      while (before(pivot, items[right] as T)) right--
+      if (left > right) break
+      const moved = items[left] as T
+      items[left++] = items[right] as T
+      items[right--] = moved
+    }
+    if (at <= right) high = right
+    else if (at >= left) low = left
+    else return
   }
 }

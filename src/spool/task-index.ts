@@ -4,6 +4,7 @@ import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { compareVersions } from './version-order.js'
 import { WaitingList } from './waiting-list.js'
+import { OrderedWindow, PlainWindow, type Window } from './window.js'
 
 export interface TaskIndexOptions {
   readonly ordered: boolean
@@ -29,9 +30,8 @@ export class TaskIndex {
   readonly #ordered: boolean
   readonly #frequencyMs: number
   readonly #windowSize: number
-  /** Sorted (or in directory order) by the last scan; taken from the head. */
-  #window: Ref[] = []
-  #head = 0
+  /** What the last scan met. */
+  #window: Window
   /** Ready since that scan. */
   #fresh: Heap<Ref> | Queue<Ref>
   readonly #freshNames = new Set<Ref>()
@@ -43,18 +43,19 @@ export class TaskIndex {
   /** More refs are due than the window holds. */
   #overflowed = false
   /** Of a scan under way: what it found so far, and what was given away meanwhile. */
-  #harvest: Ref[] | undefined
+  #harvest: Window | undefined
   readonly #takenSinceScan = new Set<Ref>()
 
   constructor({ ordered, frequencyMs, windowSize = WINDOW }: TaskIndexOptions) {
     this.#ordered = ordered
     this.#frequencyMs = frequencyMs
     this.#windowSize = windowSize
+    this.#window = this.#newWindow()
     this.#fresh = ordered ? new Heap<Ref>((a, b) => compareVersions(a, b) < 0) : new Queue<Ref>()
   }
 
   get ready(): number {
-    return this.#window.length - this.#head + this.#freshNames.size
+    return this.#window.size + this.#freshNames.size
   }
 
   get busy(): number {
@@ -72,7 +73,7 @@ export class TaskIndex {
 
   /** More refs are due than are known, and those that are known run low: a scan tells the next. */
   get runsLow(): boolean {
-    return this.#overflowed && this.#window.length - this.#head < this.#windowSize / 4
+    return this.#overflowed && this.#window.size < this.#windowSize / 4
   }
 
   /** Some of the refs that wait came due, and only a forgetful scan can name them. */
@@ -159,9 +160,7 @@ export class TaskIndex {
   /** @param forgetful look again at every waiting file: its time may have been changed without an event */
   beginScan(forgetful: boolean): void {
     if (forgetful) this.#waiting.clear()
-    this.#window = this.#window.slice(this.#head) // what was given is garbage
-    this.#head = 0
-    this.#harvest = []
+    this.#harvest = this.#newWindow()
     this.#takenSinceScan.clear()
     this.#overflowed = false
   }
@@ -171,21 +170,18 @@ export class TaskIndex {
     const harvest = this.#harvest
     if (harvest === undefined) return false
     if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) return true
-    harvest.push(ref)
-    if (this.#ordered) {
-      if (harvest.length >= 1.5 * this.#windowSize) this.#keepBest(harvest)
-      return true
-    }
-    this.#overflowed = harvest.length >= this.#windowSize
-    return !this.#overflowed
+    const isWorthMore = harvest.add(ref)
+    this.#overflowed ||= harvest.isOverflowed
+    return isWorthMore
   }
 
   endScan(): void {
-    const harvest = this.#harvest ?? []
+    const harvest = this.#harvest ?? this.#newWindow()
     this.#harvest = undefined
-    if (this.#ordered) this.#keepBest(harvest)
-    this.#window = harvest.filter(ref => !this.#isElsewhere(ref))
-    this.#head = 0
+    const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
+    harvest.seal(isNowhereElse ? undefined : ref => this.#isElsewhere(ref))
+    this.#overflowed ||= harvest.isOverflowed
+    this.#window = harvest
     this.#takenSinceScan.clear()
   }
 
@@ -194,11 +190,8 @@ export class TaskIndex {
     return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
   }
 
-  #keepBest(harvest: Ref[]): void {
-    harvest.sort(compareVersions)
-    if (harvest.length <= this.#windowSize) return
-    harvest.length = this.#windowSize
-    this.#overflowed = true
+  #newWindow(): Window {
+    return this.#ordered ? new OrderedWindow(this.#windowSize) : new PlainWindow(this.#windowSize)
   }
 
   #makeReady(ref: Ref): boolean {
@@ -213,23 +206,20 @@ export class TaskIndex {
   }
 
   #next(): Ref | undefined {
-    const first = this.#window[this.#head]
+    const first = this.#window.peek()
     const fresh = this.#fresh.peek()
     if (fresh !== undefined && this.#comesFirst(fresh, first)) {
       this.#fresh.pop()
       this.#freshNames.delete(fresh)
       return fresh
     }
-    if (first !== undefined) this.#head++
-    return first
+    return this.#window.next()
   }
 
   /** In directory order what is newly ready waits its turn; when ordered, the better name wins. */
   #comesFirst(fresh: Ref, first: Ref | undefined): boolean {
     if (first !== undefined) return this.#ordered && compareVersions(fresh, first) < 0
-    if (!this.#ordered || !this.#overflowed) return true
-    const last = this.#window[this.#window.length - 1] // what lies beyond the window may be better than `fresh`
-    return last === undefined || compareVersions(fresh, last) < 0
+    return this.#window.isBeforeTheRest(fresh)
   }
 
   /** 2 ms, 4 ms, … up to `capMs`: a writer is done in a moment, a foreign runner may take long. */

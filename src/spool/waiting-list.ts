@@ -3,6 +3,8 @@ import type { Ref } from '../task/ref.js'
 
 /** Names kept for an exact wake-up; of later ones only a number is kept. */
 const NAMED = 50_000
+/** A Map holds 2^24 entries and throws at the next; growing one of a million keeps the event loop for 50 ms. */
+const SHARDS = 64
 
 interface Waiting {
   readonly ref: Ref
@@ -15,12 +17,13 @@ interface Waiting {
  */
 export class WaitingList {
   /** hash → second; negative when a change of the file does not end the wait, because the change was our own. */
-  readonly #seconds = new Map<number, number>()
+  readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
+  #size = 0
   #soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
   #horizonMs = Number.POSITIVE_INFINITY
 
   get size(): number {
-    return this.#seconds.size
+    return this.#size
   }
 
   /** When the next one comes due whose name is known; epoch ms. */
@@ -35,7 +38,10 @@ export class WaitingList {
 
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const second = Math.ceil(atMs / 1000)
-    this.#seconds.set(hash(ref), endsOnChange ? second : -second)
+    const key = hash(ref)
+    const seconds = this.#shardOf(key)
+    if (!seconds.has(key)) this.#size++
+    seconds.set(key, endsOnChange ? second : -second)
     this.#soonest.push({ ref, atMs })
     if (this.#soonest.size < 2 * NAMED) return
     const firstUnnamed = this.#soonest.truncate(NAMED)
@@ -43,17 +49,18 @@ export class WaitingList {
   }
 
   isWaiting(ref: Ref, nowMs: number): boolean {
-    if (this.#seconds.size === 0) return false
-    const second = this.#seconds.get(hash(ref))
+    if (this.#size === 0) return false
+    const key = hash(ref)
+    const second = this.#shardOf(key).get(key)
     return second !== undefined && Math.abs(second) * 1000 > nowMs
   }
 
   /** The file changed. Ends the wait and says true, unless it waits for a time that we gave it ourselves. */
   endOnChange(ref: Ref): boolean {
-    if (this.#seconds.size === 0) return true
+    if (this.#size === 0) return true
     const key = hash(ref)
-    if ((this.#seconds.get(key) ?? 0) < 0) return false
-    this.#seconds.delete(key)
+    if ((this.#shardOf(key).get(key) ?? 0) < 0) return false
+    this.#forget(key)
     return true
   }
 
@@ -62,15 +69,24 @@ export class WaitingList {
     const next = this.#soonest.peek()
     if (next === undefined || next.atMs > nowMs) return undefined
     this.#soonest.pop()
-    this.#seconds.delete(hash(next.ref))
+    this.#forget(hash(next.ref))
     return next.ref
   }
 
   /** Forgets everything: what still waits is learned again from a scan. */
   clear(): void {
-    this.#seconds.clear()
+    for (const seconds of this.#seconds) seconds.clear()
+    this.#size = 0
     this.#soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
     this.#horizonMs = Number.POSITIVE_INFINITY
+  }
+
+  #shardOf(key: number): Map<number, number> {
+    return this.#seconds[key % SHARDS] as Map<number, number>
+  }
+
+  #forget(key: number): void {
+    if (this.#shardOf(key).delete(key)) this.#size--
   }
 }
 

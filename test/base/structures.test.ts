@@ -32,6 +32,22 @@ describe('a heap', () => {
     assert.equal(heap.truncate(3), 7)
     assert.deepEqual([heap.pop(), heap.pop(), heap.pop(), heap.pop()], [1, 3, 5, undefined])
   })
+
+  it('truncated keeps what a sort would put first, also of equals', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 9 })), fc.nat(12), (numbers, keep) => {
+        const heap = new Heap<number>((a, b) => a < b)
+        for (const n of numbers) heap.push(n)
+        const sorted = [...numbers].sort((a, b) => a - b)
+        assert.equal(heap.truncate(keep), sorted[keep])
+        assert.deepEqual(
+          sorted.slice(0, keep).map(() => heap.pop()),
+          sorted.slice(0, keep),
+        )
+        assert.equal(heap.size, 0)
+      }),
+    )
+  })
 })
 
 describe('a queue', () => {

@@ -5,7 +5,9 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { TaskIndex } from '#src/spool/task-index.js'
 import { compareVersions } from '#src/spool/version-order.js'
+import { WaitingList } from '#src/spool/waiting-list.js'
 import type { ReportKind } from '#src/task/report.js'
+import { isLong } from '../helpers/requires.js'
 
 const NOW = 1_700_000_000_000
 const FREQUENCY_MS = 30_000
@@ -261,6 +263,27 @@ describe('many refs that wait', () => {
     assert.deepEqual(index.take(9), ['uwsgi_spoolfile_on_host_1234_299999_840383826_1795238706_994353'])
     assert.equal(index.isPastHorizon(NOW + 1500), false)
     assert.equal(index.isPastHorizon(NOW + 400_000_000), true)
+  })
+})
+
+describe('a waiting list', () => {
+  it('counts each ref once, however often its time changes', () => {
+    const list = new WaitingList()
+    for (let i = 0; i < 1000; i++) list.add(`t${i % 100}`, NOW + i, true)
+    assert.equal(list.size, 100)
+    assert.ok(list.endOnChange('t7'))
+    assert.deepEqual(
+      [list.size, list.isWaiting('t7', NOW - 1), list.isWaiting('t8', NOW - 1)],
+      [99, false, true],
+    )
+    list.clear()
+    assert.deepEqual([list.size, list.isWaiting('t8', NOW - 1)], [0, false])
+  })
+
+  it('holds more refs than a Map could', { skip: isLong ? false : 'takes a gigabyte and a minute' }, () => {
+    const list = new WaitingList()
+    for (let i = 0; i <= 2 ** 24; i++) list.add(`t${i}`, NOW, true)
+    assert.ok(list.size > 2 ** 24 - 100)
   })
 })
 
