@@ -8,6 +8,7 @@ import type { EventName, Listeners } from './event-map.js'
 import { networkLines } from './network-lines.js'
 import { PrintedLines } from './printed-lines.js'
 import { scheduleLines, signalLines } from './signal-lines.js'
+import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
 
 export interface LogSubscriberOptions {
@@ -181,57 +182,6 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
         stream,
       }),
     'task-printed': piece => printed.printed(piece),
-  }
-}
-
-function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | `watch-${string}`>> {
-  return {
-    'spool-opened': ({ spool, locks, because }) =>
-      log.line(
-        because === undefined ? 'info' : 'warn',
-        locks === 'ofd'
-          ? `[spooler ${spool}] claims with record locks (spooler-lock = ofd)`
-          : `[spooler ${spool}] claims with lease files (spooler-lock = lockfile), which a uWSGI does not see${because === undefined ? '' : `: ${because}`}`,
-        { spool, locks },
-      ),
-    'spool-cheaped': ({ spool }) => log.dated('info', `cheaping spooler ${spool} ...`, { spool }),
-    'spool-missing': ({ spool, error }) =>
-      log.line('error', `[spooler ${spool}] the directory cannot be listed, waiting for it: ${error}`, {
-        spool,
-      }),
-    'spool-back': ({ spool }) => log.line('info', `[spooler ${spool}] the directory is back`, { spool }),
-    'spool-unlisted': ({ spool, prefix, error }) =>
-      log.line('error', `[spooler ${spool}] ${printable(prefix)} cannot be listed: ${error}`, { spool }),
-    'spool-unvisited': ({ spool, prefix }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] nobody runs what is in ${printable(prefix)}: priorities need spooler-ordered = true`,
-        { spool },
-      ),
-    'spool-swept': ({ spool, removed, published }) =>
-      log.line(
-        'info',
-        `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published`,
-        { spool, removed, published },
-      ),
-    'spool-purged': ({ spool, removed }) =>
-      log.line('info', `[spooler ${spool}] purged ${removed} dead letters`, { spool, removed }),
-    'spool-unswept': ({ spool, error }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] what dead writers left behind, or the dead letters, cannot be cleared away: ${error}`,
-        {
-          spool,
-        },
-      ),
-    'watch-lost': ({ spool, prefix, error, frequencyMs }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] no file-system events${prefix === '' ? '' : ` from ${printable(prefix)}`} (${error}), new tasks are found every ${frequencyMs / 1000} s`,
-        { spool },
-      ),
-    'watch-back': ({ spool }) =>
-      log.line('info', `[spooler ${spool}] file-system events are back`, { spool }),
   }
 }
 
