@@ -8,7 +8,10 @@ import type { Variant } from '../helpers/chaos/variant.js'
 import { judge } from '../helpers/chaos/verdict.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 
-/** SPOOLD_CHAOS_SEED repeats the choices of a run, SPOOLD_CHAOS_ONLY names one variant, SPOOLD_CHAOS_KILLS says how many kills. */
+/**
+ * SPOOLD_CHAOS_SEED repeats the choices of a run, SPOOLD_CHAOS_ONLY names one variant, SPOOLD_CHAOS_KILLS says how many
+ * kills, SPOOLD_CHAOS_KEEP is a directory for the journals and logs.
+ */
 const { SPOOLD_CHAOS_SEED, SPOOLD_CHAOS_ONLY, SPOOLD_CHAOS_KILLS } = process.env
 const SEED = Number(SPOOLD_CHAOS_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const PATIENCE_MS = isLong ? 120_000 : 30_000

@@ -119,7 +119,7 @@ if [ -n "$SPOOL_guilty" ]; then
   done
   exit 1
 fi
-[ -n "$SPOOL_ms" ] && sleep $(printf 0.%03d $SPOOL_ms) 9>&-
+[ -n "$SPOOL_ms" ] && sleep $(printf %04d $SPOOL_ms | sed 's/...$/.&/') 9>&-
 line end
 `
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after } from 'node:test'
 import { type Daemon, startDaemon } from '../daemon.js'
@@ -157,7 +157,7 @@ export class Scene {
       const [worker] = this.#one(this.#daemon.children())
       const [below] = this.#one(worker === undefined ? [] : descendantsOf(worker))
       if (worker === undefined || below === undefined) return false
-      if ((await freeze(below)) && (await freeze(worker)))
+      if ((await this.#freeze(below)) && (await this.#freeze(worker)))
         this.evidence.killedBelow(`${below} below worker ${worker}`, below, heldBy(worker, this.spool))
       signalQuietly(below, 'SIGKILL')
       signalQuietly(worker, 'SIGCONT')
@@ -171,7 +171,8 @@ export class Scene {
       await this.ready()
       const workers = this.#daemon.children()
       for (const pid of workers)
-        if (await freeze(pid)) this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, heldBy(pid, this.spool))
+        if (await this.#freeze(pid))
+          this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, heldBy(pid, this.spool))
       return this.#end('SIGQUIT')
     },
     reload: async () => {
@@ -186,10 +187,15 @@ export class Scene {
     return pid === undefined ? [] : [pid]
   }
 
+  #freeze(pid: number): Promise<boolean> {
+    this.#pauses.forget(pid)
+    return freeze(pid)
+  }
+
   /** All stand still before they are looked at, and none wakes up before it is dead. */
   async #kill(what: string, pids: readonly number[]): Promise<boolean> {
     const frozen: number[] = []
-    for (const pid of pids) if (await freeze(pid)) frozen.push(pid)
+    for (const pid of pids) if (await this.#freeze(pid)) frozen.push(pid)
     for (const pid of frozen) this.evidence.killed(`${what} ${pid}`, heldBy(pid, this.spool))
     for (const pid of frozen) signalQuietly(pid, 'SIGKILL')
     await until(`${frozen.join(', ')} are gone`, () => !frozen.some(isAlive))
@@ -226,6 +232,15 @@ export class Scene {
     this.#warden.watch(pids.flatMap(pid => [pid, ...descendantsOf(pid)]))
   }
 
+  /** For whoever looks for the cause of a failure. */
+  #keep(): void {
+    const { SPOOLD_CHAOS_KEEP: directory } = process.env
+    if (directory === undefined) return
+    cpSync(this.witnesses.journal, join(directory, `journal-${process.pid}-${this.#daemon.pid}`))
+    const log = this.daemons.map(({ pid, output }) => `--- ${pid}\n${output}`).join('')
+    writeFileSync(join(directory, `log-${process.pid}-${this.#daemon.pid}`), log)
+  }
+
   /** The tasks that are in the spool, and files that are none. */
   #left(): LeftFile[] {
     const paths = leftIn(this.spool).filter(path => !/(^|\/)\./.test(path))
@@ -245,6 +260,7 @@ export class Scene {
     const isOver = () => this.#left().every(({ isExpected }) => isExpected)
     await until('nothing is left', isOver, patienceMs).catch(() => {})
     this.evidence.note('it is over')
+    this.#keep()
     return this.#left()
   }
 }

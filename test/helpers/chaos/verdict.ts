@@ -62,10 +62,12 @@ export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Va
   const violations = broken.map(([rule, n], i) =>
     i < MAX_STORIES ? `${rule}: ${n}\n${storyOf(scene, journal, n)}` : `${rule}: ${n}`,
   )
-  for (const { n, path } of left.filter(({ isExpected }) => !isExpected))
+  const stuck = left.filter(({ isExpected }) => !isExpected)
+  for (const { n, path } of stuck.slice(0, MAX_STORIES))
     violations.push(
       `is still there: ${n} in ${path}, with the record ${JSON.stringify(recordOf(scene.spool, path))}`,
     )
+  if (stuck.length > MAX_STORIES) violations.push(`and ${stuck.length - MAX_STORIES} more are still there`)
   violations.push(...scene.failures)
   const kills = Object.entries(scene.kills).map(([act, count]) => `${act} ${count}`)
   return {
@@ -126,23 +128,21 @@ function historyOf(journal: readonly string[]): History {
   return { runs, doubles, crashed }
 }
 
-/** All that is known of a task: its lines, what was done to those that had it, its record, and what the log says. */
+/** All that is known of a task: its lines, what happened to those that ran it, its record, and what the log says. */
 function storyOf(scene: Scene, journal: readonly string[], n: string): string {
-  const isOf = (line: string) => ` ${line} `.includes(` ${n} `)
-  const own = journal.map((line, at) => `${at}: ${line}`).filter(isOf)
-  const name = new RegExp(`${n} \\([0-9a-f]+, ([^)]+)\\)`).exec(own.join('\n'))?.[1]
-  const pids = new Set(
-    own.map(line => line.split(' ')[3]).filter(pid => pid !== undefined && /^\d+$/.test(pid)),
-  )
-  const around = journal
-    .map((line, at) => `${at}: ${line}`)
-    .filter(line => line.includes(': # ') && [...pids].some(pid => line.includes(` ${pid} `)))
-  const log =
-    name === undefined
-      ? []
-      : scene.daemons.flatMap(({ output }) => output.split('\n')).filter(line => line.includes(name))
+  const numbered = journal.map((line, at) => [at, line, line.split(' ')] as const)
+  const own = numbered.filter(([, line]) => ` ${line} `.includes(` ${n} `))
+  const name = new RegExp(`${n} \\([0-9a-f]+, ([^)]+)\\)`).exec(own.map(([, line]) => line).join('\n'))?.[1]
+  const pids = new Set(own.flatMap(([, , [word, , pid = '']]) => (word === '#' ? [] : [pid])))
+  const isAround = ([, line, [word, , pid = '']]: (typeof numbered)[number]) =>
+    word === '#' ? [...pids].some(each => line.includes(` ${each} `)) : word === 'crash' && pids.has(pid)
+  const lines = numbered.filter(each => own.includes(each) || isAround(each))
+  const isTold = (line: string) =>
+    (name !== undefined && line.includes(name)) ||
+    [...pids].some(pid => new RegExp(`pid:? ${pid}\\b`).test(line))
+  const log = scene.daemons.flatMap(({ output }) => output.split('\n')).filter(isTold)
   const record = name === undefined ? undefined : recordOf(scene.spool, name)
-  return [...own, ...around, ...log, `record: ${JSON.stringify(record)}`]
+  return [...lines.map(([at, line]) => `${at}: ${line}`), ...log, `record: ${JSON.stringify(record)}`]
     .map(line => `    ${line}`)
     .join('\n')
 }

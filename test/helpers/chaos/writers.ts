@@ -26,6 +26,9 @@ export interface WritersSetup {
 const CRASHES = ['kill', 'exit', 'abort']
 /** A guilty task costs up to four workers, which take half a second of a core each. */
 const GUILTY_EVERY_MS = 3000
+/** A long task spans the death of a daemon and the start of the next one. */
+const LONG_EVERY_MS = 5000
+const LONG_MS = '3000'
 const CLI_EVERY_MS = 3000
 const CLI_TASKS = 5
 
@@ -41,6 +44,7 @@ export class Writers {
   readonly #mule: TestProcess | undefined
   #isEnough = false
   #lastGuiltyAt = performance.now()
+  #lastLongAt = 0
 
   constructor(setup: WritersSetup) {
     this.#setup = setup
@@ -70,8 +74,10 @@ export class Writers {
     const random = this.#random
     const isGuilty = performance.now() - this.#lastGuiltyAt > GUILTY_EVERY_MS
     if (isGuilty) this.#lastGuiltyAt = performance.now()
-    const isOnce = this.#setup.hasOnce && random.next() < 0.25
-    const ms = random.weighed({ '': 70, 3: 15, 30: 10, 150: 5 })
+    const isLong = !isGuilty && performance.now() - this.#lastLongAt > LONG_EVERY_MS
+    if (isLong) this.#lastLongAt = performance.now()
+    const isOnce = this.#setup.hasOnce && random.next() < (isLong ? 0.5 : 0.25)
+    const ms = isLong ? LONG_MS : random.weighed({ '': 70, 3: 15, 30: 10, 150: 5 })
     const n = `${prefix}${i}-${isOnce ? 'o' : 'l'}${isGuilty ? 'g' : ''}`
     return {
       n,
