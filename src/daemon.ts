@@ -1,5 +1,6 @@
 import type { Log } from './base/log.js'
 import type { CheckedConfig } from './config/check.js'
+import { uwsgiNamedIn } from './config/live-uwsgi.js'
 import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
 import { SpoolTargets } from './engines/spool-targets.js'
@@ -73,7 +74,7 @@ export class Daemon {
     events.on('request-stored', ({ path }) => this.#master.stored(path))
     const { uid, gid, addGid } = this.#options
     this.#identity = findIdentity(uid, gid, addGid)
-    this.#pidfiles = new Pidfiles(events, tryHold)
+    this.#pidfiles = new Pidfiles(events, tryHold, uwsgiNamedIn)
     this.#sweeper = new Sweeper(events)
     this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#schedules = new Schedules({ events, logFd: () => log.fd })

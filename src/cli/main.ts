@@ -1,3 +1,8 @@
+import { type EarlySignals, keepEarlySignals } from '../base/early-signals.js'
 import { main } from './program.js'
 
-main(process.argv.slice(2)).then(code => process.exit(code))
+/** The program, from its command line to its exit code. */
+export function start(signals: EarlySignals): void {
+  keepEarlySignals(signals)
+  main(process.argv.slice(2)).then(code => process.exit(code))
+}

@@ -1,4 +1,5 @@
 import { Command, CommanderError, Option } from 'commander'
+import { obeyEarlySignals } from '../base/early-signals.js'
 import { SpooldError, toError } from '../base/errors.js'
 import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
@@ -19,6 +20,7 @@ const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 /** Runs one command line. @returns the exit code */
 export async function main(argv: readonly string[]): Promise<number> {
   const isCommand = TAKES_NO_CONFIGURATION.has(argv[0] ?? '')
+  if (COMMANDS.has(argv[0] ?? '')) obeyEarlySignals()
   let exitCode = 0
   try {
     refuseChangedBytes(argv)

@@ -6,15 +6,27 @@ import { acquirePidfile, type Pidfile } from './pidfile.js'
 export class Pidfiles {
   readonly #events: Emitter
   readonly #tryHold: (fd: number) => Promise<boolean>
+  readonly #otherIn: (file: string) => number | undefined
   readonly #held = new Map<PidfileKind, Pidfile>()
 
-  constructor(events: Emitter, tryHold: (fd: number) => Promise<boolean>) {
+  /** @param otherIn the pid of a uWSGI that runs and that a file names: people point both at one ini */
+  constructor(
+    events: Emitter,
+    tryHold: (fd: number) => Promise<boolean>,
+    otherIn: (file: string) => number | undefined = () => undefined,
+  ) {
     this.#events = events
     this.#tryHold = tryHold
+    this.#otherIn = otherIn
   }
 
   /** @throws SpooldError PIDFILE_HELD, START_FAILED */
   async acquire(kind: PidfileKind, file: string): Promise<void> {
+    const other = this.#otherIn(file)
+    if (other !== undefined) {
+      const message = `${file} names a uWSGI that runs (pid ${other}), and is left alone; give spoold another ${kind}`
+      return this.#events.emit('config-warning', { message })
+    }
     const isOurs = [...this.#held.values()].some(each => each.isAt(file))
     if (!isOurs) this.#held.set(kind, await acquirePidfile(file, this.#tryHold))
     this.#events.emit('pidfile-written', { file })

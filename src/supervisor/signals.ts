@@ -1,3 +1,8 @@
+import { takeEarlySignals } from '../base/early-signals.js'
+
+/** Some programs send them, nobody means a spooler, and each would end it. */
+const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const
+
 /** What a master does on signals; the table is in docs/lifecycle.md. */
 export interface SignalActions {
   /** Take no more, let running tasks end. */
@@ -24,5 +29,7 @@ export function listenToSignals({ stop, kill, reload, scanNow }: SignalActions):
   process.on('SIGQUIT', () => kill('SIGQUIT'))
   process.on('SIGHUP', reload)
   process.on('SIGUSR1', scanNow) // would otherwise open Node's debugger
-  process.on('SIGUSR2', () => {})
+  for (const signal of PASSED_OVER) process.on(signal, () => {})
+  const early = new Set(takeEarlySignals())
+  if (early.has('SIGHUP')) reload()
 }

@@ -28,7 +28,7 @@ export function handlerNames(chain: readonly Link[]): string[] {
  * @throws SpooldError HANDLER_UNLOADABLE
  */
 export async function openChain(
-  options: WorkerOptions,
+  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>,
   dutiesOf: (host: () => Host) => HostDuties,
   send: (message: WorkerMessage) => void,
 ): Promise<Chain> {
@@ -70,7 +70,7 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
 }
 
 /** The plan is the same for all spools; this worker's is told with it. */
-function settled(host: HostOptions, { spool, chdir }: WorkerOptions): HostOptions {
+function settled(host: HostOptions, { spool, chdir }: Pick<WorkerOptions, 'spool' | 'chdir'>): HostOptions {
   const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
   return { ...host, settings: [...place, ...host.settings] }
 }

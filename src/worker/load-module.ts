@@ -2,9 +2,11 @@ import { realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, SpooldError, toError } from '../base/errors.js'
+import { syntaxErrorIn, unsupportedEnding } from '../base/module-files.js'
 import { DELIVERIES, type Delivery, isDelivery } from '../task/delivery.js'
 import { stackOf } from '../task/stack.js'
 import type { Handler } from '../task/task.js'
+import { offerOwnPackage } from './own-package.js'
 
 export interface LoadedHandler {
   readonly handler: Handler
@@ -31,13 +33,27 @@ export async function loadHandler(file: string): Promise<LoadedHandler> {
 
 async function importFile(path: string): Promise<object> {
   try {
-    return await import(pathToFileURL(realpathSync(path)).href)
+    const file = realpathSync(path)
+    offerOwnPackage(file)
+    return await import(pathToFileURL(file).href)
   } catch (thrown) {
     const error = toError(thrown)
-    const hint = /\.[cm]?ts$/.test(path) && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION'
-    const why = hint ? `Node ${process.version} runs no TypeScript; Node 22.18 and later do` : stackOf(error)
-    throw new SpooldError('HANDLER_UNLOADABLE', `${path} could not be loaded: ${why}`, { cause: error })
+    throw new SpooldError('HANDLER_UNLOADABLE', `${path} could not be loaded: ${explain(error, path)}`, {
+      cause: error,
+    })
   }
+}
+
+/** Node's own frames tell nothing, and of a syntax error in an ES module there are no others. */
+function explain(error: Error, path: string): string {
+  if ('code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+    const unsupported = unsupportedEnding(path)
+    if (unsupported !== undefined) return unsupported
+  }
+  const lines = stackOf(error).split('\n')
+  const text = lines.filter(line => !/^ +at (.*\()?node:/.test(line)).join('\n')
+  if (error.name !== 'SyntaxError' || /:\d+/.test(text)) return text
+  return syntaxErrorIn(realpathSync(path)) ?? text
 }
 
 function findHandler(exports: object): Handler | undefined {

@@ -183,7 +183,10 @@ process.on('disconnect', () => {
 })
 
 // a terminal's Ctrl-C reaches the whole group, but it is the master that decides; USR1 would open Node's debugger
-for (const signal of ['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGTSTP'] as const)
+for (const signal of [
+  ...(['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP'] as const),
+  ...(['SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const),
+])
   process.on(signal, () => {})
 process.on('SIGTERM', () => drain(ORPHAN_MERCY_MS))
 

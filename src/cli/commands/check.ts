@@ -1,4 +1,6 @@
 import { checkConfig } from '../../config/check.js'
+import { checkSyntax } from '../../config/check-syntax.js'
+import { checkLiveUwsgi } from '../../config/live-uwsgi.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
 import { output } from '../output.js'
@@ -6,7 +8,10 @@ import { output } from '../output.js'
 /** `spoold check app.ini`: every error and warning with its place. @returns 1 when there is an error */
 export function check(sources: Sources): number {
   output.purpose = 'judge'
-  const { problems, files, options } = checkConfig(sources)
+  const config = checkConfig(sources)
+  const { problems, files, options } = config
+  checkSyntax(config, problems)
+  checkLiveUwsgi(config, problems)
   for (const problem of problems.list) output.line(formatProblem(problem))
   const { errors, warnings } = problems
   const isGood = errors.length === 0

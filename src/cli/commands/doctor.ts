@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { checkConfig } from '../../config/check.js'
+import { importLanguage } from '../../config/handlers.js'
+import { checkLiveUwsgi } from '../../config/live-uwsgi.js'
 import type { Options } from '../../config/option-table.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
@@ -12,6 +14,7 @@ import { checkNode } from '../../doctor/node.js'
 import { examineSpool } from '../../doctor/spools.js'
 import { become, findIdentity, type Identity } from '../../privileges.js'
 import { output } from '../output.js'
+import { rehearseHandlers } from '../rehearse-handlers.js'
 
 export interface DoctorOptions {
   readonly json?: boolean
@@ -35,7 +38,9 @@ export async function doctor(sources: Sources, { json }: DoctorOptions): Promise
 
 /** What has to be seen with the caller's rights comes first; the rest is seen with those of the daemon's user. */
 async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
-  const { options, problems } = checkConfig(sources)
+  const config = checkConfig(sources)
+  const { options, problems } = config
+  checkLiveUwsgi(config, problems)
   for (const problem of problems.list)
     yield {
       level: problem.severity,
@@ -50,13 +55,19 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
   const isRoot = process.geteuid?.() === 0
   const identity = yield* takeIdentity(options, isRoot)
   const owner = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
-  yield* checkReadable(
-    options.spoolerImport.map(file => resolve(home, file)),
+  let isReadable = true
+  for (const diagnosis of checkReadable(
+    options.spoolerImport
+      .filter(file => importLanguage(file, home) === 'javascript' || existsSync(resolve(home, file)))
+      .map(file => resolve(home, file)),
     [
       options.chdir === null ? [] : [home],
       options.spoolerChdir === null ? [] : [resolve(home, options.spoolerChdir)],
     ].flat(),
-  )
+  )) {
+    isReadable &&= diagnosis.level !== 'error'
+    yield diagnosis
+  }
   const external = new Set(options.spoolerExternal.map(path => resolve(path)))
   for (const path of spools)
     yield* examineSpool({
@@ -66,6 +77,7 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
       watch: options.spoolerWatch,
       maker: { isRoot, owner },
     })
+  if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home)
   yield* checkLimits(needsOf(options), identity.inotify)
 }
 

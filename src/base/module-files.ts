@@ -1,0 +1,72 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+/** More modules than a handler has next to it; the rest is not looked at. */
+const MAX_FILES = 50
+const CHECK_MS = 10_000
+const ENDINGS = ['', '.js', '.cjs', '.mjs', '/index.js']
+
+export interface ModuleFile {
+  readonly file: string
+  readonly text: string
+}
+
+/** A JavaScript file and what it names by a relative path, and so on. What cannot be read is left out. */
+export function moduleFiles(entry: string): ModuleFile[] {
+  const found: ModuleFile[] = []
+  const seen = new Set<string>()
+  const visit = (path: string): boolean => {
+    if (seen.has(path) || found.length >= MAX_FILES) return true
+    const text = readQuietly(path)
+    if (text === undefined) return false
+    seen.add(path)
+    found.push({ file: path, text })
+    for (const [, , name = ''] of text.matchAll(
+      /(?:from|import|require)\s*\(?\s*(['"])(\.{1,2}\/[^'"\n]+)\1/g,
+    ))
+      ENDINGS.some(ending => visit(join(dirname(path), `${name}${ending}`)))
+    return true
+  }
+  visit(entry)
+  return found
+}
+
+/**
+ * What is no JavaScript in a file or in those that it names: file and line, the line and a mark under the place, and why.
+ * Nothing is run. An error that `import()` rejects with has no place of its own.
+ */
+export function syntaxErrorIn(entry: string): string | undefined {
+  for (const { file } of moduleFiles(entry)) {
+    if (/\.([cm]?tsx?|json|node)$/.test(file)) continue
+    const { status, stderr } = spawnSync(process.execPath, ['--check', file], {
+      encoding: 'utf8',
+      timeout: CHECK_MS,
+    })
+    if (status === 0 || !/^\w*SyntaxError/m.test(stderr)) continue
+    const lines = stderr.split('\n')
+    const last = lines.findIndex(line => /^\w*SyntaxError/.test(line))
+    return lines
+      .slice(0, last + 1)
+      .join('\n')
+      .replace(/^file:\/\//, '')
+      .replace(/\n\s*\n/g, '\n')
+      .trim()
+  }
+  return undefined
+}
+
+/** Why this Node cannot run a file, as far as its name tells. */
+export function unsupportedEnding(file: string): string | undefined {
+  const runsTypeScript = 'typescript' in process.features && process.features.typescript !== false
+  if (!/\.[cm]?ts$/.test(file) || runsTypeScript) return undefined
+  return `Node ${process.version} runs no TypeScript; Node 22.18 and later do`
+}
+
+function readQuietly(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,62 @@
+import { fork } from 'node:child_process'
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { messageOf } from '../base/errors.js'
+import type { ResolvedOptions } from '../config/options.js'
+import type { Diagnosis } from '../doctor/diagnosis.js'
+import { planChain } from '../handler-plan.js'
+import type { RehearsalOptions, RehearsalResult } from '../worker/rehearse.js'
+
+const ENTRY = fileURLToPath(new URL('../worker/rehearse.js', import.meta.url))
+/** A handler whose top-level `await` never ends would keep doctor waiting for ever. */
+const LOAD_MS = 60_000
+
+/** Loads the handlers in a process of their own, as the daemon's user, and throws it away. */
+export async function* rehearseHandlers(config: ResolvedOptions, home: string): AsyncGenerator<Diagnosis> {
+  const about = 'loaded in a process of their own'
+  const { error, warnings } = await rehearse(config, home)
+  for (const text of warnings) yield { level: 'warning', topic: 'handlers', about, text }
+  if (error !== undefined) yield { level: 'error', topic: 'handlers', about, text: error }
+  else yield { level: 'ok', topic: 'handlers', about, text: 'they can be loaded' }
+}
+
+async function rehearse(config: ResolvedOptions, home: string): Promise<RehearsalResult> {
+  const { options, environment, spoolTargets } = config
+  const here = process.cwd()
+  try {
+    const targets = spoolTargets.map(path => resolve(here, path))
+    process.chdir(home) // relative names of handlers begin there
+    const [spool = home] = options.spooler.map(path => resolve(here, path))
+    const chdir = options.spoolerChdir === null ? null : resolve(options.spoolerChdir)
+    return await load(
+      { chain: planChain(config, targets), spool, chdir },
+      { ...process.env, ...Object.fromEntries(environment) },
+    )
+  } catch (error) {
+    return { error: messageOf(error), warnings: [] }
+  } finally {
+    process.chdir(here)
+  }
+}
+
+function load(options: RehearsalOptions, env: NodeJS.ProcessEnv): Promise<RehearsalResult> {
+  // what the handlers print is not doctor's answer
+  const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc'], env })
+  return new Promise(resolve => {
+    const end = (result: RehearsalResult) => {
+      clearTimeout(timer)
+      child.kill('SIGKILL')
+      resolve(result)
+    }
+    const timer = setTimeout(
+      () => end({ error: `they are still loading after ${LOAD_MS / 1000} s`, warnings: [] }),
+      LOAD_MS,
+    )
+    child.once('message', (result: RehearsalResult) => end(result))
+    child.once('error', error => end({ error: messageOf(error), warnings: [] }))
+    child.once('exit', (code, signal) =>
+      end({ error: `loading them ended the process (${signal ?? `code ${code}`})`, warnings: [] }),
+    )
+    child.send(options)
+  })
+}

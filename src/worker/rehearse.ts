@@ -1,0 +1,41 @@
+import { toError } from '../base/errors.js'
+import type { WorkerOptions } from '../ipc/messages.js'
+import { openChain } from './chain.js'
+import { WorkerSignals } from './signal-actions.js'
+import { offerSignals } from './signal-api.js'
+
+/** The entry of a process that loads handlers as a worker does, tells how it went, and ends: nothing is run or stored. */
+
+export type RehearsalOptions = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>
+
+export interface RehearsalResult {
+  /** Why they could not be loaded. */
+  readonly error?: string
+  /** What the interpreters would have the log say. */
+  readonly warnings: readonly string[]
+}
+
+async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
+  const warnings: string[] = []
+  const answer = (name: string, values: readonly Buffer[]): string[] => {
+    if (name === 'warn') warnings.push(String(values[0]))
+    return name.startsWith('spool') ? [`${options.spool}/uwsgi_spoolfile_on_nowhere`] : []
+  }
+  try {
+    offerSignals(new WorkerSignals(() => {}))
+    const chain = await openChain(
+      options,
+      () => ({ call: async (name, values) => answer(name, values), died() {}, failed() {} }),
+      () => {},
+    )
+    await Promise.all(chain.hosts.map(host => host.end()))
+    return { warnings }
+  } catch (thrown) {
+    return { error: toError(thrown).message, warnings }
+  }
+}
+
+process.once('message', (options: RehearsalOptions) => {
+  void rehearse(options).then(result => process.send?.(result, () => process.exit(0)))
+})
+process.once('disconnect', () => process.exit(1))

@@ -1,0 +1,197 @@
+import assert from 'node:assert/strict'
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+function write(directory: string, files: Readonly<Record<string, string>>): void {
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(directory, name)), { recursive: true })
+    writeFileSync(join(directory, name), text)
+  }
+}
+
+describe('a handler may import spoold', () => {
+  const HANDLERS = {
+    'an ES module, and what it imports': {
+      'task.mjs': `import { RetryTask } from 'spoold'
+import { journal } from './lib/journal.mjs'
+export default (env, task) => { journal(typeof RetryTask); return task.SPOOL_OK }`,
+      'lib/journal.mjs': `import { appendFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { AbortTask } from 'spoold'
+const file = dirname(dirname(fileURLToPath(import.meta.url))) + '/journal'
+export const journal = text => appendFileSync(file, text + ' ' + typeof AbortTask + '\\n')`,
+    },
+    CommonJS: {
+      'task.cjs': `const { RetryTask, AbortTask } = require('spoold')
+module.exports = (env, task) => {
+  require('fs').appendFileSync(__dirname + '/journal', typeof RetryTask + ' ' + typeof AbortTask + '\\n')
+  return task.SPOOL_OK
+}`,
+    },
+  }
+  for (const [what, files] of Object.entries(HANDLERS))
+    it(`${what}: where none is installed, it has the daemon's`, async () => {
+      const spool = spoolDirectory()
+      write(dirname(spool), files)
+      const [file = ''] = Object.keys(files)
+      const daemon = await startDaemon({
+        spool,
+        isForeign: true,
+        ini: { 'spooler-import': join(dirname(spool), file) },
+      })
+      drop(spool)
+      await until('it ran', () => daemon.journal().length === 1)
+      assert.deepEqual(daemon.journal(), ['function function'])
+    })
+
+  it('a copy beside the handler comes first', async () => {
+    const spool = spoolDirectory()
+    write(dirname(spool), {
+      'node_modules/spoold/package.json':
+        '{"name":"spoold","type":"module","exports":{".":"./x.js","./package.json":"./package.json"}}',
+      'node_modules/spoold/x.js': `export const copy = 'mine'`,
+      'h.mjs': `import { appendFileSync } from 'node:fs'
+import { copy } from 'spoold'
+export default () => { appendFileSync('${dirname(spool)}/journal', copy + '\\n'); return -2 }`,
+    })
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { 'spooler-import': join(dirname(spool), 'h.mjs') },
+    })
+    drop(spool)
+    await until('it ran', () => daemon.journal().length === 1)
+    assert.deepEqual(daemon.journal(), ['mine'])
+  })
+
+  it('from an installation under any other name, too', async () => {
+    const base = workspace()
+    const home = join(base, 'lib/elsewhere')
+    mkdirSync(home, { recursive: true })
+    for (const part of ['bin', 'dist', 'package.json'])
+      cpSync(join(ROOT, part), join(home, part), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules'), join(home, 'node_modules'))
+    write(base, {
+      'h.mjs': `import { RetryTask } from 'spoold'\nimport { writeFileSync } from 'node:fs'
+export default () => { writeFileSync('${base}/ran', typeof RetryTask); return -2 }`,
+    })
+    mkdirSync(join(base, 'spool'))
+    drop(join(base, 'spool'))
+    const args = ['--spooler', 'spool', '--spooler-import', 'h.mjs', '--drain']
+    const daemon = new TestProcess(process.execPath, [join(home, 'bin/spoold.js'), ...args], { cwd: base })
+    assert.equal(await daemon.code(), 0, daemon.output)
+    assert.match(daemon.output, /done with task/)
+  })
+})
+
+describe('an error in a handler is shown with its place', () => {
+  const BROKEN = 'export default async (env, task) => {\n  const x = 1 1\n  return task.SPOOL_OK\n}\n'
+  const PLACE = /broken\.mjs:2\s+const x = 1 1\n\s+\^+\n\s*SyntaxError: Unexpected number/
+
+  it('at the start, also in a module that the handler imports, and without frames of Node', async () => {
+    const spool = spoolDirectory()
+    write(dirname(spool), {
+      'broken.mjs': BROKEN,
+      'handler2.mjs': `import f from './broken.mjs'\nexport default f\n`,
+    })
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      isUnready: true,
+      ini: { 'spooler-import': join(dirname(spool), 'handler2.mjs') },
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, PLACE)
+    assert.doesNotMatch(daemon.output, /node:internal/)
+  })
+
+  const FILES: ReadonlyArray<readonly [string, string, string, RegExp, 'python3' | 'ruby' | undefined]> = [
+    ['JavaScript', 'broken.mjs', BROKEN, PLACE, undefined],
+    [
+      'Python',
+      'broken.py',
+      'def f():\n  return 1 +\n',
+      /broken\.py", line 2\s+return 1 \+\n\s+\^\nSyntaxError/,
+      'python3',
+    ],
+    ['Ruby', 'broken.rb', 'def f\n', /broken\.rb:\d+: syntax error/, 'ruby'],
+  ]
+  for (const [language, name, text, pattern, needed] of FILES)
+    it(`by check, in ${language}`, { skip: needed === undefined ? false : skipUnless(needed) }, async () => {
+      const directory = dirname(spoolDirectory())
+      write(directory, { [name]: text, 'app.ini': `[uwsgi]\nspooler = spool\nspooler-import = ${name}\n` })
+      const { code, stdout } = await spoold(['check', 'app.ini'], { cwd: directory })
+      assert.equal(code, 1)
+      assert.match(stdout, pattern)
+      assert.match(stdout, /app.ini:3: error: spooler-import: .*cannot be parsed/)
+    })
+})
+
+describe('spoold doctor loads the handlers', () => {
+  const CASES: ReadonlyArray<readonly [string, Readonly<Record<string, string>>, string, RegExp]> = [
+    [
+      'good',
+      { 'h.mjs': 'export default () => -2' },
+      'spooler-import = h.mjs',
+      /^ok +handlers: .*they can be loaded/m,
+    ],
+    [
+      'that import what is not there',
+      { 'h.mjs': `import 'nowhere'` },
+      'spooler-import = h.mjs',
+      /^error +handlers: .*Cannot find package 'nowhere'/m,
+    ],
+    [
+      'that are none',
+      { 'h.mjs': `export const x = 1` },
+      'spooler-import = h.mjs',
+      /^error +handlers: .*exports no handler/m,
+    ],
+    [
+      'that end the process',
+      { 'h.mjs': 'process.exit(3)' },
+      'spooler-import = h.mjs',
+      /^error +handlers: .*ended the process \(code 3\)/m,
+    ],
+    [
+      'in Python, as an application',
+      { 'web.py': 'import nowhere_at_all' },
+      'module = web',
+      /^error +handlers: .*application of module = web[\s\S]*nowhere_at_all/m,
+    ],
+    [
+      'in Python, where none registers',
+      { 'web.py': 'x = 1' },
+      'module = web',
+      /^warning +handlers: .*registered no handler/m,
+    ],
+  ]
+  for (const [what, files, line, pattern] of CASES)
+    it(what, { skip: line.startsWith('module') ? skipUnless('python3') : false }, async () => {
+      const directory = dirname(spoolDirectory())
+      write(directory, { ...files, 'app.ini': `[uwsgi]\nspooler = spool\n${line}\n` })
+      const { stdout } = await spoold(['doctor', 'app.ini'], { cwd: directory })
+      assert.match(stdout, pattern)
+    })
+
+  it('stores nothing that they enqueue', { skip: skipUnless('python3') }, async () => {
+    const directory = dirname(spoolDirectory())
+    write(directory, {
+      'tasks.py': `import uwsgi\nuwsgi.spooler = lambda env: -2\nuwsgi.spool({b'a': b'b'})\n`,
+      'app.ini': '[uwsgi]\nspooler = spool\nspooler-import = tasks.py\n',
+    })
+    const { stdout } = await spoold(['doctor', '--json', 'app.ini'], { cwd: directory })
+    assert.match(stdout, /they can be loaded/)
+    const { stdout: listed } = await spoold(['ls', 'spool'], { cwd: directory })
+    assert.doesNotMatch(listed, /uwsgi_spoolfile/)
+  })
+})
