@@ -22,7 +22,7 @@ export function takeEarlySignals(): readonly NodeJS.Signals[] {
   return kept
 }
 
-/** For a command, which obeys as any program does. */
+/** For a command, which obeys as other programs do. */
 export function obeyEarlySignals(): void {
   for (const signal of takeEarlySignals()) process.kill(process.pid, signal)
 }
