@@ -3,15 +3,20 @@ import { messageOf, SpooldError } from './base/errors.js'
 import { findGroup, findPrimaryGroup, findUser } from './config/identity.js'
 import type { AdditionalGroup } from './events/event-map.js'
 
+/**
+ * Who this process is, whom it becomes, and with which groups: nothing else changes identities. A process becomes
+ * somebody once, and for good: effective ids that go back and forth are root's to whoever finds a way in between.
+ */
+
 /** @types/node 20 does not know it. */
-type WithInitgroups = { initgroups?(user: string, group: number): void }
+type WithInitgroups = { initgroups?(user: string | number, group: number): void }
 
 /** Who to become. */
 export interface Identity {
   readonly uid: number
   readonly gid: number
-  /** The user's name, where it was given as one: its other groups follow from it. */
-  readonly user: string | null
+  /** Whose other groups are taken too, by name or number; null: nobody's. */
+  readonly user: string | number | null
   readonly groups: readonly number[]
 }
 
@@ -44,6 +49,11 @@ function known(number: number | undefined, kind: 'user' | 'group', name: string)
   return number
 }
 
+/** The owner of a directory, with the groups that this user has where it has a name. */
+export function ownerIdentity(uid: number, gid: number): Identity {
+  return { uid, gid, user: uid, groups: [] }
+}
+
 /**
  * Becomes it for good: groups first, the user last.
  *
@@ -53,8 +63,7 @@ function known(number: number | undefined, kind: 'user' | 'group', name: string)
 export function become({ uid, gid, user, groups }: Identity): boolean {
   if (process.geteuid?.() === uid && process.getegid?.() === gid && groups.length === 0) return false
   try {
-    if (user !== null) (process as WithInitgroups).initgroups?.(user, gid)
-    else process.setgroups?.([gid])
+    setGroups(user, gid)
     if (groups.length > 0) process.setgroups?.([...(process.getgroups?.() ?? []), ...groups])
     process.setgid?.(gid)
     process.setuid?.(uid)
@@ -64,6 +73,15 @@ export function become({ uid, gid, user, groups }: Identity): boolean {
       cause: error,
     })
   }
+}
+
+function setGroups(user: Identity['user'], gid: number): void {
+  try {
+    if (user !== null) return (process as WithInitgroups).initgroups?.(user, gid)
+  } catch (error) {
+    if (typeof user === 'string') throw error
+  }
+  process.setgroups?.([gid]) // a number without a name
 }
 
 /** The groups of this process besides its main one. */

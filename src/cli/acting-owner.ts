@@ -1,36 +1,89 @@
-import { statSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { lstatSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
+import { become, type Identity, ownerIdentity } from '../privileges.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { loadLockLibraries } from '../spool/lock.js'
 
-/** @types/node 20 does not know it. */
-type WithInitgroups = { initgroups?(user: number, group: number): void }
+/** In the environment of a process that does one part of its command: see `asOwners`. */
+const PART = '_SPOOLD_PART'
+/** The part of a command that this process does; undefined: all of it. */
+export const part = process.env[PART]
+delete process.env[PART]
 
 /**
- * Root changes a spool as its owner: what is made there can be used by its daemon, and nothing in the directory, which is
- * not root's, can lead root astray.
+ * Whom a command becomes, for good, before it acts in a spool: what is made there can be used by its daemon, and nothing
+ * in a directory that is not root's can lead root astray. Where the directory is root's and `.spoold` is not, it is that
+ * one's daemon that works there.
+ *
+ * @returns null when this process is not root, or the spool is
  */
-export async function asOwnerOf<T>(spool: string, act: () => Promise<T>): Promise<T> {
-  const { uid, gid } = statSync(join(spool, STATE_DIRECTORY), { throwIfNoEntry: false }) ?? statSync(spool)
-  if (process.geteuid?.() !== 0 || uid === 0) return act()
-  await loadLockLibraries() // from where that user may not look: Node's packages are often root's alone
-  const [group, groups] = [process.getegid?.() ?? 0, process.getgroups?.() ?? []]
-  try {
-    becomeMember(uid, gid)
-    process.setegid?.(gid)
-    process.seteuid?.(uid)
-    return await act()
-  } finally {
-    process.seteuid?.(0)
-    process.setegid?.(group)
-    process.setgroups?.(groups)
+export function ownerOf(spool: string): Identity | null {
+  if (process.geteuid?.() !== 0) return null
+  for (const path of [spool, join(spool, STATE_DIRECTORY)]) {
+    const stats = lstatSync(path, { throwIfNoEntry: false })
+    if (stats?.isDirectory() === true && stats.uid !== 0) return ownerIdentity(stats.uid, stats.gid)
   }
+  return null
 }
 
-function becomeMember(uid: number, gid: number): void {
+/** For good. Libraries come first: Node's packages are often root's alone. */
+export async function becomeForGood(identity: Identity | null): Promise<void> {
+  if (identity === null) return
+  await loadLockLibraries()
+  become(identity)
+}
+
+/**
+ * Acts in spools, in each as its owner. A process becomes one owner and stays so: where they have several, each has a
+ * process of its own, which does the command's part in the spools of that one.
+ *
+ * @param act is called once, with the spools that are this process's part
+ * @returns the highest exit code
+ */
+export async function asOwners(
+  directories: readonly string[],
+  act: (directories: readonly string[]) => Promise<number>,
+  spoolOf: (directory: string) => string = realPath,
+): Promise<number> {
+  const owners = new Map<number, { readonly identity: Identity | null; readonly spools: string[] }>()
+  for (const directory of directories) {
+    const identity = ownerOf(spoolOf(directory))
+    const uid = identity?.uid ?? 0
+    const owner = owners.get(uid) ?? { identity, spools: [] }
+    owner.spools.push(directory)
+    owners.set(uid, owner)
+  }
+  const only = part === undefined ? [...owners.values()] : [owners.get(Number(part))]
+  const [single] = only
+  if (only.length === 1) {
+    await becomeForGood(single?.identity ?? null)
+    return act(single?.spools ?? [])
+  }
+  const own = owners.get(0)?.spools ?? []
+  let exitCode = own.length > 0 || owners.size === 0 ? await act(own) : 0
+  for (const [uid, { identity }] of owners)
+    if (identity !== null) exitCode = Math.max(exitCode, await runPart(String(uid)))
+  return exitCode
+}
+
+/** Runs the same command line once more, to do one part of it. @returns its exit code */
+export function runPart(name: string): Promise<number> {
+  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+    stdio: 'inherit',
+    env: { ...process.env, [PART]: name },
+  })
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', code => resolve(code ?? 1))
+  })
+}
+
+/** What is not there is told by whoever needs it. */
+function realPath(directory: string): string {
   try {
-    ;(process as WithInitgroups).initgroups?.(uid, gid)
+    return realpathSync(directory)
   } catch {
-    process.setgroups?.([gid]) // a number without a name
+    return directory
   }
 }

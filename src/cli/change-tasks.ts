@@ -3,7 +3,7 @@ import { type Changed, change, type OpenSpool, openSpool, type TakenFile } from 
 import { readLocks } from '../spool/held-locks.js'
 import { SpoolView, type TaskState, type TaskView } from '../spool/task-view.js'
 import { displayName, type Ref, toByteString } from '../task/ref.js'
-import { asOwnerOf } from './acting-owner.js'
+import { asOwners, part } from './acting-owner.js'
 import { jsonBytes, terminalName } from './bytes.js'
 import { output } from './output.js'
 import { type Selection, type SelectionOptions, selectionOf } from './selection.js'
@@ -29,6 +29,8 @@ export interface Action {
   readonly isForDead: boolean
   /** The spool to which the tasks go, as it is to be printed; undefined: they stay. */
   readonly target?: string
+  /** Is called once, as who the changes are made. */
+  prepare?(): Promise<void>
   act(at: OpenSpool, file: TakenFile): Changed
 }
 
@@ -49,9 +51,13 @@ export async function changeTasks(
   const whole = places.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `say which tasks of ${whole.shown}: with filters, or --all`)
-  for (const [spool, members] of bySpool(places))
-    await asOwnerOf(spool, () => changeIn(spool, members, { selection, options, action, told }))
-  return told.end()
+  const groups = bySpool(places)
+  return asOwners([...groups.keys()], async spools => {
+    if (options.dryRun !== true) await action.prepare?.()
+    for (const spool of spools)
+      await changeIn(spool, groups.get(spool) ?? [], { selection, options, action, told })
+    return told.end()
+  })
 }
 
 function placesOf(paths: readonly string[], told: Told): Place[] {
@@ -60,7 +66,7 @@ function placesOf(paths: readonly string[], told: Told): Place[] {
       return placeOf(path)
     } catch (error) {
       if (error instanceof SpooldError && error.code === 'USAGE') throw error
-      told.fault(messageOf(error))
+      if (part === undefined) told.fault(messageOf(error)) // else it has been told
       return []
     }
   })

@@ -26,7 +26,7 @@ export function addTaskCommands(program: Command, done: Done): void {
     .option('--json', 'as JSON, bytes that are not UTF-8 as base64')
     .action(async (files: string[], options: ShowOptions) => {
       const { show } = await import('./commands/show.js')
-      done(show(files, options))
+      done(await show(files, options))
     })
 
   addChange(program, 'rm', 'remove tasks, or dead letters with --state dead').action(

@@ -16,13 +16,13 @@ const SUSPECTS_A_LOOK = 5000
 /** Longer than between any two steps of a daemon that belong together. */
 const SECOND_LOOK_MS = 100
 
-/** What needs rights over others' files. */
+/** What needs rights over others' files: done by root, on inodes, and nothing else is. */
 export async function* examineRights(place: Place): AsyncGenerator<Finding> {
-  yield* confirmed(checkStateDirectories(place))
   yield* confirmed(checkRights(place))
 }
 
 const CHECKS = [
+  checkStateDirectories,
   checkUnfinished,
   checkIds,
   checkLitter,

@@ -6,27 +6,58 @@ import {
   fchmodSync,
   fchownSync,
   fstatSync,
-  openSync,
-  type Stats,
+  readSync,
+  openSync as reopenSync,
 } from 'node:fs'
+import { SPOOL_MODIFIER } from '../protocol/packet.js'
+import { openSync } from '../spool/anchored.js'
+import { holdBelow } from '../spool/priority-directory.js'
 import type { Owner } from '../spool/usable.js'
-import { toFsPath } from '../task/ref.js'
+import { baseName, toFsPath } from '../task/ref.js'
 
 /** Linux: names a file without opening it, so also one that is closed to us. Node has no constant for it. */
 const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
+const OPENING_BRACE = 0x7b
 
 /**
- * A file by its inode: what is put in its place meanwhile, such as a link out of the spool, is not changed in its stead.
+ * A file of a spool by its inode, found without following a link anywhere on its way: what is put in its place meanwhile,
+ * or in the place of a directory above it, is not changed in its stead.
  */
 export class Handle {
   readonly #fd: number
+  readonly #isJson: boolean
 
-  constructor(path: string) {
-    this.#fd = openSync(toFsPath(path), O_PATH | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+  /** @param path below the spool, a byte string */
+  constructor(spool: string, path: string) {
+    const name = baseName(path)
+    const directory = holdBelow(spool, path.slice(0, -name.length - 1))
+    this.#isJson = name.endsWith('.json')
+    try {
+      this.#fd = openSync(toFsPath(`${directory.path}/${name}`), O_PATH | constants.O_NONBLOCK)
+    } finally {
+      directory.release()
+    }
   }
 
-  stats(): Stats {
+  stats() {
     return fstatSync(this.#fd)
+  }
+
+  /** Does it begin as a packet does, or as a JSON of ours? A file of root's may have been moved here to be given away. */
+  looksLikeOurs(): boolean {
+    const first = this.#firstByte()
+    return first === SPOOL_MODIFIER || (this.#isJson && first === OPENING_BRACE)
+  }
+
+  #firstByte(): number | undefined {
+    const byte = Buffer.alloc(1)
+    if (O_PATH === 0) return readSync(this.#fd, byte, 0, 1, 0) === 1 ? byte[0] : undefined
+    const fd = reopenSync(`/proc/self/fd/${this.#fd}`, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      return readSync(fd, byte, 0, 1, 0) === 1 ? byte[0] : undefined
+    } finally {
+      closeSync(fd)
+    }
   }
 
   chmod(mode: number): void {

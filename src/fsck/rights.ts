@@ -111,11 +111,13 @@ interface Change {
 function changeRights({ spool }: Place, path: string, { isWrong, mode, owner }: Change): Repair {
   let handle: Handle | undefined
   try {
-    handle = new Handle(`${spool}/${path}`)
+    handle = new Handle(spool, path)
     const stats = handle.stats()
     if (!isWrong(stats) || isLeased(spool, path)) return OVER
     if (stats.isFile() && stats.nlink > 1)
       return { kind: 'left', detail: `it has ${stats.nlink} names, and the others may be outside the spool` }
+    if (owner !== null && stats.isFile() && !handle.looksLikeOurs())
+      return { kind: 'left', detail: 'it is no spool packet: look at it before you give it away' }
     if (owner !== null) handle.chown(owner)
     handle.chmod(mode)
     return MENDED

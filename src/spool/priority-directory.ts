@@ -27,10 +27,12 @@ export function holdDirectoryOf(spool: string, ref: Ref, { mayMake = false } = {
     const state = findState(spool) ?? `${spool}/${STATE_DIRECTORY}`
     return { path: state + prefix.slice(STATE_DIRECTORY.length), isNew: false, release() {} }
   }
-  return holdPriority(spool, prefix, mayMake)
+  return holdBelow(spool, prefix, { mayMake })
 }
 
-function holdPriority(spool: string, prefix: string, mayMake: boolean): FileDirectory {
+/** Holds a directory below a spool, of whomever: no name on its way is a link. @param prefix '': the spool itself */
+export function holdBelow(spool: string, prefix: string, { mayMake = false } = {}): FileDirectory {
+  if (prefix === '') return { path: spool, isNew: false, release() {} }
   let above: Directory | undefined
   let isNew = false
   let name = spool

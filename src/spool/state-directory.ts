@@ -55,8 +55,7 @@ function keep(spool: string, directory: Directory): void {
 
 /**
  * The path of `.spoold`, a byte string, anchored: who may write to the spool may exchange the name. Taken is only a real
- * directory that belongs to us and is closed to all others; one of ours that is open is closed now. Root, which looks at
- * a spool of somebody else, takes that one's.
+ * directory that belongs to us, or to the owner of the spool, whose tasks somebody else looks at.
  *
  * @returns undefined when there is none
  * @throws SpooldError SPOOL_UNUSABLE for what else has its name
@@ -73,8 +72,6 @@ export function findState(spool: string): string | undefined {
   const directory = hold(path)
   try {
     checkOwner(spool, directory)
-    if ((directory.stats.mode & 0o77n) !== 0n && Number(directory.stats.uid) === me().uid)
-      chmodSync(toFsPath(directory.path), 0o700)
   } catch (error) {
     directory.release()
     throw error
@@ -103,12 +100,17 @@ function checkOwner(spool: string, { stats: { uid } }: Directory): void {
   throw foreignState(displayName(spool), owner, me())
 }
 
-/** Makes `.spoold` where it is missing. @returns its path, see `findState` */
+/** Makes `.spoold` where it is missing, and closes it to all others. @returns its path, see `findState` */
 export function makeState(spool: string): string {
   for (;;) {
     const path = findState(spool)
-    if (path !== undefined) return path
-    makeDirectory(`${spool}/${STATE_DIRECTORY}`)
+    if (path === undefined) makeDirectory(`${spool}/${STATE_DIRECTORY}`)
+    else {
+      const stats = states.get(spool)?.directory.stats
+      if (stats !== undefined && (stats.mode & 0o77n) !== 0n && Number(stats.uid) === me().uid)
+        chmodSync(toFsPath(path), 0o700)
+      return path
+    }
   }
 }
 

@@ -8,7 +8,7 @@ import type { Finding, Repair } from '../../fsck/finding.js'
 import { openPlace } from '../../fsck/open-place.js'
 import { retryPolicyOf } from '../../plan.js'
 import { findIdentity } from '../../privileges.js'
-import type { Owner } from '../../spool/usable.js'
+import { becomeForGood, ownerOf, part, runPart } from '../acting-owner.js'
 import { jsonBytes, terminalName } from '../bytes.js'
 import { output } from '../output.js'
 import { readVersion } from '../version.js'
@@ -31,8 +31,15 @@ export async function fsck(
   const options = optionsOf(ini)
   const spools = directories.length > 0 ? directories : options.spooler
   if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
+  const all = [...new Set(spools)]
+  // each needs root first, for owners and modes, and then becomes its user for good
+  if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) {
+    let exitCode = 0
+    for (const i of all.keys()) exitCode = Math.max(exitCode, await runPart(String(i)))
+    return exitCode
+  }
   let exitCode = 0
-  for (const directory of new Set(spools)) {
+  for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
     const tally = { found: 0, note: 0, mended: 0, left: 0 }
     for await (const finding of examine(directory, options, ini !== undefined)) {
       const told = repair ? await mend(finding) : asFound(finding)
@@ -58,8 +65,11 @@ function optionsOf(ini: string | undefined): Options {
 
 /** With the rights of whoever calls it only where they are needed. */
 async function* examine(directory: string, options: Options, isConfigured: boolean): AsyncGenerator<Finding> {
-  const { place, user, inUse } = openPlace(realPath(directory), {
-    user: findIdentity(options.uid, options.gid, []),
+  const spool = realPath(directory)
+  const configured = findIdentity(options.uid, options.gid, options.addGid)
+  const identity = configured ?? ownerOf(spool)
+  const { place, user, inUse } = openPlace(spool, {
+    user: identity,
     rules: isConfigured
       ? { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames }
       : undefined,
@@ -71,20 +81,8 @@ async function* examine(directory: string, options: Options, isConfigured: boole
   })
   yield* inUse
   yield* examineRights(place)
-  const isRoot = process.geteuid?.() === 0 && user.uid !== 0
-  try {
-    if (isRoot) become(user)
-    yield* examineSpool(place)
-  } finally {
-    if (isRoot) become({ uid: 0, gid: process.getgid?.() ?? 0 })
-  }
-}
-
-/** What is made from now on belongs to this user. */
-function become({ uid, gid }: Owner): void {
-  process.seteuid?.(0)
-  process.setegid?.(gid)
-  process.seteuid?.(uid)
+  if (process.geteuid?.() === 0 && user.uid !== 0) await becomeForGood(identity)
+  yield* examineSpool(place)
 }
 
 function realPath(directory: string): string {

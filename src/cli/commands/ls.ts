@@ -6,6 +6,7 @@ import { readLocks } from '../../spool/held-locks.js'
 import { arrivedMsOf, SpoolView, sinceMsOf, type TaskView } from '../../spool/task-view.js'
 import { compareVersions } from '../../spool/version-order.js'
 import { priorityOf, type Ref, toByteString } from '../../task/ref.js'
+import { asOwners } from '../acting-owner.js'
 import { isoTime, jsonBytes, terminalName } from '../bytes.js'
 import { output } from '../output.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
@@ -23,6 +24,14 @@ export interface LsOptions extends SelectionOptions {
 export async function ls(directories: readonly string[], options: LsOptions): Promise<number> {
   output.purpose = 'look'
   const selection = selectionOf(options)
+  return asOwners(directories, mine => list(mine, selection, options))
+}
+
+async function list(
+  directories: readonly string[],
+  selection: Selection,
+  options: LsOptions,
+): Promise<number> {
   const locks = readLocks()
   const nowMs = Date.now()
   let exitCode = 0

@@ -1,7 +1,7 @@
 import { SpooldError } from '../../base/errors.js'
 import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/purge.js'
 import { toByteString } from '../../task/ref.js'
-import { asOwnerOf } from '../acting-owner.js'
+import { asOwners } from '../acting-owner.js'
 import { output } from '../output.js'
 import { ageOf } from '../selection.js'
 import { placeOf } from '../task-paths.js'
@@ -16,9 +16,16 @@ export interface PurgeOptions {
 
 /** `spoold purge DIR…`: removes dead letters for good, and says how many. */
 export async function purge(directories: readonly string[], options: PurgeOptions): Promise<number> {
-  const { dryRun = false, json = false } = options
-  output.purpose = dryRun ? 'look' : 'change'
+  output.purpose = options.dryRun === true ? 'look' : 'change'
   const limits = limitsOf(options)
+  return asOwners(directories, mine => purgeAll(mine, limits, options))
+}
+
+async function purgeAll(
+  directories: readonly string[],
+  limits: PurgeLimits,
+  { dryRun = false, json = false }: PurgeOptions,
+): Promise<number> {
   for (const directory of directories) {
     const { spool, ref } = placeOf(directory)
     if (ref !== undefined)
@@ -26,9 +33,7 @@ export async function purge(directories: readonly string[], options: PurgeOption
         'USAGE',
         `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
       )
-    const purged = dryRun
-      ? await count(spool, limits)
-      : await asOwnerOf(spool, () => purgeDead(spool, limits))
+    const purged = dryRun ? await count(spool, limits) : await purgeDead(spool, limits)
     const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
     if (json) output.line(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
     else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)

@@ -8,6 +8,7 @@ import type { Inspection } from '../../spool/inspect.js'
 import { openQuietly } from '../../spool/quiet-open.js'
 import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/task-view.js'
 import { type Ref, toByteString } from '../../task/ref.js'
+import { asOwners } from '../acting-owner.js'
 import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
 import { output } from '../output.js'
 import { placeOf } from '../task-paths.js'
@@ -24,8 +25,21 @@ const MAX_SHOWN_CHARS = 200
  *
  * @returns 1 when one of several could not be shown
  */
-export function show(files: readonly string[], options: ShowOptions): number {
+export function show(files: readonly string[], options: ShowOptions): Promise<number> {
   output.purpose = 'look'
+  return asOwners(files, async mine => showAll(mine, options), spoolOf)
+}
+
+/** '' for what is in none: that is told when it is looked at. */
+function spoolOf(file: string): string {
+  try {
+    return placeOf(file).spool
+  } catch {
+    return ''
+  }
+}
+
+function showAll(files: readonly string[], options: ShowOptions): number {
   const view = openView()
   if (files.length === 1) return showOne(files[0] ?? '', options, view)
   let exitCode = 0

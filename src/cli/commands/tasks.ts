@@ -1,9 +1,9 @@
 import { SpooldError } from '../../base/errors.js'
-import { openSpool, remove } from '../../spool/change.js'
+import { type OpenSpool, openSpool, refused, remove } from '../../spool/change.js'
 import { hold as holdFile, kick as kickFile, release as releaseFile } from '../../spool/hold.js'
 import { move as moveFile } from '../../spool/move.js'
 import { requeue as requeueFile } from '../../spool/requeue.js'
-import { asOwnerOf } from '../acting-owner.js'
+import { ownerOf } from '../acting-owner.js'
 import { type ChangeOptions, changeTasks } from '../change-tasks.js'
 import { placeOf } from '../task-paths.js'
 
@@ -86,7 +86,7 @@ export function requeue(
 export async function move(paths: Paths, options: ChangeOptions & { readonly to: string }): Promise<number> {
   const { spool, ref, shown: target } = placeOf(options.to)
   if (ref !== undefined) throw new SpooldError('USAGE', `--to: expected a spool directory, got ${options.to}`)
-  const to = await asOwnerOf(spool, () => openSpool(spool))
+  let to: OpenSpool | undefined
   return changeTasks(paths, options, {
     command: 'move',
     verb: 'move',
@@ -94,6 +94,15 @@ export async function move(paths: Paths, options: ChangeOptions & { readonly to:
     states: ALIVE,
     isForDead: false,
     target,
-    act: (from, file) => moveFile(from, to, file),
+    async prepare() {
+      const owner = ownerOf(spool) // of root's own tasks, and the target is not root's
+      if (owner !== null)
+        throw new SpooldError(
+          'SPOOL_UNUSABLE',
+          `${target} belongs to uid ${owner.uid}, in whose directories root does nothing: give the tasks to that user (chown), or their spool`,
+        )
+      to = await openSpool(spool)
+    },
+    act: (from, file) => (to === undefined ? refused('there is no target') : moveFile(from, to, file)),
   })
 }
