@@ -113,10 +113,6 @@ export class DirectoryEngine implements Engine {
     return this.#claims.begin(claim, company)
   }
 
-  forgive(claim: ClaimedTask): void {
-    this.#claims.forgive(claim)
-  }
-
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     return this.#claims.settle(claim, outcome, ranMs)
   }

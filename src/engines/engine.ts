@@ -73,8 +73,6 @@ export interface Engine extends Enqueuer {
    * whose fault that was. A report says why it could not be written: nothing ran, and the claim is released.
    */
   begin(claim: Claim, company: Company): Report | undefined
-  /** The run is about to be killed through no fault of its own: its mark is taken back, where it may run again. */
-  forgive(claim: Claim): void
   /** Applies a run's outcome and gives the claim up. Exactly once for a claim that began. */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Report
   /** Gives up a claim that did not begin. Nothing is written. */

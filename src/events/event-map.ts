@@ -38,9 +38,11 @@ export interface EventMap {
   'worker-unloadable': { spool: string; error: string }
   'worker-recycling': { spool: string; pid: number; tasks: number }
   'worker-faulted': { spool: string; pid: number; error: string }
-  'worker-exhausted': { spool: string; pid: number; error: string }
+  'worker-unfit': { spool: string; pid: number; error: string }
   'worker-overran': { spool: string; pid: number; running: readonly Ref[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly Ref[] }
+  /** Runs that were cut short by a stop, and will count as crashes. */
+  'marks-left': { spool: string; refs: readonly Ref[]; error: string }
   'worker-stopping': { spool: string; pid: number }
   'worker-stopped': { spool: string; pid: number }
   /** An interpreter of a worker died; another one is started. */

@@ -95,7 +95,7 @@ function reloadLines(log: Log): Listeners<ReloadEvent> {
 
 type WorkerEvent = Extract<
   EventName,
-  `worker-${string}` | `host-${string}` | `task-${string}` | `tasks-${string}`
+  `worker-${string}` | 'marks-left' | `host-${string}` | `task-${string}` | `tasks-${string}`
 >
 
 function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<WorkerEvent> {
@@ -138,12 +138,11 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
         `[spooler ${spool} pid: ${pid}] something was thrown outside of any task, the process is replaced: ${error}`,
         { spool, worker: pid },
       ),
-    'worker-exhausted': ({ spool, pid, error }) =>
-      log.line(
-        'error',
-        `[spooler ${spool} pid: ${pid}] the process is at a limit of the system and is replaced, its tasks go to others: ${error}`,
-        { spool, worker: pid },
-      ),
+    'worker-unfit': ({ spool, pid, error }) =>
+      log.line('error', `[spooler ${spool} pid: ${pid}] the process cannot go on and is replaced: ${error}`, {
+        spool,
+        worker: pid,
+      }),
     'host-died': ({ spool, pid, detail }) =>
       log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, another one is started`, {
         spool,
@@ -160,6 +159,12 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
         worker: pid,
         tasks: running.map(displayName),
       }),
+    'marks-left': ({ spool, refs, error }) =>
+      log.line(
+        'warn',
+        `[spooler ${spool}] what was stopped in the middle counts as a crash, because that cannot be undone in its file: ${named(refs)}: ${error}`,
+        { spool, tasks: refs.map(displayName) },
+      ),
     'worker-stopping': ({ spool, pid }) =>
       log.line('info', `killing the spooler with pid ${pid}`, { spool, worker: pid }),
     'worker-stopped': ({ spool, pid }) => {

@@ -63,6 +63,8 @@ export interface HostOptions {
 /** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
+  /** In place of `open`: nothing is run. The runs of these tasks were ended by nobody's fault. */
+  | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly refs: readonly Ref[] }
   /** `lastRuns`: of those refs, by their place, whose last run was cut short. */
   | {
       readonly type: 'run'
@@ -102,8 +104,11 @@ export type WorkerMessage =
   | { readonly type: 'recycling'; readonly tasks: number }
   /** Something was thrown outside of any handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
-  /** It is out of descriptors, memory or locks: what it was given is untouched. It finishes what runs and exits. */
-  | { readonly type: 'exhausted'; readonly error: string }
+  /**
+   * It can run nothing more: it is out of descriptors, memory or locks, or its interpreter dies at once. What it was given
+   * is untouched. It finishes what runs and exits.
+   */
+  | { readonly type: 'unfit'; readonly error: string }
   /** What is not started was dropped, or handed back; `begun` are the numbers of what is still to be reported. */
   | { readonly type: 'cancelled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
@@ -131,6 +136,13 @@ export type WorkerMessage =
   | { readonly type: 'stored'; readonly path: string; readonly bytes: number }
   /** The last word of a worker that ends on purpose. */
   | { readonly type: 'drained' }
+
+/** What became of `clear-marks`: `left` could not be cleared, because of `error`. */
+export interface MarksCleared {
+  readonly type: 'marks-cleared'
+  readonly left: readonly Ref[]
+  readonly error: string
+}
 
 export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>
 

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { toError } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
 import { type CronCommand, scheduleKey } from '../task/schedule.js'
 
@@ -22,17 +23,13 @@ export class Commands {
 
   run(entry: CronCommand): void {
     const { command, isUnique, harakiriMs } = entry
-    const { events, logFd } = this.#options
+    const { events } = this.#options
     const siblings = this.#running.get(scheduleKey(entry)) ?? new Set()
     if (isUnique && siblings.size > 0) return
     const startedAt = performance.now()
-    const child = spawn('/bin/sh', ['-c', command], {
-      detached: true,
-      stdio: ['ignore', logFd(), logFd()],
-    })
-    child.once('error', error => events.emit('command-failed', { command, error: error.message }))
-    const { pid } = child
-    if (pid === undefined) return
+    const child = this.#spawn(command)
+    const pid = child?.pid
+    if (child === undefined || pid === undefined) return
     child.unref()
     this.#running.set(scheduleKey(entry), siblings.add(child))
     events.emit('command-started', { command, pid })
@@ -42,6 +39,20 @@ export class Commands {
       siblings.delete(child)
       events.emit('command-ended', { command, pid, ranMs: performance.now() - startedAt })
     })
+  }
+
+  /** Undefined where there is no memory for another process: Node throws then, and tells of other reasons later. */
+  #spawn(command: string): ChildProcess | undefined {
+    const { events, logFd } = this.#options
+    const failed = (error: unknown) =>
+      events.emit('command-failed', { command, error: toError(error).message })
+    try {
+      const stdio = ['ignore', logFd(), logFd()] as const
+      return spawn('/bin/sh', ['-c', command], { detached: true, stdio: [...stdio] }).once('error', failed)
+    } catch (error) {
+      failed(error)
+      return undefined
+    }
   }
 
   #kill(command: string, pid: number): void {

@@ -42,7 +42,7 @@ export interface FileClaim extends HeldFile {
 export interface Refusal {
   readonly kind: Extract<
     ReportKind,
-    'gone' | 'locked' | 'later' | 'incomplete' | 'malformed' | 'unreadable' | 'set-aside'
+    'gone' | 'locked' | 'later' | 'incomplete' | 'malformed' | 'unreadable' | 'set-aside' | 'untouched'
   >
   /** `later`: when it is due, epoch ms. */
   readonly atMs?: number
@@ -99,7 +99,7 @@ export function claimFile(
     return refusal
   } catch (error) {
     letGo(file, locker, isLocked)
-    return { kind: 'unreadable', detail: messageOf(error) }
+    return refusalOf(error)
   }
 }
 
@@ -122,8 +122,17 @@ function refusalOfOpen(error: unknown): Refusal {
     case 'ENXIO':
       return { kind: 'unreadable', detail: 'it is a socket or a FIFO' }
     default:
-      return { kind: 'unreadable', detail: messageOf(error) }
+      return refusalOf(error)
   }
+}
+
+/** What this process, or this machine, is out of: it says nothing about the file. */
+const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
+
+/** `untouched`, with the reason: nobody can claim anything here. */
+function refusalOf(error: unknown): Refusal {
+  const isOurs = LIMITS.has(errnoOf(error) ?? '')
+  return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) }
 }
 
 type Found = FileClaim | Unfit | Refusal

@@ -153,14 +153,6 @@ export class Claims {
     return { ref: claim.ref, ranMs: 0, kind: 'untouched' }
   }
 
-  /** @see Engine.forgive */
-  forgive(claim: ClaimedTask): void {
-    if (claim.isOnce || claim.isSettled) return
-    try {
-      writeState(claim.file.fd, lasting(claim.file.state))
-    } catch {} // then it counts as a crash
-  }
-
   /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
   #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#failures.recordOf(file.ref)

@@ -2,7 +2,7 @@ import type { LastRun } from '../task/last-run.js'
 import type { FileClaim } from './claim.js'
 import type { Failures } from './failures.js'
 import type { TaskRecord } from './records.js'
-import { removeTask, type Settled } from './settle.js'
+import { leaveAsFound, removeTask, type Settled } from './settle.js'
 import { pastOf } from './state-byte.js'
 
 /**
@@ -30,7 +30,10 @@ export function settlePastRun(
       return failures.bury(file, record, 'outcome-unknown', detail)
     }
     case 'died-alone':
-      if (lastRun?.kind === 'blameless') return undefined
+      if (lastRun?.kind === 'blameless') {
+        leaveAsFound(file) // whoever claims it now may release it again
+        return undefined
+      }
       return failures.settle(file, record, { kind: 'crash', error: causeOf(lastRun) })
     default:
       return undefined

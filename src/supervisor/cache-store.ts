@@ -1,7 +1,9 @@
 import { SpooldError } from '../base/errors.js'
 
-/** All values together may take so much memory of the master. */
+/** All entries together may take so much memory of the master. */
 const MAX_BYTES = 64 * 1024 * 1024
+/** What an entry takes besides the characters of its key and its value. */
+const ENTRY_BYTES = 150
 
 interface Entry {
   readonly value: string
@@ -13,58 +15,77 @@ interface Entry {
 export class CacheStore {
   readonly #caches = new Map<string, Map<string, Entry>>()
   #bytes = 0
+  /** Of those that end, one ends then at the earliest. */
+  #nextEndAt = Number.POSITIVE_INFINITY
 
   /** @param values what to do, the cache's name, the key, the value, the seconds until it ends (0: never) */
   answer([what = '', cache = '', key = '', value = '', seconds = '0']: readonly string[]): readonly string[] {
     const entries = this.#caches.get(cache) ?? new Map<string, Entry>()
-    this.#caches.set(cache, entries)
-    const found = this.#get(entries, key)
+    const found = this.#get(cache, key)
     const expires = Number(seconds)
     switch (what) {
       case 'get':
         return found === undefined ? [] : [found]
       case 'set':
-        return found === undefined ? this.#put(entries, key, value, expires) : []
+        return found === undefined ? this.#put(cache, key, value, expires) : []
       case 'update':
-        return this.#put(entries, key, value, expires)
+        return this.#put(cache, key, value, expires)
       case 'inc':
       case 'dec':
       case 'mul':
       case 'div':
-        return this.#put(entries, key, packed(calculated(what, unpacked(found), BigInt(value))), expires)
+        return this.#put(cache, key, packed(calculated(what, unpacked(found), BigInt(value))), expires)
       case 'del':
-        return found === undefined ? [] : this.#remove(entries, key)
+        return found === undefined ? [] : this.#remove(cache, key)
       case 'clear':
-        for (const each of [...entries.keys()]) this.#remove(entries, each)
+        for (const each of [...entries.keys()]) this.#remove(cache, each)
         return ['1']
       case 'keys':
-        return [...entries.keys()].filter(each => this.#get(entries, each) !== undefined)
+        return [...entries.keys()].filter(each => this.#get(cache, each) !== undefined)
       default:
         throw new SpooldError('REQUEST_INVALID', `a cache cannot ${what}`)
     }
   }
 
-  #get(entries: Map<string, Entry>, key: string): string | undefined {
-    const entry = entries.get(key)
+  #get(cache: string, key: string): string | undefined {
+    const entry = this.#caches.get(cache)?.get(key)
     if (entry === undefined || entry.endsAt > performance.now()) return entry?.value
-    this.#remove(entries, key)
+    this.#remove(cache, key)
     return undefined
   }
 
-  #put(entries: Map<string, Entry>, key: string, value: string, seconds: number): readonly string[] {
-    this.#remove(entries, key)
-    if (this.#bytes + key.length + value.length > MAX_BYTES)
+  #put(cache: string, key: string, value: string, seconds: number): readonly string[] {
+    const bytes = key.length + value.length + ENTRY_BYTES
+    this.#remove(cache, key)
+    if (this.#bytes + bytes > MAX_BYTES) this.#removeEnded()
+    if (this.#bytes + bytes > MAX_BYTES)
       throw new SpooldError('REQUEST_INVALID', `the cache is full: it holds ${MAX_BYTES} bytes`)
-    this.#bytes += key.length + value.length
+    this.#bytes += bytes
     const endsAt = seconds > 0 ? performance.now() + seconds * 1000 : Number.POSITIVE_INFINITY
-    entries.set(key, { value, endsAt })
+    this.#nextEndAt = Math.min(this.#nextEndAt, endsAt)
+    const entries = this.#caches.get(cache) ?? new Map<string, Entry>()
+    this.#caches.set(cache, entries.set(key, { value, endsAt }))
     return ['1']
   }
 
-  #remove(entries: Map<string, Entry>, key: string): readonly string[] {
-    const entry = entries.get(key)
-    if (entry !== undefined) this.#bytes -= key.length + entry.value.length
+  /** Not before the first of them has ended: a full cache is not searched for each entry that has no room. */
+  #removeEnded(): void {
+    const now = performance.now()
+    if (now < this.#nextEndAt) return
+    this.#nextEndAt = Number.POSITIVE_INFINITY
+    for (const [cache, entries] of this.#caches)
+      for (const [key, { endsAt }] of entries)
+        if (endsAt <= now) this.#remove(cache, key)
+        else this.#nextEndAt = Math.min(this.#nextEndAt, endsAt)
+  }
+
+  #remove(cache: string, key: string): readonly string[] {
+    const entries = this.#caches.get(cache)
+    const entry = entries?.get(key)
+    if (entries === undefined || entry === undefined) return ['1']
+    this.#bytes -= key.length + entry.value.length + ENTRY_BYTES
     entries.delete(key)
+    if (entries.size === 0) this.#caches.delete(cache)
     return ['1']
   }
 }

@@ -1,19 +1,21 @@
-import type { Engine } from '../engines/engine.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
-import { CutShort } from './cut-short.js'
+import type { CutShort } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
+import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
+import type { Feed } from './suspects.js'
 import { Watchdog } from './watchdog.js'
 import type { Exit, Reported } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
-export interface FeederOptions {
+export interface FeederContext {
   readonly spool: string
-  workers(): Iterable<WorkerProcess>
-  harakiriMs(): number
-  /** Nothing is given to anybody any more. */
-  isClosed(): boolean
+  readonly roster: Roster
+  readonly feed: Feed
+  readonly events: Emitter
+  readonly signals: SignalRouter
+  readonly cutShort: CutShort
 }
 
 /** What killed its process lets others go first for so long, so that it starves nobody. */
@@ -21,24 +23,18 @@ const YIELD_MS = 1000
 
 /** Who has what: gives the workers of a pool what the engine has, takes it back, and watches over deadlines. */
 export class Feeder {
-  readonly #options: FeederOptions
-  readonly #engine: Engine
-  readonly #events: Emitter
-  readonly #signals: SignalRouter
+  readonly #context: FeederContext
   readonly #watchdog: Watchdog
-  readonly #cutShort = new CutShort()
 
-  constructor(options: FeederOptions, engine: Engine, events: Emitter, signals: SignalRouter) {
-    this.#options = options
-    this.#engine = engine
-    this.#events = events
-    this.#signals = signals
+  constructor(context: FeederContext) {
+    const { roster, feed } = context
+    this.#context = context
     this.#watchdog = new Watchdog({
-      harakiriMs: () => options.harakiriMs(),
-      workers: () => options.workers(),
+      harakiriMs: () => roster.options.worker.harakiriMs,
+      workers: () => roster.workers,
       overran: worker => this.#harakiri(worker),
       slow: worker => {
-        engine.abandoned(worker.cancel())
+        feed.abandoned(worker.cancel())
         this.dispatch()
       },
     })
@@ -46,15 +42,15 @@ export class Feeder {
 
   /** Gives what is ready to workers with room. To be called when either may be new. */
   dispatch(): void {
-    if (this.#options.isClosed()) return
-    const engine = this.#engine
-    dispatch(this.#options.workers(), {
-      signalFor: worker => this.#signals.take(worker),
+    const { roster, feed, signals, cutShort } = this.#context
+    if (roster.isClosed) return
+    dispatch(roster.workers, {
+      signalFor: worker => signals.take(worker),
       get ready() {
-        return engine.counts().ready
+        return feed.ready
       },
-      due: limit => engine.due(limit),
-      lastRun: ref => this.#cutShort.of(ref),
+      due: limit => feed.due(limit),
+      lastRun: ref => cutShort.of(ref),
     })
     this.#watchdog.look()
   }
@@ -65,10 +61,11 @@ export class Feeder {
   }
 
   reported({ pid }: WorkerProcess, { reports, late, known }: Reported): void {
-    this.#cutShort.reported(reports)
-    this.#engine.returned(reports)
-    this.#events.emit('tasks-reported', {
-      spool: this.#options.spool,
+    const { spool, feed, events, cutShort } = this.#context
+    cutShort.reported(reports)
+    feed.returned(reports)
+    events.emit('tasks-reported', {
+      spool,
       pid,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
@@ -77,17 +74,18 @@ export class Feeder {
 
   /** It is about to be killed because it was replaced or stopped, and its mercy is over. */
   outOfMercy(worker: WorkerProcess): void {
-    this.#cutShort.byStop(worker)
-    const { spool } = this.#options
-    this.#events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: refsOf(worker.begun) })
+    const { spool, events, cutShort } = this.#context
+    cutShort.byStop(worker)
+    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: refsOf(worker.begun) })
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    this.#cutShort.byDeath(worker, exit)
-    this.#signals.exited(worker)
-    if (exit.why !== 'failed' || exit.isExplained) return this.#engine.abandoned(worker.left)
+    const { feed, signals, cutShort } = this.#context
+    cutShort.byDeath(worker, exit)
+    signals.exited(worker)
+    if (exit.why !== 'failed' || exit.isExplained) return feed.abandoned(worker.left)
     const begun = new Set(refsOf(worker.begun))
-    this.#engine.abandoned(worker.left.filter(ref => !begun.has(ref)))
+    feed.abandoned(worker.left.filter(ref => !begun.has(ref)))
     this.#yield(worker.left.filter(ref => begun.has(ref)))
   }
 
@@ -96,19 +94,20 @@ export class Feeder {
   }
 
   #yield(refs: readonly Ref[]): void {
+    const { feed } = this.#context
     if (refs.length === 0) return
     const giveBack = () => {
-      this.#engine.abandoned(refs)
+      feed.abandoned(refs)
       this.dispatch()
     }
-    if (this.#engine.counts().ready === 0) giveBack()
+    if (feed.ready === 0) giveBack()
     else setTimeout(giveBack, YIELD_MS).unref()
   }
 
   #harakiri(worker: WorkerProcess): void {
-    this.#cutShort.byHarakiri(worker, this.#options.harakiriMs())
-    const { spool } = this.#options
-    this.#events.emit('worker-overran', { spool, pid: worker.pid, running: refsOf(worker.begun) })
+    const { spool, roster, events, cutShort } = this.#context
+    cutShort.byHarakiri(worker, roster.options.worker.harakiriMs)
+    events.emit('worker-overran', { spool, pid: worker.pid, running: refsOf(worker.begun) })
     worker.kill()
   }
 }

@@ -108,6 +108,11 @@ export class GivenTasks {
     return Array.from(this.#owned.values(), ({ ref }) => ref)
   }
 
+  /** What it had, and what was begun of what it had. */
+  get unsettled(): readonly Ref[] {
+    return [...new Set([...this.left, ...Array.from(this.#started, ({ ref }) => ref)])]
+  }
+
   /** What may have begun: a start that follows a report at once is not told. */
   begun(lastHeardAt: number): readonly Begun[] {
     const told = Array.from(this.#started, ({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))

@@ -1,6 +1,7 @@
 import { SpooldError, toError } from '../base/errors.js'
-import { RespawnPace } from '../base/respawn-pace.js'
+import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Emitter } from '../events/emitter.js'
+import type { Ref } from '../task/ref.js'
 import type { SpawnOptions } from './fork-worker.js'
 import { watchStart } from './start-watch.js'
 import { stopWorker } from './stop-worker.js'
@@ -39,21 +40,28 @@ export class Roster {
   #options: RosterOptions
   readonly #listener: RosterListener
   readonly #events: Emitter
-  readonly #pace = new RespawnPace()
+  readonly #pace: RespawnPace
   /** Places that are not filled before their time. */
   readonly #respawns = new Set<NodeJS.Timeout>()
   /** Those that were told to stop. */
   readonly #stopped = new Set<WorkerProcess>()
+  /** Those whose mercy was over when everything was stopped. */
+  readonly #killed: WorkerProcess[] = []
   #isClosed = false
 
-  constructor(options: RosterOptions, listener: RosterListener, events: Emitter) {
+  constructor(options: RosterOptions, listener: RosterListener, pace: RespawnPace, events: Emitter) {
     this.#options = options
     this.#listener = listener
+    this.#pace = pace
     this.#events = events
   }
 
   get isClosed(): boolean {
     return this.#isClosed
+  }
+
+  get options(): RosterOptions {
+    return this.#options
   }
 
   /** Those that are spawned from now on have these. */
@@ -97,29 +105,41 @@ export class Roster {
     const { worker: options, mercyMs } = this.#options
     this.#stopped.add(worker)
     this.#events.emit('worker-stopping', { spool: options.spool, pid: worker.pid })
-    return stopWorker(worker, mercyMs, () => this.#listener.outOfMercy(worker))
+    return stopWorker(worker, mercyMs, () => this.#endMercy(worker))
   }
 
   /** Of one that is not needed any more, without a word. */
   dismiss(worker: WorkerProcess): void {
-    void stopWorker(worker, this.#options.mercyMs, () => this.#listener.outOfMercy(worker))
+    void stopWorker(worker, this.#options.mercyMs, () => this.#endMercy(worker))
   }
 
-  async stopAll(): Promise<void> {
-    this.#close()
-    await Promise.all([...this.workers, ...this.#aside].map(worker => this.stop(worker)))
+  #endMercy(worker: WorkerProcess): void {
+    this.#listener.outOfMercy(worker)
+    if (this.#isClosed) this.#killed.push(worker) // before that, the master remembers it for whoever claims it next
   }
 
-  async killAll(): Promise<void> {
+  /** @returns what those that were killed had, and may have begun */
+  async stopAll(): Promise<readonly Ref[]> {
     this.#close()
-    const all = [...this.workers, ...this.#aside]
+    await Promise.all(this.#all.map(worker => this.stop(worker)))
+    return this.#killed.splice(0).flatMap(worker => worker.unsettled)
+  }
+
+  /** @returns as `stopAll` */
+  async killAll(): Promise<readonly Ref[]> {
+    this.#close()
+    const all = this.#all
     for (const worker of all) worker.end()
     await Promise.all(all.map(worker => worker.whenExited))
+    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.unsettled)
   }
 
-  /** Tasks end: whoever waits for that is spawned. */
-  progressed(): void {
-    if (!this.#pace.progressed() || this.#respawns.size === 0) return
+  get #all(): WorkerProcess[] {
+    return [...this.workers, ...this.#aside]
+  }
+
+  /** Whoever waits for tasks to end is spawned now. */
+  hasten(): void {
     const waiting = this.#respawns.size
     this.#forgetRespawns()
     for (let i = 0; i < waiting; i++) this.#respawnIn(this.#pace.delayOfBurst())

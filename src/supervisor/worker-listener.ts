@@ -19,7 +19,7 @@ export interface WorkerListener<Worker> extends HostListener {
   started(worker: Worker, ref: Ref): void
   recycling(worker: Worker, tasks: number): void
   faulted(worker: Worker, error: string): void
-  exhausted(worker: Worker, error: string): void
+  unfit(worker: Worker, error: string): void
   logged(worker: Worker, message: Extract<WorkerMessage, { type: 'log' }>): void
   printed(worker: Worker, message: Extract<WorkerMessage, { type: 'output' }>): void
 }

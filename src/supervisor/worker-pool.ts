@@ -1,11 +1,14 @@
+import { RespawnPace } from '../base/respawn-pace.js'
 import type { Engine } from '../engines/engine.js'
 import type { Emitter } from '../events/emitter.js'
-import { isHandled } from '../task/report.js'
-import { Feeder } from './feeder.js'
+import type { Ref } from '../task/ref.js'
+import { clearMarks } from './clear-marks.js'
+import { CutShort } from './cut-short.js'
+import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
-import { Roster, type RosterOptions } from './roster.js'
+import type { RosterOptions } from './roster.js'
 import type { SignalRouter, SignalTeam } from './signal-router.js'
-import type { Exit, Reported, WorkerListener } from './worker-listener.js'
+import { EngineFeed, Suspects } from './suspects.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface PoolOptions extends RosterOptions {
@@ -22,7 +25,8 @@ export interface Replacement {
 }
 
 /**
- * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine.
+ * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine; and one more
+ * while there are tasks that have to run alone.
  *
  * States: open → stopping (workers drain, nobody is replaced).
  */
@@ -31,9 +35,13 @@ export class WorkerPool implements SignalTeam {
   readonly #events: Emitter
   readonly #signals: SignalRouter
   #options: PoolOptions
-  readonly #roster: Roster
-  readonly #feeder: Feeder
+  readonly #suspects: Suspects
+  readonly #main: Group
+  /** Of one worker that runs one task at a time, while there are suspects. */
+  readonly #lone: Group
+  readonly #pace = new RespawnPace()
   readonly #idleTimer = new IdleTimer(() => this.#goCheap())
+  readonly #loneIdleTimer = new IdleTimer(() => this.#dismissLone())
 
   constructor(options: PoolOptions, engine: Engine, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -41,34 +49,32 @@ export class WorkerPool implements SignalTeam {
     this.#events = events
     this.#signals = signals
     signals.join(this)
-    this.#roster = new Roster(
-      options,
-      {
-        worker: this.#listener,
-        joined: worker => {
-          signals.declared(worker, worker.start.news)
-          this.dispatch()
-        },
-        outOfMercy: worker => this.#feeder.outOfMercy(worker),
-        exited: (worker, exit) => this.#exited(worker, exit),
-        vacant: () => {
-          this.#fill()
-          this.dispatch()
-        },
-      },
-      events,
-    )
-    this.#feeder = new Feeder(
-      {
-        spool: this.spool,
-        workers: () => this.workers,
-        harakiriMs: () => this.#options.worker.harakiriMs,
-        isClosed: () => this.#roster.isClosed,
-      },
-      engine,
+    this.#suspects = new Suspects(engine)
+    const shared = {
       events,
       signals,
-    )
+      cutShort: new CutShort(),
+      pace: this.#pace,
+      dispatch: () => this.dispatch(),
+      vacant: () => {
+        this.#fill()
+        this.dispatch()
+      },
+      progressed: () => this.#progressed(),
+    }
+    this.#main = new Group(options, {
+      ...shared,
+      feed: new EngineFeed(engine, this.#suspects),
+      joined: worker => {
+        signals.declared(worker, worker.start.news)
+        this.dispatch()
+      },
+    })
+    this.#lone = new Group(alone(options), {
+      ...shared,
+      feed: this.#suspects,
+      joined: () => this.dispatch(),
+    })
   }
 
   get spool(): string {
@@ -76,7 +82,7 @@ export class WorkerPool implements SignalTeam {
   }
 
   get workers(): ReadonlySet<WorkerProcess> {
-    return this.#roster.workers
+    return this.#main.roster.workers
   }
 
   /**
@@ -86,17 +92,19 @@ export class WorkerPool implements SignalTeam {
    */
   async start(): Promise<void> {
     const { processes, cheap } = this.#options
-    const first = Array.from({ length: cheap ? 1 : processes }, () => this.#roster.spawnAside())
-    for (const worker of first) this.#roster.takeIn(worker)
+    const { roster } = this.#main
+    const first = Array.from({ length: cheap ? 1 : processes }, () => roster.spawnAside())
+    for (const worker of first) roster.takeIn(worker)
     await Promise.race(first.map(({ start }) => start.whenReady))
   }
 
   /** Gives what is ready to workers with room. To be called when either may be new. */
   dispatch(): void {
-    if (this.#roster.isClosed) return
+    if (this.#main.roster.isClosed) return
     if (this.#options.cheap) this.#fill()
-    this.#feeder.dispatch()
+    this.#main.feeder.dispatch()
     if (this.#options.cheap) this.#idleTimer.look(this.#load === 0 && this.workers.size > 0)
+    this.#runSuspects()
   }
 
   /**
@@ -105,19 +113,23 @@ export class WorkerPool implements SignalTeam {
    * @throws SpooldError HANDLER_UNLOADABLE
    */
   async prepare(options: PoolOptions): Promise<Replacement> {
-    const first = this.#roster.spawnAside(options)
+    const { roster } = this.#main
+    const first = roster.spawnAside(options)
     await first.start.whenReady
-    return { commit: () => this.#replace(first, options), abandon: () => this.#roster.dismiss(first) }
+    return { commit: () => this.#replace(first, options), abandon: () => roster.dismiss(first) }
   }
 
   async #replace(first: WorkerProcess, options: PoolOptions): Promise<void> {
+    const { roster } = this.#main
     const old = [...this.workers]
     this.#options = options
-    this.#roster.options = options
-    this.#roster.takeIn(first)
+    roster.options = options
+    this.#lone.roster.options = alone(options)
+    roster.takeIn(first)
+    this.#dismissLone()
     for (const worker of old) {
-      if (this.#roster.isClosed) return
-      void this.#roster.stop(worker)
+      if (roster.isClosed) return
+      void roster.stop(worker)
       await Promise.allSettled(this.#fill().map(({ start }) => start.whenReady))
     }
     this.#fill()
@@ -125,71 +137,69 @@ export class WorkerPool implements SignalTeam {
 
   /** Lets the workers finish what they run, and kills those that do not in time. */
   async stop(): Promise<void> {
-    this.#close()
-    await this.#roster.stopAll()
+    await this.#end(roster => roster.stopAll())
   }
 
   /** Ends everything now. What ran will run again. */
   async kill(): Promise<void> {
-    this.#close()
-    await this.#roster.killAll()
+    await this.#end(roster => roster.killAll())
   }
 
-  #close(): void {
+  /** What somebody else has ended is no crash of a task. */
+  async #end(end: (roster: Group['roster']) => Promise<readonly Ref[]>): Promise<void> {
     this.#signals.leave(this)
-    this.#feeder.close()
     this.#idleTimer.clear()
+    this.#loneIdleTimer.clear()
+    const groups = [this.#main, this.#lone]
+    const left = await Promise.all(
+      groups.map(async ({ roster, feeder }) => {
+        const refs = await end(roster)
+        feeder.close()
+        return refs
+      }),
+    )
+    await clearMarks(this.#options, left.flat(), this.#events)
   }
 
   /** In cheap mode there are only as many as there is work for. */
   #fill(): WorkerProcess[] {
     const { cheap, processes } = this.#options
-    return this.#roster.fill(cheap ? Math.min(processes, this.#load) : processes)
+    return this.#main.roster.fill(cheap ? Math.min(processes, this.#load) : processes)
+  }
+
+  #runSuspects(): void {
+    const { roster, feeder } = this.#lone
+    if (this.#suspects.size > 0) roster.fill(1)
+    else if (roster.workers.size === 0) return
+    feeder.dispatch()
+    this.#loneIdleTimer.look(this.#suspects.size === 0)
+  }
+
+  #dismissLone(): void {
+    for (const worker of this.#lone.roster.workers) this.#lone.roster.dismiss(worker)
+  }
+
+  #progressed(): void {
+    if (!this.#pace.progressed()) return
+    this.#main.roster.hasten()
+    this.#lone.roster.hasten()
   }
 
   /** How much there is to do. */
   get #load(): number {
     const { ready, busy } = this.#engine.counts()
-    return ready + busy + this.#signals.loadOf(this)
-  }
-
-  get #listener(): WorkerListener<WorkerProcess> {
-    const events = this.#events
-    const { spool } = this
-    return {
-      opened: () => this.dispatch(),
-      signalled: (worker, message) => this.#signals.hear(worker, message),
-      reported: (worker, reported) => this.#reported(worker, reported),
-      started: ({ pid }, ref) => events.emit('task-started', { spool, pid, ref }),
-      recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),
-      faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
-      exhausted: ({ pid }, error) => events.emit('worker-exhausted', { spool, pid, error }),
-      logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
-      printed: ({ pid }, { type: _, ...piece }) => events.emit('task-printed', { spool, pid, ...piece }),
-      deadline: () => this.#feeder.watch(),
-      hostDied: (pid, detail) => events.emit('host-died', { spool, pid, detail }),
-      stored: (path, bytes) => events.emit('request-stored', { path, bytes }),
-    }
-  }
-
-  #reported(worker: WorkerProcess, reported: Reported): void {
-    this.#feeder.reported(worker, reported)
-    if (reported.reports.some(({ kind }) => isHandled(kind) || kind === 'ignore')) this.#roster.progressed()
-    this.dispatch()
-  }
-
-  #exited(worker: WorkerProcess, exit: Exit): void {
-    const { spool, pid } = worker
-    const { code, signal, why, isExplained } = exit
-    if (why === 'failed' && !isExplained && exit.unforked === undefined) {
-      const running = worker.begun.map(({ ref }) => ref)
-      this.#events.emit('worker-died', { spool, pid, code, signal, running })
-    }
-    this.#feeder.exited(worker, exit)
+    return ready + busy - this.#suspects.size + this.#signals.loadOf(this)
   }
 
   #goCheap(): void {
     this.#events.emit('spool-cheaped', { spool: this.spool })
-    for (const worker of this.workers) this.#roster.dismiss(worker)
+    for (const worker of this.workers) this.#main.roster.dismiss(worker)
   }
+}
+
+function alone(options: PoolOptions): RosterOptions {
+  // `logFd` is read when a worker is spawned
+  return Object.create(options, {
+    worker: { value: { ...options.worker, concurrency: 1 }, enumerable: true },
+  })
 }

@@ -1,5 +1,4 @@
 import type { ChildProcess } from 'node:child_process'
-import { SpooldError } from '../base/errors.js'
 import { eachReport, type LastRuns, type MasterMessage, type WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
@@ -137,6 +136,11 @@ export class WorkerProcess {
     return this.#given.left
   }
 
+  /** What may bear a mark of it, once it is gone. */
+  get unsettled() {
+    return this.#given.unsettled
+  }
+
   /** What may have begun, and since when at the latest. */
   get begun(): readonly Begun[] {
     return this.#given.begun(this.#lastHeardAt)
@@ -185,9 +189,9 @@ export class WorkerProcess {
       case 'faulted':
         this.#leaves('failed')
         return this.#listener.faulted(this, message.error)
-      case 'exhausted':
+      case 'unfit':
         this.#leaves('failed')
-        return this.#listener.exhausted(this, message.error)
+        return this.#listener.unfit(this, message.error)
       case 'drained':
         return this.#leaves('recycled')
       case 'log':
@@ -235,13 +239,7 @@ export class WorkerProcess {
   async #awaitExit(): Promise<Exit> {
     const exit = await childExit(this.#child)
     this.#hosts.workerExited()
-    const { code, signal, unforked } = exit
-    const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
-    this.start.fail(
-      unforked === undefined
-        ? new SpooldError('START_FAILED', `the worker ${how} before it was ready`)
-        : new SpooldError('START_FAILED', `no worker could be forked: ${unforked}`),
-    )
+    this.start.ended(exit)
     this.#state = 'exited'
     return { ...exit, why: this.#why, isExplained: this.#isExplained }
   }

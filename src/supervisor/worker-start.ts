@@ -1,6 +1,7 @@
 import { SpooldError } from '../base/errors.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
+import type { ChildExit } from './child-exit.js'
 
 /** What a worker says until it is ready. */
 export class WorkerStart {
@@ -37,6 +38,16 @@ export class WorkerStart {
       case 'unloadable':
         return this.fail(new SpooldError('HANDLER_UNLOADABLE', message.error))
     }
+  }
+
+  /** It is gone: before it was ready, if it was not. */
+  ended({ code, signal, unforked }: ChildExit): void {
+    const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
+    const what =
+      unforked === undefined
+        ? `the worker ${how} before it was ready`
+        : `no worker could be forked: ${unforked}`
+    this.fail(new SpooldError('START_FAILED', what))
   }
 
   fail(error: SpooldError): void {

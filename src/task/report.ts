@@ -43,3 +43,8 @@ export interface Report {
 export function isHandled(kind: ReportKind): boolean {
   return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
 }
+
+/** It was not claimed because its worker is out of what the system gives it. */
+export function isLimit(report: Report): report is Report & { readonly detail: string } {
+  return report.kind === 'untouched' && report.detail !== undefined
+}

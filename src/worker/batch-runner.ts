@@ -1,13 +1,13 @@
 import { Queue } from '../base/queue.js'
 import type { Engine } from '../engines/engine.js'
-import { type LastRuns, Outbox } from '../ipc/messages.js'
+import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
 import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled } from '../task/report.js'
+import { isHandled, isLimit } from '../task/report.js'
 import { ClaimAhead, type Claimed } from './claim-ahead.js'
 import type { Host } from './hosts/host.js'
 import { SignalRunner } from './signal-runner.js'
-import { FORGIVE_MS, type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
+import { type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
 
 /** One message runs while the next is made. */
 const MESSAGES_AHEAD = 2
@@ -36,7 +36,10 @@ export class BatchRunner implements TaskRunner {
 
   constructor(engine: Engine, host: Host, options: RunnerOptions) {
     this.#engine = engine
-    this.#ahead = new ClaimAhead(engine, (number, report) => this.#outbox.add(number, report))
+    this.#ahead = new ClaimAhead(engine, (number, report) => {
+      this.#outbox.add(number, report)
+      if (isLimit(report)) queueMicrotask(() => this.giveUp(report.detail)) // what was claimed before is sent first
+    })
     this.#host = host
     this.#options = options
     this.#signals = new SignalRunner(options)
@@ -45,6 +48,7 @@ export class BatchRunner implements TaskRunner {
       recalled: count => this.#released(count),
       died: detail => this.#hostDied(detail),
       revived: () => this.#fill(),
+      failed() {}, // nothing waits for it here
     })
   }
 
@@ -63,7 +67,6 @@ export class BatchRunner implements TaskRunner {
     else this.#signals.handBack()
   }
 
-  /** @see TaskRunner.cancel */
   cancel(): void {
     this.#handBack()
     this.#options.send({ type: 'cancelled', begun: Array.from(this.#sent, ({ number }) => number) })
@@ -80,17 +83,15 @@ export class BatchRunner implements TaskRunner {
     this.#tell()
   }
 
-  drain(mercyMs: number): void {
+  drain(): void {
     if (this.#state === 'running') this.#state = 'draining'
-    setTimeout(() => this.#forgive(), Math.max(0, mercyMs - FORGIVE_MS)).unref()
     this.#handBack()
     this.#endIfDrained()
   }
 
-  /** What still runs is about to be killed for nothing that it did. */
-  #forgive(): void {
-    const head = this.#sent.peek()
-    if (head !== undefined) this.#engine.forgive(head.claim)
+  giveUp(error: string): void {
+    if (this.#state === 'running') this.#leave({ type: 'unfit', error })
+    this.#endIfDrained()
   }
 
   fault(): boolean {
@@ -101,7 +102,6 @@ export class BatchRunner implements TaskRunner {
     return false
   }
 
-  /** Tells the master that it runs. */
   announce(): void {
     const head = this.#sent.peek()
     if (head !== undefined && !head.isTold) this.#tell(head)
@@ -207,18 +207,22 @@ export class BatchRunner implements TaskRunner {
 
   #hostDied(detail: string): void {
     this.#settleEnded()
-    const head = this.#sent.peek()
-    const ran = head !== undefined && this.#host.hasStarted()
+    const ran = this.#sent.size > 0 && this.#host.hasStarted()
     if (ran) this.#settleNext({ kind: 'crash', detail }, performance.now() - this.#lastEndAt)
     this.#released(this.#sent.size)
+    this.#handBack() // others need not wait for the next interpreter
     this.#endIfDrained()
   }
 
   #recycleAfter(handled: number): void {
-    const { maxTasks, send } = this.#options
-    if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
+    const { maxTasks } = this.#options
+    const isTime = maxTasks > 0 && handled >= maxTasks && this.#state === 'running'
+    if (isTime) this.#leave({ type: 'recycling', tasks: maxTasks })
+  }
+
+  #leave(why: WorkerMessage): void {
     this.#state = 'draining'
-    send({ type: 'recycling', tasks: maxTasks })
+    this.#options.send(why)
     this.#handBack()
   }
 

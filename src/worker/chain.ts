@@ -1,6 +1,6 @@
 import type { HostOptions, Link, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Delivery } from '../task/delivery.js'
-import type { Host, HostDuties } from './hosts/host.js'
+import type { Host, HostDuties, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { functionPerformer, type Performer } from './performer.js'
 
@@ -28,7 +28,7 @@ export function handlerNames(chain: readonly Link[]): string[] {
  * @throws SpooldError HANDLER_UNLOADABLE
  */
 export async function openChain(
-  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>,
+  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'>,
   dutiesOf: (host: () => Host) => HostDuties,
   send: (message: WorkerMessage) => void,
 ): Promise<Chain> {
@@ -70,7 +70,10 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
 }
 
 /** The plan is the same for all spools; this worker's is told with it. */
-function settled(host: HostOptions, { spool, chdir }: Pick<WorkerOptions, 'spool' | 'chdir'>): HostOptions {
+function settled(
+  host: HostOptions,
+  { spool, chdir, startTimeoutMs }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'>,
+): HostStart {
   const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
-  return { ...host, settings: [...place, ...host.settings] }
+  return { ...host, startTimeoutMs, settings: [...place, ...host.settings] }
 }

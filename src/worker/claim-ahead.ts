@@ -1,6 +1,9 @@
 import { Queue } from '../base/queue.js'
 import type { Claim, Engine } from '../engines/engine.js'
+import { fromThrown } from '../task/answer.js'
+import type { Company } from '../task/outcome.js'
 import type { Report } from '../task/report.js'
+import { loadBody } from './hosts/frames.js'
 import { type Assignment, SLICE_MS } from './task-runner.js'
 
 /** So many tasks go to a host at once: a message and a change of process are cheap when they are shared. */
@@ -53,11 +56,23 @@ export class ClaimAhead {
     const batch = this.#claimBatch(room, isHostIdle)
     this.#isAlone = isHostIdle && batch.length === 1
     const company = this.#isAlone ? 'alone' : 'beside'
-    return batch.filter(({ claim, number }) => {
-      const refusal = this.#engine.begin(claim, company)
-      if (refusal !== undefined) this.#report(number, refusal)
-      return refusal === undefined
+    return batch.filter(claimed => {
+      const end = this.#begin(claimed, company)
+      if (end !== undefined) this.#report(claimed.number, end)
+      return end === undefined
     })
+  }
+
+  /** A body that cannot be read, or is more than a host takes, is a failure of its own task. */
+  #begin({ claim }: Claimed, company: Company): Report | undefined {
+    const refusal = this.#engine.begin(claim, company)
+    if (refusal !== undefined || claim.bodyBytes === 0) return refusal
+    try {
+      loadBody(claim)
+      return undefined
+    } catch (error) {
+      return this.#engine.settle(claim, fromThrown(error), 0)
+    }
   }
 
   /** Gives up what is not sent. */

@@ -43,6 +43,11 @@ export class Executor {
     }
   }
 
+  /** The directory that we are in may have been removed and made again since: it is entered anew. */
+  forgetDirectory(): void {
+    entered = undefined
+  }
+
   /** Whose code is being run: while something is thrown outside of every call, the run that started it. */
   get author(): Run | undefined {
     const author = this.#options.isConcurrent ? this.#author.getStore() : this.#latest
@@ -81,10 +86,16 @@ function directoryOf(spool: string, ref: Ref): string {
   return `${spool}/${displayName(ref.slice(0, ref.lastIndexOf('/')))}`
 }
 
+/** In this turn. */
+let entered: string | undefined
+
 /** A failure is not the task's fault, as in uWSGI. */
 export function enterDirectory(path: string): void {
-  if (process.cwd() === path) return
+  try {
+    if (entered === path && process.cwd() === path) return
+  } catch {} // a handler left it, and removed where it went
   try {
     process.chdir(path)
+    entered = path
   } catch {}
 }

@@ -1,7 +1,8 @@
 import { toError } from '../base/errors.js'
 import { DirectoryEngine } from '../engines/directory-engine.js'
 import { Emitter } from '../events/emitter.js'
-import type { MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { MarksCleared, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Ref } from '../task/ref.js'
 import type { SignalNews } from '../task/schedule.js'
 import { stackOf } from '../task/stack.js'
 import type { Stream } from '../task/stream.js'
@@ -34,14 +35,14 @@ const signals = new WorkerSignals(news => {
   else send({ type: 'signal-news', news })
 })
 
-function send(message: WorkerMessage, sent: () => void = () => {}): void {
+function send(message: WorkerMessage | MarksCleared, sent: () => void = () => {}): void {
   if (!process.connected || process.send === undefined) return sent()
   process.send(message, undefined, undefined, sent)
 }
 
 takeOutput(print)
 
-function exitAfter(message: WorkerMessage, code: number): void {
+function exitAfter(message: WorkerMessage | MarksCleared, code: number): void {
   send(message, () => process.exit(code))
 }
 
@@ -58,17 +59,8 @@ async function open(options: WorkerOptions): Promise<void> {
     process.chdir(options.spool)
     offerSignals(signals)
     chain = await openChainOf(options)
-    const { ordered, strictNames, spool } = options
-    const engine = await DirectoryEngine.open(
-      {
-        ...options,
-        rules: { ordered, strictNames },
-        watch: 'off',
-        handlers: handlerNames(options.chain),
-        delivery: chain.delivery ?? options.delivery,
-      },
-      new Emitter(),
-    )
+    const { spool } = options
+    const engine = await openEngine({ ...options, delivery: chain.delivery ?? options.delivery })
     const runnerOptions = {
       ...options,
       handle(number: number) {
@@ -86,6 +78,24 @@ async function open(options: WorkerOptions): Promise<void> {
     send({ type: 'ready', news: earlyNews })
   } catch (thrown) {
     exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
+  }
+}
+
+function openEngine(options: WorkerOptions): Promise<DirectoryEngine> {
+  const { ordered, strictNames, chain: links } = options
+  return DirectoryEngine.open(
+    { ...options, rules: { ordered, strictNames }, watch: 'off', handlers: handlerNames(links) },
+    new Emitter(),
+  )
+}
+
+async function clearMarksOf(options: WorkerOptions, refs: readonly Ref[]): Promise<void> {
+  try {
+    const engine = await openEngine(options)
+    const { clearMarks } = await import('./clear-marks.js')
+    exitAfter({ type: 'marks-cleared', ...(await clearMarks(engine, refs)) }, 0)
+  } catch (thrown) {
+    exitAfter({ type: 'marks-cleared', left: refs, error: toError(thrown).message }, 1)
   }
 }
 
@@ -109,9 +119,10 @@ function openChainOf(options: WorkerOptions): Promise<Chain> {
         died({ pid, options: { language } }, death) {
           send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` })
         },
-        failed(error) {
-          runner?.fault(error)
-          exitAfter({ type: 'faulted', error: error.message }, 1)
+        revived: () => send({ type: 'host-revived' }),
+        failed({ message }) {
+          if (runner === undefined) return exitAfter({ type: 'unloadable', error: message }, 1)
+          runner.giveUp(message)
         },
       }
     },
@@ -163,6 +174,8 @@ process.on('message', (message: MasterMessage) => {
   switch (message.type) {
     case 'open':
       return void open(message.options)
+    case 'clear-marks':
+      return void clearMarksOf(message.options, message.refs)
     case 'run':
       return runner?.take(message.first, message.refs, message.lastRuns)
     case 'signal':

@@ -24,8 +24,8 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
   try {
     offerSignals(new WorkerSignals(() => {}))
     const chain = await openChain(
-      options,
-      () => ({ call: async (name, values) => answer(name, values), died() {}, failed() {} }),
+      { ...options, startTimeoutMs: 0 },
+      () => ({ call: async (name, values) => answer(name, values), died() {}, revived() {}, failed() {} }),
       () => {},
     )
     await Promise.all(chain.hosts.map(host => host.end()))

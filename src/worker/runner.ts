@@ -1,16 +1,15 @@
 import { Queue } from '../base/queue.js'
 import type { Claim, Engine } from '../engines/engine.js'
-import { type LastRuns, Outbox } from '../ipc/messages.js'
+import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
 import { fromThrown } from '../task/answer.js'
 import { type Outcome, RELEASE } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled, type Report } from '../task/report.js'
+import { isHandled, isLimit, type Report } from '../task/report.js'
 import type { Executor } from './executor.js'
 import { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
 import {
   type Assignment,
-  FORGIVE_MS,
   type RunnerOptions,
   SILENCE_MS,
   SLICE_MS,
@@ -90,14 +89,14 @@ export class Runner implements TaskRunner {
   drain(mercyMs: number): void {
     if (this.#state === 'running') this.#state = 'draining'
     for (const run of this.#inFlight) run.setMercy(mercyMs)
-    setTimeout(() => this.#forgive(), Math.max(0, mercyMs - FORGIVE_MS)).unref()
     this.#handBack()
     this.#endIfDrained()
   }
 
-  /** What still runs is about to be killed for nothing that it did. */
-  #forgive(): void {
-    for (const run of this.#inFlight) this.#engine.forgive(run.claim)
+  giveUp(error: string): void {
+    if (this.#state !== 'running') return
+    this.#leave({ type: 'unfit', error })
+    this.#endIfDrained()
   }
 
   /**
@@ -118,6 +117,7 @@ export class Runner implements TaskRunner {
   /** Messages have been read. */
   #turn(): void {
     if (this.#isPumpDue) return
+    this.#executor.forgetDirectory()
     this.#turnSince = performance.now()
     this.#pump()
   }
@@ -167,7 +167,11 @@ export class Runner implements TaskRunner {
 
   #start({ number, ref, lastRun }: Assignment, now: number): void {
     const claim = this.#engine.claim(ref, lastRun)
-    if ('kind' in claim) return this.#outbox.add(number, claim)
+    if ('kind' in claim) {
+      this.#outbox.add(number, claim)
+      if (isLimit(claim)) this.giveUp(claim.detail)
+      return
+    }
     const refusal = this.#begin(claim)
     if (refusal !== undefined) return this.#outbox.add(number, refusal)
     const run = new Run(claim, number, now, this.#options.harakiriMs)
@@ -200,10 +204,14 @@ export class Runner implements TaskRunner {
   }
 
   #recycleAfter(handled: number): void {
-    const { maxTasks, send } = this.#options
+    const { maxTasks } = this.#options
     if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
+    this.#leave({ type: 'recycling', tasks: maxTasks })
+  }
+
+  #leave(why: WorkerMessage): void {
     this.#state = 'draining'
-    send({ type: 'recycling', tasks: maxTasks })
+    this.#options.send(why)
     this.#handBack()
   }
 

@@ -46,6 +46,8 @@ export interface TaskRunner {
   signal(number: number): void
   /** Drops what is not started, and says what is. */
   cancel(): void
+  /** This process can run nothing more: hands back what is not started, finishes what runs. */
+  giveUp(error: string): void
   /** Finishes what runs, for which there are `mercyMs` left. */
   drain(mercyMs: number): void
   /**
@@ -60,5 +62,3 @@ export interface TaskRunner {
 export const SLICE_MS = 5
 /** The master is told before a task begins when it has not heard of us for so long; deadlines are that exact. */
 export const SILENCE_MS = 20
-/** So long before its mercy is over a run is taken for killed. */
-export const FORGIVE_MS = 200

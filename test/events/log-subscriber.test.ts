@@ -141,9 +141,9 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { spool, pid, what: '/h.mjs', afterMs: 10_000 },
     '[spooler /s pid: 7] /h.mjs is still loading (10 s); a top-level await, or an import that waits?',
   ],
-  'worker-exhausted': [
+  'worker-unfit': [
     { spool, pid, error: 'EMFILE' },
-    '[spooler /s pid: 7] the process is at a limit of the system and is replaced, its tasks go to others: EMFILE',
+    '[spooler /s pid: 7] the process cannot go on and is replaced: EMFILE',
   ],
   'worker-respawn-delayed': [
     { spool, delayMs: 1600 },
@@ -173,6 +173,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'worker-out-of-mercy': [
     { spool, pid, running: [] },
     'DATE - spooler 1 (pid: 7) is taking too much time to die...NO MERCY !!!',
+  ],
+  'marks-left': [
+    { spool, refs: ['a', 'b'], error: 'EACCES' },
+    '[spooler /s] what was stopped in the middle counts as a crash, because that cannot be undone in its file: a, b: EACCES',
   ],
   'worker-stopping': [{ spool, pid }, 'killing the spooler with pid 7'],
   'worker-stopped': [{ spool, pid }, 'spooler (pid: 7) annihilated'],

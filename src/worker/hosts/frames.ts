@@ -49,7 +49,24 @@ const MAX_TEXT_BYTES = 1024 * 1024
 /** A call may carry a body. Four letters are a larger number: so what a handler writes there is noticed. */
 const MAX_CALL_BYTES = 0x1fff_ffff
 
-/** The tasks as one message. */
+/** What its u32 could say is more than a message holds, and more than memory should. */
+const MAX_BODY_BYTES = 2 ** 31 - 1
+
+/**
+ * Reads the body of a task that is to be sent, so that it alone fails when that cannot be done.
+ *
+ * @throws what keeps it from being sent: its size, or what the disk says
+ */
+export function loadBody(claim: Claim): void {
+  if (claim.bodyBytes > MAX_BODY_BYTES)
+    throw new SpooldError(
+      'PACKET_MALFORMED',
+      `its body has ${claim.bodyBytes} bytes, a handler in another language takes ${MAX_BODY_BYTES}`,
+    )
+  claim.readBody()
+}
+
+/** The tasks as one message. Their bodies are loaded. */
 export function encodeTasks(claims: readonly Claim[]): Buffer {
   let bytes = 4
   for (const { ref, vars, bodyBytes } of claims)

@@ -1,7 +1,9 @@
 import { Queue } from '../../base/queue.js'
-import type { Outcome } from '../../task/outcome.js'
+import { fromThrown } from '../../task/answer.js'
+import { type Outcome, RELEASE } from '../../task/outcome.js'
 import type { Performer } from '../performer.js'
 import type { Run } from '../run.js'
+import { loadBody } from './frames.js'
 import type { Host } from './host.js'
 
 interface Waiting {
@@ -15,10 +17,15 @@ export function hostPerformer(host: Host): Performer {
   let isBusy = false
 
   function next(): void {
-    const first = queue.peek()
-    if (isBusy || first === undefined || !host.isOpen) return
-    isBusy = true
-    host.send([first.run.claim])
+    for (let first = queue.peek(); first !== undefined && !isBusy && host.isOpen; first = queue.peek())
+      try {
+        loadBody(first.run.claim)
+        host.send([first.run.claim])
+        isBusy = true
+      } catch (error) {
+        queue.pop()
+        first.settle(fromThrown(error))
+      }
   }
 
   function end(outcome: Outcome | undefined): void {
@@ -38,6 +45,9 @@ export function hostPerformer(host: Host): Performer {
       end(outcome ?? (host.hasStarted() ? { kind: 'crash', detail } : undefined))
     },
     revived: next,
+    failed() {
+      for (let first = queue.pop(); first !== undefined; first = queue.pop()) first.settle(RELEASE)
+    },
   })
 
   return run =>

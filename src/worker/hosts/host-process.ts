@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Claim } from '../../engines/engine.js'
 import type { HostOptions } from '../../ipc/messages.js'
@@ -17,10 +17,9 @@ import {
   UpDecoder,
   type UpFrame,
 } from './frames.js'
+import { closed, type Death, deathOf } from './host-death.js'
 import { Page, STARTED } from './page.js'
 
-/** What the host has still said when it dies is read for so long. */
-const LAST_WORDS_MS = 100
 /** A host that was told to end has so long for what it does at its end. */
 const LEAVE_MS = 2000
 
@@ -33,9 +32,6 @@ export interface HostListener {
   /** The answer to what the host asks of the daemon. @throws what keeps it from being done, in words for a handler */
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
 }
-
-/** How it died, as the end of a sentence: `was killed by SIGSEGV`. */
-export type Death = string
 
 /**
  * One interpreter process, from its start to its death.
@@ -71,6 +67,7 @@ export class HostProcess {
     })
     this.whenReady.catch(() => {}) // who does not wait for it hears of the death
     this.whenDead = this.#awaitDeath()
+    if (this.#child.pid === undefined) return // it has no pipes; its death tells why
     this.#listen(TASKS_FD, new UpDecoder(), frame => this.#hear(frame))
     this.#listen(CALLS_FD, new CallDecoder(), call => void this.#answer(call))
     this.#pipe(LIFELINE_FD).on('error', () => {})
@@ -145,12 +142,26 @@ export class HostProcess {
     this.#child.kill('SIGKILL')
   }
 
+  /** @throws SpooldError HANDLER_UNLOADABLE. @param timeoutMs 0: it may take for ever */
+  async readyWithin(timeoutMs: number): Promise<void> {
+    const late = () => {
+      this.#fault ??= `is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
+      this.kill()
+    }
+    const timer = timeoutMs === 0 ? undefined : setTimeout(late, timeoutMs)
+    try {
+      await this.whenReady
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
   /** Lets an idle host leave. Resolves when it is gone. */
   async end(): Promise<void> {
     this.#pipe(TASKS_FD).end()
     const isGone = await Promise.race([
       this.whenDead.then(() => true),
-      setTimeout(LEAVE_MS, false, { ref: false }),
+      delay(LEAVE_MS, false, { ref: false }),
     ])
     if (!isGone) this.kill()
   }
@@ -220,21 +231,14 @@ export class HostProcess {
 
   async #awaitDeath(): Promise<Death> {
     const child = this.#child
-    const how = await new Promise<string>(resolve => {
-      child.once('exit', (code, signal) =>
-        resolve(signal === null ? `exited with code ${code}` : `was killed by ${signal}`),
-      )
-      child.once('error', error => resolve(`could not be run: ${messageOf(error)}`))
-    })
-    // a child of a handler may hold its descriptors for longer than it lived
-    const pipe = child.stdio[TASKS_FD] as Readable | null | undefined
-    if (pipe && !pipe.readableEnded)
-      await Promise.race([new Promise(read => pipe.once('end', read)), setTimeout(LAST_WORDS_MS)])
-    for (const fd of [TASKS_FD, CALLS_FD, LIFELINE_FD])
-      (child.stdio[fd] as Duplex | null | undefined)?.destroy()
+    const how = await deathOf(child)
+    await closed(child, [TASKS_FD, CALLS_FD, LIFELINE_FD], TASKS_FD)
     this.#isDead = true
     this.#settleReady.reject(
-      new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${how} before it was ready`),
+      new SpooldError(
+        'HANDLER_UNLOADABLE',
+        `${child.spawnfile} ${this.#fault ?? `${how} before it was ready`}`,
+      ),
     )
     return this.#fault ?? how
   }

@@ -1,3 +1,5 @@
+import { toError } from '../../base/errors.js'
+import { RespawnPace } from '../../base/respawn-pace.js'
 import type { Claim } from '../../engines/engine.js'
 import type { HostOptions } from '../../ipc/messages.js'
 import type { Outcome } from '../../task/outcome.js'
@@ -13,13 +15,22 @@ export interface HostUser {
   died(detail: string): void
   /** It takes tasks again. */
   revived(): void
+  /** It never will. */
+  failed(): void
+}
+
+export interface HostStart extends HostOptions {
+  /** So long may the interpreter take that takes the place of one that died; 0: for ever. */
+  readonly startTimeoutMs: number
 }
 
 export interface HostDuties {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
   /** It died, and another is started. */
   died(host: Host, death: string): void
-  /** Another one could not be started: the worker is of no use any more. */
+  /** The other one is ready. */
+  revived(): void
+  /** It died before anything had ended, or another one could not be started: the worker is of no use any more. */
   failed(error: Error): void
 }
 
@@ -29,21 +40,24 @@ export interface HostDuties {
  * States: loading → open → (dies) loading → … → closed.
  */
 export class Host {
-  readonly options: HostOptions
+  readonly options: HostStart
   readonly #duties: HostDuties
   #user: HostUser | undefined
   #process: HostProcess
   #state: 'loading' | 'open' | 'closed' = 'loading'
+  readonly #pace = new RespawnPace()
+  #spawnedAt = performance.now()
+  #hasProgressed = false
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
-  private constructor(options: HostOptions, dutiesOf: (host: () => Host) => HostDuties) {
+  private constructor(options: HostStart, dutiesOf: (host: () => Host) => HostDuties) {
     this.options = options
     this.#duties = dutiesOf(() => this)
     this.#process = this.#spawn()
   }
 
   /** @throws SpooldError HANDLER_UNLOADABLE */
-  static async start(options: HostOptions, dutiesOf: (host: () => Host) => HostDuties): Promise<Host> {
+  static async start(options: HostStart, dutiesOf: (host: () => Host) => HostDuties): Promise<Host> {
     const host = new Host(options, dutiesOf)
     await host.#process.whenReady
     host.#state = 'open'
@@ -77,7 +91,9 @@ export class Host {
 
   /** What came of tasks since the last call, in the order in which they were sent. */
   collect(): Outcome[] {
-    return this.#process.collect()
+    const outcomes = this.#process.collect()
+    if (outcomes.length > 0) this.#hasProgressed = true
+    return outcomes
   }
 
   /** Does the oldest task of which nothing came yet run? As of the last `collect`. */
@@ -105,6 +121,8 @@ export class Host {
   }
 
   #spawn(): HostProcess {
+    this.#spawnedAt = performance.now()
+    this.#hasProgressed = false
     const process = new HostProcess(this.options, {
       progress: () => this.#user?.progress(),
       recalled: count => this.#user?.recalled(count),
@@ -134,17 +152,40 @@ export class Host {
       this.#user?.died(`the ${language} interpreter that ran it ${death}`)
     }
     process.release()
-    if (wasOpen) void this.#revive()
+    if (wasOpen) this.#replace(death)
   }
 
-  async #revive(): Promise<void> {
-    this.#process = this.#spawn()
+  /** Who dies before anything has ended leaves the pace to the master, which knows of all workers. */
+  #replace(death: string): void {
+    const { language, startTimeoutMs } = this.options
+    if (!this.#hasProgressed)
+      return this.#failed(new Error(`the ${language} interpreter ${death} before any task had ended`))
+    this.#pace.progressed()
+    const delayMs = this.#pace.failed(performance.now() - this.#spawnedAt)
+    setTimeout(() => void this.#revive(startTimeoutMs), delayMs).unref()
+  }
+
+  async #revive(startTimeoutMs: number): Promise<void> {
+    if (this.#state === 'closed') return
     try {
-      await this.#process.whenReady
+      this.#process = this.#spawn() // may throw: EMFILE
+      await this.#process.readyWithin(startTimeoutMs)
     } catch (error) {
-      return this.#duties.failed(error instanceof Error ? error : new Error(String(error)))
+      return this.#failed(toError(error))
     }
+    if (this.#isClosed) return
     this.#state = 'open'
+    this.#duties.revived()
     this.#user?.revived()
+  }
+
+  #failed(error: Error): void {
+    this.#duties.failed(error)
+    this.#user?.failed()
+  }
+
+  /** It may have been closed while it was waited for. */
+  get #isClosed(): boolean {
+    return this.#state === 'closed'
   }
 }

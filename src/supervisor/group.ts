@@ -1,0 +1,92 @@
+import type { RespawnPace } from '../base/respawn-pace.js'
+import type { Emitter } from '../events/emitter.js'
+import { isHandled } from '../task/report.js'
+import type { CutShort } from './cut-short.js'
+import { Feeder } from './feeder.js'
+import { Roster, type RosterOptions } from './roster.js'
+import type { SignalRouter } from './signal-router.js'
+import type { Feed } from './suspects.js'
+import type { Exit, Reported, WorkerListener } from './worker-listener.js'
+import type { WorkerProcess } from './worker-process.js'
+
+export interface GroupContext {
+  readonly events: Emitter
+  readonly signals: SignalRouter
+  readonly feed: Feed
+  readonly cutShort: CutShort
+  readonly pace: RespawnPace
+  /** It is ready. */
+  joined(worker: WorkerProcess): void
+  /** Something may be given to somebody. */
+  dispatch(): void
+  /** There may be fewer workers than there should be. */
+  vacant(): void
+  /** Tasks have ended. */
+  progressed(): void
+}
+
+/** Workers that are fed from one place: a roster and a feeder, and what is told of both. */
+export class Group {
+  readonly roster: Roster
+  readonly feeder: Feeder
+  readonly #context: GroupContext
+  readonly #spool: string
+
+  constructor(options: RosterOptions, context: GroupContext) {
+    const { events, pace } = context
+    this.#context = context
+    this.#spool = options.worker.spool
+    this.roster = new Roster(
+      options,
+      {
+        worker: this.#listener(),
+        joined: context.joined,
+        outOfMercy: worker => this.feeder.outOfMercy(worker),
+        exited: (worker, exit) => this.#exited(worker, exit),
+        vacant: context.vacant,
+      },
+      pace,
+      events,
+    )
+    this.feeder = new Feeder({ ...context, roster: this.roster, spool: this.#spool })
+  }
+
+  #listener(): WorkerListener<WorkerProcess> {
+    const { events, signals, dispatch } = this.#context
+    const spool = this.#spool
+    return {
+      opened: dispatch,
+      signalled: (worker, message) => signals.hear(worker, message),
+      reported: (worker, reported) => this.#reported(worker, reported),
+      started: ({ pid }, ref) => events.emit('task-started', { spool, pid, ref }),
+      recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),
+      faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
+      unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),
+      logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
+      printed: ({ pid }, { type: _, ...piece }) => events.emit('task-printed', { spool, pid, ...piece }),
+      deadline: () => this.feeder.watch(),
+      hostDied: (pid, detail) => events.emit('host-died', { spool, pid, detail }),
+      stored: (path, bytes) => events.emit('request-stored', { path, bytes }),
+    }
+  }
+
+  #reported(worker: WorkerProcess, reported: Reported): void {
+    this.feeder.reported(worker, reported)
+    if (reported.reports.some(({ kind }) => isHandled(kind) || kind === 'ignore')) this.#context.progressed()
+    this.#context.dispatch()
+  }
+
+  #exited(worker: WorkerProcess, exit: Exit): void {
+    const { pid, begun } = worker
+    const { code, signal, why, isExplained, unforked } = exit
+    if (why === 'failed' && !isExplained && unforked === undefined)
+      this.#context.events.emit('worker-died', {
+        spool: this.#spool,
+        pid,
+        code,
+        signal,
+        running: begun.map(({ ref }) => ref),
+      })
+    this.feeder.exited(worker, exit)
+  }
+}

@@ -1,0 +1,28 @@
+import type { ChildProcess } from 'node:child_process'
+import type { Duplex } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
+
+/** What the host has still said when it dies is read for so long. */
+const LAST_WORDS_MS = 100
+
+/** How it died, as the end of a sentence: `was killed by SIGSEGV`. */
+export type Death = string
+
+export function deathOf(child: ChildProcess): Promise<Death> {
+  return new Promise(resolve => {
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exited with code ${code}` : `was killed by ${signal}`),
+    )
+    child.once('error', error => resolve(`could not be run: ${messageOf(error)}`))
+  })
+}
+
+/** Closes its pipes once `last` was read. A child of a handler may hold their ends for longer than the host lived. */
+export async function closed(child: ChildProcess, fds: readonly number[], last: number): Promise<void> {
+  const pipeOf = (fd: number) => child.stdio?.[fd] as Duplex | null | undefined // none, when it was never forked
+  const pipe = pipeOf(last)
+  if (pipe && !pipe.readableEnded)
+    await Promise.race([new Promise(read => pipe.once('end', read)), setTimeout(LAST_WORDS_MS)])
+  for (const fd of fds) pipeOf(fd)?.destroy()
+}
