@@ -181,11 +181,11 @@ function limitsOf(options: Options): ServerLimits {
   }
 }
 
-/** Three quarters of what this process may open; the rest is for tasks, workers and logs. */
+/** Three quarters of what this process may open, two for a connection with a body; the rest is for workers and logs. */
 function descriptorLimit(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
-    return soft === undefined ? Number.POSITIVE_INFINITY : Math.max(16, Math.floor(Number(soft) * 0.75))
+    return soft === undefined ? Number.POSITIVE_INFINITY : Math.max(16, Math.floor((Number(soft) * 0.75) / 2))
   } catch {
     return Number.POSITIVE_INFINITY
   }

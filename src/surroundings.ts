@@ -54,7 +54,7 @@ export class Surroundings {
 
   #forget(): void {
     for (const name of Object.keys(process.env))
-      if (!(name in this.#environment)) setVariable(name, undefined)
+      if (!Object.hasOwn(this.#environment, name)) setVariable(name, undefined)
     for (const [name, value] of Object.entries(this.#environment)) setVariable(name, value)
     process.umask(this.#umask)
   }

@@ -1,4 +1,5 @@
 import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { addFileMonitor, registerSignal, SPOOL_OK, spool } from 'spoold'
 
@@ -13,14 +14,15 @@ registerSignal(2, 'spooler', async () => console.log('the daily report is made')
 // stored once, however often the signal comes before the file is gone.
 registerSignal(3, 'spooler', async () => {
   for (const name of readdirSync(inbox)) {
-    const file = `${inbox}/${name}`
-    await spool({ file }, { spooler: process.cwd(), id: `${name} ${statSync(file).mtimeMs}` })
+    const { mtimeMs } = statSync(join(inbox, name))
+    await spool({ name }, { spooler: process.cwd(), id: `${name} ${mtimeMs}` })
   }
 })
 addFileMonitor(3, inbox)
 
 export default async (env, task) => {
-  task.log(`got ${env.file}`)
-  rmSync(env.file, { force: true })
+  task.log(`got ${env.name}`)
+  // anybody who may enqueue could have written it: only what lies in the inbox is removed
+  if (readdirSync(inbox).includes(env.name)) rmSync(join(inbox, env.name), { force: true })
   return SPOOL_OK
 }

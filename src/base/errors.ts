@@ -15,6 +15,8 @@ export const ERROR_CATALOGUE = {
   USAGE: 'The command line is wrong.',
   FILE_UNREADABLE: 'A file named on the command line could not be read.',
   OUTPUT_FAILED: 'What a command prints could not be written; the message says why.',
+  SYSTEM_REFUSED:
+    'The operating system refused what a command needs: no room, no rights, no descriptors, or read-only.',
   REQUEST_INVALID:
     'A task cannot be written as asked; the message names the key, the limit and what was given.',
   SPOOLER_UNKNOWN: 'The spooler that a task names is none of those that are allowed here.',
@@ -79,5 +81,9 @@ export function errnoOf(thrown: unknown): string | undefined {
 
 /** One line: "EACCES: permission denied, open '/x'". */
 export function messageOf(thrown: unknown): string {
-  return toError(thrown).message
+  const error = toError(thrown)
+  if (error.message !== '') return error.message
+  // a connection that was tried at several addresses
+  const reasons = error instanceof AggregateError ? [...new Set(error.errors.map(messageOf))] : []
+  return reasons.join('; ') || (errnoOf(error) ?? error.name)
 }

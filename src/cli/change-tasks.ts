@@ -1,4 +1,4 @@
-import { messageOf, SpooldError } from '../base/errors.js'
+import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { type Changed, change, type OpenSpool, openSpool, type TakenFile } from '../spool/change.js'
 import { readLocks } from '../spool/held-locks.js'
 import { SpoolView, type TaskState, type TaskView } from '../spool/task-view.js'
@@ -54,10 +54,23 @@ export async function changeTasks(
   const groups = bySpool(places)
   return asOwners([...groups.keys()], async spools => {
     if (options.dryRun !== true) await action.prepare?.()
-    for (const spool of spools)
-      await changeIn(spool, groups.get(spool) ?? [], { selection, options, action, told })
+    for (const spool of spools) {
+      const members = groups.get(spool) ?? []
+      try {
+        await changeIn(spool, members, { selection, options, action, told })
+      } catch (error) {
+        told.fault(refusalOf(error, members[0]?.shown ?? spool))
+      }
+    }
     return told.end()
   })
+}
+
+/** Of a whole spool; the next one is looked at all the same. */
+function refusalOf(error: unknown, shown: string): string {
+  if (error instanceof SpooldError) return `[${error.code}] ${error.message}`
+  if (errnoOf(error) === undefined) throw error
+  return `${shown}: ${messageOf(error)}`
 }
 
 function placesOf(paths: readonly string[], told: Told): Place[] {

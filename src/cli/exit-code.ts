@@ -41,6 +41,7 @@ export function commandExitCode(error: unknown): number {
     case 'BATCH_INCOMPLETE':
       return commandExitCode(error.cause)
     case 'ENQUEUE_FAILED':
+    case 'SYSTEM_REFUSED':
       return PASSING.has(errnoOf(error.cause) ?? '') ? EX_TEMPFAIL : 1
     default:
       return 1

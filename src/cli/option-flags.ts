@@ -98,7 +98,7 @@ function otherNames(argv: readonly string[]): string[] {
  * (`-Mp4`), names as far as they are unique (`--spooler-proc 3`), values that may be missing. Behind it each option is
  * `--name` or `--name=value`, and nothing that follows it can be taken for its value.
  *
- * @throws SpooldError USAGE a flag was given a value
+ * @throws SpooldError USAGE `--help` or `--version` was given a value
  */
 export function completeAbbreviations(argv: readonly string[]): string[] {
   const spelt: string[] = []
@@ -136,10 +136,8 @@ function spell(name: string, value: string | undefined, rest: string[]): string 
   if (arity === 'optional') return `--${name}=${value ?? ''}`
   if (arity === 'flag') {
     if (value === undefined) return `--${name}`
-    throw new SpooldError(
-      'USAGE',
-      `--${name} takes no value, got ${JSON.stringify(value)}; only in a file can it be false`,
-    )
+    if (!OTHERS.includes(name)) return `--set=${name}=${value}` // as a file says it, false too
+    throw new SpooldError('USAGE', `--${name} takes no value, got ${JSON.stringify(value)}`)
   }
   const taken = value ?? rest.shift()
   return taken === undefined ? `--${name}` : `--${name}=${taken}`

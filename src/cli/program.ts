@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander'
 import { obeyEarlySignals } from '../base/early-signals.js'
-import { SpooldError, toError } from '../base/errors.js'
+import { errnoOf, SpooldError, toError } from '../base/errors.js'
 import type { Sources } from '../config/read-config.js'
 import type { Setting } from '../config/setting.js'
 import { refuseChangedBytes } from './argument-bytes.js'
@@ -39,8 +39,9 @@ function exitCodeOf(error: unknown, isCommand: boolean): number {
   if (error instanceof ReaderGone) return 0
   if (error instanceof CommanderError)
     return error.exitCode === 0 ? 0 : isCommand ? commandExitCode(USAGE) : 1
-  complain(error)
-  return isCommand ? commandExitCode(error) : 1
+  const named = withCode(error)
+  complain(named)
+  return isCommand ? commandExitCode(named) : 1
 }
 
 /** A command is loaded when it is called: those that scripts call often do without the daemon's libraries. */
@@ -122,6 +123,14 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     })
 
   return program
+}
+
+/** What the operating system says needs no stack: it is not ours to mend. */
+function withCode(thrown: unknown): unknown {
+  if (thrown instanceof SpooldError || errnoOf(thrown) === undefined) return thrown
+  if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown
+  const text = `uid ${process.geteuid?.()} is refused: ${thrown.message}`
+  return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
 }
 
 /** A sentence for what people can mend, with the code under which docs/errors.md explains it; else a stack. */

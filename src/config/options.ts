@@ -9,7 +9,7 @@ import {
   optionNames,
   propertyName,
 } from './option-table.js'
-import type { Config } from './read-config.js'
+import { type Config, ENVIRONMENT } from './read-config.js'
 import { formatWhere, type Problems, type Setting, type Where } from './setting.js'
 import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
@@ -103,7 +103,9 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
         problems.error(where, `${key} is an option, so it cannot be a placeholder; write set = ${key}=…`)
     } else if (known.has(key)) continue
     else if (isIgnored) ignored.set(key, ignored.get(key) ?? where)
-    else if (isStrict) problems.error(where, complaint(setting))
+    // a variable SPOOLD_… may be another program's; UWSGI_… is an error in uWSGI too
+    else if (isStrict && !where.file.startsWith(`${ENVIRONMENT}SPOOLD_`))
+      problems.error(where, complaint(setting))
     else if (!references.has(key)) problems.warning(where, complaint(setting))
   }
   const [first] = ignored.values()

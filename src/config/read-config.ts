@@ -33,6 +33,9 @@ const MAX_SETTINGS = 100_000
 /** uWSGI's own bookkeeping in the environment (core/utils.c, parse_sys_envs), and ours. */
 const NOT_OPTIONS =
   /^UWSGI_(RELOADS|VASSALS_DIR|EMPEROR_FD|BROODLORD_NUM|EMPEROR_FD_CONFIG|EMPEROR_PROXY|JAIL_PID|ORIGINAL_PROC_NAME)$|^SPOOLD_TEST_/
+/** What Kubernetes gives every pod for a Service named `spoold…` or `uwsgi…`. */
+const SERVICE_LINK =
+  /^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)=|^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_PORT=(?:tcp|udp|sctp):\/\//
 /** These act the moment they are read (UWSGI_OPT_IMMEDIATE), before there are placeholders. */
 const IMMEDIATE = new Set([
   'ini',
@@ -57,12 +60,16 @@ export function readConfig(sources: Sources): Config {
   return reader.finish()
 }
 
+/** Where a setting stands that a variable made. */
+export const ENVIRONMENT = 'environment '
+
 /** `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` are `spooler-frequency = 5`. */
 function fromEnvironment(environment: Sources['environment']): Setting[] {
   return Object.entries(environment).flatMap(([name, value]) => {
     const [, key] = /^(?:UWSGI|SPOOLD)_(.*)$/s.exec(name) ?? []
     if (key === undefined || value === undefined || NOT_OPTIONS.test(name)) return []
-    return [{ key: key.toLowerCase().replaceAll('_', '-'), value, where: { file: `environment ${name}` } }]
+    if (SERVICE_LINK.test(`${name}=${value}`)) return []
+    return [{ key: key.toLowerCase().replaceAll('_', '-'), value, where: { file: `${ENVIRONMENT}${name}` } }]
   })
 }
 

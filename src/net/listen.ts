@@ -87,6 +87,7 @@ async function checkFree(path: string): Promise<void> {
   const answer = await new Promise<string>(resolve => {
     const socket = connect(path, () => resolve('connected'))
     socket.once('error', error => resolve(errnoOf(error) ?? ''))
+    socket.once('close', () => resolve('no answer within 1 s')) // what was resolved before counts
     socket.unref()
     setTimeout(() => socket.destroy(), 1000).unref()
   })

@@ -35,6 +35,19 @@ export interface TaskView {
   readonly letter?: DeadLetter
 }
 
+/** What is another user's is not seen. */
+function seen<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch {
+    return undefined
+  }
+}
+
+function hasLeases(spool: string): boolean {
+  return seen(() => existsSync(toFsPath(leasesOf(spool)))) ?? false
+}
+
 /** Looks into one spool; takes no lock, leaves no trace. */
 export class SpoolView {
   readonly #spool: string
@@ -51,7 +64,7 @@ export class SpoolView {
     this.#nowMs = nowMs
     this.#records = new Records(spool)
     this.#letters = new DeadLetters(spool)
-    this.#hasLeases = existsSync(toFsPath(leasesOf(spool)))
+    this.#hasLeases = hasLeases(spool)
   }
 
   /**
@@ -79,7 +92,7 @@ export class SpoolView {
     if (state === 'gone') return undefined
     const name = deadNameOf(ref)
     if (name !== undefined) {
-      const letter = this.#letters.read(name)
+      const letter = seen(() => this.#letters.read(name))
       return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
     }
     const record = this.#recordOf(ref, file)
@@ -89,11 +102,7 @@ export class SpoolView {
 
   #recordOf(ref: Ref, { mark }: Inspection): TaskRecord | undefined {
     if (ownState(mark) === 0) return undefined // as a claim sees it
-    try {
-      return this.#records.read(ref)
-    } catch {
-      return undefined // another user's
-    }
+    return seen(() => this.#records.read(ref))
   }
 
   #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {
@@ -106,11 +115,7 @@ export class SpoolView {
   }
 
   #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
-    try {
-      return this.#hasLeases && isLeased(this.#spool, ref) ? 'running' : state
-    } catch {
-      return state // the leases are another user's
-    }
+    return this.#hasLeases && seen(() => isLeased(this.#spool, ref)) === true ? 'running' : state
   }
 }
 

@@ -38,7 +38,7 @@ export async function acquirePidfile(
   const path = resolve(file) // the process may enter another directory before it removes it
   for (;;) {
     const fd = open(path)
-    if (!(await tryHold(fd))) {
+    if (!(await hold(path, fd, tryHold))) {
       closeSync(fd)
       throw new SpooldError(
         'PIDFILE_HELD',
@@ -55,6 +55,16 @@ export async function acquirePidfile(
       isAt: other => isAt(resolve(other), fd),
       release: remove => release(path, fd, remove),
     }
+  }
+}
+
+/** Record locks may be missing on this machine. */
+async function hold(path: string, fd: number, tryHold: (fd: number) => Promise<boolean>): Promise<boolean> {
+  try {
+    return await tryHold(fd)
+  } catch (error) {
+    closeSync(fd)
+    throw failure(path, 'locked', error)
   }
 }
 

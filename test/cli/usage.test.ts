@@ -95,6 +95,57 @@ describe('a wrong command line', () => {
     })
 })
 
+describe('a flag with a value', () => {
+  const run = (...flags: string[]) => spoold(['check', '--spooler', '/nonexistent', ...flags])
+
+  it('counts as in a file, true or false, abbreviated too', async () => {
+    for (const flag of ['--strict=true', '--strict=on', '--stri=1', '--strict'])
+      assert.match((await run(flag, '--set=nope=1')).stdout, /error: unknown option "nope"/, flag)
+    for (const flag of ['--strict=false', '--strict=off', '--stri=0'])
+      assert.match((await run(flag, '--set=nope=1')).stdout, /warning: unknown option "nope"/, flag)
+    assert.match((await run('--strict=perhaps')).stdout, /strict: expected true or false, got "perhaps"/)
+  })
+
+  it('is one sentence where it cannot be', async () => {
+    assert.deepEqual(await spoold(['--help=x']), {
+      code: 1,
+      stdout: '',
+      stderr: 'spoold: [USAGE] --help takes no value, got "x"\n',
+    })
+  })
+})
+
+describe('what Kubernetes puts into the environment', () => {
+  const env = {
+    SPOOLD_SERVICE_HOST: '10.0.0.1',
+    SPOOLD_SERVICE_PORT: '3031',
+    SPOOLD_SERVICE_PORT_UWSGI: '3031',
+    SPOOLD_PORT: 'tcp://10.0.0.1:3031',
+    SPOOLD_PORT_3031_TCP: 'tcp://10.0.0.1:3031',
+    SPOOLD_PORT_3031_TCP_PROTO: 'tcp',
+    SPOOLD_PORT_3031_TCP_PORT: '3031',
+    SPOOLD_PORT_3031_TCP_ADDR: '10.0.0.1',
+    SPOOLD_METRICS_PORT: 'udp://10.0.0.2:1',
+    UWSGI_PORT: 'tcp://10.0.0.1:80',
+    UWSGI_SERVICE_HOST: '10.0.0.1',
+  }
+
+  it('is no option, strict or not', async () => {
+    for (const strict of ['--strict=true', '--strict=false']) {
+      const { stdout } = await spoold(['check', strict, '--spooler', '/nonexistent'], { env })
+      assert.doesNotMatch(stdout, /environment/)
+    }
+  })
+
+  it('is an option all the same where the name is one', async () => {
+    const some = { SPOOLD_REUSE_PORT: '1', SPOOLD_SPOOLER_PROCESSES: 'many', SPOOLD_NOPE: '1' }
+    const { stdout } = await spoold(['check', '--strict', '--spooler', '/nonexistent'], { env: some })
+    assert.match(stdout, /environment SPOOLD_REUSE_PORT/)
+    assert.match(stdout, /environment SPOOLD_SPOOLER_PROCESSES: error: .*expected a whole number/)
+    assert.match(stdout, /environment SPOOLD_NOPE: warning: unknown option "nope"/)
+  })
+})
+
 describe('spoold check', () => {
   const good = () => {
     const spool = spoolDirectory()

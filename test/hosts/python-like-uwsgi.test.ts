@@ -33,9 +33,23 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   spoolforever: { tasks: begin, lines: 3, left: 1, hasOwnOrder: true },
   exceptions: { tasks: asked('deep', 'unicode', 'zero', 'assert', 'syntax', 'ok'), lines: 6, left: 5 },
   answers: {
-    tasks: asked('ok', 'retry', 'five', 'three', 'true', 'none', 'text', 'float', 'list', 'zero', 'false'),
-    lines: 11,
-    left: 10,
+    tasks: asked(
+      'ok',
+      'retry',
+      'five',
+      'three',
+      'true',
+      'none',
+      'text',
+      'float',
+      'list',
+      'zero',
+      'false',
+      'enum-ok',
+      'enum-retry',
+    ),
+    lines: 13,
+    left: 11,
   },
   binary: {
     tasks: [

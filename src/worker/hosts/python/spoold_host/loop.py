@@ -80,7 +80,7 @@ class Loop:
                 except BaseException:
                     result = self._failed(number, _traceback())
                 else:
-                    result = results.get(answer) if type(answer) is int else IGNORE if answer is False else None
+                    result = results.get(answer) if type(answer) is int else _result_of(answer)
                     if result is None:
                         result = self._failed(number, _wrong(answer))
                 if getpid() != pid:
@@ -134,6 +134,15 @@ class Loop:
         if os.getpid() != self._wire.pid:
             os._exit(0)
         self._wire.send(SIGNAL_ENDED, number, detail.encode('utf-8', 'backslashreplace')[:65536])
+
+
+def _result_of(answer):
+    """An IntEnum is an int to uWSGI too (PyLong_Check), whatever it makes of its own arithmetic."""
+    if answer is False:
+        return IGNORE
+    if isinstance(answer, int) and answer is not True:
+        return SPOOL_RESULTS.get(int.__index__(answer))
+    return None
 
 
 def _traceback():

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
+
+const [OWNER, MEMBER] = [65_533, 65_534]
+
+/** A spool of one user, whose group may look into it; with a task and a dead letter, and nobody else's `.spoold`. */
+function groupSpool(mode: number): string {
+  const spool = spoolDirectory()
+  for (const below of ['.spoold', '.spoold/dead', '.spoold/locks', '7']) mkdirSync(join(spool, below))
+  const paths = [drop(spool, 'a'), drop(spool, '7/b'), drop(spool, '.spoold/dead/c')]
+  for (const path of paths) chmodSync(path, 0o640)
+  for (const path of [
+    ...paths,
+    ...['7', '.spoold/dead', '.spoold/locks', '.spoold', ''].map(each => join(spool, each)),
+  ])
+    chownSync(path, OWNER, MEMBER)
+  chmodSync(join(spool, '.spoold'), 0o700)
+  chmodSync(join(spool, '7'), mode)
+  chmodSync(spool, mode)
+  chmodSync(join(spool, '..'), 0o755)
+  return spool
+}
+
+function asMember(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [BIN, ...args], {
+    uid: MEMBER,
+    gid: MEMBER,
+    encoding: 'utf8',
+  })
+  return { code: status, stdout, stderr }
+}
+
+const ONE_SENTENCE = /^(?:spoold: [^\n]+\n)+$/
+
+describe('a member of the group of a spool', { skip: skipUnless('root') }, () => {
+  it('sees its tasks, is told what it may not see, and that this is not all of it', () => {
+    const spool = groupSpool(0o750)
+    const { code, stdout, stderr } = asMember('ls', '--json', spool)
+    const names = stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line).name)
+    assert.deepEqual(names, ['7/b', 'a'])
+    assert.match(stderr, /^spoold: \S+\/\.spoold\/dead cannot be listed: [^\n]+\n$/)
+    assert.equal(code, 1)
+    const living = asMember('ls', '--state', 'due', spool)
+    assert.deepEqual([living.code, living.stderr], [0, ''])
+  })
+
+  it('is told in one sentence what it may not change', () => {
+    const spool = groupSpool(0o750)
+    for (const args of [
+      ['rm', '--all'],
+      ['kick', '--all'],
+      ['hold', '--all'],
+      ['requeue', '--all'],
+      ['purge', '--all'],
+    ]) {
+      const { code, stderr } = asMember(...args, spool)
+      assert.match(stderr, ONE_SENTENCE, args.join(' '))
+      assert.equal(code, 1, args.join(' '))
+    }
+    assert.deepEqual(leftIn(spool), ['7/b', 'a'])
+  })
+
+  it('is told of each priority that it may not list', () => {
+    const spool = groupSpool(0o750)
+    chmodSync(join(spool, '7'), 0o700)
+    const { code, stdout, stderr } = asMember('ls', '--state', 'due', '--json', spool)
+    assert.equal(JSON.parse(stdout).name, 'a')
+    assert.match(stderr, /^spoold: \S+\/7\/ cannot be listed: EACCES[^\n]+\n$/)
+    assert.equal(code, 1)
+  })
+})
+
+describe('a read-only file system', { skip: skipUnless('root', 'mount') }, () => {
+  it('is one sentence of each command, and no task is lost', async () => {
+    const disk = smallDisk('size=1m')
+    const spool = join(disk, 'spool')
+    mkdirSync(spool, { mode: 0o750 })
+    drop(spool, 'a', packet({ a: 'b' }))
+    execFileSync('mount', ['-o', 'remount,ro', disk])
+    for (const args of [
+      ['rm', '--all', spool],
+      ['kick', '--all', spool],
+      ['hold', '--all', spool],
+      ['move', '--all', '--to', spoolDirectory(), spool],
+      ['enqueue', '--spooler', spool, 'a=b'],
+    ]) {
+      const { code, stderr } = await spoold(args)
+      assert.match(stderr, ONE_SENTENCE, args.join(' '))
+      assert.notEqual(code, 0, args.join(' '))
+    }
+    assert.equal((await spoold(['ls', spool])).code, 0)
+    assert.deepEqual(leftIn(spool), ['a'])
+  })
+})
