@@ -4,6 +4,7 @@ import type { Options } from './config/option-table.js'
 import type { Emitter } from './events/emitter.js'
 import { type PurgeLimits, purge } from './spool/purge.js'
 import { type SweepOptions, sweepSpool } from './spool/sweep.js'
+import { sweepRecords } from './spool/sweep-records.js'
 import { toByteString } from './task/ref.js'
 
 /** A sweep lists whole directories: seldom enough that nobody notices. */
@@ -11,6 +12,9 @@ const MAX_INTERVAL_MS = 600_000
 const MIN_INTERVAL_MS = 1000
 /** A start has a backlog to run; what is left over has time. */
 const FIRST_AFTER_MS = 10_000
+const RECORDS_INTERVAL_MS = 3_600_000
+/** Of a task that is gone the record is kept for so long. */
+const RECORD_AGE_MS = 86_400_000
 
 /** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */
 export class Sweeper {
@@ -20,7 +24,9 @@ export class Sweeper {
   #ownSpools: readonly string[] = []
   #limits: PurgeLimits = { maxAgeMs: null, maxCount: null }
   #options: Omit<SweepOptions, 'spool'> = { graceMs: 0, idTtlMs: 0 }
-  readonly #told = new Set<string>()
+  /** What was told of a spool that cannot be swept, until that works again. */
+  readonly #told = new Map<string, string>()
+  #recordsSweptAt = Number.NEGATIVE_INFINITY
   #isSweeping = false
 
   constructor(events: Emitter) {
@@ -46,8 +52,9 @@ export class Sweeper {
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return
     this.#isSweeping = true
-    for (const spool of this.#spools) await this.#telling(spool, () => this.#sweepOne(spool))
-    for (const spool of this.#ownSpools) await this.#telling(spool, () => this.#purgeOne(spool))
+    for (const spool of this.#spools) await this.#telling(spool, 'sweep', () => this.#sweepOne(spool))
+    for (const spool of this.#ownSpools) await this.#telling(spool, 'purge', () => this.#purgeOne(spool))
+    await this.#sweepRecords()
     this.#isSweeping = false
     if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + this.#intervalMs)
   }
@@ -61,7 +68,8 @@ export class Sweeper {
 
   async #sweepOne(spool: string): Promise<void> {
     const swept = await sweepSpool({ spool: toByteString(spool), ...this.#options })
-    if (swept.removed + swept.published > 0) this.#events.emit('spool-swept', { spool, ...swept })
+    if (swept.removed + swept.published + swept.givenBack > 0)
+      this.#events.emit('spool-swept', { spool, ...swept })
   }
 
   async #purgeOne(spool: string): Promise<void> {
@@ -69,13 +77,28 @@ export class Sweeper {
     if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
   }
 
-  async #telling(spool: string, act: () => Promise<void>): Promise<void> {
+  /** There may be a record for each of a million tasks, and none of them is in a hurry. */
+  async #sweepRecords(): Promise<void> {
+    const now = performance.now()
+    if (now - this.#recordsSweptAt < RECORDS_INTERVAL_MS) return
+    this.#recordsSweptAt = now
+    for (const spool of this.#ownSpools)
+      await this.#telling(spool, 'records', async () => {
+        await sweepRecords(toByteString(spool), Date.now() - RECORD_AGE_MS)
+      })
+  }
+
+  /** Once, until it works or fails in another way. */
+  async #telling(spool: string, what: string, act: () => Promise<void>): Promise<void> {
+    const key = `${what} ${spool}`
     try {
       await act()
+      this.#told.delete(key)
     } catch (error) {
-      if (this.#told.has(spool)) return
-      this.#told.add(spool)
-      this.#events.emit('spool-unswept', { spool, error: messageOf(error) })
+      const text = messageOf(error)
+      if (this.#told.get(key) === text) return
+      this.#told.set(key, text)
+      this.#events.emit('spool-unswept', { spool, error: text })
     }
   }
 }

@@ -86,8 +86,11 @@ export interface EventMap {
   'spool-back': { spool: string }
   'spool-unlisted': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
-  /** Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published. */
-  'spool-swept': { spool: string; removed: number; published: number; forgotten: number }
+  /**
+   * Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published, and
+   * those given back that had taken the name of a task while that was removed.
+   */
+  'spool-swept': { spool: string; removed: number; published: number; givenBack: number; forgotten: number }
   'spool-purged': { spool: string; removed: number }
   'spool-unswept': { spool: string; error: string }
   /** `prefix`: the directory in the spool; '' is the spool itself. */

@@ -27,11 +27,11 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
         `[spooler ${spool}] nobody runs what is in ${printable(prefix)}: priorities need spooler-ordered = true`,
         { spool },
       ),
-    'spool-swept': ({ spool, removed, published }) =>
+    'spool-swept': ({ spool, removed, published, givenBack }) =>
       log.line(
         'info',
-        `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published`,
-        { spool, removed, published },
+        `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published, ${givenBack} given back`,
+        { spool, removed, published, givenBack },
       ),
     'spool-purged': ({ spool, removed }) =>
       log.line('info', `[spooler ${spool}] purged ${removed} dead letters`, { spool, removed }),

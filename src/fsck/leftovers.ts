@@ -4,7 +4,7 @@ import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { publishPromised } from '../spool/ids.js'
 import { listEntries } from '../spool/listing.js'
 import { clearLease, isStale } from '../spool/lock.js'
-import { idsIn, leftoversIn, removeLeftover } from '../spool/sweep.js'
+import { clearLeftover, idsIn, leftoversIn } from '../spool/sweep.js'
 import { baseName, toFsPath } from '../task/ref.js'
 import { type Finding, MENDED, OVER } from './finding.js'
 import { filesIn, isOurDirectory, type Place, statsOf } from './place.js'
@@ -34,7 +34,7 @@ export async function* checkUnfinished(place: Place): AsyncGenerator<Finding> {
         meaning: 'its writer died before it was stored, and nobody was told that it is',
         mend: `remove it: ${BY_REPAIR}`,
         isStill,
-        repair: async () => ((await removeLeftover(spool, ref)) ? MENDED : OVER),
+        repair: async () => ((await clearLeftover(spool, ref)) ? MENDED : OVER),
       }
   }
 }

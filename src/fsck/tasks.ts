@@ -3,7 +3,7 @@ import { setTimes } from '../spool/claim.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { settlePastRun } from '../spool/past-run.js'
 import { jsonNameOf } from '../spool/record-name.js'
-import type { TaskRecord } from '../spool/records.js'
+import { isCounted, ownRecord, type TaskRecord } from '../spool/records.js'
 import type { Settled } from '../spool/settle.js'
 import { type Past, pastOf, RECORDED, writeState } from '../spool/state-byte.js'
 import type { Ref } from '../task/ref.js'
@@ -28,7 +28,7 @@ const AS_NEXT_CLAIM = '--repair does now what the next claim does'
 function storyOf(place: Place, ref: Ref): Story | undefined {
   const mark = markOf(place, ref)
   if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
-  const record = quietRecord(place, ref)
+  const record = ownRecord(quietRecord(place, ref), mark)
   const past = pastOf(mark.state)
   if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === mark.inode))
     return {
@@ -42,7 +42,8 @@ function storyOf(place: Place, ref: Ref): Story | undefined {
       meaning: `it is to be buried, and could not be: ${record?.burial?.detail ?? 'why could not be written down'}`,
       mend: `bury it: ${AS_NEXT_CLAIM}`,
     }
-  if (past === 'died-alone' || past === 'died-once') return openRun(place, mark, past)
+  if ((past === 'died-alone' || past === 'died-once') && !isCounted(record, mark.mtimeMs))
+    return openRun(place, mark, past)
   if ((mark.state & RECORDED) !== 0 && statsOf(place, recordPath(ref)) === undefined)
     return {
       kind: 'mark-unrecorded',
@@ -69,7 +70,7 @@ function openRun({ isInUse }: Place, { mtimeMs }: Mark, past: Past): Story | und
 function mend(place: Place, ref: Ref, kind: Finding['kind']): Promise<Repair> {
   if (kind === 'mark-unrecorded') return whileHeld(place, ref, {}, file => clearMark(place, file))
   return whileHeld(place, ref, { isDue: true }, file => {
-    const settled = settlePastRun(file, place.failures.recordOf(ref), place.failures)
+    const settled = settlePastRun(file, place.failures.recordOf(file), place.failures)
     return settled === undefined ? OVER : repairOf(settled)
   })
 }

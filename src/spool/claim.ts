@@ -5,6 +5,7 @@ import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
 import { openSync } from './anchored.js'
+import { isInPlace } from './exact-move.js'
 import type { Locker } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { KICKED, ownState } from './state-byte.js'
@@ -29,6 +30,8 @@ export interface HeldFile {
 export interface FileClaim extends HeldFile {
   readonly vars: Vars
   readonly mtimeMs: number
+  /** Somebody set its time to a later one, as settling does. */
+  readonly isPostponed: boolean
   /** The later of mtime (whole seconds) and the packet's `at`; epoch ms. */
   readonly dueAtMs: number
   readonly state: number
@@ -60,6 +63,8 @@ export interface Unfit extends HeldFile {
 /** Decides about an unfit file while it is locked. */
 export type Undertaker = (file: Unfit) => Refusal
 
+/** Longer than any claim takes, and than the clocks of a network's hosts are apart. A rename sets the ctime. */
+const RECENT_MS = 2000
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
 const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const scratch = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
@@ -142,6 +147,9 @@ function examine(file: OpenFile, nowMs: number): Found {
   const stats = fstatSync(fd)
   if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
   if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
+  // its last holder may have renamed it, or removed one of its links
+  const isChanged = stats.nlink > 1 || stats.ctimeMs > Date.now() - RECENT_MS
+  if (isChanged && !isInPlace(file)) return GONE
   const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
@@ -182,6 +190,7 @@ function decode({ ref, fsPath, directory, fd, read, stats, nowMs }: Read): Found
     vars,
     inode: stats.ino,
     mtimeMs: stats.mtimeMs,
+    isPostponed: stats.mtimeMs > stats.ctimeMs,
     dueAtMs,
     state,
     bodyOffset,

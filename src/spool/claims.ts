@@ -1,4 +1,3 @@
-import { fdatasyncSync } from 'node:fs'
 import { SpooldError, toError } from '../base/errors.js'
 import { lastValue } from '../protocol/vars.js'
 import type { Delivery } from '../task/delivery.js'
@@ -6,13 +5,14 @@ import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import { claimFile, type FileClaim, readBody, type Undertaker } from './claim.js'
+import { markBegun } from './begin.js'
+import { claimFile, type FileClaim, readBody, setTimes, type Undertaker } from './claim.js'
 import { type FailureOptions, Failures } from './failures.js'
 import type { Locker } from './lock.js'
 import { settlePastRun } from './past-run.js'
 import { type TaskRecord, withFailure } from './records.js'
 import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
-import { BESIDE, lasting, ONCE, pastOf, RECORDED, STARTED, writeState } from './state-byte.js'
+import { lasting, pastOf, readState, STARTED, writeState } from './state-byte.js'
 import { type UnfitOptions, undertake } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
@@ -123,26 +123,13 @@ export class Claims {
 
   /** @see Engine.begin */
   begin(claim: ClaimedTask, company: Company): Report | undefined {
-    const { ref, file } = claim
     try {
-      if (claim.isOnce) this.#beginOnce(file)
-      else writeState(file.fd, STARTED | (company === 'beside' ? BESIDE : 0) | lasting(file.state))
+      markBegun(claim, company)
       return undefined
     } catch (error) {
       this.release(claim)
       const detail = `was not started, because its run cannot be marked in its file: ${toError(error).message}`
-      return { ref, ranMs: 0, kind: 'unreadable', detail }
-    }
-  }
-
-  /** A power failure must not forget that it began; and what is not started must not look so. */
-  #beginOnce({ fd, state }: FileClaim): void {
-    writeState(fd, STARTED | ONCE | lasting(state))
-    try {
-      fdatasyncSync(fd)
-    } catch (error) {
-      writeState(fd, state)
-      throw error
+      return { ref: claim.ref, ranMs: 0, kind: 'unreadable', detail }
     }
   }
 
@@ -155,19 +142,26 @@ export class Claims {
 
   /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
   #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
-    const record = this.#failures.recordOf(file.ref)
+    const record = this.#failures.recordOf(file)
     const settled = settlePastRun(file, record, this.#failures, lastRun)
-    if (settled === undefined) return this.#resumeAt(file, record)
+    if (settled === undefined) {
+      const mustBeAlone = pastOf(file.state) === 'died-beside' && lastRun?.kind !== 'blameless'
+      return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
+    }
     if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
-    return this.#take({ ...file, state: lasting(file.state) | RECORDED }, this.#failures.recordOf(file.ref))
+    const settledFile = { ...file, state: readState(file.fd) }
+    if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down
+    return this.#take(settledFile, this.#failures.recordOf(settledFile))
   }
 
   /** At the time that its last run asked for, which an mtime of whole seconds only comes near. `touch` ends the wait. */
   #resumeAt(file: FileClaim, record: TaskRecord | undefined): ClaimedTask | Settled {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
-    if (nextRunAt > Date.now() && isWaiting) return { kind: 'later', atMs: nextRunAt }
-    return this.#take(file, record)
+    if (nextRunAt <= Date.now()) return this.#take(file, record)
+    if (!isWaiting && !this.#failures.isTimeLost(file)) return this.#take(file, record)
+    if (!isWaiting) setTimes(file.fd, nextRunAt, nextRunAt)
+    return { kind: 'later', atMs: nextRunAt }
   }
 
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {

@@ -1,11 +1,17 @@
+import { fstatSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { linkSync, lstatSync, renameSync, unlinkSync } from './anchored.js'
+import { linkSync, lstatExactlySync, renameSync, unlinkSync } from './anchored.js'
 import type { HeldFile } from './claim.js'
 import { createTaskName } from './file-name.js'
 
+type OpenFile = Pick<HeldFile, 'fd' | 'fsPath'>
+
 /** Does its path still lead to the file? Somebody may have moved it, or put another in its place. */
-export function isInPlace({ fsPath, inode }: HeldFile): boolean {
-  return lstatSync(fsPath)?.ino === inode
+export function isInPlace({ fd, fsPath }: OpenFile): boolean {
+  const there = lstatExactlySync(fsPath)
+  if (there === undefined) return false
+  const { dev, ino } = fstatSync(fd, { bigint: true })
+  return there.ino === ino && there.dev === dev
 }
 
 /**
@@ -14,7 +20,7 @@ export function isInPlace({ fsPath, inode }: HeldFile): boolean {
  *
  * @returns false when the path leads to another file, or to none
  */
-export function moveExactly(file: HeldFile, to: string | Buffer): boolean {
+export function moveExactly(file: OpenFile, to: string | Buffer): boolean {
   if (!isInPlace(file)) return false
   try {
     renameSync(file.fsPath, to)
@@ -27,8 +33,8 @@ export function moveExactly(file: HeldFile, to: string | Buffer): boolean {
   return false
 }
 
-/** Under its own name; when that is taken once more, under a new one, which loses nothing but the name. */
-function giveBack(from: string | Buffer, to: string | Buffer): void {
+/** Puts a file back under its own name; when that is taken once more, under a new one, which loses nothing but the name. */
+export function giveBack(from: string | Buffer, to: string | Buffer): void {
   try {
     linkSync(from, to)
     unlinkSync(from)

@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { messageOf } from '../base/errors.js'
 import type { RetryOutcome } from '../task/outcome.js'
@@ -6,7 +7,7 @@ import { crashDelayMs, type RetryPolicy, retryDelayMs } from '../task/retry-poli
 import { type FileClaim, type HeldFile, setTimes } from './claim.js'
 import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js'
 import { isInPlace } from './exact-move.js'
-import { type Failure, Records, type TaskRecord, withFailure } from './records.js'
+import { type Failure, ownRecord, Records, type TaskRecord, withFailure } from './records.js'
 import { postpone, type Settled } from './settle.js'
 import { BURY, DONE, lasting, ONCE, RECORDED, readState, STARTED, writeState } from './state-byte.js'
 
@@ -20,9 +21,16 @@ export interface FailureOptions {
   readonly handlers: readonly string[]
 }
 
+/** Between two ticks of a kernel's clock: of two times in a row the second may be the earlier one by that. */
+const TICK_MS = 20
+/** Between a record and the state byte lies one system call; a person who touches the file in that time waits. */
+const CUT_MS = 250
+
 /** A run that ended badly, and is to be counted. */
 export interface FailedRun {
   readonly kind: Failure['kind']
+  /** It ended some time ago: nothing has run now. */
+  readonly isPast?: true
   readonly error?: string
   readonly wish?: Pick<RetryOutcome, 'delayMs' | 'policy'>
 }
@@ -39,8 +47,21 @@ export class Failures {
     this.#letters = new DeadLetters(options.spool)
   }
 
-  recordOf(ref: Ref): TaskRecord | undefined {
-    return this.#records.read(ref)
+  recordOf(file: FileClaim): TaskRecord | undefined {
+    return file.state === 0 ? undefined : ownRecord(this.#records.read(file.ref), file)
+  }
+
+  /** Does what is left to do of a run that was counted, and whose runner died before the file said so. */
+  endCounted(file: FileClaim, { nextRunAt }: TaskRecord): Settled {
+    const atMs = nextRunAt ?? file.mtimeMs
+    postpone(file, atMs)
+    return { kind: 'later', atMs }
+  }
+
+  /** The last runner died after the state byte said that its run is counted, and before the mtime said when the next one is. */
+  isTimeLost({ ref, mtimeMs }: FileClaim): boolean {
+    const writtenMs = this.#records.writtenAt(ref)
+    return mtimeMs >= writtenMs - TICK_MS && mtimeMs <= writtenMs + CUT_MS
   }
 
   /**
@@ -49,28 +70,30 @@ export class Failures {
    */
   settle(file: FileClaim, before: TaskRecord | undefined, run: FailedRun): Settled {
     const nowMs = Date.now()
-    const { kind, error, wish } = run
-    const record = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
+    const { kind, error, wish, isPast } = run
+    const counted = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
+    const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs }
     const limit = this.#limitReached(record)
     if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
     const atMs = nowMs + this.#delayMs(record, kind, wish)
     const fault = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
-    if (fault !== undefined) return this.#waitUncounted(file, kind, fault)
+    if (fault !== undefined) return this.#waitUncounted(file, isPast === true, fault)
     if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })
-    return {
-      kind: kind === 'crash' ? 'later' : kind,
-      atMs,
-      ...(error === undefined || kind === 'crash' ? {} : { detail: error }),
-    }
+    if (kind === 'crash' || isPast) return { kind: 'later', atMs }
+    return { kind, atMs, ...(error === undefined ? {} : { detail: error }) }
   }
 
-  #waitUncounted(file: FileClaim, kind: FailedRun['kind'], fault: string): Settled {
+  #waitUncounted(file: FileClaim, isPast: boolean, fault: string): Settled {
     const atMs = Date.now() + this.#options.frequencyMs
     setTimes(file.fd, atMs, atMs)
+    const isOnce = (readState(file.fd) & ONCE) !== 0
+    const then = isOnce
+      ? 'it is delivered at most once, so it will be buried'
+      : 'it does not run before that is done'
     return {
-      kind: kind === 'crash' ? 'unreadable' : 'unsettled',
+      kind: isPast ? 'unreadable' : 'unsettled',
       atMs,
-      detail: `its failed run cannot be counted, and it does not run before that is done: ${fault}`,
+      detail: `its failed run cannot be counted, and ${then}: ${fault}`,
     }
   }
 
@@ -112,7 +135,8 @@ export class Failures {
       const atMs = Date.now() + this.#options.frequencyMs
       const isTold = record?.burial !== undefined || (file.state & BURY) !== 0
       if (record?.burial === undefined) {
-        const pending = { ...(record ?? { attempts: 0, crashes: 0 }), burial: { reason, detail } }
+        const { mtimeMs: countedRun } = fstatSync(file.fd)
+        const pending = { ...(record ?? { attempts: 0, crashes: 0 }), countedRun, burial: { reason, detail } }
         const fault = this.#tryRecord(file.ref, pending)
         // ONCE alone says as much, and why
         this.#tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))

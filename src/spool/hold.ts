@@ -1,7 +1,7 @@
 import { fstatSync } from 'node:fs'
 import { type Changed, DONE_SO, type OpenSpool, refused, type TakenFile } from './change.js'
 import { setTimes } from './claim.js'
-import { Records, type TaskRecord } from './records.js'
+import { ownRecord, Records, type TaskRecord } from './records.js'
 import { KICKED, RECORDED, writeState } from './state-byte.js'
 
 /** The year 2400, which ext4, XFS and tmpfs have; else what 32 bits hold, in 2038. */
@@ -79,9 +79,9 @@ export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
   return DONE_SO
 }
 
-/** As a claim sees it: of a file without any mark, a record of its name says nothing. */
-export function recordOf(records: Records, { ref, state = 0 }: TakenFile): TaskRecord | undefined {
-  return state === 0 ? undefined : records.read(ref)
+/** As a claim sees it. */
+export function recordOf(records: Records, { ref, state = 0, stats }: TakenFile): TaskRecord | undefined {
+  return state === 0 ? undefined : ownRecord(records.read(ref), { state, mtimeMs: stats.mtimeMs })
 }
 
 /** What it waits for. */

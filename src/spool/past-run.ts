@@ -1,9 +1,9 @@
 import type { LastRun } from '../task/last-run.js'
 import type { FileClaim } from './claim.js'
-import type { Failures } from './failures.js'
-import type { TaskRecord } from './records.js'
+import type { FailedRun, Failures } from './failures.js'
+import { isCounted, type TaskRecord } from './records.js'
 import { leaveAsFound, removeTask, type Settled } from './settle.js'
-import { pastOf } from './state-byte.js'
+import { type Past, pastOf } from './state-byte.js'
 
 /**
  * Settles what the last run of a file left open: it was done and only has to be removed, it was to be buried, or its
@@ -22,6 +22,8 @@ export function settlePastRun(
     return removeDone(file, failures)
   if (record?.burial !== undefined)
     return failures.bury(file, record, record.burial.reason, record.burial.detail)
+  if (hasBegun(past) && record !== undefined && isCounted(record, file.mtimeMs))
+    return failures.endCounted(file, record)
   switch (past) {
     case 'to-bury':
       return failures.bury(file, record, 'unknown', 'it was to be buried, and why could not be written down')
@@ -30,14 +32,23 @@ export function settlePastRun(
       return failures.bury(file, record, 'outcome-unknown', detail)
     }
     case 'died-alone':
-      if (lastRun?.kind === 'blameless') {
-        leaveAsFound(file) // whoever claims it now may release it again
-        return undefined
-      }
-      return failures.settle(file, record, { kind: 'crash', error: causeOf(lastRun) })
+    case 'died-beside':
+      if (lastRun?.kind === 'blameless') leaveAsFound(file) // whoever claims it now may release it again
+      if (lastRun?.kind === 'blameless' || past === 'died-beside') return undefined
+      return failures.settle(file, record, failureOf(file, lastRun))
     default:
       return undefined
   }
+}
+
+function hasBegun(past: Past): boolean {
+  return past === 'died-alone' || past === 'died-beside' || past === 'died-once'
+}
+
+/** A run that ended, and could not be counted then, left its file with a time to come; one that died did not. */
+function failureOf({ isPostponed }: FileClaim, lastRun: LastRun | undefined): FailedRun {
+  if (!isPostponed) return { kind: 'crash', isPast: true, error: causeOf(lastRun) }
+  return { kind: 'error', isPast: true, error: 'its run failed; why could not be written down at the time' }
 }
 
 function causeOf(lastRun: LastRun | undefined): string {

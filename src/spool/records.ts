@@ -1,10 +1,11 @@
 import { errnoOf } from '../base/errors.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
-import { readFileSync, unlinkSync } from './anchored.js'
+import { lstatSync, readFileSync, unlinkSync } from './anchored.js'
 import type { BuryReason } from './dead-letters.js'
 import { hasFields } from './json-guard.js'
 import { isNamedInFull, jsonNameOf } from './record-name.js'
+import { RECORDED } from './state-byte.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
 /** What is known of a task that failed at least once, or that somebody holds back. Times are epoch ms. */
@@ -20,6 +21,8 @@ export interface TaskRecord {
   /** The stack of what was thrown, the reason that the handler gave, or how the process died. */
   readonly lastError?: string
   readonly nextRunAt?: number
+  /** The last run that is counted here, by the mtime that its beginning gave the file; epoch ms. */
+  readonly countedRun?: number
   /** The file's mtime does not say so: it is another user's, and only its owner may set it. */
   readonly isTimeUnset?: boolean
   /** The last few failures, oldest first. */
@@ -68,6 +71,11 @@ export class Records {
     }
   }
 
+  /** When the record of a task was written, by the file system's clock; epoch ms. */
+  writtenAt(ref: Ref): number {
+    return lstatSync(toFsPath(this.pathOf(ref)))?.ctimeMs ?? 0
+  }
+
   write(ref: Ref, record: TaskRecord): void {
     makeStateRoom(this.#spool, 'records', ref)
     const named = isNamedInFull(ref) ? record : { ...record, ref }
@@ -88,6 +96,23 @@ export class Records {
   }
 }
 
+/** Is the run counted that began when the file got this mtime? Whoever counted it may have died before he could say so in the file. */
+export function isCounted(record: TaskRecord | undefined, mtimeMs: number): boolean {
+  return record?.countedRun === mtimeMs
+}
+
+/**
+ * The record that belongs to a file, of those that have its name. One that the state byte does not announce is an older
+ * file's, unless it counts the run that this one left.
+ */
+export function ownRecord(
+  record: TaskRecord | undefined,
+  { state = 0, mtimeMs }: { readonly state?: number; readonly mtimeMs: number },
+): TaskRecord | undefined {
+  if (state === 0) return undefined
+  return (state & RECORDED) !== 0 || isCounted(record, mtimeMs) ? record : undefined
+}
+
 export function isRecord(value: unknown): value is TaskRecord {
   return hasFields(value, { attempts: 'count', crashes: 'count' }, TOLD)
 }
@@ -103,6 +128,7 @@ const TOLD = {
   policy: 'object',
   burial: 'object',
   heldMtime: 'time',
+  countedRun: 'time',
   movedTo: 'text',
 } as const
 

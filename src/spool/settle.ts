@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync } from 'node:fs'
+import { closeSync, fstatSync } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
 import { baseName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
@@ -15,8 +15,24 @@ export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
 /** A run that took no longer left nobody time to put another file in the place of the one that ran. */
 const QUICK_MS = 1
-/** The sweep takes it for what a dead writer left (spool/draft), and removes it when we die in between. */
-const DONE_NAME = `.spoold-done-${process.pid}-${randomBytes(6).toString('hex')}.tmp`
+/** Of this process. */
+const RANDOM = randomBytes(6).toString('hex')
+
+/**
+ * The name under which a file that is done waits for its removal. When we die in between, the sweep removes what lies
+ * there, or gives it back when it is another file than the one that ran: its inode stands in the name.
+ */
+function doneName(fd: number): string {
+  return `.spoold-done-${fstatSync(fd, { bigint: true }).ino}-${process.pid}-${RANDOM}.tmp`
+}
+
+const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/
+
+/** The inode that a done file's hidden name, without what makes it hidden, says it has. undefined: it is none of that form. */
+export function doneInode(name: string): bigint | undefined {
+  const inode = DONE_NAME.exec(name)?.[1]
+  return inode === undefined ? undefined : BigInt(inode)
+}
 
 /**
  * SPOOL_OK: removes the file while it is still locked. `unlink` knows paths, not files: a free name may be used again,
@@ -37,11 +53,11 @@ export function removeTask(claim: FileClaim, ranMs: number): string | undefined 
 }
 
 function removeExactly(claim: FileClaim): void {
-  const hidden = beside(claim.fsPath, DONE_NAME)
+  const hidden = beside(claim.fsPath, doneName(claim.fd))
   try {
     if (!moveExactly(claim, hidden)) return // it was moved or replaced while it ran
   } catch {
-    // a full disk may have no room for another name; then a look must do
+    // a full disk may have no room for another name, and a name may be too long; then a look must do
     if (isInPlace(claim)) unlinkSync(claim.fsPath)
     return
   }

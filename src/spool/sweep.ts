@@ -1,13 +1,15 @@
-import { closeSync, constants, type Stats } from 'node:fs'
-import { SpooldError } from '../base/errors.js'
+import { closeSync, constants, fstatSync, type Stats } from 'node:fs'
+import { errnoOf, SpooldError } from '../base/errors.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { lstatSync, openSync, unlinkSync } from './anchored.js'
 import { draftedName, hiddenRef } from './draft.js'
-import { isPriorityDirectory } from './file-name.js'
+import { beside, giveBack } from './exact-move.js'
+import { createTaskName, isPriorityDirectory } from './file-name.js'
 import { idsDirectory, publishPromised, readId } from './ids.js'
 import { listEntries } from './listing.js'
 import { tryHold } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
+import { doneInode } from './settle.js'
 
 export interface SweepOptions {
   /** The spool's real path, a byte string. */
@@ -24,6 +26,8 @@ export interface Swept {
   readonly removed: number
   /** Tasks that were promised under an id, and whose writer did not come to publish them. */
   readonly published: number
+  /** Tasks that had taken the name of one that was done in the very moment in which that was removed. */
+  readonly givenBack: number
   /** Ids that were forgotten. */
   readonly forgotten: number
 }
@@ -34,19 +38,21 @@ export interface Swept {
  */
 export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
   const nowMs = Date.now()
-  let [removed, published, forgotten] = [0, 0, 0]
+  let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
   if (graceMs > 0)
-    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs))
+    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs)) {
+      const cleared = isPromised ? undefined : await clearLeftover(spool, ref)
       if (isPromised) published += Number(publishPromised(spool, ref))
-      else removed += Number(await removeLeftover(spool, ref))
+      else if (cleared === 'removed') removed++
+      else if (cleared === 'given-back') givenBack++
+    }
   if (idTtlMs > 0)
     for await (const { link, ref, sinceMs } of idsIn(spool)) {
       if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
       published += Number(publishPromised(spool, ref))
-      unlinkSync(toFsPath(link))
-      forgotten++
+      forgotten += Number(forget(link))
     }
-  return { removed, published, forgotten }
+  return { removed, published, givenBack, forgotten }
 }
 
 /** What a writer left under a hidden name. */
@@ -88,8 +94,19 @@ async function* findLeftovers(spool: string, prefix: string, beforeMs: number): 
   }
 }
 
-/** Under its lock, which a writer that takes his time holds. */
-export async function removeLeftover(spool: string, ref: Ref): Promise<boolean> {
+/** @returns false when somebody else was quicker */
+function forget(link: string): boolean {
+  try {
+    unlinkSync(toFsPath(link))
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** Under its lock, which a writer that takes his time holds. @returns false when it is left where it is */
+export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
   try {
@@ -97,8 +114,13 @@ export async function removeLeftover(spool: string, ref: Ref): Promise<boolean> 
     const path = toFsPath(`${directory.path}/${hiddenRef(baseName(ref))}`)
     fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK)
     if (!(await tryHold(fd).catch(() => true))) return false
+    const ranAs = doneInode(baseName(ref))
+    if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
+      giveBack(path, beside(path, createTaskName()))
+      return 'given-back'
+    }
     unlinkSync(path)
-    return true
+    return 'removed'
   } catch {
     return false // it is gone, or somebody else's
   } finally {

@@ -5,7 +5,7 @@ import { enqueuedAtMs } from './file-name.js'
 import type { Locks } from './held-locks.js'
 import { type FileState, type Inspection, inspectFile } from './inspect.js'
 import { isLeased, leasesOf } from './lock.js'
-import { Records, type TaskRecord } from './records.js'
+import { ownRecord, Records, type TaskRecord } from './records.js'
 import { type ScanVisitor, scanSpool } from './scan.js'
 import { ownState } from './state-byte.js'
 
@@ -100,9 +100,14 @@ export class SpoolView {
     return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
   }
 
-  #recordOf(ref: Ref, { mark }: Inspection): TaskRecord | undefined {
-    if (ownState(mark) === 0) return undefined // as a claim sees it
-    return seen(() => this.#records.read(ref))
+  /** As a claim sees it. */
+  #recordOf(ref: Ref, { mark, mtimeMs }: Inspection): TaskRecord | undefined {
+    const state = ownState(mark)
+    if (state === 0) return undefined
+    return ownRecord(
+      seen(() => this.#records.read(ref)),
+      { state, mtimeMs },
+    )
   }
 
   #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {

@@ -16,7 +16,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import type { DirectoryEngine } from '#src/engines/directory-engine.js'
 import type { Claim } from '#src/engines/engine.js'
@@ -33,6 +33,7 @@ import {
   refusalOf as refuseRef,
 } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
+import { hookFs } from '../helpers/fs-hooks.js'
 import { skipUnless } from '../helpers/requires.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -218,20 +219,51 @@ describe('what is not claimed, and left exactly as it is', () => {
   })
 })
 
-describe('a file that is removed between open and lock', () => {
-  it('is gone: its last runner finished it', async () => {
-    const spool = spoolDirectory()
-    const path = drop(spool, NAME)
+describe('a file that leaves its place between open and lock', () => {
+  /** What a slow worker finds that had opened the file before another one was through with it. */
+  async function claimAfter(spool: string, act: (path: string) => void) {
+    const path = join(spool, NAME)
     const { claimFile } = await import('#src/spool/claim.js')
     const tryLock = () => {
-      unlinkSync(path)
+      act(path)
       return true
     }
     const locker = { kind: 'ofd' as const, tryLock, unlock() {} }
-    assert.deepEqual(
-      claimFile(NAME, path, locker, Date.now(), () => assert.fail()),
-      { kind: 'gone' },
+    return claimFile(NAME, path, locker, Date.now(), () => assert.fail())
+  }
+
+  const OTHERS: Readonly<Record<string, (path: string) => void>> = {
+    'is removed': path => unlinkSync(path),
+    'is buried, or moved': path => renameSync(path, `${path}.elsewhere`),
+    'is replaced': path => {
+      drop(dirname(path), NAME, packet({ a: 'new' }))
+    },
+    'is done, and has another link': path => {
+      linkSync(path, `${path}.backup`)
+      unlinkSync(path)
+    },
+  }
+  for (const [what, act] of Object.entries(OTHERS))
+    it(`that ${what}, is gone`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, undefined, LONG_AGO)
+      assert.deepEqual(await claimAfter(spool, act), { kind: 'gone' })
+    })
+
+  it('is gone also when it has had another link for long', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, undefined, LONG_AGO)
+    linkSync(path, join(spool, '.backup'))
+    linkSync(path, join(spool, '.second-backup'))
+    // as if the removal of the task's own name had been long ago
+    const unhook = hookFs(['fstatSync'], (_name, _args, proceed) =>
+      Object.assign(proceed() as object, { ctimeMs: 0 }),
     )
+    try {
+      assert.deepEqual(await claimAfter(spool, unlinkSync), { kind: 'gone' })
+    } finally {
+      unhook()
+    }
   })
 })
 

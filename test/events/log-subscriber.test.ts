@@ -197,8 +197,8 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     '[spooler /s] the directory cannot be listed, waiting for it: ENOENT',
   ],
   'spool-swept': [
-    { spool, removed: 2, published: 1, forgotten: 3 },
-    '[spooler /s] swept what writers that died left behind: 2 unfinished tasks removed, 1 promised tasks published',
+    { spool, removed: 2, published: 1, givenBack: 0, forgotten: 3 },
+    '[spooler /s] swept what writers that died left behind: 2 unfinished tasks removed, 1 promised tasks published, 0 given back',
   ],
   'spool-purged': [{ spool: '/s', removed: 3 }, '[spooler /s] purged 3 dead letters'],
   'spool-unswept': [

@@ -1,5 +1,15 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  type BigIntStats,
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  type Stats,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { moveExactly } from '#src/spool/exact-move.js'
@@ -10,13 +20,19 @@ import { errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 let unhook = () => {}
-afterEach(() => unhook())
+const opened: number[] = []
+afterEach(() => {
+  unhook()
+  for (const fd of opened.splice(0)) closeSync(fd)
+})
 
 function setUp() {
   const spool = spoolDirectory()
   const [path, to] = [join(spool, 'task'), join(spool, '.elsewhere')]
   writeFileSync(path, 'ran')
-  const file = { ref: 'task', fd: -1, fsPath: path, inode: statSync(path).ino }
+  const fd = openSync(path, 'r')
+  opened.push(fd)
+  const file = { fd, fsPath: path }
   /** Somebody writes another one beside it and renames it over. */
   const replace = (text: string) => {
     writeFileSync(`${path}.new`, text)
@@ -81,6 +97,20 @@ describe('the file that is held', () => {
     const texts = readdirSync(spool).map(name => readFileSync(join(spool, name), 'utf8'))
     assert.deepEqual(texts.sort(), ['second', 'third'])
     assert.ok(readdirSync(spool).every(name => !name.startsWith('.')))
+  })
+
+  it('is known by its whole inode, also where those are larger than a number can tell apart', () => {
+    const { path, to, file, replace } = setUp()
+    const ids = { [file.fd]: 2n ** 53n, [path]: 2n ** 53n + 1n } as Record<string, bigint>
+    replace('another')
+    unhook = hookFs(['lstatSync', 'fstatSync'], (_name, [of], proceed) => {
+      const stats = proceed() as Stats | BigIntStats | undefined
+      const ino = ids[String(of)]
+      if (stats === undefined || ino === undefined) return stats
+      return Object.assign(stats, { ino: typeof stats.ino === 'bigint' ? ino : Number(ino) })
+    })
+    assert.equal(moveExactly(file, to), false)
+    assert.equal(readFileSync(path, 'utf8'), 'another')
   })
 
   it('is removed also where there is no room for another name', async () => {

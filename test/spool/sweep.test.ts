@@ -1,18 +1,34 @@
 import assert from 'node:assert/strict'
-import { chmodSync, closeSync, mkdirSync, openSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
 import { enqueue } from '#src/index.js'
+import { toDictionary } from '#src/protocol/vars.js'
 import { tryHold } from '#src/spool/lock.js'
 import { sweepSpool } from '#src/spool/sweep.js'
+import { sweepRecords } from '#src/spool/sweep-records.js'
+import { OK, RETRY } from '#src/task/outcome.js'
 import { startDaemon } from '../helpers/daemon.js'
-import { leftIn } from '../helpers/files.js'
+import { beginOf, openEngine } from '../helpers/engine.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const LEFTOVER = '.spoold-uwsgi_spoolfile_on_dead_1_1_1_1_1.tmp'
 const sweep = (spool: string, graceMs: number) => sweepSpool({ spool, graceMs, idTtlMs: 0 })
+const hiddenIn = (spool: string) => readdirSync(spool).filter(name => name.startsWith('.spoold-done-'))
 /** ctimes cannot be set: the only way to an old file is to wait until it is. */
 const untilOlder = (ms: number) => new Promise(resolve => setTimeout(resolve, ms + 20))
 
@@ -36,6 +52,64 @@ describe('a sweep', () => {
     await untilOlder(10)
     assert.equal((await sweep(spool, 10)).removed, 2)
     assert.deepEqual(leftIn(spool), [...kept, '.spoold-link.tmp'].sort())
+  })
+
+  it('gives back a task that took the name of one that was done, when the runner died before it could', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'report', packet({ n: 'ran' }))
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, 'report')
+    const calls = ['renameSync', 'linkSync', 'unlinkSync'] as const
+    let isMoved = false
+    const unhook = hookFs(calls, (name, [path], proceed) => {
+      if (isMoved) throw errnoError('EIO', name, path) // as if it had died
+      if (String(path).endsWith('/report')) {
+        drop(spool, 'report', packet({ n: 'new' }))
+        isMoved = true
+      }
+      return proceed()
+    })
+    engine.settle(claim, OK, 5)
+    unhook()
+    assert.equal(hiddenIn(spool).length, 1)
+    await untilOlder(5)
+    const swept = await sweep(spool, 1)
+    assert.deepEqual([swept.removed, swept.givenBack], [0, 1])
+    const [name = ''] = leftIn(spool)
+    assert.match(name, /^uwsgi_spoolfile_on_/)
+    assert.equal(toDictionary(beginOf(engine, name).vars).n, 'new')
+  })
+
+  it('removes what is done, when the runner died before it could', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'report')
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, 'report')
+    const unhook = hookFs(['unlinkSync'], (name, [path]) => {
+      throw errnoError('EIO', name, path)
+    })
+    engine.settle(claim, OK, 5)
+    unhook()
+    assert.equal(hiddenIn(spool).length, 1)
+    await untilOlder(5)
+    const swept = await sweep(spool, 1)
+    assert.deepEqual([swept.removed, swept.givenBack, hiddenIn(spool)], [1, 0, []])
+  })
+
+  it('goes on when somebody else removes an id first', async () => {
+    const spool = spoolDirectory()
+    for (const id of ['a', 'b']) await enqueue({ n: id }, { spooler: spool, id, sync: false })
+    await untilOlder(5)
+    let isFirst = true
+    const unhook = hookFs(['unlinkSync'], (_name, _args, proceed) => {
+      if (isFirst) proceed()
+      isFirst = false
+      return proceed()
+    })
+    const { forgotten } = await sweepSpool({ spool, graceMs: 0, idTtlMs: 1 })
+    unhook()
+    assert.equal(forgotten, 1)
+    assert.deepEqual(leftIn(join(spool, '.spoold/ids')), [])
   })
 
   it('leaves alone what is young, and everything when it is off', async () => {
@@ -77,7 +151,12 @@ describe('a sweep', () => {
 
   it('is nothing to a spool that is not there, and goes on behind what is closed to it', async () => {
     const spool = spoolDirectory()
-    assert.deepEqual(await sweep(join(spool, 'none'), 1), { removed: 0, published: 0, forgotten: 0 })
+    assert.deepEqual(await sweep(join(spool, 'none'), 1), {
+      removed: 0,
+      published: 0,
+      givenBack: 0,
+      forgotten: 0,
+    })
     writeFileSync(join(spool, LEFTOVER), 'x')
     chmodSync(join(spool, LEFTOVER), 0)
     await untilOlder(1)
@@ -93,5 +172,50 @@ describe('a sweep', () => {
     })
     await until('both are clean', () => leftIn(spool).length + leftIn(external).length === 0)
     assert.match(daemon.output, /swept what writers that died left behind: 1 unfinished tasks removed/)
+  })
+})
+
+describe('a sweep of the records', () => {
+  const recordsOf = (spool: string) => leftIn(join(spool, '.spoold/records'))
+  const LONG_NAME = `uwsgi_spoolfile_on_${'x'.repeat(236)}`
+
+  it('removes those whose task is gone, and no others', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const engine = await openEngine(spool)
+    const names = ['uwsgi_spoolfile_on_kept', 'uwsgi_spoolfile_on_gone', '5/kept', '5/gone', LONG_NAME]
+    for (const name of names) {
+      drop(spool, name)
+      engine.settle(beginOf(engine, name), RETRY, 0)
+    }
+    assert.equal(await sweepRecords(spool, Date.now() - 60_000), 0, 'they are young')
+    for (const name of ['uwsgi_spoolfile_on_gone', '5/gone', LONG_NAME]) unlinkSync(join(spool, name))
+    writeFileSync(join(spool, '.spoold/records/strange.json'), 'no record')
+    assert.equal(await sweepRecords(spool, Date.now() + 1000), 3)
+    assert.deepEqual(recordsOf(spool), ['5/kept.json', 'strange.json', 'uwsgi_spoolfile_on_kept.json'])
+  })
+
+  it('leaves the record that a new task of the same name gets in this moment', async () => {
+    const spool = spoolDirectory()
+    const engine = await openEngine(spool)
+    const fail = () => {
+      drop(spool, 'report')
+      engine.settle(beginOf(engine, 'report'), RETRY, 0)
+    }
+    fail()
+    unlinkSync(join(spool, 'report'))
+    let isDone = false
+    const unhook = hookFs(['renameSync'], (_name, _args, proceed) => {
+      if (!isDone) {
+        isDone = true
+        fail()
+      }
+      return proceed()
+    })
+    assert.equal(await sweepRecords(spool, Date.now() + 1000), 0)
+    unhook()
+    assert.deepEqual(recordsOf(spool), ['report.json'])
+    utimesSync(join(spool, 'report'), 1, 1)
+    assert.equal(beginOf(engine, 'report').attempt, 2)
   })
 })
