@@ -1,10 +1,13 @@
 import { fstatSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { linkSync, lstatExactlySync, renameSync, unlinkSync } from './anchored.js'
-import type { HeldFile } from './claim.js'
 import { createTaskName } from './file-name.js'
 
-type OpenFile = Pick<HeldFile, 'fd' | 'fsPath'>
+/** A file that is open, and where it was when it was opened. */
+export interface OpenFile {
+  readonly fd: number
+  readonly fsPath: string | Buffer
+}
 
 /** Does its path still lead to the file? Somebody may have moved it, or put another in its place. */
 export function isInPlace({ fd, fsPath }: OpenFile): boolean {
