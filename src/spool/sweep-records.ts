@@ -22,8 +22,7 @@ const MAX_DEPTH = 16
 export async function sweepRecords(spool: string, beforeMs: number): Promise<number> {
   let removed = 0
   if (!hasStateRoom(spool, 'records')) return removed
-  for await (const name of filesIn(spool))
-    if (removeOrphan(spool, name, beforeMs)) removed++
+  for await (const name of filesIn(spool)) if (removeOrphan(spool, name, beforeMs)) removed++
   return removed
 }
 
