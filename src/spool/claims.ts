@@ -12,7 +12,7 @@ import type { Locker } from './lock.js'
 import { settlePastRun } from './past-run.js'
 import { type TaskRecord, withFailure } from './records.js'
 import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
-import { lasting, pastOf, readState, STARTED, writeState } from './state-byte.js'
+import { lasting, pastOf, readState, STARTED } from './state-byte.js'
 import { type UnfitOptions, undertake } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
