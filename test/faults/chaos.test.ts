@@ -9,11 +9,11 @@ import { judge } from '../helpers/chaos/verdict.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 
 /**
- * SPOOLD_CHAOS_SEED repeats the choices of a run, SPOOLD_CHAOS_ONLY names one variant, SPOOLD_CHAOS_KILLS says how many
- * kills, SPOOLD_CHAOS_KEEP is a directory for the journals and logs.
+ * SPOOLD_TEST_CHAOS_SEED repeats the choices of a run, SPOOLD_TEST_CHAOS_ONLY names one variant, SPOOLD_TEST_CHAOS_KILLS says how many
+ * kills, SPOOLD_TEST_CHAOS_KEEP is a directory for the journals and logs.
  */
-const { SPOOLD_CHAOS_SEED, SPOOLD_CHAOS_ONLY, SPOOLD_CHAOS_KILLS } = process.env
-const SEED = Number(SPOOLD_CHAOS_SEED ?? Math.floor(Math.random() * 2 ** 31))
+const { SPOOLD_TEST_CHAOS_SEED, SPOOLD_TEST_CHAOS_ONLY, SPOOLD_TEST_CHAOS_KILLS } = process.env
+const SEED = Number(SPOOLD_TEST_CHAOS_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const PATIENCE_MS = isLong ? 120_000 : 30_000
 
 interface Trial extends Variant {
@@ -78,11 +78,11 @@ const TRIALS: Readonly<Record<string, Trial>> = {
   },
 }
 
-describe(`chaos (SPOOLD_CHAOS_SEED=${SEED})`, { concurrency: isLong ? 1 : 2 }, () => {
+describe(`chaos (SPOOLD_TEST_CHAOS_SEED=${SEED})`, { concurrency: isLong ? 1 : 2 }, () => {
   for (const [name, trial] of Object.entries(TRIALS)) {
-    const kills = Number(SPOOLD_CHAOS_KILLS ?? trial.kills[isLong ? 0 : 1])
+    const kills = Number(SPOOLD_TEST_CHAOS_KILLS ?? trial.kills[isLong ? 0 : 1])
     const skip =
-      SPOOLD_CHAOS_ONLY !== undefined && !name.includes(SPOOLD_CHAOS_ONLY)
+      SPOOLD_TEST_CHAOS_ONLY !== undefined && !name.includes(SPOOLD_TEST_CHAOS_ONLY)
         ? 'another one is wanted'
         : skipUnless(...(trial.needs ?? []))
     it(`${name}: after ${kills} kills nothing is lost, ran twice at once, or pays for another`, {

@@ -234,7 +234,7 @@ export class Scene {
 
   /** For whoever looks for the cause of a failure. */
   #keep(): void {
-    const { SPOOLD_CHAOS_KEEP: directory } = process.env
+    const { SPOOLD_TEST_CHAOS_KEEP: directory } = process.env
     if (directory === undefined) return
     cpSync(this.witnesses.journal, join(directory, `journal-${process.pid}-${this.#daemon.pid}`))
     const log = this.daemons.map(({ pid, output }) => `--- ${pid}\n${output}`).join('')
