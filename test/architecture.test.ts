@@ -33,6 +33,8 @@ const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   pino: 'base/log.ts',
 }
 const MAX_LINES = 250
+/** For a file that says why, in a line that begins with `// Longer than others:`. */
+const MAX_EXPLAINED_LINES = 300
 
 const files = readdirSync(join(ROOT, 'src'), { recursive: true })
   .map(String)
@@ -130,8 +132,10 @@ describe('the house', () => {
     })
 
   it(`has files of at most ${MAX_LINES} lines`, () => {
+    const limitOf = (text: string) =>
+      /^\/\/ Longer than others: ./m.test(text) ? MAX_EXPLAINED_LINES : MAX_LINES
     assert.deepEqual(
-      files.filter(({ text }) => text.split('\n').length - 1 > MAX_LINES).map(({ file }) => file),
+      files.filter(({ text }) => text.split('\n').length - 1 > limitOf(text)).map(({ file }) => file),
       [],
     )
   })

@@ -9,6 +9,8 @@ import type { Host } from './hosts/host.js'
 import { SignalRunner } from './signal-runner.js'
 import { type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
 
+// Longer than others: every step of a batch changes what the next one may do, and one file has them all.
+
 /** One message runs while the next is made. */
 const MESSAGES_AHEAD = 2
 
@@ -163,6 +165,7 @@ export class BatchRunner implements TaskRunner {
       this.#ticker = undefined
       return
     }
+    this.#host.listen()
     this.#progress()
     const head = this.#sent.peek()
     if (head !== undefined && !head.isTold && this.#host.hasStarted()) this.#tell(head)
@@ -176,13 +179,23 @@ export class BatchRunner implements TaskRunner {
   }
 
   #settleEnded(): void {
-    const outcomes = this.#host.collect()
-    if (outcomes.length === 0) return
+    const ended = this.#host.collect()
     const now = performance.now()
     // how long each took is not known of those that ended together
-    const ranMs = (now - this.#lastEndAt) / outcomes.length
-    this.#lastEndAt = now
-    for (const outcome of outcomes) this.#settleNext(outcome, ranMs)
+    const ranMs = (now - this.#lastEndAt) / ended.length
+    if (ended.length > 0) this.#lastEndAt = now
+    for (const { outcome, printed } of ended) {
+      this.#print(printed, this.#sent.peek())
+      this.#settleNext(outcome, ranMs)
+    }
+    const printed = this.#host.takePrinted()
+    if (printed !== '') this.#print(printed, this.#host.hasStarted() ? this.#sent.peek() : undefined)
+  }
+
+  /** Behind the line that its author begins. */
+  #print(text: string, author: Claimed | undefined): void {
+    if (text !== '' && author?.isTold === false) this.#tell(author)
+    this.#options.printer.print(author?.claim.ref ?? null, 'output', text)
   }
 
   #settleNext(outcome: Outcome, ranMs: number): void {

@@ -3,6 +3,7 @@ import type { Delivery } from '../task/delivery.js'
 import type { Host, HostDuties, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { functionPerformer, type Performer } from './performer.js'
+import type { Run } from './run.js'
 
 /** What a worker asks for each task, loaded and started. */
 export interface Chain {
@@ -31,6 +32,7 @@ export async function openChain(
   options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'>,
   dutiesOf: (host: () => Host) => HostDuties,
   send: (message: WorkerMessage) => void,
+  print: (author: Run | undefined, text: string) => void,
 ): Promise<Chain> {
   const { chain } = options
   const hosts: Host[] = []
@@ -46,7 +48,7 @@ export async function openChain(
         hosts.push(host)
         if (only) break
         const { hostPerformer } = await import('./hosts/host-performer.js')
-        performers.push(hostPerformer(host))
+        performers.push(hostPerformer(host, print))
         break
       }
       case 'javascript': {

@@ -9,7 +9,9 @@ import type { Stream } from '../task/stream.js'
 import { type Chain, handlerNames, openChain } from './chain.js'
 import { Executor, enterDirectory } from './executor.js'
 import { takeOutput } from './own-output.js'
+import { Printer } from './printer.js'
 import { Questions } from './questions.js'
+import type { Run } from './run.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
@@ -26,7 +28,7 @@ let runner: TaskRunner | undefined
 let chain: Chain | undefined
 /** Of JavaScript handlers. */
 let executor: Executor | undefined
-let isConcurrent = false
+const printer = new Printer(send)
 const questions = new Questions(send)
 /** What was said about signals before the master was told that this worker is ready. */
 const earlyNews: SignalNews[] = []
@@ -40,17 +42,16 @@ function send(message: WorkerMessage | MarksCleared, sent: () => void = () => {}
   process.send(message, undefined, undefined, sent)
 }
 
-takeOutput(print)
+takeOutput((stream, text, sent) => print(executor?.author, stream, text, sent))
 
 function exitAfter(message: WorkerMessage | MarksCleared, code: number): void {
   send(message, () => process.exit(code))
 }
 
-/** What code in this process prints stands behind the line that its task begins. */
-function print(stream: Stream, text: string, sent: () => void): void {
-  const author = executor?.author
+/** What a handler prints stands behind the line that its task begins. */
+function print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
   if (author !== undefined) runner?.announce(author)
-  send({ type: 'output', ref: author?.claim.ref ?? null, stream, text, isBeside: isConcurrent }, sent)
+  printer.print(author?.claim.ref ?? null, stream, text, sent)
 }
 
 async function open(options: WorkerOptions): Promise<void> {
@@ -68,6 +69,7 @@ async function open(options: WorkerOptions): Promise<void> {
         return signals.run(number)
       },
       send,
+      printer,
       drained: () => void leave(),
     }
     if (chain.only === undefined) runner = openRunner(engine, chain, options, runnerOptions)
@@ -116,6 +118,8 @@ function openChainOf(options: WorkerOptions): Promise<Chain> {
       )
       return {
         call: async (name, values) => (await opening).answer(name, values),
+        isLogBehind: () => printer.isBehind,
+        printed: text => printer.print(null, 'output', text),
         died({ pid, options: { language } }, death) {
           send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` })
         },
@@ -127,6 +131,7 @@ function openChainOf(options: WorkerOptions): Promise<Chain> {
       }
     },
     send,
+    (author, text) => print(author, 'output', text),
   )
 }
 
@@ -142,7 +147,7 @@ function openRunner(
   options: WorkerOptions,
   runnerOptions: RunnerOptions,
 ): Runner {
-  isConcurrent = options.concurrency > 1
+  printer.isBeside = options.concurrency > 1
   executor = new Executor({
     chain: performers,
     context: {
@@ -153,7 +158,7 @@ function openRunner(
       },
     },
     chdir: options.chdir,
-    isConcurrent,
+    isConcurrent: options.concurrency > 1,
   })
   const opened = new Runner(engine, executor, runnerOptions)
   return opened

@@ -25,7 +25,15 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
     offerSignals(new WorkerSignals(() => {}))
     const chain = await openChain(
       { ...options, startTimeoutMs: 0 },
-      () => ({ call: async (name, values) => answer(name, values), died() {}, revived() {}, failed() {} }),
+      () => ({
+        call: async (name, values) => answer(name, values),
+        isLogBehind: () => false,
+        printed: text => void process.stderr.write(text),
+        died() {},
+        revived() {},
+        failed() {},
+      }),
+      () => {},
       () => {},
     )
     await Promise.all(chain.hosts.map(host => host.end()))

@@ -3,6 +3,7 @@ import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
+import type { Printer } from './printer.js'
 import type { Run } from './run.js'
 
 export interface RunnerOptions {
@@ -19,6 +20,7 @@ export interface RunnerOptions {
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
   send(message: WorkerMessage): void
+  readonly printer: Printer
   /** Nothing runs any more and nothing will. */
   drained(): void
 }

@@ -15,7 +15,8 @@ async function logOf(handler: string, ini: Record<string, string | number>, name
   for (const name of names) drop(spool, name)
   const log = join(dirname(spool), 'log')
   const daemon = await startDaemon({ spool, handler, ini: { logto: log, ...ini }, isUnready: true })
-  await until('all are done', () => existsSync(log) && leftIn(spool).length === 0, 60_000)
+  const isToldOf = () => readFileSync(log, 'utf8').split(' done with task ').length > names.length
+  await until('all are done', () => existsSync(log) && leftIn(spool).length === 0 && isToldOf(), 60_000)
   daemon.child.kill('SIGTERM')
   assert.equal(await daemon.code(), 0)
   return readFileSync(log, 'utf8')

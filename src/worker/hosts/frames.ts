@@ -5,7 +5,8 @@ import type { Claim } from '../../engines/engine.js'
  * What a worker and its host say to each other. All numbers are little endian.
  *
  * Descriptor 3, down: messages of u32 length and as many bytes. The first is a list (see `packList`) of settings, names
- * and values in turn. Each of the others is a run of items: u8 kind, u16 a, u32 b, u32 c, then a + b + c bytes.
+ * and values in turn; the second, which answers the frame `output`, a list of the token of marks (host-output.ts), or an
+ * empty one when output stays where it goes. Each of the others is a run of items: u8 kind, u16 a, u32 b, u32 c, then a + b + c bytes.
  * - task: its ref (a bytes), its packet as it lies in the file (b), its body (c). Tasks count from 0, without numbers.
  * - recall: stands behind all tasks that the flag of a recall speaks of (page.ts).
  * - signal: a is no length but the number of the uwsgi signal whose function is to be called.
@@ -40,8 +41,10 @@ export type UpFrame =
   | { readonly kind: 'recalled'; readonly number: number }
   /** `text`: what its function threw, or nothing. */
   | { readonly kind: 'signal-ended'; readonly number: number; readonly text: string }
+  /** `text`: where the pipe that takes its output can be opened. It waits for the answer before it prints. */
+  | { readonly kind: 'output'; readonly text: string }
 
-const UP_KINDS = ['ready', 'unloadable', 'done', 'detail', 'recalled', 'signal-ended'] as const
+const UP_KINDS = ['ready', 'unloadable', 'done', 'detail', 'recalled', 'signal-ended', 'output'] as const
 const MAGIC = 0x4c5053ff
 const UP_HEAD_BYTES = 13
 /** A host cuts its texts; what is longer is none of its. */

@@ -12,7 +12,7 @@ interface Waiting {
 }
 
 /** A host as one link among others: it is given one task at a time. */
-export function hostPerformer(host: Host): Performer {
+export function hostPerformer(host: Host, print: (author: Run | undefined, text: string) => void): Performer {
   const queue = new Queue<Waiting>()
   let isBusy = false
 
@@ -28,6 +28,15 @@ export function hostPerformer(host: Host): Performer {
       }
   }
 
+  function collect(): Outcome | undefined {
+    const [ended] = host.collect()
+    const author = queue.peek()?.run
+    if (ended !== undefined && ended.printed !== '') print(author, ended.printed)
+    const printed = ended === undefined ? host.takePrinted() : ''
+    if (printed !== '') print(host.hasStarted() ? author : undefined, printed)
+    return ended?.outcome
+  }
+
   function end(outcome: Outcome | undefined): void {
     isBusy = false
     if (outcome !== undefined) queue.pop()?.settle(outcome)
@@ -36,13 +45,12 @@ export function hostPerformer(host: Host): Performer {
 
   host.attach({
     progress() {
-      const [outcome] = host.collect()
+      const outcome = collect()
       if (outcome !== undefined) end(outcome)
     },
     recalled() {}, // nothing ever waits behind what runs
     died(detail) {
-      const [outcome] = host.collect()
-      end(outcome ?? (host.hasStarted() ? { kind: 'crash', detail } : undefined))
+      end(collect() ?? (host.hasStarted() ? { kind: 'crash', detail } : undefined))
     },
     revived: next,
     failed() {

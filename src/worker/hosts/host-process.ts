@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Duplex, Readable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Claim } from '../../engines/engine.js'
@@ -17,15 +17,15 @@ import {
   UpDecoder,
   type UpFrame,
 } from './frames.js'
+import { hearFrames } from './hear-frames.js'
 import { closed, type Death, deathOf } from './host-death.js'
+import { type EarListener, type Ended, HostEar } from './host-ear.js'
 import { Page, STARTED } from './page.js'
 
 /** A host that was told to end has so long for what it does at its end. */
 const LEAVE_MS = 2000
 
-export interface HostListener {
-  /** Some of what was sent has ended. */
-  progress(): void
+export interface HostListener extends EarListener {
   /** The last `count` of those sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void
@@ -50,6 +50,8 @@ export class HostProcess {
   #isRecalling = false
   #isDead = false
   #fault: string | undefined
+  /** What it prints. */
+  readonly ear: HostEar
   /** Rejects with a SpooldError when it cannot load what it was told to. */
   readonly whenReady: Promise<void>
   readonly whenDead: Promise<Death>
@@ -57,6 +59,7 @@ export class HostProcess {
 
   constructor({ command, args, environment, home, settings }: HostOptions, listener: HostListener) {
     this.#listener = listener
+    this.ear = new HostEar(this.#page, listener)
     this.#child = spawn(command, args, {
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe'],
       env: { ...process.env, ...environment },
@@ -68,8 +71,9 @@ export class HostProcess {
     this.whenReady.catch(() => {}) // who does not wait for it hears of the death
     this.whenDead = this.#awaitDeath()
     if (this.#child.pid === undefined) return // it has no pipes; its death tells why
-    this.#listen(TASKS_FD, new UpDecoder(), frame => this.#hear(frame))
-    this.#listen(CALLS_FD, new CallDecoder(), call => void this.#answer(call))
+    const broken = (error: unknown) => this.#broken(error)
+    hearFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
+    hearFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
     this.#pipe(LIFELINE_FD).on('error', () => {})
     this.#pipe(TASKS_FD).write(encodeList(settings.flat()))
   }
@@ -109,17 +113,18 @@ export class HostProcess {
   }
 
   /** What came of tasks since the last call, in the order in which they were sent. */
-  collect(): Outcome[] {
+  collect(): Ended[] {
     this.#page.refresh()
-    const outcomes: Outcome[] = []
+    const ended: Ended[] = []
     const first = this.#collected
     for (; this.#collected < this.#sent; this.#collected++) {
-      const outcome = this.#outcomeOf(this.#collected)
-      if (outcome === undefined) break
-      outcomes.push(outcome)
+      const printed = this.ear.printedBy(this.#collected)
+      const outcome = printed === undefined ? undefined : this.#outcomeOf(this.#collected)
+      if (printed === undefined || outcome === undefined) break
+      ended.push({ outcome, printed })
     }
-    this.#page.clear(first, outcomes.length)
-    return outcomes
+    this.#page.clear(first, ended.length)
+    return ended
   }
 
   /**
@@ -179,11 +184,15 @@ export class HostProcess {
   #hear(frame: UpFrame): void {
     switch (frame.kind) {
       case 'ready':
+        this.ear.loaded()
         return this.#settleReady.resolve()
       case 'unloadable':
+        this.ear.loaded()
         return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', frame.text))
       case 'detail':
         return void this.#details.set(frame.number, frame.text)
+      case 'output':
+        return void this.#pipe(TASKS_FD).write(encodeList(this.ear.open(frame.text)))
       case 'done':
         this.#messages--
         return this.#listener.progress()
@@ -215,18 +224,9 @@ export class HostProcess {
     return this.#child.stdio[fd] as Duplex
   }
 
-  #listen<Frame>(fd: number, decoder: { push(chunk: Buffer): Frame[] }, hear: (frame: Frame) => void): void {
-    const pipe: Readable = this.#pipe(fd)
-    pipe.on('error', () => {}) // it died: that is told elsewhere
-    pipe.on('data', (chunk: Buffer) => {
-      try {
-        for (const frame of decoder.push(chunk)) hear(frame)
-      } catch (error) {
-        this.#fault ??= `was killed, because ${messageOf(error)}`
-        pipe.removeAllListeners('data')
-        this.kill()
-      }
-    })
+  #broken(error: unknown): void {
+    this.#fault ??= `was killed, because ${messageOf(error)}`
+    this.kill()
   }
 
   async #awaitDeath(): Promise<Death> {
@@ -234,17 +234,15 @@ export class HostProcess {
     const how = await deathOf(child)
     await closed(child, [TASKS_FD, CALLS_FD, LIFELINE_FD], TASKS_FD)
     this.#isDead = true
-    this.#settleReady.reject(
-      new SpooldError(
-        'HANDLER_UNLOADABLE',
-        `${child.spawnfile} ${this.#fault ?? `${how} before it was ready`}`,
-      ),
-    )
+    this.ear.stop()
+    const why = this.#fault ?? `${how} before it was ready`
+    this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${why}`))
     return this.#fault ?? how
   }
 
   /** After the death, once everything is collected. */
   release(): void {
+    this.ear.close()
     this.#page.close()
   }
 }

@@ -2,7 +2,7 @@ import { toError } from '../../base/errors.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { Claim } from '../../engines/engine.js'
 import type { HostOptions } from '../../ipc/messages.js'
-import type { Outcome } from '../../task/outcome.js'
+import type { Ended } from './host-ear.js'
 import { HostProcess } from './host-process.js'
 
 /** Who runs tasks in a host. */
@@ -26,6 +26,10 @@ export interface HostStart extends HostOptions {
 
 export interface HostDuties {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
+  /** The log takes no more output for now. */
+  isLogBehind(): boolean
+  /** By nobody that is known: while its code is loaded. */
+  printed(text: string): void
   /** It died, and another is started. */
   died(host: Host, death: string): void
   /** The other one is ready. */
@@ -90,10 +94,20 @@ export class Host {
   }
 
   /** What came of tasks since the last call, in the order in which they were sent. */
-  collect(): Outcome[] {
-    const outcomes = this.#process.collect()
-    if (outcomes.length > 0) this.#hasProgressed = true
-    return outcomes
+  collect(): Ended[] {
+    const ended = this.#process.collect()
+    if (ended.length > 0) this.#hasProgressed = true
+    return ended
+  }
+
+  /** Reads what was printed. */
+  listen(): void {
+    this.#process.ear.listen()
+  }
+
+  /** What was printed by the oldest task of which nothing came yet, or by nobody when that has not started. */
+  takePrinted(): string {
+    return this.#process.ear.takeOpen(this.#process.oldest)
   }
 
   /** Does the oldest task of which nothing came yet run? As of the last `collect`. */
@@ -127,6 +141,8 @@ export class Host {
       progress: () => this.#user?.progress(),
       recalled: count => this.#user?.recalled(count),
       signalEnded: (number, error) => this.#signalEnded(number, error),
+      isLogBehind: () => this.#duties.isLogBehind(),
+      printed: text => this.#duties.printed(text),
       call: (name, values) => this.#duties.call(name, values),
     })
     void process.whenDead.then(death => this.#died(process, death))

@@ -15,6 +15,10 @@ const BYTES = 4096
  * worker sets the flag before it looks at the marks: one of the two sees the other.
  */
 const RECALL_FLAG = SLOTS
+/** Not 0: the worker has taken output of the host that is not marked (host-output.ts). */
+const OUTPUT_FLAG = SLOTS + 1
+/** With a result: a mark stands behind what the task printed. */
+const PRINTED = 8
 
 export const NOT_STARTED = 0
 export const STARTED = 1
@@ -30,6 +34,7 @@ const RESULTS: ReadonlyArray<Outcome | 'error' | undefined> = [
 
 const ZEROS = Buffer.alloc(SLOTS)
 const FLAG = Buffer.of(1)
+const NO_FLAG = Buffer.of(0)
 
 export class Page {
   readonly fd: number
@@ -52,7 +57,11 @@ export class Page {
 
   /** `error`: what it says is in a frame. */
   resultOf(number: number): Outcome | 'error' | undefined {
-    return RESULTS[this.stateOf(number)]
+    return RESULTS[this.stateOf(number) & ~PRINTED]
+  }
+
+  hasPrinted(number: number): boolean {
+    return (this.stateOf(number) & PRINTED) !== 0
   }
 
   /** Makes room for the tasks that will have these slots next. */
@@ -65,6 +74,10 @@ export class Page {
 
   recall(): void {
     writeSync(this.fd, FLAG, 0, 1, RECALL_FLAG)
+  }
+
+  setOutputFlag(isSet: boolean): void {
+    writeSync(this.fd, isSet ? FLAG : NO_FLAG, 0, 1, OUTPUT_FLAG)
   }
 
   close(): void {

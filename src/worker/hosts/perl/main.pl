@@ -6,6 +6,7 @@ use warnings;
 BEGIN { unshift @INC, __FILE__ =~ m{^(.*)/}s }
 use Spoold::Loader;
 use Spoold::Loop;
+use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
 use uwsgi;
@@ -15,7 +16,7 @@ my $wire     = Spoold::Wire->new;
 my $settings = $wire->read_settings;
 Spoold::Process::prepare();
 
-my $loop = Spoold::Loop->new($wire, $settings);
+my $loop = Spoold::Loop->new($wire, $settings, Spoold::Output->new($wire));
 uwsgi::_start($wire, $settings, $loop);
 $loop->serve if Spoold::Loader::load($wire, $settings, $loop);
 

@@ -10,15 +10,17 @@ else:
     sys.path[0] = ours
 
 import spoold_host.process as process
+from spoold_host.output import Output
 from spoold_host.wire import Wire
 
 wire = Wire()
 settings = wire.read_settings()
 process.prepare()
+output = Output(wire)
 
 import spoold_host.loader as loader
 from spoold_host.loop import Loop
 
-loop = Loop(wire, settings)
+loop = Loop(wire, settings, output)
 if loader.load(wire, settings, loop):
     loop.serve()

@@ -2,6 +2,7 @@
 package Spoold::Loop;
 use strict;
 use warnings;
+use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
 
@@ -9,12 +10,14 @@ use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 11, PACKET_HEA
 
 # The page, one byte a task: src/worker/hosts/page.ts
 use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5" };
+use constant PRINTED => "\10";
 use constant { SLOTS => 4032, RECALL_FLAG => 4032 };
 
 sub new {
-    my ($class, $wire, $settings) = @_;
+    my ($class, $wire, $settings, $output) = @_;
     my $self = {
         wire    => $wire,
+        output  => $output,
         spool   => $settings->{spool}[0],
         chdir   => $settings->{chdir} && $settings->{chdir}[0],
         next    => 0,
@@ -59,7 +62,7 @@ sub _serve {
             chdir($chdir // ($slash < 0 ? $spool : "$spool/" . substr($name, 0, $slash)));
             my $result = $self->_ask(\%env, $number);
             Spoold::Process::leave_at_once() if $$ != $pid;
-            _mark($page, $slot, $result);
+            _mark($page, $slot, $self->{output}->mark($number) ? $result | PRINTED : $result);
             $number++;
             $at = $body + $body_bytes;
         }
@@ -150,6 +153,7 @@ sub _signal {
         eval { $self->{signals}{$number}->($number); 1 } or $error = $@;
     }
     Spoold::Process::leave_at_once() if $$ != $self->{wire}{pid};
+    $self->{output}->mark(Spoold::Output::NOBODY);
     $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, _textof($error));
 }
 

@@ -5,7 +5,7 @@ use warnings;
 use Fcntl qw(F_SETFD FD_CLOEXEC);
 
 use constant { TASKS_FD => 3, CALLS_FD => 4, PAGE_FD => 5, LIFELINE_FD => 6 };
-use constant { READY => 1, UNLOADABLE => 2, DONE => 3, DETAIL => 4, RECALLED => 5, SIGNAL_ENDED => 6 };
+use constant { READY => 1, UNLOADABLE => 2, DONE => 3, DETAIL => 4, RECALLED => 5, SIGNAL_ENDED => 6, OUTPUT => 7 };
 use constant MAX_TEXT_BYTES => 65536;
 
 our $lifeline;    # stays open until the process ends
@@ -27,10 +27,15 @@ sub read_message {
 # The first message: names, and the list of values of each.
 sub read_settings {
     my ($self) = @_;
-    my @items = unpack('(V/a)*', $self->read_message // '');
+    my @items = $self->read_list;
     my %settings;
     while (my ($name, $value) = splice @items, 0, 2) { push @{ $settings{$name} }, $value }
     return \%settings;
+}
+
+sub read_list {
+    my ($self) = @_;
+    return unpack('(V/a)*', $self->read_message // '');
 }
 
 sub send {

@@ -7,6 +7,7 @@ import threading
 import traceback
 
 from . import process
+from .output import NOBODY
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
 
 TASK, RECALL, SIGNAL = 1, 2, 3
@@ -14,14 +15,16 @@ _HEAD = struct.Struct('<BHII')
 
 # The page, one byte a task: src/worker/hosts/page.ts
 STARTED, OK, RETRY, IGNORE, ERROR = 1, 2, 3, 4, 5
+PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032
 SPOOL_RESULTS = {-2: OK, -1: RETRY, 0: IGNORE}
 
 
 class Loop:
-    def __init__(self, wire, settings):
+    def __init__(self, wire, settings, output):
         self.signals = {}
         self._wire = wire
+        self._output = output
         self._spool = settings['spool'][0]
         chdir = settings.get('chdir')
         self._chdir = chdir[0] if chdir else None
@@ -39,7 +42,7 @@ class Loop:
         # every name that a task needs is local: at this rate a look-up counts
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = sys.modules['uwsgi'].__dict__
-        fence = threading.Lock()
+        fence, mark = threading.Lock(), self._output.mark
         unpack, top, enter = _HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
@@ -85,7 +88,7 @@ class Loop:
                         result = self._failed(number, _wrong(answer))
                 if getpid() != pid:
                     os._exit(0)  # a task forked, and its child came back as well
-                page[slot] = result
+                page[slot] = result | PRINTED if mark(number) else result
                 number += 1
             elif kind == SIGNAL:
                 self._signal(name_length)
@@ -133,6 +136,7 @@ class Loop:
             detail = _traceback()
         if os.getpid() != self._wire.pid:
             os._exit(0)
+        self._output.mark(NOBODY)
         self._wire.send(SIGNAL_ENDED, number, detail.encode('utf-8', 'backslashreplace')[:65536])
 
 

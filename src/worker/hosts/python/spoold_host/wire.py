@@ -9,7 +9,9 @@ TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
 PAGE_BYTES = 4096
 MAX_CALL_BYTES = 0x1FFFFFFF
 
-READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED = range(1, 7)
+READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT = range(1, 8)
+#: on the page (src/worker/hosts/page.ts)
+OUTPUT_FLAG = 4033
 _UP = struct.Struct('<4sBII')
 _LENGTH = struct.Struct('<I')
 
@@ -38,11 +40,14 @@ class Wire:
 
     def read_settings(self):
         """The first message: names and values, a name as often as it has values."""
-        items = _unpack(self.read_message() or b'')
+        items = self.read_list()
         settings = {}
         for name, value in zip(items[::2], items[1::2]):
             settings.setdefault(name.decode(), []).append(value)
         return settings
+
+    def read_list(self):
+        return _unpack(self.read_message() or b'')
 
     def send(self, kind, number=0, payload=b''):
         _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)

@@ -12,12 +12,15 @@ module SpooldHost
     # The page, one byte a task: src/worker/hosts/page.ts
     NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR = *"\0\1\2\3\4\5".b.chars.map(&:freeze)
     SLOTS = RECALL_FLAG = 4032
+    # the same, with a mark behind what was printed
+    PRINTED = [OK, RETRY, IGNORE, ERROR].to_h { |result| [result, (result.ord | 8).chr.b.freeze] }.freeze
     RESULTS = { -2 => OK, -1 => RETRY, 0 => IGNORE }.freeze
 
     attr_reader :signals
 
-    def initialize(wire, settings)
+    def initialize(wire, settings, output)
       @wire = wire
+      @output = output
       @page = wire.page
       @spool = settings['spool'].first
       @chdir = settings['chdir']&.first
@@ -70,6 +73,7 @@ module SpooldHost
 
     def finish(result)
       exit! if Process.pid != @wire.pid # a task forked, and its child came back as well
+      result = PRINTED.fetch(result) if @output.mark(@next)
       @page.pwrite(result, @next % SLOTS)
       @next += 1
     end
@@ -149,6 +153,7 @@ module SpooldHost
         detail = SpooldHost.explain(e)
       end
       exit! if Process.pid != @wire.pid
+      @output.mark(Output::NOBODY)
       @wire.send(Wire::SIGNAL_ENDED, number, detail)
     end
   end

@@ -6,7 +6,7 @@ module SpooldHost
   # The bytes between a worker and its host; src/worker/hosts/frames.ts is the other side and explains them.
   class Wire
     TASKS_FD, CALLS_FD, PAGE_FD, LIFELINE_FD = 3, 4, 5, 6
-    READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED = *1..6
+    READY, UNLOADABLE, DONE, DETAIL, RECALLED, SIGNAL_ENDED, OUTPUT = *1..7
     MAX_TEXT_BYTES = 65_536
 
     attr_reader :page, :pid, :lifeline
@@ -29,9 +29,13 @@ module SpooldHost
 
     # The first message: names, and the list of values of each.
     def read_settings
-      unpack(read_message || '').each_slice(2).each_with_object({}) do |(name, value), settings|
+      read_list.each_slice(2).each_with_object({}) do |(name, value), settings|
         (settings[name] ||= []) << value
       end
+    end
+
+    def read_list
+      unpack(read_message || '')
     end
 
     def send(kind, number = 0, text = '')

@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto'
+import type { Outcome } from '../../task/outcome.js'
+import { HostOutput } from './host-output.js'
+import type { Page } from './page.js'
+
+export interface EarListener {
+  /** Something was printed. */
+  progress(): void
+  /** The log takes no more output for now. */
+  isLogBehind(): boolean
+  /** By nobody that is known: while the host's code is loaded. */
+  printed(text: string): void
+}
+
+/** What came of a task, and what it printed that was not taken before. */
+export interface Ended {
+  readonly outcome: Outcome
+  readonly printed: string
+}
+
+/** An idle host may print, too. */
+const LISTEN_MS = 250
+const TOKEN_BYTES = 16
+
+/** Whose output it is that a host prints. Until it is open, and where it cannot be, output goes where the worker's own goes. */
+export class HostEar {
+  readonly #page: Page
+  readonly #listener: EarListener
+  #output: HostOutput | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(page: Page, listener: EarListener) {
+    this.#page = page
+    this.#listener = listener
+  }
+
+  /** @returns what the host is to be told: the token of its marks; nothing where it cannot be heard */
+  open(path: string): Buffer[] {
+    const token = randomBytes(TOKEN_BYTES)
+    try {
+      this.#output = new HostOutput(path, this.#page, token, () => this.#listener.isLogBehind())
+    } catch {
+      return []
+    }
+    this.#timer = setInterval(() => {
+      if (this.#output?.poll() === true) this.#listener.progress()
+    }, LISTEN_MS).unref()
+    return [token]
+  }
+
+  /** Reads what was printed. */
+  listen(): void {
+    this.#output?.poll()
+  }
+
+  /** Its code is loaded, or could not be: what was printed so far is nobody's. */
+  loaded(): void {
+    this.#output?.poll()
+    this.#listener.printed(this.#output?.takeOpen() ?? '')
+  }
+
+  /** What a task that has ended had printed; undefined when that was not read yet. */
+  printedBy(number: number): string | undefined {
+    if (this.#output === undefined || !this.#page.hasPrinted(number)) return ''
+    const printed = this.#output.endOf(number)
+    if (printed !== undefined) return printed
+    this.#output.poll() // the mark was written before the result
+    return this.#output.endOf(number)
+  }
+
+  /**
+   * What was printed and has no mark, so far; or, as long as it is not known whose it is, nothing.
+   *
+   * @param oldest the number of the oldest task of which nothing came yet
+   */
+  takeOpen(oldest: number): string {
+    if (this.#output?.hasOpen !== true) return ''
+    this.#page.refresh() // after it was read: until then its author has not ended without a mark
+    return this.#page.resultOf(oldest) === undefined ? this.#output.takeOpen() : ''
+  }
+
+  /** The host has died. */
+  stop(): void {
+    clearInterval(this.#timer)
+    this.#output?.poll()
+  }
+
+  close(): void {
+    this.#output?.close()
+    this.#output = undefined
+  }
+}

@@ -1,0 +1,49 @@
+# Standard output and standard error as one pipe, which the worker reads; src/worker/hosts/host-output.ts explains it.
+package Spoold::Output;
+use strict;
+use warnings;
+use IO::Handle;
+use Spoold::Wire;
+
+use constant { NOBODY => 0xFFFFFFFF, PIPE_BYTES => 1 << 20, OUTPUT_FLAG => 4033 };
+use constant { F_SETPIPE_SZ => 1031, FIONREAD => 0x541B };    # Linux; not in Fcntl
+
+# Where the worker cannot read the pipe, output stays where it went, and nothing is ever marked.
+sub new {
+    my ($class, $wire) = @_;
+    my $self = bless { page => $wire->{page} }, $class;
+    pipe(my $reader, my $writer) or return $self;
+    $wire->send(Spoold::Wire::OUTPUT, 0, "/proc/$$/fd/" . fileno $reader);
+    my ($token) = $wire->read_list;
+    close $reader;
+    $self->_take($writer, $token) if defined $token;
+    return $self;
+}
+
+sub _take {
+    my ($self, $writer, $token) = @_;
+    fcntl($writer, F_SETPIPE_SZ, PIPE_BYTES);    # or it waits more often
+    open(STDOUT, '>&', $writer) or die "standard output: $!\n";
+    open(STDERR, '>&', $writer) or die "standard error: $!\n";
+    $_->autoflush(1) for *STDOUT{IO}, *STDERR{IO};
+    @$self{qw(pipe token)} = ($writer, "\0$token");
+}
+
+# Ends the output of a task. False where there is none to be marked.
+sub mark {
+    my ($self, $number) = @_;
+    my $pipe = $self->{pipe} or return 0;
+    $_->flush for *STDOUT{IO}, *STDERR{IO};
+
+    # the pipe first: what the worker has taken from it by then, the flag tells
+    my $bytes = pack('i', 0);
+    if (defined ioctl($pipe, FIONREAD, $bytes) && unpack('i', $bytes) == 0) {
+        sysseek $self->{page}, OUTPUT_FLAG, 0;
+        sysread $self->{page}, my $flag, 1;
+        return 0 if $flag eq "\0";
+    }
+    syswrite $pipe, $self->{token} . pack('V', $number);
+    return 1;
+}
+
+1;

@@ -1,0 +1,56 @@
+"""Standard output and standard error as one pipe, which the worker reads; src/worker/hosts/host-output.ts explains it."""
+
+import fcntl
+import os
+import struct
+import sys
+import termios
+
+from .wire import OUTPUT, OUTPUT_FLAG
+
+NOBODY = 0xFFFFFFFF
+_F_SETPIPE_SZ = 1031
+_PIPE_BYTES = 1 << 20
+_NOTHING = struct.pack('i', 0)
+
+
+class Output:
+    """Where the worker cannot read the pipe, output stays where it went, and nothing is ever marked."""
+
+    def __init__(self, wire):
+        self._page = wire.page
+        self._streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
+        self._pipe = None
+        reader, writer = os.pipe()
+        wire.send(OUTPUT, 0, b'/proc/%d/fd/%d' % (os.getpid(), reader))
+        answer = wire.read_list()
+        os.close(reader)
+        if answer:
+            self._token = b'\0' + answer[0]
+            self._take(writer)
+
+    def _take(self, writer):
+        try:
+            fcntl.fcntl(writer, _F_SETPIPE_SZ, _PIPE_BYTES)
+        except OSError:
+            pass  # it waits more often
+        for stream in self._streams:
+            stream.flush()
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        self._pipe = writer
+
+    def mark(self, number):
+        """Ends the output of a task. False where there is none to be marked."""
+        if self._pipe is None:
+            return False
+        for stream in self._streams:
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass  # a task closed it
+        # the pipe first: what the worker has taken from it by then, the flag tells
+        if fcntl.ioctl(self._pipe, termios.FIONREAD, _NOTHING) == _NOTHING and not self._page[OUTPUT_FLAG]:
+            return False
+        os.write(self._pipe, self._token + struct.pack('<I', number))
+        return True

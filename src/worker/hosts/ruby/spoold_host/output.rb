@@ -1,0 +1,65 @@
+module SpooldHost
+  # Standard output and standard error as one pipe, which the worker reads; src/worker/hosts/host-output.ts explains it.
+  class Output
+    NOBODY = 0xffffffff
+    OUTPUT_FLAG = 4033
+    PIPE_BYTES = 1 << 20
+    # Linux; Fcntl has none of them
+    F_SETPIPE_SZ = 1031
+    FIONREAD = 0x541B
+    NOTHING = [0].pack('i').freeze
+
+    # Where the worker cannot read the pipe, output stays where it went, and nothing is ever marked.
+    def initialize(wire)
+      @page = wire.page
+      reader, writer = IO.pipe
+      wire.send(Wire::OUTPUT, 0, "/proc/#{Process.pid}/fd/#{reader.fileno}")
+      token, = wire.read_list
+      reader.close
+      take(writer, token) if token
+    end
+
+    # Ends the output of a task. @return false where there is none to be marked
+    def mark(number)
+      return false unless @pipe
+      # the pipe first: what the worker has taken from it by then, the flag tells
+      return false if flushed? && empty? && @page.pread(1, OUTPUT_FLAG) == "\0"
+
+      @pipe.syswrite(@token + [number].pack('V'))
+      true
+    end
+
+    private
+
+    def take(writer, token)
+      enlarge(writer)
+      STDOUT.reopen(writer)
+      STDERR.reopen(writer)
+      STDOUT.sync = STDERR.sync = true
+      @pipe = writer
+      @token = "\0".b + token
+    end
+
+    def enlarge(writer)
+      writer.fcntl(F_SETPIPE_SZ, PIPE_BYTES)
+    rescue SystemCallError
+      nil # it waits more often
+    end
+
+    def flushed?
+      STDOUT.flush
+      STDERR.flush
+      true
+    rescue IOError, SystemCallError
+      true # a task closed it
+    end
+
+    def empty?
+      bytes = NOTHING.dup
+      @pipe.ioctl(FIONREAD, bytes)
+      bytes == NOTHING
+    rescue SystemCallError
+      false
+    end
+  end
+end

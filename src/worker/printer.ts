@@ -1,0 +1,31 @@
+import type { WorkerMessage } from '../ipc/messages.js'
+import type { Ref } from '../task/ref.js'
+import type { Stream } from '../task/stream.js'
+
+/** So much may be on its way to the master; who prints more waits, where that is possible. */
+const HIGH_WATER_CHARS = 1024 * 1024
+
+/** Sends what handlers print to the master. The runner has told it before that the author runs. */
+export class Printer {
+  readonly #send: (message: WorkerMessage, sent: () => void) => void
+  /** Other tasks run beside each one. */
+  isBeside = false
+  #waitingChars = 0
+
+  constructor(send: (message: WorkerMessage, sent: () => void) => void) {
+    this.#send = send
+  }
+
+  get isBehind(): boolean {
+    return this.#waitingChars > HIGH_WATER_CHARS
+  }
+
+  print(ref: Ref | null, stream: Stream, text: string, sent: () => void = () => {}): void {
+    if (text === '') return sent()
+    this.#waitingChars += text.length
+    this.#send({ type: 'output', ref, stream, text, isBeside: this.isBeside }, () => {
+      this.#waitingChars -= text.length
+      sent()
+    })
+  }
+}

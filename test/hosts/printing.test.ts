@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import type { Daemon, DaemonSetup } from '../helpers/daemon.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { printedBetween } from '../helpers/printed.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { type Language, startHost } from './host-daemon.js'
+
+const TASKS = process.env.SPOOLD_TEST_LONG === undefined ? 1000 : 6000
+const names = Array.from({ length: TASKS }, (_, i) => `t${i}`)
+
+/** Prints in every way that there is; every tenth has a child do it, too. */
+const HANDLERS: Readonly<Record<Language, string>> = {
+  python: `
+import subprocess
+def spooler(env):
+    name = env['spooler_task_name'].decode()
+    print(name, 'print')
+    sys.stderr.write(name + ' stderr\\n')
+    os.write(1, (name + ' descriptor\\n').encode())
+    if name.endswith('7'): subprocess.call(['echo', name, 'child'])
+    print(name, 'no newline', end='')
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`,
+  perl: `
+uwsgi::spooler(sub {
+    my $name = $_[0]{spooler_task_name};
+    print "$name print\\n";
+    print STDERR "$name stderr\\n";
+    syswrite STDOUT, "$name descriptor\\n";
+    system('echo', $name, 'child') if $name =~ /7$/;
+    print "$name no newline";
+    return uwsgi::SPOOL_OK;
+});
+`,
+  ruby: `
+module UWSGI
+  module_function
+  def spooler(env)
+    name = env['spooler_task_name']
+    puts "#{name} print"
+    warn "#{name} stderr"
+    $stdout.syswrite("#{name} descriptor\\n")
+    system('echo', name, 'child') if name.end_with?('7')
+    print "#{name} no newline"
+    UWSGI::SPOOL_OK
+  end
+end
+`,
+}
+
+async function logOf(setup: DaemonSetup, start: (setup: DaemonSetup) => Promise<Daemon>): Promise<string> {
+  const log = join(dirname(setup.spool), 'log')
+  for (const name of names) drop(setup.spool, name)
+  const daemon = await start({ ...setup, ini: { logto: log, ...setup.ini }, isUnready: true })
+  const isToldOf = () => readFileSync(log, 'utf8').split(' done with task ').length > TASKS
+  await until('all are done', () => leftIn(setup.spool).length === 0 && isToldOf(), 120_000)
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0)
+  return readFileSync(log, 'utf8')
+}
+
+function assertPrinted(log: string, expected: readonly string[]): void {
+  const printed = printedBetween(log)
+  assert.equal(printed.size, TASKS)
+  for (const [name, lines] of printed)
+    assert.deepEqual(
+      lines,
+      expected.filter(line => line !== 'child' || name.endsWith('7')),
+      name,
+    )
+}
+
+describe('what a handler prints stands whole between the lines of its task', () => {
+  const all = ['print', 'stderr', 'descriptor', 'child', 'no newline']
+  const variants: ReadonlyArray<readonly [string, Language, NodeJS.ProcessEnv]> = [
+    ['Python', 'python', {}],
+    ['Python, unbuffered', 'python', { PYTHONUNBUFFERED: '1' }],
+    ['Perl', 'perl', {}],
+    ['Ruby', 'ruby', {}],
+  ]
+  for (const [title, language, env] of variants)
+    it(title, { skip: skipUnless(language === 'python' ? 'python3' : language) }, async () => {
+      const setup = { spool: spoolDirectory(), handler: HANDLERS[language], env }
+      assertPrinted(await logOf(setup, each => startHost(language, each)), all)
+    })
+
+  it('a program', async () => {
+    const command = 'echo $SPOOL_task_name out; echo $SPOOL_task_name err >&2; exit 0'
+    const setup = { spool: spoolDirectory(), isForeign: true, ini: { 'spooler-exec': command } } as const
+    const log = await logOf(setup, startDaemon)
+    const bare = log.replaceAll(/^\[spooler \S+ pid: \d+\] (t\d+): /gm, '')
+    const printed = printedBetween(bare)
+    assert.equal(printed.size, TASKS)
+    for (const [name, lines] of printed) assert.deepEqual([...lines].sort(), ['err', 'out'], name)
+  })
+})
+
+describe('what a handler in Python prints', () => {
+  const skip = skipUnless('python3')
+
+  it('is told while it runs, and is its last words when it dies', { skip }, async () => {
+    const spool = spoolDirectory()
+    const handler = `
+import signal
+print('while it is loaded')
+def spooler(env):
+    name = env['spooler_task_name'].decode()
+    print(name, 'begins')
+    os.write(2, b'half a line of ' + name.encode())
+    while not os.path.exists(${JSON.stringify(join(dirname(spool), 'go'))}): time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { 'spooler-max-crashes': 1 } })
+    await daemon.waitFor('while it is loaded')
+    drop(spool, 'a')
+    await daemon.waitFor(/managing request a \.\.\.\na begins\n/)
+    drop(dirname(spool), 'go')
+    await daemon.waitFor(/half a line of a\n/)
+    await daemon.waitFor(/task a is buried/)
+    assert.match(daemon.output, /a begins\n(\[spooler .*\n)*half a line of a\n/)
+  })
+
+  it('is not held by the daemon when nobody reads the log as fast as it is printed', { skip }, async () => {
+    const spool = spoolDirectory()
+    const log = join(dirname(spool), 'log')
+    const handler = `
+def spooler(env):
+    for i in range(200000): print('x' * 99)
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, ini: { logto: log }, isUnready: true })
+    drop(spool, 'a')
+    let most = 0
+    await until(
+      'it is done',
+      () => {
+        const [, kilobytes] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${daemon.pid}/status`, 'utf8')) ?? []
+        most = Math.max(most, Number(kilobytes))
+        return existsSync(log) && readFileSync(log, 'utf8').includes('done with task a')
+      },
+      120_000,
+    )
+    assert.equal(
+      readFileSync(log, 'utf8')
+        .split('\n')
+        .filter(line => line === 'x'.repeat(99)).length,
+      200_000,
+    )
+    assert.ok(most < 200_000, `${most} kB`)
+  })
+})
