@@ -2,6 +2,7 @@ import type { Emitter } from '../events/emitter.js'
 import { type ClaimedTask, Claims } from '../spool/claims.js'
 import type { NameRules } from '../spool/file-name.js'
 import { type Locker, type LockKind, openLocker } from '../spool/lock.js'
+import { LongLocks } from '../spool/long-locks.js'
 import { Scanner, type ScannerOptions } from '../spool/scanner.js'
 import { TaskIndex } from '../spool/task-index.js'
 import type { WatchChoice } from '../spool/watch.js'
@@ -38,6 +39,7 @@ export class DirectoryEngine implements Engine {
   readonly #claims: Claims
   readonly #index: TaskIndex
   readonly #events: Emitter
+  readonly #longLocks: LongLocks
   readonly #scanning: { -readonly [Key in keyof ScannerOptions]: ScannerOptions[Key] }
   #scanner: Scanner | undefined
   #wakeUp = () => {}
@@ -49,6 +51,7 @@ export class DirectoryEngine implements Engine {
     const { rules, frequencyMs, watch } = options
     this.#scanning = { spool: this.#spool, rules, frequencyMs, watch }
     this.#claims = new Claims({ ...options, spool: this.#spool }, locker)
+    this.#longLocks = new LongLocks(this.#spool, events)
     this.#index = new TaskIndex({ ordered: options.rules.ordered, frequencyMs: options.frequencyMs })
   }
 
@@ -66,7 +69,10 @@ export class DirectoryEngine implements Engine {
 
   returned(reports: readonly Report[]): void {
     const nowMs = Date.now()
-    for (const report of reports) this.#index.returned(report, nowMs)
+    for (const report of reports) {
+      this.#index.returned(report, nowMs)
+      this.#longLocks.reported(report)
+    }
     const isAnyGone = reports.some(({ kind }) => kind === 'gone')
     this.#scanner?.tasksEnded(reports.length, isAnyGone)
   }

@@ -22,6 +22,11 @@ export interface Claim {
   readonly isOnce: boolean
   /** Undefined when there is none. Valid until the claim is settled. */
   readBody(): Buffer | undefined
+  /**
+   * A descriptor for another process: until that has ended, or this claim is settled, nobody else claims the task, even
+   * if this process dies. Undefined where claims are leases.
+   */
+  shareLock(): number | undefined
 }
 
 export interface Counts {

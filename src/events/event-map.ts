@@ -86,6 +86,8 @@ export interface EventMap {
   'spool-back': { spool: string }
   'spool-unlisted': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
+  /** Nobody here runs it. Without a pid its holder is not to be seen. */
+  'spool-task-locked': { spool: string; name: string; forMs: number; pid?: number; command?: string }
   /**
    * Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published, and
    * those given back that had taken the name of a task while that was removed.

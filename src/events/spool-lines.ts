@@ -1,3 +1,4 @@
+import { durationText } from '../base/duration.js'
 import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
 import type { EventName, Listeners } from './event-map.js'
@@ -26,6 +27,16 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
         'warn',
         `[spooler ${spool}] nobody runs what is in ${printable(prefix)}: priorities need spooler-ordered = true`,
         { spool },
+      ),
+    'spool-task-locked': ({ spool, name, forMs, pid, command = '' }) =>
+      log.line(
+        'warn',
+        `[spooler ${spool}] task ${printable(name)} has been locked for ${durationText(forMs)} by ${
+          pid === undefined
+            ? 'a process that cannot be seen from here'
+            : `process ${pid} (${printable(command)})`
+        }`,
+        { spool, task: name, ...(pid === undefined ? {} : { holder: pid }) },
       ),
     'spool-swept': ({ spool, removed, published, givenBack }) =>
       log.line(

@@ -68,6 +68,9 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
     unlock(ref) {
       for (const locker of lockers) locker.unlock(ref)
     },
+    unshare(fd) {
+      for (const locker of lockers) locker.unshare(fd)
+    },
   }
 }
 

@@ -32,8 +32,12 @@ export class ClaimedTask {
   #body: Buffer | undefined
   /** From then on `fd` is closed and may be another file's number. */
   isSettled = false
+  /** Other processes may have the descriptor too: to close it does not end the claim. */
+  isShared = false
+  readonly #isSharable: boolean
 
-  constructor(file: FileClaim, record: TaskRecord | undefined, isOnce: boolean) {
+  constructor(file: FileClaim, record: TaskRecord | undefined, isOnce: boolean, isSharable: boolean) {
+    this.#isSharable = isSharable
     this.file = file
     this.record = record
     this.isOnce = isOnce
@@ -62,6 +66,13 @@ export class ClaimedTask {
 
   get bodyBytes(): number {
     return this.file.bodyBytes
+  }
+
+  /** @see Claim.shareLock */
+  shareLock(): number | undefined {
+    if (!this.#isSharable) return undefined
+    this.isShared = true
+    return this.file.fd
   }
 
   readBody(): Buffer | undefined {
@@ -114,7 +125,7 @@ export class Claims {
   }
 
   #take(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
-    return new ClaimedTask(file, record, this.#isOnce(file))
+    return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd')
   }
 
   #isOnce({ vars }: FileClaim): boolean {
@@ -178,6 +189,7 @@ export class Claims {
       }
     } finally {
       claim.isSettled = true
+      if (claim.isShared) this.#locker.unshare(claim.file.fd)
       letGo(claim.file, this.#locker)
     }
   }

@@ -6,4 +6,6 @@ declare module 'fs-native-extensions' {
     length?: number,
     options?: { shared?: boolean },
   ): boolean
+  /** F_OFD_SETLK with F_UNLCK over the whole file. */
+  export function unlock(fd: number): void
 }

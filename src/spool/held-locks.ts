@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { Slices } from '../base/slices.js'
 
 /** Who holds record locks, of either kind, by device and inode. */
 export interface Locks {
@@ -41,6 +42,27 @@ function readOwners(): ReadonlyMap<string, number> {
         if (kind === 'OFDLCK' && !owners.has(file)) owners.set(file, Number(pid))
       }
   return owners
+}
+
+/** Who holds a lock on one file; like `readLocks`, but for a process that must not be kept from other work. */
+export async function holderOf({ dev, ino }: { dev: number; ino: number }): Promise<number | undefined> {
+  const file = nameOf(dev, ino)
+  const slices = new Slices()
+  for (const line of linesOf('/proc/locks')) {
+    const [, , pid, locked] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
+    if (locked === file && Number(pid) > 0) return Number(pid)
+  }
+  for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name))) {
+    for (const fd of namesIn(`/proc/${pid}/fdinfo`))
+      if (
+        linesOf(`/proc/${pid}/fdinfo/${fd}`).some(
+          line => line.startsWith('lock:') && line.includes(` ${file} `),
+        )
+      )
+        return Number(pid)
+    await slices.rest()
+  }
+  return undefined
 }
 
 function linesOf(path: string): string[] {

@@ -18,6 +18,8 @@ export interface Locker {
   tryLock(fd: number, ref: Ref): boolean
   /** Gives the claim up. To be called after the file was settled and before `fd` is closed. */
   unlock(ref: Ref): void
+  /** Ends the claim also for processes that have inherited the descriptor: closing ours would leave it to them. */
+  unshare(fd: number): void
 }
 
 export type TryOfdLock = (fd: number) => boolean
@@ -32,8 +34,9 @@ export async function loadOfd(): Promise<TryOfdLock> {
  * Open-file-description locks: they conflict with uWSGI's POSIX record locks both ways, die with the process, and unlike
  * those do not vanish when another descriptor of the same file is closed. `close` releases them.
  */
-function ofdLocker(tryOfdLock: TryOfdLock): Locker {
-  return { kind: 'ofd', tryLock: fd => tryOfdLock(fd), unlock: () => {} }
+async function ofdLocker(): Promise<Locker> {
+  const { tryLock, unlock } = await import('fs-native-extensions')
+  return { kind: 'ofd', tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
 }
 
 /** A lease whose holder does not refresh it for this long is taken over: longer than any pause of an event loop should be. */
@@ -66,6 +69,7 @@ async function leaseLocker(spool: string): Promise<Locker> {
     unlock(ref) {
       unlockSync(ref, options(ref))
     },
+    unshare() {},
   }
 }
 
@@ -103,7 +107,7 @@ export async function clearLease(path: string): Promise<boolean> {
 }
 
 export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
-  return kind === 'ofd' ? ofdLocker(await loadOfd()) : leaseLocker(spool)
+  return kind === 'ofd' ? ofdLocker() : leaseLocker(spool)
 }
 
 /** Whatever of them is there. */

@@ -52,7 +52,8 @@ function exeOf(pid: number): string {
 }
 
 /** Anybody may name a process as he likes. */
-function commandOf(pid: number): string {
+/** Its command line, or the name that it gave itself. */
+export function commandOf(pid: number): string {
   const words = quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
   return printable(words.replaceAll('\0', ' ').trim())
 }

@@ -3,6 +3,7 @@ import type { Delivery } from '../task/delivery.js'
 import type { Host, HostDuties, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import { functionPerformer, type Performer } from './performer.js'
+import type { Programs } from './programs.js'
 import type { Run } from './run.js'
 
 /** What a worker asks for each task, loaded and started. */
@@ -13,6 +14,8 @@ export interface Chain {
   readonly performers: readonly Performer[]
   /** What the JavaScript modules ask for; each of them may be the one that runs a task. */
   readonly delivery: Delivery | undefined
+  /** What `spooler-exec` runs. */
+  readonly programs: Programs | undefined
 }
 
 /** What the chain consists of, for whoever reads a dead letter. */
@@ -38,6 +41,7 @@ export async function openChain(
   const hosts: Host[] = []
   const loaded: LoadedHandler[] = []
   const performers: Performer[] = []
+  let programs: Programs | undefined
   const only = chain.length === 1 && chain[0]?.kind === 'host'
   for (const link of chain) {
     send({ type: 'loading', name: handlerNames([link]).join(', ') })
@@ -59,11 +63,19 @@ export async function openChain(
       }
       case 'exec': {
         const { execPerformer } = await import('./exec-performer.js')
-        performers.push(execPerformer(link, send))
+        const { Programs } = await import('./programs.js')
+        programs ??= new Programs()
+        performers.push(execPerformer(link, send, programs))
       }
     }
   }
-  return { hosts, only: only ? hosts[0] : undefined, performers, delivery: strictestDelivery(loaded) }
+  return {
+    hosts,
+    only: only ? hosts[0] : undefined,
+    performers,
+    delivery: strictestDelivery(loaded),
+    programs,
+  }
 }
 
 function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {

@@ -8,27 +8,37 @@ import { IGNORE, OK, type Outcome, RETRY } from '../task/outcome.js'
 import type { HandlerTask } from './handler-task.js'
 import { logLines } from './log-lines.js'
 import type { Performer } from './performer.js'
+import type { Programs } from './programs.js'
 
 /** Descriptor 3 of the program. */
 const BODY_FD = 3
+/** Waits for a line before it becomes the command: what nobody watches yet does not begin. It reads byte by byte. */
+const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
+const OPEN_GATE = '\n'
 /** sysexits.h: what no second try mends, and what one may. */
 const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 const EX_CONFIG = 78
 /** Beyond sysexits. */
 const EX_IGNORE = 100
+const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
 /** What a packet says must not be taken for PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
 
-/** Any program, as one process a task. */
+/**
+ * Any program, as one process a task. It holds the task's lock too (descriptor 4), so that nobody else runs the task before
+ * the program has ended, whoever else is killed.
+ */
 export function execPerformer(
   { command, input }: Extract<Link, { kind: 'exec' }>,
   send: (message: WorkerMessage) => void,
+  programs: Programs,
 ): Performer {
   return async (run, _env, task) => {
     const { bodyBytes, vars } = run.claim
-    const child = spawn('/bin/sh', ['-c', command], {
-      stdio: ['pipe', 'pipe', 'pipe', bodyBytes === 0 ? 'ignore' : 'pipe'],
+    const lock = run.claim.shareLock()
+    const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
+      stdio: ['pipe', 'pipe', 'pipe', bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
       env: { ...process.env, ...environmentOf(task) },
       detached: true, // a group of its own, which can be ended as a whole
     })
@@ -39,14 +49,21 @@ export function execPerformer(
       child.once('exit', (code, signal) => resolve(outcomeOf(code, signal)))
     })
     const { pid } = child
-    if (pid !== undefined) send({ type: 'child-started', pid })
-    feed(child.stdio[0], input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1'))
+    if (pid === undefined) return ended
+    send({ type: 'child-started', pid })
+    const isWatched = await programs.started(pid).then(
+      () => true,
+      () => false,
+    )
+    const packet = input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1')
+    feed(child.stdio[0], isWatched ? Buffer.concat([Buffer.from(OPEN_GATE), packet]) : Buffer.alloc(0))
     if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
     const logged = (['stdout', 'stderr'] as const).map(stream =>
       logLines(child[stream], message => task.logAndWait({ message, stream })),
     )
-    const outcome = await ended
-    if (pid !== undefined) send({ type: 'child-ended', pid })
+    const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
+    programs.ended(pid)
+    send({ type: 'child-ended', pid })
     for (const last of logged) await last()
     return outcome
   }

@@ -166,7 +166,7 @@ function openRunner(
 
 /** Everything is done: the interpreters may leave in good order too. */
 async function leave(): Promise<void> {
-  await Promise.all(chain?.hosts.map(host => host.end()) ?? [])
+  await Promise.all([...(chain?.hosts ?? []), chain?.programs].map(each => each?.end()))
   exitAfter({ type: 'drained' }, EXIT_TOLD)
 }
 
@@ -211,6 +211,7 @@ process.on('SIGTERM', () => drain(ORPHAN_MERCY_MS))
 // a process in which something was thrown into the blue is not to be trusted with another task
 process.on('uncaughtException', thrown => {
   if (runner === undefined) return exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
+  chain?.programs?.killAll() // before others may take their tasks
   const isTold = runner.fault(thrown)
   exitAfter({ type: 'faulted', error: isTold ? toError(thrown).message : stackOf(thrown) }, 1)
 })

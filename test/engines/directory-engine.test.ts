@@ -228,7 +228,7 @@ describe('a file that leaves its place between open and lock', () => {
       act(path)
       return true
     }
-    const locker = { kind: 'ofd' as const, tryLock, unlock() {} }
+    const locker = { kind: 'ofd' as const, tryLock, unlock() {}, unshare() {} }
     return claimFile(NAME, path, locker, Date.now(), () => assert.fail())
   }
 

@@ -211,6 +211,10 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     { spool, prefix: '5/' },
     '[spooler /s] nobody runs what is in 5/: priorities need spooler-ordered = true',
   ],
+  'spool-task-locked': [
+    { spool, name: 't', forMs: 10_400, pid: 7, command: 'sh -c x' },
+    '[spooler /s] task t has been locked for 10 s by process 7 (sh -c x)',
+  ],
   'watch-back': [{ spool }, '[spooler /s] file-system events are back'],
   'watch-lost': [
     { spool, prefix: '', error: 'ENOSPC', frequencyMs: 30_000 },

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { readLocks } from '#src/spool/held-locks.js'
+import { spoold } from '../helpers/cli.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { childrenOf, isAlive } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Ticks until the file `enough` is there; each line is one write to the end of the file. */
+const TICKING = `
+tick() { until [ -e $1/enough ]; do echo "tick $$" >> $1/runs; sleep 0.02; done; }
+echo "begin $$" >> $1/runs
+`
+const TICKS = `${TICKING} tick $1; echo "end $$" >> $1/runs`
+
+function start(spool: string, program: string, ini = {}): Promise<Daemon> {
+  const directory = dirname(spool)
+  const file = join(directory, 'program.sh')
+  writeFileSync(file, program)
+  const settings = { 'spooler-exec': `sh ${file} ${directory}`, 'spooler-frequency': 1, ...ini }
+  return startDaemon({ spool, isForeign: true, ini: settings })
+}
+
+function runs(spool: string): string[] {
+  try {
+    return readFileSync(join(dirname(spool), 'runs'), 'utf8')
+      .split('\n')
+      .filter(Boolean)
+  } catch {
+    return []
+  }
+}
+
+const begun = (spool: string) => runs(spool).filter(line => line.startsWith('begin '))
+const lastPid = (spool: string) => Number(begun(spool).at(-1)?.split(' ')[1])
+const letEnd = (spool: string) => writeFileSync(join(dirname(spool), 'enough'), '')
+
+/** After a run began, no earlier one says anything. */
+function assertNoOverlap(spool: string): void {
+  let running: string | undefined
+  for (const line of runs(spool)) {
+    const [what, pid] = line.split(' ')
+    if (what === 'begin') running = pid
+    assert.equal(pid, running, runs(spool).join('\n'))
+  }
+}
+
+const untilBegun = (spool: string, times: number) =>
+  until(`${times} runs have begun`, () => begun(spool).length >= times)
+
+const kill = (pid: number, signal: NodeJS.Signals = 'SIGKILL') => process.kill(pid, signal)
+
+/** Ends what runs, whoever else is stopped: its worker is dead afterwards. */
+const ATTACKS: Record<string, (daemon: Daemon) => void> = {
+  'master and worker are killed': daemon => {
+    const workers = daemon.children()
+    for (const pid of [daemon.pid, ...workers]) kill(pid)
+  },
+  'the master is killed, and then the worker': daemon => {
+    const workers = daemon.children()
+    kill(daemon.pid)
+    for (const pid of workers) kill(pid)
+  },
+  'the worker is killed while the master is stopped': daemon => {
+    kill(daemon.pid, 'SIGSTOP')
+    for (const pid of daemon.children()) kill(pid)
+  },
+}
+
+describe('two programs of one task never run at once', () => {
+  for (const [name, attack] of Object.entries(ATTACKS)) {
+    it(`when ${name}`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await start(spool, TICKS)
+      drop(spool)
+      await untilBegun(spool, 1)
+      attack(daemon)
+      await start(spool, TICKS)
+      await untilBegun(spool, 2)
+      const ticks = runs(spool).length
+      await until('the second one runs', () => runs(spool).length > ticks + 5)
+      letEnd(spool)
+      await until('it is done', () => leftIn(spool).length === 0)
+      assertNoOverlap(spool)
+      assert.equal(begun(spool).length, 2)
+    })
+
+    it(`when ${name}: one that may run only once does not begin again`, async () => {
+      const spool = spoolDirectory()
+      const once = { 'spooler-delivery': 'at-most-once' }
+      const daemon = await start(spool, TICKS, once)
+      drop(spool)
+      await untilBegun(spool, 1)
+      attack(daemon)
+      const next = await start(spool, TICKS, once)
+      await next.waitFor(/is buried: its process died; it may have done its work/)
+      await until('the program is gone', () => !isAlive(lastPid(spool)))
+      assert.equal(begun(spool).length, 1)
+    })
+
+    it(`when ${name}: under leases the program is killed too`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
+      drop(spool)
+      await untilBegun(spool, 1)
+      attack(daemon)
+      await until('the program is gone', () => !isAlive(lastPid(spool)))
+    })
+  }
+
+  it('when the master alone is killed: its worker waits for the program', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, TICKS)
+    drop(spool)
+    await untilBegun(spool, 1)
+    kill(daemon.pid)
+    const next = await start(spool, TICKS)
+    drop(spool, 'another')
+    await until('another one runs', () => begun(spool).length === 2)
+    letEnd(spool)
+    await until('both are done', () => leftIn(spool).length === 0)
+    assert.equal(begun(spool).length, 2)
+    assert.doesNotMatch(next.output, /crash|failed/)
+  })
+
+  it('when a process of the program left its group: the log and the commands name who still holds the lock', async () => {
+    const spool = spoolDirectory()
+    const program = `${TICKING}
+      setsid sh -c 'until [ -e "$0/enough" ]; do sleep 0.02; done' $1 & echo "$!" > $1/escaped; wait`
+    const daemon = await start(spool, program)
+    const path = drop(spool, 'held')
+    await untilBegun(spool, 1)
+    const escaped = await until('it has left', () => {
+      const { dev, ino } = statSync(path)
+      const file = join(dirname(spool), 'escaped')
+      const pid = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0
+      return pid > 0 && readLocks().isHeld(dev, ino) && isAlive(pid) && pid
+    })
+    const workers = daemon.children()
+    for (const pid of [daemon.pid, ...workers]) kill(pid)
+    await until('the program is gone', () => !isAlive(lastPid(spool)))
+    const next = await start(spool, program)
+    assert.match((await spoold(['show', path])).stdout, new RegExp(`by process ${escaped}\\b`))
+    await next.waitFor(
+      new RegExp(`task held has been locked for 1\\d.*s by process ${escaped} \\(sh -c until`),
+      30_000,
+    )
+    assert.equal(begun(spool).length, 1)
+    letEnd(spool)
+    await until('it runs again', () => begun(spool).length === 2)
+  })
+})
+
+describe('what a program leaves behind', () => {
+  it('is killed when the program has ended, as far as it is in its group', async () => {
+    const spool = spoolDirectory()
+    await start(spool, 'sleep 3600 & echo $! > $1/background; exit 0')
+    drop(spool)
+    await until('it is done', () => leftIn(spool).length === 0)
+    const pid = Number(readFileSync(join(dirname(spool), 'background'), 'utf8'))
+    await until('nothing is left', () => !isAlive(pid))
+  })
+
+  it('keeps no lock that was settled', async () => {
+    const spool = spoolDirectory()
+    const program = `echo "begin $$" >> $1/runs; [ -e $1/enough ] && exit 0
+      setsid sh -c 'until [ -e "$0/enough" ]; do sleep 0.02; done' $1 & exit 75`
+    await start(spool, program, { 'spooler-retry-delay': 1 })
+    drop(spool)
+    await untilBegun(spool, 2)
+    letEnd(spool)
+    await until('it is done', () => leftIn(spool).length === 0)
+  })
+
+  it('is no process beside those of the daemon', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, 'exit 0', { 'spooler-max-tasks': 2 })
+    const watchers = new Set<number>()
+    for (let i = 0; i < 6; i++) {
+      drop(spool)
+      await until('it is done', () => {
+        for (const worker of daemon.children()) for (const pid of childrenOf(worker)) watchers.add(pid)
+        return leftIn(spool).length === 0
+      })
+    }
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    await until('none is left', () => ![...watchers].some(isAlive))
+  })
+})
