@@ -12,7 +12,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 /** Ticks until the file `enough` is there; each line is one write to the end of the file. */
 const TICKING = `
-tick() { until [ -e $1/enough ]; do echo "tick $$" >> $1/runs; sleep 0.02; done; }
+tick() { until [ -e $1/enough ] || [ ! -d $1 ]; do echo "tick $$" >> $1/runs; sleep 0.02; done; }
 echo "begin $$" >> $1/runs
 `
 const TICKS = `${TICKING} tick $1; echo "end $$" >> $1/runs`
@@ -130,7 +130,7 @@ describe('two programs of one task never run at once', () => {
   it('when a process of the program left its group: the log and the commands name who still holds the lock', async () => {
     const spool = spoolDirectory()
     const program = `${TICKING}
-      setsid sh -c 'until [ -e "$0/enough" ]; do sleep 0.02; done' $1 & echo "$!" > $1/escaped; wait`
+      setsid sh -c 'until [ -e "$0/enough" ] || [ ! -d "$0" ]; do sleep 0.02; done' $1 & echo "$!" > $1/escaped; wait`
     const daemon = await start(spool, program)
     const path = drop(spool, 'held')
     await untilBegun(spool, 1)
@@ -168,7 +168,7 @@ describe('what a program leaves behind', () => {
   it('keeps no lock that was settled', async () => {
     const spool = spoolDirectory()
     const program = `echo "begin $$" >> $1/runs; [ -e $1/enough ] && exit 0
-      setsid sh -c 'until [ -e "$0/enough" ]; do sleep 0.02; done' $1 & exit 75`
+      setsid sh -c 'until [ -e "$0/enough" ] || [ ! -d "$0" ]; do sleep 0.02; done' $1 & exit 75`
     await start(spool, program, { 'spooler-retry-delay': 1 })
     drop(spool)
     await untilBegun(spool, 2)
