@@ -14,7 +14,8 @@ import { isLong, skipUnless } from '../helpers/requires.js'
  */
 const { SPOOLD_TEST_CHAOS_SEED, SPOOLD_TEST_CHAOS_ONLY, SPOOLD_TEST_CHAOS_KILLS } = process.env
 const SEED = Number(SPOOLD_TEST_CHAOS_SEED ?? Math.floor(Math.random() * 2 ** 31))
-const PATIENCE_MS = isLong ? 120_000 : 30_000
+/** So long may nothing happen before what is left counts as forgotten. */
+const PATIENCE_MS = isLong ? 90_000 : 20_000
 
 interface Trial extends Variant {
   /** In the long tests, and in the short ones. */

@@ -5,6 +5,8 @@ import { after } from 'node:test'
 import { type Daemon, startDaemon } from '../daemon.js'
 import { leftIn } from '../files.js'
 import { isAlive, type TestProcess } from '../process.js'
+import { isLong } from '../requires.js'
+import { recordOf } from '../spools.js'
 import { until } from '../until.js'
 import { startUwsgi } from '../uwsgi.js'
 import { Tail } from '../witness.js'
@@ -21,6 +23,7 @@ import { isGuilty, Writers } from './writers.js'
 const READY = /is running \(pid: \d+\)/
 const START_MS = 30_000
 const STOP_MS = 90_000
+const LONGEST_SETTLE_MS = 600_000
 
 /** Writers that go on writing, and a daemon that is killed, stopped and started again. */
 export class Scene {
@@ -246,8 +249,9 @@ export class Scene {
     const paths = leftIn(this.spool).filter(path => !/(^|\/)\./.test(path))
     return paths.map(path => {
       const n = taskIn(join(this.spool, path), path)?.n
-      const isLeased = n !== undefined && (this.evidence.cuts.has(n) || isGuilty(n))
-      return { path, n, isExpected: this.#variant.hasLeases === true && isLeased }
+      const isLeased = !isLong && n !== undefined && (this.evidence.cuts.has(n) || isGuilty(n))
+      const waitsForMore = n !== undefined && isGuilty(n) && recordOf(this.spool, path) !== undefined
+      return { path, n, isExpected: waitsForMore || (this.#variant.hasLeases === true && isLeased) }
     })
   }
 
@@ -257,8 +261,16 @@ export class Scene {
     await this.#writers.end()
     await this.ready()
     this.evidence.note('enough')
-    const isOver = () => this.#left().every(({ isExpected }) => isExpected)
-    await until('nothing is left', isOver, patienceMs).catch(() => {})
+    let [lines, since] = [0, performance.now()]
+    await until(
+      'nothing is left, or nothing happens',
+      () => {
+        const { length } = this.evidence.journal.read()
+        if (length > lines) [lines, since] = [length, performance.now()]
+        return performance.now() - since > patienceMs || this.#left().every(({ isExpected }) => isExpected)
+      },
+      LONGEST_SETTLE_MS,
+    )
     this.evidence.note('it is over')
     this.#keep()
     return this.#left()
@@ -269,6 +281,6 @@ export class Scene {
 export interface LeftFile {
   readonly path: string
   readonly n: string | undefined
-  /** Its last runner was killed, and its lease is not over. */
+  /** It is guilty and waits for its next run, or its last runner was killed and its lease is not over. */
   readonly isExpected: boolean
 }
