@@ -3,6 +3,7 @@ import type { CheckedConfig } from './config/check.js'
 import { uwsgiNamedIn } from './config/live-uwsgi.js'
 import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
+import { Drain } from './drain.js'
 import { SpoolTargets } from './engines/spool-targets.js'
 import type { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
@@ -60,6 +61,7 @@ export class Daemon {
   readonly #touches: Touches
   readonly #network: Network
   readonly #schedules: Schedules
+  readonly #drain: Drain
   /** In place. A reload that is refused leaves it. */
   #config: CheckedConfig
   #tellStopped = () => {}
@@ -77,6 +79,7 @@ export class Daemon {
     this.#pidfiles = new Pidfiles(events, tryHold, uwsgiNamedIn)
     this.#sweeper = new Sweeper(events)
     this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#drain = new Drain(events, this.#options.drain)
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
     this.#network = new Network(this.#options, {
       events,
@@ -106,7 +109,7 @@ export class Daemon {
     return this.#options.masterAsRoot ? this.#identity : null
   }
 
-  async run(): Promise<void> {
+  async run(): Promise<number> {
     const stopped = new Promise<void>(resolve => {
       this.#tellStopped = resolve
     })
@@ -117,6 +120,7 @@ export class Daemon {
       hasStarted = true
       await stopped
       this.#events.emit('daemon-stopped', {})
+      return this.#drain.exitCode
     } finally {
       if (!hasStarted) await this.#master.kill()
       this.#touches.stop()
@@ -177,7 +181,7 @@ export class Daemon {
     this.#request.started()
     this.#reloader.open()
     if (options.drain)
-      void this.#master.whenDrained(() => this.#schedules.router.isIdle).then(() => this.#stop())
+      void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
   /** @throws what keeps it from being put in place */

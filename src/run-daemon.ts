@@ -23,8 +23,7 @@ export async function runDaemon(request: DaemonRequest): Promise<number> {
   const log = openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
   try {
-    await new Daemon(request, surroundings, events, log).run()
-    return 0
+    return await new Daemon(request, surroundings, events, log).run()
   } catch (error) {
     // standard error is told in any case, and is the log of a process in the background
     if (log.fd !== STDERR && request.logFile === null)

@@ -22,6 +22,7 @@ export function ownerOf(spool: string): Identity | null {
   if (process.geteuid?.() !== 0) return null
   for (const path of [spool, join(spool, STATE_DIRECTORY)]) {
     const stats = lstatSync(path, { throwIfNoEntry: false })
+    if (path === spool && stats?.isDirectory() !== true) return null // whoever needs it says so
     if (stats?.isDirectory() === true && stats.uid !== 0) return ownerIdentity(stats.uid, stats.gid)
   }
   return null

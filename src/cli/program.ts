@@ -163,4 +163,4 @@ Examples:
   spoold requeue --reason crashes /var/spool/app     once more, please
 
 Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP reloads; USR1 looks for tasks now.
-Exit codes: 0 stopped, 1 wrong configuration or start-up error. Commands: 0 done, 1 not all of it, 64 wrong usage, 74 not all printed.`
+Exit codes: 0 stopped, 1 wrong configuration or start-up error, 3 --drain, and not all of it was done. Commands: 0 done, 1 not all of it, 64 wrong usage, 74 not all printed.`

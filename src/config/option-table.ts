@@ -143,7 +143,7 @@ export const OPTION_TABLE = [
   { name: 'procname-append', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'put this behind every process name' },
   { name: 'procname', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'name every process so' },
   { name: 'procname-master', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'name the master so' },
-  { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit 0' },
+  { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit: 0 when all of it was done, else 3' },
 
   { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', help: 'no lines about single tasks that went well' },
   { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', help: 'log to this file instead of standard error' },

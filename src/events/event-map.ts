@@ -128,6 +128,8 @@ export interface EventMap {
   /** Tasks keep a stop from its end; they are killed after `mercyMs`. */
   'stop-waits': { running: readonly Ref[]; mercyMs: number }
   'stop-forced': { signal: string }
+  /** `--drain` is over: so many tasks ran to SPOOL_OK, and so many of the others ended in this way. */
+  'daemon-drained': { done: number; unfinished: Readonly<Record<string, number>> }
   'daemon-stopped': Record<string, never>
 }
 

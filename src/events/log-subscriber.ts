@@ -65,11 +65,31 @@ function serviceLines(
       ),
     'stop-forced': ({ signal }) =>
       log.line('warn', `${signal} received...everything is killed now`, { signal }),
+    'daemon-drained': ({ done, unfinished }) =>
+      log.line('info', drainedText(done, unfinished), { done, ...unfinished }),
     'daemon-stopped': () => log.line('info', 'goodbye to uWSGI.'),
     'pidfile-removed': ({ kind }) => log.line('info', `VACUUM: ${kind} removed.`),
     'pidfile-left': ({ file, error }) =>
       log.line('warn', `VACUUM: ${file} cannot be removed: ${error}`, { file }),
   }
+}
+
+const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {
+  retry: 'to be retried',
+  error: 'failed',
+  crash: 'crashed',
+  buried: 'buried',
+  unsettled: 'ran, but could not be settled',
+  ignore: 'ignored by all handlers',
+  unreadable: 'could not be read',
+}
+
+function drainedText(done: number, unfinished: Readonly<Record<string, number>>): string {
+  const others = Object.entries(UNFINISHED_TEXTS).flatMap(([kind, text]) => {
+    const count = unfinished[kind] ?? 0
+    return count === 0 ? [] : [`${count} ${text}`]
+  })
+  return `drained: ${[`${done} done`, ...others].join(', ')}`
 }
 
 type ReloadEvent = Extract<EventName, `reload-${string}` | `file-${string}`>

@@ -15,7 +15,7 @@ const MAX_OPEN = 1000
  * begins so is told with its author in front: nobody can write a line in the daemon's name.
  */
 export const OWN_BEGINNING =
-  /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |goodbye |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
+  /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
 
 /** What handlers print, line by line: in a text log as it is. */
 export class PrintedLines {

@@ -237,6 +237,13 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     `1 task still runs (5/${NAME}), it has 60 s; a second SIGINT or SIGTERM ends it at once`,
   ],
   'stop-forced': [{ signal: 'SIGQUIT' }, 'SIGQUIT received...everything is killed now'],
+  'daemon-drained': [
+    {
+      done: 3,
+      unfinished: { retry: 1, error: 0, crash: 2, buried: 0, unsettled: 0, ignore: 1, unreadable: 0 },
+    },
+    'drained: 3 done, 1 to be retried, 2 crashed, 1 ignored by all handlers',
+  ],
   'daemon-stopped': [{}, 'goodbye to uWSGI.'],
 }
 

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const HANDLER = `
+export default async (env, task) => {
+  if (env.say === 'retry') return task.SPOOL_RETRY
+  if (env.say === 'ignore') return task.SPOOL_IGNORE
+  if (env.say === 'throw') throw new Error('no')
+  if (env.say === 'exit') process.exit(9)
+  if (env.say === 'exit once' && task.attempt === 1) process.exit(9)
+  if (env.say === 'bury') return { bury: 'asked' }
+  if (env.say === 'soon' && task.attempt === 1) return { retry: 0 }
+  if (env.say === 'wait') await new Promise(resolve => process.once('SIGUSR2', resolve))
+  return task.SPOOL_OK
+}`
+
+const DRAIN = { handler: HANDLER, isUnready: true } as const
+
+/** Drains a spool with a task for each of what its handler is to do. */
+async function drained(says: readonly string[], ini: Record<string, string | number> = {}) {
+  const spool = spoolDirectory()
+  for (const say of says) drop(spool, undefined, packet({ say }))
+  const daemon = await startDaemon({ spool, ini: { drain: true, ...ini }, ...DRAIN })
+  const code = await daemon.code()
+  return { code, line: /drained: .*/.exec(daemon.output)?.[0] }
+}
+
+describe('--drain', () => {
+  it('exits 0 when all that was due is done, and says so', async () => {
+    assert.deepEqual(await drained(['', '', '']), { code: 0, line: 'drained: 3 done' })
+    assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done' })
+  })
+
+  it('leaves what is not due out of it', async () => {
+    const spool = spoolDirectory()
+    drop(spool, undefined, packet({ at: '9999999999' }))
+    const daemon = await startDaemon({ spool, ini: { drain: true }, ...DRAIN })
+    assert.equal(await daemon.code(), 0)
+  })
+
+  for (const [say, ending] of [
+    ['retry', '1 to be retried'],
+    ['throw', '1 failed'],
+    ['bury', '1 buried'],
+    ['ignore', '1 ignored by all handlers'],
+  ] as const)
+    it(`exits 3 when a task's end is ${JSON.stringify(say)}`, async () => {
+      const { code, line } = await drained(['', say])
+      assert.deepEqual({ code, line }, { code: 3, line: `drained: 1 done, ${ending}` })
+    })
+
+  it('exits 3 when a task took its process with it, and is buried for it or waits', async () => {
+    const { code, line } = await drained(['', 'exit'], { 'spooler-max-crashes': 1 })
+    assert.deepEqual({ code, line }, { code: 3, line: 'drained: 1 done, 1 buried' })
+    const second = await drained(['', 'exit'], { 'spooler-max-crashes': 0 })
+    assert.equal(second.code, 3)
+    assert.match(second.line ?? '', /^drained: 1 done, 1 crashed$/)
+  })
+
+  it('counts the last run of a task', async () => {
+    const { code, line } = await drained(['exit once', 'soon', ''])
+    assert.deepEqual({ code, line }, { code: 0, line: 'drained: 3 done' })
+  })
+
+  it('counts as they are what runs beside a task that takes their process with it', async () => {
+    const { code, line } = await drained(['exit once', '', '', ''], { 'spooler-concurrency': 4 })
+    assert.deepEqual({ code, line }, { code: 0, line: 'drained: 4 done' })
+  })
+
+  it('exits 3 when it is stopped before its end', async () => {
+    const spool = spoolDirectory()
+    drop(spool, undefined, packet({ say: 'wait' }))
+    const daemon = await startDaemon({ spool, ini: { drain: true }, ...DRAIN, isUnready: true })
+    await daemon.waitFor('managing request')
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('killing workers')
+    for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
+    assert.equal(await daemon.code(), 3)
+    assert.doesNotMatch(daemon.output, /drained:/)
+  })
+})
