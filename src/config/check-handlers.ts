@@ -44,6 +44,8 @@ export function checkHandlers(
         if (!needed.has(language)) needed.set(language, where(name, i))
         if (isFile(name, value)) checkFile(name, resolve(home, value), where(name, i), problems)
       }
+  for (const [i, command] of options.spoolerExec.entries())
+    checkCommand(command, options, home, where('spooler-exec', i), problems)
   const missing = (language: HostLanguage) => {
     const found = findInterpreter(language, options, home, searchPath(environment))
     return 'missing' in found ? found.missing : undefined
@@ -64,6 +66,23 @@ export function checkHandlers(
     if (hasOthers && !options.needApp) problems.warning(place, `${text}; the application is not loaded`)
     else problems.error(place, text)
   }
+}
+
+/** It runs in the directory of the task, where a program that lies beside the ini is not. */
+function checkCommand(
+  command: string,
+  options: Options,
+  home: string,
+  where: Where,
+  problems: Problems,
+): void {
+  const [, program = ''] = /^\s*(\.{0,2}[\w.-]*\/[\w./-]+)/.exec(command) ?? []
+  if (program === '' || program.startsWith('/') || options.spoolerChdir !== null) return
+  if (statsOf(resolve(home, program)) === undefined) return
+  problems.warning(
+    where,
+    `spooler-exec: ${program} is looked for in the directory of the task, not in ${home}; write ${resolve(home, program)}, or set spooler-chdir`,
+  )
 }
 
 function unreadable(application: Application, home: string): string | undefined {

@@ -1,4 +1,5 @@
 import { dirname, resolve } from 'node:path'
+import { describe } from '../base/errors.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
 import { checkNetwork } from './check-network.js'
 import { checkSchedules } from './check-schedules.js'
@@ -63,10 +64,10 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
 function checkNumbers(options: Options, where: (name: string) => Where, problems: Problems): void {
   if (options.spoolerConcurrency === 0)
     problems.error(where('spooler-concurrency'), 'spooler-concurrency: expected at least 1, got 0')
-  if (options.spoolerFrequencyMs === 0)
-    problems.error(
-      where('spooler-frequency'),
-      'spooler-frequency: expected more than 0, got 0 (in uWSGI that is a busy loop)',
+  if (options.spoolerProcesses === 0)
+    problems.warning(
+      where('spooler-processes'),
+      'spooler-processes: expected at least 1, got 0, which counts as 1, as in uWSGI',
     )
   if (options.spoolerProcesses > 1024)
     problems.error(
@@ -111,6 +112,11 @@ function checkDirectoryOrFree(name: string, path: string, where: Where, problems
   const parent = resolve(path, '..')
   if (stats !== undefined) {
     if (!stats.isDirectory()) problems.error(where, `${name}: expected a directory, got the file ${path}`)
+  } else if (/[ \t][;#]/.test(path)) {
+    problems.error(
+      where,
+      `${name}: there is no directory ${describe(path)} (a comment needs a line of its own)`,
+    )
   } else if (!statsOf(parent)?.isDirectory()) {
     problems.error(where, `${name}: ${path} cannot be made, because there is no directory ${parent}`)
   }

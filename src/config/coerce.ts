@@ -23,7 +23,7 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
     case 'count':
       return coerceNumber(text, /^\+?[0-9]{1,15}$/, 'a whole number from 0')
     case 'seconds':
-      return coerceSeconds(text)
+      return coerceSeconds(spec, text)
     case 'octal':
       // without a value: "for lazy and brave users" (core/socket.c, bind_to_unix)
       if (spec.name === 'chmod-socket' && TRUE.has(text.toLowerCase())) return { value: 0o666 }
@@ -46,19 +46,33 @@ function coerceFlag(text: string): Coerced {
   return { value: true, warning: `expected true or false, got ${describe(text)}, which counts as true` }
 }
 
-/** Blanks around it, which atoi(3) skips, come with `$(…)` and `@(…)`. */
+/**
+ * Blanks around it, which atoi(3) skips, come with `$(…)` and `@(…)`. A comment behind it, which atoi(3) does not see either,
+ * is in many configurations.
+ */
 function coerceNumber(text: string, pattern: RegExp, expected: string): Coerced {
   const digits = text.trim()
   if (pattern.test(digits)) return { value: Number(digits) }
-  return { value: 0, error: `expected ${expected}, got ${describe(text)}${commentHint(text)}` }
+  const [, before = ''] = /^(\S+)[ \t]+(?:[#;]|\/\/)/.exec(digits) ?? []
+  if (pattern.test(before))
+    return {
+      value: Number(before),
+      warning: `expected ${expected}, got ${describe(text)}, which counts as ${before} (a comment needs a line of its own)`,
+    }
+  return {
+    value: 0,
+    error: `expected ${expected}, got ${describe(text)}${commentHint(text)}${unitHint(text)}`,
+  }
 }
 
 /** Behind this everything is milliseconds. */
-function coerceSeconds(text: string): Coerced {
-  const { value, error } = coerceNumber(text, /^\+?[0-9]{1,12}(\.[0-9]{1,12})?$/, 'a number of seconds')
-  if (error !== undefined) return { value, error }
-  const seconds = Number(value)
-  if (seconds <= MAX_SECONDS) return { value: Math.round(seconds * 1000) }
+function coerceSeconds({ name }: OptionSpec, text: string): Coerced {
+  const coerced = coerceNumber(text, /^\+?[0-9]{1,12}(\.[0-9]{1,12})?$/, 'a number of seconds')
+  if (coerced.error !== undefined) return coerced
+  const seconds = Number(coerced.value)
+  if (seconds === 0 && name === 'spooler-frequency')
+    return { value: 1000, warning: 'expected more than 0, got 0, a busy loop in uWSGI, which counts as 1' }
+  if (seconds <= MAX_SECONDS) return { ...coerced, value: Math.round(seconds * 1000) }
   const warning = `expected at most ${MAX_SECONDS} seconds (24 days), got ${describe(text)}, which counts as so many`
   return { value: MAX_SECONDS * 1000, warning }
 }
@@ -77,10 +91,30 @@ function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
   if (name === 'log-date') return { value: TRUE.has(text.toLowerCase()) ? '' : text }
   if (!THINGS.has(value)) return { value: text }
   if (text === '') return { value: text, error: `expected ${value}, got nothing` }
-  const hint = commentHint(text) || (/^(["']).*\1$/s.test(text) ? ' (the quotes are part of the value)' : '')
+  const hint = commentHint(text) || literalHint(name === 'pythonpath' ? '' : value, text)
   return hint === ''
     ? { value: text }
     : { value: text, warning: `expected ${value}, got ${describe(text)}${hint}` }
+}
+
+/** What a shell, or another program, would take for more than its letters. */
+function literalHint(thing: string, text: string): string {
+  if (/^(["']).*\1$/s.test(text)) return ' (the quotes are part of the value)'
+  if (/^~/.test(text)) return ' (~ is not expanded; write $(HOME))'
+  const [, symbol, name] = /([$%])\(([^()]+)\)/.exec(text) ?? []
+  if (symbol === '$') return ` (it stays as it is: there is no environment variable ${name})`
+  if (symbol === '%') return ` (it stays as it is: nothing sets ${name})`
+  if (thing === 'DIR' && /[*?]/.test(text)) return ' (it is taken as it is: * and ? are not expanded)'
+  if (thing === 'ADDRESS' && /^[0-9]+$/.test(text))
+    return ` (a unix socket of that name; for a port write :${text})`
+  return ''
+}
+
+/** uWSGI would take 10m for 10. */
+function unitHint(text: string): string {
+  const [, number, unit = ''] = /^([0-9]+)([smhd])$/.exec(text.trim()) ?? []
+  const factor = { s: 1, m: 60, h: 3600, d: 86_400 }[unit]
+  return factor === undefined ? '' : ` (seconds have no unit here: write ${Number(number) * factor})`
 }
 
 function commentHint(text: string): string {

@@ -10,6 +10,7 @@ const BYTE_ORDER_MARK = '\ufeff'
  */
 export function* findOddities(text: string, section: string, magic: Magic): Generator<NumberedLine> {
   let current = ''
+  let isOutsideTold = false
   for (const [i, line] of text.split('\n').entries()) {
     const number = i + 1
     const stripped = strip(line)
@@ -27,6 +28,8 @@ export function* findOddities(text: string, section: string, magic: Magic): Gene
           text: `expected [NAME] alone on its line, got ${describe(stripped)}, which names the section ${describe(current)}`,
         }
     } else if (current === '') {
+      if (isOutsideTold) continue // one line is enough to see what kind of file it is
+      isOutsideTold = true
       yield {
         number,
         text: `expected a section such as [${section}] first: ${describe(stripped)} is not read`,

@@ -18,13 +18,16 @@ export interface ResolvedOptions {
   readonly options: Options
   /** Where an option, or each value of a list, was written. */
   readonly origins: ReadonlyMap<string, readonly Where[]>
-  /** Everything that was set, known or not, in its order: what handlers see as `uwsgi.opt`. */
+  /** Everything that was set, known or not, placeholders too, in its order: what handlers see as `uwsgi.opt`. */
   readonly settings: ReadonlyArray<readonly [key: string, value: string]>
   /** Where tasks may be put: `spooler` and `spooler-external`, in their order; the first is the default, as in uWSGI. */
   readonly spoolTargets: readonly string[]
   /** What `env` and `unenv` ask for, in their order; undefined removes. */
   readonly environment: ReadonlyArray<readonly [name: string, value: string | undefined]>
 }
+
+/** uWSGI's other kinds of configuration. */
+const OTHER_FILES = new Set(['xml', 'xmlconfig', 'yaml', 'yml', 'json', 'js'])
 
 /** The typed options, defaults filled in. What is wrong is added to the configuration's problems. */
 export function resolveOptions(config: Config): ResolvedOptions {
@@ -47,9 +50,7 @@ export function resolveOptions(config: Config): ResolvedOptions {
     propertyName(spec),
     values.get(spec.name),
   ])
-  const settings = config.settings
-    .filter(({ isPlaceholder }) => isPlaceholder !== true)
-    .map(({ key, value }) => [key, value] as const)
+  const settings = config.settings.map(({ key, value }) => [key, value] as const)
   return { options: Object.fromEntries(named) as Options, origins, settings, spoolTargets, environment }
 }
 
@@ -65,9 +66,21 @@ function apply(
   origins: Map<string, Where[]>,
   problems: Problems,
 ): void {
+  if (spec.isList && setting.value === '' && spec.group === 'handlers')
+    return problems.warning(
+      setting.where,
+      `${setting.key}: expected ${spec.value}, got nothing; it is left out`,
+    )
   const { value, error, warning } = coerce(spec, setting.value)
   if (error !== undefined) return problems.error(setting.where, `${setting.key}: ${error}`)
   if (warning !== undefined) problems.warning(setting.where, `${setting.key}: ${warning}`)
+  const [earlier] = origins.get(spec.name) ?? []
+  const isAgain = earlier?.file === setting.where.file && (earlier.line ?? 0) < (setting.where.line ?? 0)
+  if (!spec.isList && isAgain)
+    problems.warning(
+      setting.where,
+      `${setting.key} is given again: this value counts, not that of line ${earlier.line}`,
+    )
   const before = values.get(spec.name)
   values.set(spec.name, spec.isList ? [...(Array.isArray(before) ? before : []), value] : value)
   origins.set(spec.name, spec.isList ? [...(origins.get(spec.name) ?? []), setting.where] : [setting.where])
@@ -102,6 +115,11 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
       if (known.has(key) || isIgnored)
         problems.error(where, `${key} is an option, so it cannot be a placeholder; write set = ${key}=…`)
     } else if (known.has(key)) continue
+    else if (OTHER_FILES.has(key) && setting.value !== '')
+      problems.error(
+        where,
+        `${key}: ${setting.value}: expected an ini file; spoold reads no other kind, so convert it`,
+      )
     else if (isIgnored) ignored.set(key, ignored.get(key) ?? where)
     // a variable SPOOLD_… may be another program's; UWSGI_… is an error in uWSGI too
     else if (isStrict && !where.file.startsWith(`${ENVIRONMENT}SPOOLD_`))
@@ -115,6 +133,9 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
 }
 
 function complaint({ key, value }: Setting): string {
+  const [, before = ''] = /^([\w-]+)\s*:/.exec(key) ?? []
+  if (findOption(before) !== undefined)
+    return `unknown option ${describe(key)}; write ${before} = …, with = instead of :`
   if (key === '') return `expected KEY = VALUE, got ${describe(`= ${value}`)}`
   return `unknown option ${describe(key)}${suggestName(key)}`
 }

@@ -145,6 +145,7 @@ class ConfigReader {
   #open(named: string, file: string, section: string, where: Where, asker: Asker) {
     try {
       const text = readText(file)
+      if (isBinary(text)) throw new Error('it is no text')
       const identity = `${file === '-' ? file : realpathSync(file)}:${section || DEFAULT_SECTION}`
       if (this.#reading.includes(identity)) throw new Error('it includes itself')
       const isFirst =
@@ -227,6 +228,11 @@ class ConfigReader {
 }
 
 const NONE: Setting = { key: '', value: '', where: { file: '' } }
+
+/** uWSGI ends a line at a zero byte; a file with many of them was never meant to be read. */
+function isBinary(text: string): boolean {
+  return [...text.slice(0, 4096)].filter(each => each < '\t' || each === '\ufffd').length > 16
+}
 
 /** `file:section`, where the last colon counts unless it is part of a file's own name. */
 function splitName(name: string): { named: string; section: string } {

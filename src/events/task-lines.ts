@@ -61,10 +61,16 @@ export class TaskLines {
           `task ${lineName(ref)} failed, runs again ${inTime(atMs)}: ${detail}`,
         )
       case 'ignore': // quiet or not, as in uWSGI
-        return this.#log.line(
+        this.#log.line(
           'warn',
           'unable to find the spooler function, have you loaded it into the spooler process ?',
           this.#endFields(speaker, report),
+        )
+        if (this.#isQuiet()) return
+        return this.#log.line(
+          'warn',
+          `${prefixOf(speaker)} task ${lineName(ref)} was ignored by every handler, and is offered again: did one return 0, or register none?`,
+          this.#fields(speaker, ref, {}),
         )
       case 'unsettled':
         return this.#tell('error', speaker, report, `task ${lineName(ref)} ${detail}`)

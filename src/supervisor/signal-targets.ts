@@ -10,14 +10,15 @@ export type Audience =
 /**
  * What a target means (core/signal.c, uwsgi_route_signal). uWSGI's workers serve requests and there are none here: a
  * spool's processes answer to their names, the spools in their order and in each the oldest first. There are no mules and
- * no farms. A directory is what uWSGI's manual promises, and uWSGI does not have.
+ * no farms: one of all processes does their work. A directory is what uWSGI's manual promises, and uWSGI does not have.
  */
 export function audienceOf(
   target: string,
   spools: readonly string[],
   workers: readonly WorkerProcess[],
 ): Audience {
-  if (['', 'spooler', 'worker', 'worker0'].includes(target)) return { kind: 'one', spool: null }
+  const isForOther = /^(mules?|mule[0-9]+|farm_.*)$/s.test(target)
+  if (isForOther || ['', 'spooler', 'worker', 'worker0'].includes(target)) return { kind: 'one', spool: null }
   if (['workers', 'active-workers'].includes(target)) return { kind: 'each', workers }
   const [, position] = /^worker([0-9]+)$/.exec(target) ?? []
   if (position !== undefined) {

@@ -73,8 +73,12 @@ function outcomeOf(code: number | null, signal: string | null): Outcome {
   if (code === 0) return OK
   if (code === EX_TEMPFAIL) return RETRY
   if (code === EX_IGNORE) return IGNORE
+  const where =
+    code === 126 || code === 127
+      ? `, which is the shell's for a program that it cannot run (in ${process.cwd()})`
+      : ''
   const detail =
-    signal === null ? `the program exited with code ${code}` : `the program was killed by ${signal}`
+    signal === null ? `the program exited with code ${code}${where}` : `the program was killed by ${signal}`
   return code !== null && code >= EX_USAGE && code <= EX_CONFIG
     ? { kind: 'bury', detail }
     : { kind: 'error', detail }

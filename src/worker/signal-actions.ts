@@ -21,7 +21,7 @@ export interface SignalActions {
   isRegistered(number: number): boolean
   raise(number: number): void
   addTimer(number: number, everyMs: number): void
-  /** @param iterations 0: for ever */
+  /** @param iterations 0: for ever; with these, 0 milliseconds are as soon as can be */
   addRbTimer(number: number, everyMs: number, iterations: number): void
   /** uWSGI's numbers: -1 any, -n those that n divides. */
   addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void
@@ -70,13 +70,14 @@ export class WorkerSignals implements SignalActions {
 
   addRbTimer(number: number, everyMs: number, iterations: number): void {
     checkNumber(number)
-    if (!(Number.isFinite(everyMs) && everyMs > 0))
+    const isAtOnce = everyMs === 0 && iterations > 0
+    if (!isAtOnce && !(Number.isFinite(everyMs) && everyMs > 0))
       throw invalid(`timer ${number}: expected more than 0 milliseconds, got ${describe(everyMs)}`)
     if (!Number.isInteger(iterations) || iterations < 0)
       throw invalid(
         `timer ${number}: expected a whole number of iterations from 0, got ${describe(iterations)}`,
       )
-    this.#tell({ kind: 'timer', number, everyMs, iterations })
+    this.#tell({ kind: 'timer', number, everyMs: isAtOnce ? 1 : everyMs, iterations })
   }
 
   addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void {

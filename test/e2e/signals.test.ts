@@ -163,7 +163,14 @@ describe('the target of a signal', () => {
     assert.deepEqual(await journaled(daemon, /./, 3), [other, other, other])
   })
 
-  for (const target of ['mules', 'mule1', 'farm_a', 'subscribed', '/nowhere'])
+  for (const target of ['mules', 'mule1', 'farm_a'])
+    it(`${target} is one process of any spool: there are no mules`, async () => {
+      const daemon = await withSignals(`registerSignal(1, '${target}', () => JOURNAL('run'))`)
+      task(daemon, { raise: '1' })
+      assert.deepEqual(await journaled(daemon, /run/, 1), ['run'])
+    })
+
+  for (const target of ['subscribed', '/nowhere'])
     it(`${target} is nobody, and the log says so`, async () => {
       const daemon = await withSignals(`registerSignal(1, '${target}', () => JOURNAL('run'))`)
       task(daemon, { raise: '1' })

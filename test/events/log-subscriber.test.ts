@@ -316,6 +316,7 @@ describe('what is told of a task', () => {
       { kind: 'ignore' },
       MANAGING,
       'unable to find the spooler function, have you loaded it into the spooler process ?',
+      '[spooler /s pid: 7] task uwsgi_spoolfile_on_a was ignored by every handler, and is offered again: did one return 0, or register none?',
     ],
     [
       { kind: 'unsettled', detail: 'is done but cannot be removed: EROFS' },

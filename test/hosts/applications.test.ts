@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Daemon, readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
+import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { spoolDirectory } from '../helpers/workspace.js'
 import { PYTHON } from './host-daemon.js'
 
 type Ini = Readonly<Record<string, string | number | boolean | readonly string[]>>
@@ -246,164 +246,4 @@ function write(home: string, files: Readonly<Record<string, string>>): void {
     mkdirSync(dirname(join(home, name)), { recursive: true })
     writeFileSync(join(home, name), text.replaceAll("'JOURNAL'", `'${join(home, 'journal')}'`))
   }
-}
-
-describe('code that is loaded', { skip: skipUnless('python3') }, () => {
-  const HANDLER = `${JOURNAL}
-def spooler(env):
-    journal(env[b'n'].decode())
-    return -2
-`
-
-  async function start(files: Shape['files'], ini: Ini, isUnready = false): Promise<Daemon> {
-    const spool = spoolDirectory()
-    write(dirname(spool), files)
-    return startDaemon({
-      spool,
-      isForeign: true,
-      ini: { python: PYTHON, ...ini },
-      ...(isUnready && { isUnready }),
-    })
-  }
-  const ran = (daemon: Daemon, count: number) =>
-    until(`${count} tasks ran`, () => daemon.journal().length >= count).catch(error => {
-      throw new Error(`${error}\n${daemon.output}`)
-    })
-  const spoolOf = (daemon: Daemon) => join(daemon.directory, 'spool')
-
-  it('stores a task once a daemon, and once more for each reload', async () => {
-    const source = `${HANDLER}uwsgi.spooler = spooler\nassert uwsgi.spool({b'n': b'boot'}).startswith(b'/')\n`
-    const daemon = await start(
-      { 'tasks.py': source },
-      { import: 'tasks.py', 'spooler-max-tasks': 1, 'spooler-processes': 2 },
-    )
-    for (let i = 0; i < 6; i++) drop(spoolOf(daemon), `uwsgi_spoolfile_on_${i}`, packet({ n: String(i) }))
-    await ran(daemon, 7)
-    assert.deepEqual(daemon.journal().sort(), ['0', '1', '2', '3', '4', '5', 'boot'])
-    daemon.child.kill('SIGHUP')
-    await ran(daemon, 8)
-    assert.equal(daemon.journal().filter(line => line === 'boot').length, 2)
-  })
-
-  it('stores a task in each worker behind the fork', async () => {
-    const daemon = await start(
-      { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\nuwsgi.spool({b'n': b'mine'})\n` },
-      { 'spooler-python-import': 'tasks.py', 'spooler-processes': 2 },
-    )
-    await ran(daemon, 2)
-    assert.deepEqual(daemon.journal(), ['mine', 'mine'])
-  })
-
-  it('may leave threads running, which is said once', async () => {
-    const source = `${HANDLER}uwsgi.spooler = spooler
-import threading, time
-threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').start()
-`
-    const daemon = await start({ 'tasks.py': source }, { import: 'tasks.py', 'spooler-processes': 2 })
-    assert.equal(daemon.output.match(/left threads running .*: poller\./g)?.length, 1, daemon.output)
-  })
-
-  it('may fail when it is an application, as long as somebody else runs tasks', async () => {
-    const files = { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`, 'web.py': 'def f(): nonsense\nf()\n' }
-    const daemon = await start(files, { module: 'web', 'spooler-python-import': 'tasks.py' })
-    await daemon.waitFor(
-      /the application of module = web could not be loaded:\s+Traceback[\s\S]*web.py", line 1, in f[\s\S]*NameError/,
-    )
-    drop(spoolOf(daemon), undefined, packet({ n: 'x' }))
-    await ran(daemon, 1)
-  })
-
-  it('may fail when it has registered its handler before', async () => {
-    const daemon = await start(
-      { 'web.py': `${HANDLER}uwsgi.spooler = spooler\nnonsense\n` },
-      { module: 'web' },
-    )
-    drop(spoolOf(daemon), undefined, packet({ n: 'x' }))
-    await ran(daemon, 1)
-  })
-
-  it('keeps the daemon from starting when nobody is left, or with need-app', async () => {
-    const files = { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`, 'web.py': 'import no_such_thing\n' }
-    const alone = await start(files, { module: 'web' }, true)
-    assert.equal(await alone.code(), 1)
-    assert.match(
-      alone.output,
-      /HANDLER_UNLOADABLE\] the application of module = web could not be loaded:[\s\S]*no_such_thing[\s\S]*python3 is the interpreter: install the package there/,
-    )
-    const needed = await start(files, { module: 'web', 'spooler-import': 'tasks.py', 'need-app': true }, true)
-    assert.equal(await needed.code(), 1)
-  })
-
-  it('is left out with spooler-load-app = off, and with lazy-apps, as in uWSGI', async () => {
-    const files = {
-      'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`,
-      'web.py': `${JOURNAL}journal('loaded')\n`,
-    }
-    for (const option of ['spooler-load-app = off', 'lazy-apps = true']) {
-      const [key = '', value = ''] = option.split(' = ')
-      const daemon = await start(files, { module: 'web', 'spooler-import': 'tasks.py', [key]: value })
-      drop(spoolOf(daemon), undefined, packet({ n: option }))
-      await ran(daemon, 1)
-      assert.deepEqual(daemon.journal(), [option])
-    }
-    const without = await start(files, { module: 'web', lazy: true }, true)
-    assert.equal(await without.code(), 1)
-    assert.match(
-      without.output,
-      /there is no handler: lazy-apps leaves out the application that module names/,
-    )
-  })
-
-  it('that registers no handler is told of at the start', async () => {
-    const daemon = await start({ 'tasks.py': 'import uwsgi\n' }, { 'spooler-import': 'tasks.py' })
-    assert.match(daemon.output, /Python code registered no handler/)
-  })
-
-  it('may be a file without an ending, in another directory', async () => {
-    const daemon = await start(
-      { 'code/tasks': `${HANDLER}uwsgi.spooler = spooler\n` },
-      { 'spooler-import': './code/tasks' },
-    )
-    drop(spoolOf(daemon), undefined, packet({ n: 'x' }))
-    await ran(daemon, 1)
-  })
-
-  it('finds uwsgidecorators where uWSGI is not installed, and the real one before it', async () => {
-    const source = `${JOURNAL}
-import uwsgidecorators
-@uwsgidecorators.spool
-def task(arguments): journal('%s %s' % (arguments['n'], uwsgidecorators.__file__.split('/')[-2]))
-@uwsgidecorators.timer(1, target='spooler')
-def tick(number): pass
-task(n='2')
-`
-    const tasks = { 'tasks.py': source }
-    const bare = join(workspace(), 'python')
-    writeFileSync(bare, `#!/bin/sh\nexec ${PYTHON} -S "$@"\n`, { mode: 0o755 }) // without the packages of the machine
-    const ini = { python: bare, 'spooler-import': 'tasks.py' }
-    const ours = await start(tasks, ini)
-    await ran(ours, 1)
-    const theirs = await start(
-      { ...tasks, 'lib/uwsgidecorators.py': readOurs() },
-      { ...ini, pythonpath: 'lib' },
-    )
-    await ran(theirs, 1)
-    assert.deepEqual([...ours.journal(), ...theirs.journal()], ['2 last_resort', '2 lib'])
-  })
-
-  it('keeps the first directory of PYTHONPATH under PYTHONSAFEPATH', async () => {
-    const daemon = await start(
-      { 'lib/helper.py': 'X = 1\n', 'tasks.py': `${HANDLER}import helper\nuwsgi.spooler = spooler\n` },
-      { env: ['PYTHONSAFEPATH=1', 'PYTHONPATH=lib'], 'spooler-import': 'tasks.py' },
-    )
-    drop(spoolOf(daemon), undefined, packet({ n: 'x' }))
-    await ran(daemon, 1)
-  })
-})
-
-function readOurs(): string {
-  return readFileSync(
-    new URL('../../../src/worker/hosts/python/last_resort/uwsgidecorators.py', import.meta.url),
-    'utf8',
-  )
 }

@@ -208,7 +208,7 @@ uwsgi.spooler = spooler
       'frequency True',
       'has False',
       'ValueError: The spooler cannot lock/unlock resources',
-      'AttributeError: module uwsgi under spoold has no websocket_recv: docs/hosts.md lists what is there',
+      'NotImplementedError: uwsgi.websocket_recv does nothing under spoold: docs/hosts.md lists what does',
     ])
     await daemon.waitFor('a line of mine')
   })

@@ -96,6 +96,12 @@ export class Calls {
   }
 
   #register(number: number, target: string): undefined {
+    if (/^(mule|farm_)/.test(target))
+      void this.#options.ask('warn', [
+        Buffer.from(
+          `signal ${number} is for ${target}, and there are no mules: a process of the spools handles it`,
+        ),
+      ])
     this.#signals.register(number, target, () => this.#options.runSignal(number))
   }
 

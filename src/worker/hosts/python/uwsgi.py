@@ -48,19 +48,12 @@ def _fork():
 
 
 def _options(pairs):
-    """str to bytes; a list where an option was given more than once."""
+    """str to bytes; of an option that was given more than once, the last value."""
     options = {}
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
-        before = options.get(name)
-        if name in _NOT_HERE:
-            continue
-        if before is None:
+        if name not in _NOT_HERE:
             options[name] = value
-        elif isinstance(before, list):
-            before.append(value)
-        else:
-            options[name] = [before, value]
     return options
 
 
@@ -261,6 +254,8 @@ def register_signal(number, target, function):
 
 
 def signal(number, remote=None):
+    if isinstance(number, int) and number > 255:
+        return None  # as in uWSGI, which says nothing either
     _check_signal(number)
     if remote is not None:
         return _signal_remote(number, remote)
@@ -285,6 +280,7 @@ def add_rb_timer(number, seconds, iterations=0):
 
 def add_cron(number, minute, hour, day, month, week):
     _signal_call('cron', number, *(_number(field) for field in (minute, hour, day, month, week)))
+    return True
 
 
 def add_file_monitor(number, path):
@@ -295,7 +291,7 @@ def _check_signal(number):
     if not isinstance(number, int):
         raise TypeError('an integer is required (got type %s)' % type(number).__name__)
     if not 0 <= number <= 255:
-        raise OverflowError('a signal number is 0 to 255, got %d' % number)
+        raise ValueError('a signal number is 0 to 255, got %d' % number)
 
 
 def _signal_call(name, number, *values):
@@ -333,5 +329,41 @@ def _call(name, *values):
         raise ValueError(str(refusal)) from None
 
 
+# What has no meaning without requests, mules, alarms or metrics. Modules that also serve a web application name it when they
+# are imported, so only a call is an error; what merely tells somebody something is no reason to fail a task.
+_SILENT = frozenset(
+    'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
+    'set_warning_message add_var log_this_request'.split()
+)
+_MEANINGLESS = frozenset(
+    'async_connect async_sleep chunked_read chunked_read_nb cl close connect connection_fd disconnect embedded_data extract '
+    'farm_get_msg farm_msg get_logvar green_schedule i_am_the_lord is_connected logsize lord_scroll metric_get '
+    'mule_get_msg mule_msg_recv offload parsefile ready_fd recv route rpc scrolls send sendfile sharedarea_object '
+    'signal_received signal_wait start_response suspend wait_fd_read wait_fd_write websocket_handshake websocket_recv '
+    'websocket_recv_nb websocket_send websocket_send_binary queue_get queue_set queue_push queue_pull queue_pop '
+    'queue_slot queue_pull_slot queue_last'.split()
+)
+
+
 def __getattr__(name):
+    if name in _SILENT:
+        return _silent(name)
+    if name in _MEANINGLESS:
+        return _meaningless(name)
     raise AttributeError('module uwsgi under spoold has no %s: docs/hosts.md lists what is there' % name)
+
+
+def _silent(name):
+    def call(*args, **kwargs):
+        _wire.call('warn', b'uwsgi.%s does nothing under spoold' % name.encode())
+
+    call.__name__ = name
+    return call
+
+
+def _meaningless(name):
+    def call(*args, **kwargs):
+        raise NotImplementedError('uwsgi.%s does nothing under spoold: docs/hosts.md lists what does' % name)
+
+    call.__name__ = name
+    return call

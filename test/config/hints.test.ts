@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { formatProblem } from '#src/config/setting.js'
+import { checkGiven } from './reading.js'
+
+/** The problems of an ini, with what else it needs to be right. */
+function problemsOf(lines: string, argv: readonly string[] = ['--ini', 'app.ini']) {
+  const ini = `[uwsgi]\nspooler = spool\nspooler-import = h.mjs\n${lines}\n`
+  const { options, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' }, argv })
+  return { options, list: problems.list.map(formatProblem) }
+}
+
+describe('a configuration is told', () => {
+  const HINTS: Readonly<Record<string, RegExp>> = {
+    'spooler = ~/spool': /^app.ini:4: warning: spooler: .*~ is not expanded; write \$\(HOME\)/,
+    'spooler = $(NOPE)/spool': /warning: spooler: .*there is no environment variable NOPE/,
+    'logto = %(nope).log': /warning: logto: .*nothing sets nope/,
+    'spooler: spool':
+      /^app.ini:4: warning: unknown option "spooler: spool"; write spooler = …, with = instead of :/,
+    'spooler-harakiri = 10m': /^app.ini:4: error: .*seconds have no unit here: write 600/,
+    'spooler-processes = 0': /^app.ini:4: warning: spooler-processes: .*counts as 1/,
+    'socket = 3931': /^app.ini:4: warning: socket: .*for a port write :3931/,
+    'spooler = spool-*': /^app.ini:4: warning: spooler: .*\* and \? are not expanded/,
+    'spooler = spool ; comment':
+      /^app.ini:4: error: spooler: there is no directory .*a comment needs a line of its own/,
+    'spooler-max-tasks = 1\nspooler-max-tasks = 2':
+      /^app.ini:5: warning: spooler-max-tasks is given again: .*not that of line 4/,
+    'yaml = other.yml': /^app.ini:4: error: yaml: other.yml: expected an ini file; .*convert it/,
+    'spooler-exec = ./h.mjs -v':
+      /^app.ini:4: warning: spooler-exec: \.\/h\.mjs is looked for in the directory of the task/,
+  }
+  for (const [line, pattern] of Object.entries(HINTS))
+    it(JSON.stringify(line), () => {
+      const { list } = problemsOf(line)
+      assert.ok(
+        list.some(problem => pattern.test(problem)),
+        list.join('\n'),
+      )
+    })
+
+  it('nothing of what is given again in another file, or by the command line', () => {
+    const { list } = problemsOf('spooler-max-tasks = 1', ['--ini', 'app.ini', '--spooler-max-tasks', '2'])
+    assert.deepEqual(list, [])
+  })
+
+  it('of a yaml file that the command line names', () => {
+    const { list } = problemsOf('', ['--ini', 'app.ini', '--yaml', 'other.yml'])
+    assert.match(list.join('\n'), /error: yaml: other.yml: expected an ini file/)
+  })
+
+  for (const [what, bytes] of [
+    ['a binary file', Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7) % 256))],
+    ['a program', Buffer.from(`import x from 'y'\n${'console.log(1)\nif (a) {\n}\n'.repeat(50)}`)],
+  ] as const)
+    it(`little of ${what}`, () => {
+      const { problems } = checkGiven({ files: { 'app.ini': bytes } })
+      assert.ok(problems.list.length <= 5, problems.list.map(formatProblem).join('\n'))
+    })
+})
+
+describe('what uWSGI reads is read', () => {
+  it('a number with a comment behind it', () => {
+    const { options, list } = problemsOf(
+      'spooler-frequency = 1 # Frequency for scanning\nspooler-processes=4 // four\nspooler-max-tasks = 7 ; seven',
+    )
+    assert.equal(options.spoolerFrequencyMs, 1000)
+    assert.equal(options.spoolerProcesses, 4)
+    assert.equal(options.spoolerMaxTasks, 7)
+    assert.equal(list.length, 3)
+    assert.ok(list.every(problem => problem.includes('warning')))
+  })
+
+  it('spooler-frequency = 0 as the shortest', () => {
+    const { options, list } = problemsOf('spooler-frequency = 0')
+    assert.equal(options.spoolerFrequencyMs, 1000)
+    assert.match(list.join(), /^app.ini:4: warning/)
+  })
+
+  it('an empty python-path', () => {
+    const { options, list } = problemsOf('python-path =')
+    assert.deepEqual(options.pythonpath, [])
+    assert.match(list.join(), /^app.ini:4: warning: python-path: .*left out/)
+  })
+})
