@@ -5,7 +5,7 @@ import { IniLogic, LOGIC_KEYS } from './ini-logic.js'
 import { findOddities } from './ini-oddities.js'
 import { Magic } from './magic.js'
 import { expandPlaceholders } from './placeholders.js'
-import { readText } from './read-text.js'
+import { readIniText } from './read-text.js'
 import { Problems, type Setting, type Where } from './setting.js'
 
 export interface Sources {
@@ -144,8 +144,7 @@ class ConfigReader {
   /** The text of a file, for whose section the magic variables speak from now on. */
   #open(named: string, file: string, section: string, where: Where, asker: Asker) {
     try {
-      const text = readText(file)
-      if (isBinary(text)) throw new Error('it is no text')
+      const text = readIniText(file)
       const identity = `${file === '-' ? file : realpathSync(file)}:${section || DEFAULT_SECTION}`
       if (this.#reading.includes(identity)) throw new Error('it includes itself')
       const isFirst =
@@ -228,11 +227,6 @@ class ConfigReader {
 }
 
 const NONE: Setting = { key: '', value: '', where: { file: '' } }
-
-/** uWSGI ends a line at a zero byte; a file with many of them was never meant to be read. */
-function isBinary(text: string): boolean {
-  return [...text.slice(0, 4096)].filter(each => each < '\t' || each === '\ufffd').length > 16
-}
 
 /** `file:section`, where the last colon counts unless it is part of a file's own name. */
 function splitName(name: string): { named: string; section: string } {

@@ -21,6 +21,22 @@ export function readText(file: string): string {
   }
 }
 
+/**
+ * The same for an ini file, which nobody means when it is a program.
+ *
+ * @throws Error with a message for people
+ */
+export function readIniText(file: string): string {
+  const text = readText(file)
+  if (isBinary(text)) throw new Error('it is no text')
+  return text
+}
+
+/** uWSGI ends a line at a zero byte; a file with many of them was never meant to be read. */
+function isBinary(text: string): boolean {
+  return [...text.slice(0, 4096)].filter(each => each < '\t' || each === '\ufffd').length > 16
+}
+
 /** Not readFileSync, which would read /dev/zero until the memory is full. */
 function readAll(fd: number): Buffer {
   const chunks: Buffer[] = []
