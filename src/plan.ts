@@ -5,6 +5,7 @@ import { DirectoryEngine } from './engines/directory-engine.js'
 import type { Emitter } from './events/emitter.js'
 import { planChain } from './handler-plan.js'
 import type { Link, WorkerOptions } from './ipc/messages.js'
+import { noteFormat } from './spool/format.js'
 import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
 import type { Questions } from './supervisor/questions.js'
@@ -69,6 +70,7 @@ async function planCrew(
     engineKey,
     pool,
     async open() {
+      noteFormat(spool)
       const engine = await DirectoryEngine.open(engineOptions, context.events)
       context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
       return { spool, engineKey, engine, pool: new WorkerPool(pool, engine, context.events, context.signals) }

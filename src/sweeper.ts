@@ -73,8 +73,9 @@ export class Sweeper {
   }
 
   async #purgeOne(spool: string): Promise<void> {
-    const removed = await purge(spool, this.#limits)
+    const { removed, fault } = await purge(spool, this.#limits)
     if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
+    if (fault !== undefined) throw new Error(fault)
   }
 
   /** There may be a record for each of a million tasks, and none of them is in a hurry. */

@@ -4,7 +4,9 @@ import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import type { LockChoice } from '../spool/lock.js'
 import { probeSpool } from '../spool/probe.js'
+import { makeState } from '../spool/state-directory.js'
 import { isLocal, type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
+import { toByteString } from '../task/ref.js'
 import type { Diagnosis } from './diagnosis.js'
 
 /** Tries a spool out with files in `.spoold`, and leaves nothing behind. */
@@ -17,6 +19,7 @@ export async function* probe(
   const isNew = !existsSync(state)
   try {
     yield* probeLocks(spool, locks)
+    makeState(toByteString(spool))
     yield probeClock(spool, state)
     yield await probeEvents(spool, state, watch)
   } finally {

@@ -5,6 +5,7 @@ import { openSync, unlinkSync } from './anchored.js'
 import type { OpenSpool } from './change.js'
 import { createTaskName, isPriorityDirectory, isTaskName } from './file-name.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
+import { isNoRoom } from './write-error.js'
 
 /** A name in a spool that is ours: an empty file, locked, which is no task for anybody, and which one rename replaces. */
 export interface Arrival {
@@ -31,16 +32,17 @@ export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival 
     const name = baseName(wanted)
     const isFit = name !== '' && isTaskName(name, NAMES)
     const made = (isFit ? tryCreate(directory.path, name) : undefined) ?? create(directory.path)
-    const [ref, fsPath] = [prefix + made.name, toFsPath(`${directory.path}/${made.name}`)]
-    const isLocked = locker.tryLock(made.fd, ref)
+    const { name: arrived, fd } = made
+    const [ref, fsPath] = [prefix + arrived, toFsPath(`${directory.path}/${arrived}`)]
+    const isLocked = fd !== undefined && locker.tryLock(fd, ref)
     return {
       ref,
       directory: directory.path,
       fsPath,
       end(hasCome) {
-        if (!hasCome) unlinkSync(fsPath)
+        if (!hasCome && fd !== undefined) unlinkSync(fsPath)
         if (isLocked) locker.unlock(ref)
-        closeSync(made.fd)
+        if (fd !== undefined) closeSync(fd)
         directory.release()
       },
     }
@@ -52,7 +54,8 @@ export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival 
 
 interface Made {
   readonly name: string
-  readonly fd: number
+  /** undefined: there is no room for an empty file, and the name is one that nobody else makes. */
+  readonly fd: number | undefined
 }
 
 function create(directory: string): Made {
@@ -66,6 +69,7 @@ function tryCreate(directory: string, name: string): Made | undefined {
   try {
     return { name, fd: openSync(toFsPath(`${directory}/${name}`), NEW_FILE, 0o600) }
   } catch (error) {
+    if (isNoRoom(error)) return { name: createTaskName(), fd: undefined }
     if (errnoOf(error) !== 'EEXIST') throw error
     return undefined
   }

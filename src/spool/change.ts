@@ -133,8 +133,10 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): TakenFile | Cha
 export function remove({ spool }: OpenSpool, { ref, fsPath }: TakenFile): Changed {
   unlinkSync(fsPath)
   const name = deadNameOf(ref)
-  if (name === undefined) new Records(spool).remove(ref)
-  else new DeadLetters(spool).forget(name)
+  try {
+    if (name === undefined) new Records(spool).remove(ref)
+    else new DeadLetters(spool).forget(name)
+  } catch {} // the task is gone
   return DONE_SO
 }
 

@@ -1,6 +1,6 @@
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
-import { type Ref, toFsPath } from '../task/ref.js'
+import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { lstatSync, named, readFileSync, unlinkSync } from './anchored.js'
 import type { HeldFile } from './claim.js'
 import { moveExactly } from './exact-move.js'
@@ -128,7 +128,7 @@ export class DeadLetters {
 
   #freeName(ref: Ref): Ref {
     for (let n = 1; n < MAX_NAMESAKES; n++) {
-      const name = n === 1 ? ref : `${ref}.${n}`
+      const name = n === 1 ? ref : namesake(ref, `.${n}`)
       if (!exists(this.pathOf(name)) && !isFileOfSomebody(this.jsonPathOf(name))) return name
     }
     throw new Error(`there are ${MAX_NAMESAKES} dead letters named ${ref}`)
@@ -147,6 +147,14 @@ export class DeadLetters {
     if (!name.endsWith('.json')) return name.endsWith('.tmp')
     return exists(this.pathOf(name.slice(0, -5))) || !isFileOfSomebody(this.pathOf(name))
   }
+}
+
+const NAME_BYTES = 255
+
+/** A long name is cut; the letter knows it whole. */
+function namesake(ref: Ref, suffix: string): Ref {
+  const excess = Math.max(0, baseName(ref).length + suffix.length - NAME_BYTES)
+  return ref.slice(0, ref.length - excess) + suffix
 }
 
 async function* listDirectory(path: string) {

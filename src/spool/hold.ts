@@ -1,11 +1,11 @@
 import { fstatSync } from 'node:fs'
+import type { Ref } from '../task/ref.js'
 import { type Changed, DONE_SO, type OpenSpool, refused, type TakenFile } from './change.js'
 import { setTimes } from './claim.js'
+import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 import { ownRecord, Records, type TaskRecord } from './records.js'
 import { KICKED, RECORDED, writeState } from './state-byte.js'
 
-/** The year 2400, which ext4, XFS and tmpfs have; else what 32 bits hold, in 2038. */
-const HELD_UNTIL_MS = [Date.UTC(2400, 0, 1), (2 ** 31 - 1) * 1000]
 const DAY_MS = 86_400_000
 const NO_PACKET = refused('it is no spool packet')
 
@@ -21,21 +21,36 @@ export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecor
   if (!isOwner(stats.uid)) return refused(`only its owner, uid ${stats.uid}, can hold it`)
   const records = new Records(spool)
   const before = recordOf(records, file)
-  const heldMtime = before?.heldMtime ?? timeOf(file, before)
+  const heldMtime = before?.heldMtime ?? heldMtimeOf(stats.mtimeMs) ?? timeOf(file, before)
   const [nextRunAt = 0] = HELD_UNTIL_MS
   // whatever the mtime says
   const times = { heldMtime, nextRunAt, isTimeUnset: true }
-  records.write(ref, { attempts: 0, crashes: 0, ...before, ...note, ...times })
-  if ((state & RECORDED) === 0) writeState(fd, state | RECORDED)
-  for (const untilMs of HELD_UNTIL_MS) {
-    setTimes(fd, stats.atimeMs, untilMs)
-    // a file system that cannot count so far takes its last time, or any other
-    if (fstatSync(fd).mtimeMs > Date.now() + DAY_MS) return DONE_SO
+  try {
+    records.write(ref, { attempts: 0, crashes: 0, ...before, ...note, ...times })
+  } catch (error) {
+    if (note.movedTo === undefined && holdByTime(file, heldMtime)) return DONE_SO
+    throw error
   }
+  if ((state & RECORDED) === 0) writeState(fd, state | RECORDED)
+  if (HELD_UNTIL_MS.some(untilMs => reaches(file, untilMs))) return DONE_SO
   setTimes(fd, stats.atimeMs, stats.mtimeMs)
   if (before === undefined) records.remove(ref)
   else records.write(ref, before)
   return refused('its file system takes no time that is far enough')
+}
+
+/** A file system that cannot count so far takes its last time, or any other. */
+function reaches({ fd, stats }: TakenFile, untilMs: number): boolean {
+  setTimes(fd, stats.atimeMs, untilMs)
+  return fstatSync(fd).mtimeMs > Date.now() + DAY_MS
+}
+
+/** Without a record, for which the disk has no room. */
+function holdByTime({ fd, stats }: TakenFile, heldMtime: number): boolean {
+  setTimes(fd, stats.atimeMs, heldTimeFor(heldMtime))
+  const isHeld = heldMtimeOf(fstatSync(fd).mtimeMs) !== undefined
+  if (!isHeld) setTimes(fd, stats.atimeMs, stats.mtimeMs)
+  return isHeld
 }
 
 /**
@@ -48,6 +63,11 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
   const records = new Records(spool)
   const record = recordOf(records, file)
   const { heldMtime, movedTo } = record ?? {}
+  const bareMtime = heldMtimeOf(file.stats.mtimeMs)
+  if (bareMtime !== undefined && heldMtime === undefined) {
+    setTimes(file.fd, file.stats.atimeMs, bareMtime)
+    return DONE_SO
+  }
   if (record === undefined || heldMtime === undefined) return refused('it is not held')
   if (movedTo !== undefined)
     return refused(
@@ -74,9 +94,18 @@ export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
   const isKept = rest !== undefined && isWorthKeeping(rest)
   writeState(file.fd, (file.state & ~RECORDED) | KICKED | (isKept ? RECORDED : 0))
   setTimes(file.fd, nowMs, nowMs) // by our clock, which a server's may be ahead of
-  if (isKept) records.write(file.ref, rest)
-  else records.remove(file.ref) // also another's of that name: from now on it would count
+  if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref) // also another's of that name: from now on it would count
   return DONE_SO
+}
+
+/** Where there is no room for it, the count is lost, and the task runs. */
+function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
+  try {
+    records.write(ref, record)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** As a claim sees it. */

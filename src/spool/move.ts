@@ -1,14 +1,15 @@
 import { closeSync, constants, fchmodSync, fsyncSync, readSync, writeSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { baseName, toFsPath } from '../task/ref.js'
+import { toFsPath } from '../task/ref.js'
 import { openSync, renameSync, unlinkSync } from './anchored.js'
 import { type Arrival, makeArrival } from './arrival.js'
 import { type Changed, DONE_SO, type OpenSpool, placeOf, refused, type TakenFile } from './change.js'
 import { setTimes } from './claim.js'
 import { hiddenRef } from './draft.js'
+import { createTaskName } from './file-name.js'
 import { hold, recordOf } from './hold.js'
 import { Records } from './records.js'
-import { DONE } from './state-byte.js'
+import { pastOf } from './state-byte.js'
 
 const CHUNK_BYTES = 1024 * 1024
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
@@ -43,7 +44,8 @@ function whyNot(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed | unde
   if (from.spool === to.spool) return refused('it is there already')
   const record = recordOf(new Records(from.spool), file)
   // the record knows it by its inode, which a copy has not: it would run once more
-  if (((file.state ?? 0) & DONE) !== 0 && record?.doneInode === file.inode)
+  const past = pastOf(file.state ?? 0)
+  if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === file.inode))
     return refused('it has run, and only waits to be removed')
   if (record?.movedTo !== undefined)
     return refused(
@@ -74,12 +76,13 @@ function bring(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival
  */
 function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival): Changed {
   const { ref, directory, fsPath } = arrival
-  const hidden = toFsPath(`${directory}/${hiddenRef(baseName(ref))}`)
+  const draft = hiddenRef(createTaskName()) // made of a name of 255 bytes it would be too long
+  const hidden = toFsPath(`${directory}/${draft}`)
   const copy = openSync(hidden, NEW_FILE, 0o600)
   let isHidden = true
   try {
     // the lock tells a sweep that its writer lives; a lease on the name is held already
-    if (to.locker.kind === 'ofd') to.locker.tryLock(copy, hiddenRef(ref))
+    if (to.locker.kind === 'ofd') to.locker.tryLock(copy, draft)
     copyBytes(file.fd, copy)
     fchmodSync(copy, file.stats.mode & 0o7777)
     setTimes(copy, file.stats.atimeMs, file.stats.mtimeMs)
@@ -93,7 +96,7 @@ function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Ar
     return DONE_SO
   } finally {
     if (isHidden) unlinkSync(hidden)
-    if (to.locker.kind === 'ofd') to.locker.unlock(hiddenRef(ref))
+    if (to.locker.kind === 'ofd') to.locker.unlock(draft)
     closeSync(copy)
   }
 }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { toByteString, toFsPath } from '../task/ref.js'
 import { openSync, unlinkSync } from './anchored.js'
@@ -14,14 +15,24 @@ export interface Capabilities {
 }
 
 /**
- * Tries the spool's file system out, with files in `.spoold`.
+ * File systems on which the kernel of this machine alone decides about locks: ext2 to ext4, XFS, Btrfs, tmpfs,
+ * overlayfs, F2FS, bcachefs, ZFS, VFAT, exFAT, NTFS (statfs f_type).
+ */
+const LOCKING = new Set([
+  0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0xf2f52010, 0xca451a4e, 0x2fc12fc1, 0x4d44,
+  0x2011bab0, 0x7366746e,
+])
+
+/**
+ * Finds out how tasks are claimed in a spool: by the kind of its file system, and where that is not known by files in
+ * `.spoold`. Nothing is written in the first case: a full disk keeps nobody from running or removing tasks.
  *
  * @param choice `spooler-lock`; `auto` takes record locks where two descriptors exclude each other
  * @throws SpooldError LOCKS_UNUSABLE when `ofd` was asked for and does not work
  */
 export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
   if (choice === 'lockfile') return { locks: 'lockfile' }
-  const fault = await probeOfd(spool)
+  const fault = await ofdFault(spool)
   if (fault === undefined) return { locks: 'ofd' }
   if (choice === 'auto') return { locks: 'lockfile', because: fault }
   throw new SpooldError(
@@ -30,31 +41,56 @@ export async function probeSpool(spool: string, choice: LockChoice): Promise<Cap
   )
 }
 
-/** What a probe found: undefined when OFD locks work in this directory, else why they do not. */
-async function probeOfd(spool: string): Promise<string | undefined> {
+/** undefined when OFD locks work in this directory, else why they do not. */
+async function ofdFault(spool: string): Promise<string | undefined> {
   try {
     const tryOfdLock = await loadOfd()
-    return withProbeFile(spool, (first, second) => exclusionFault(first, second, tryOfdLock))
+    if (LOCKING.has((await statfs(spool)).type)) return undefined
+    return exclusionFault(spool, tryOfdLock)
   } catch (error) {
     return messageOf(error)
   }
 }
 
-function exclusionFault(first: number, second: number, tryOfdLock: TryOfdLock): string | undefined {
-  if (!tryOfdLock(first)) return 'a fresh file is already locked'
-  return tryOfdLock(second) ? 'two holders get the same lock' : undefined
+const TRIES = 3
+
+/** Who takes leases while others take record locks excludes nobody: so a doubt is no fault. */
+function exclusionFault(spool: string, tryOfdLock: TryOfdLock): string | undefined {
+  for (let n = 1; n <= TRIES; n++) {
+    const files = openProbe(spool)
+    if (files === undefined) return undefined
+    try {
+      if (!tryOfdLock(files.first)) continue // a fresh file under a random name: a scanner of viruses, perhaps
+      return tryOfdLock(files.second) ? 'two holders get the same lock' : undefined
+    } finally {
+      files.close()
+    }
+  }
+  return 'a fresh file is already locked'
 }
 
-function withProbeFile<T>(spool: string, probe: (first: number, second: number) => T): T {
+interface ProbeFiles {
+  readonly first: number
+  readonly second: number
+  close(): void
+}
+
+/** undefined when no file can be made, which says nothing about locks. */
+function openProbe(spool: string): ProbeFiles | undefined {
   const name = `probe-${randomBytes(8).toString('hex')}`
-  const path = toFsPath(`${makeState(toByteString(spool))}/${name}`)
-  const first = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
-  const second = openSync(path, constants.O_RDWR)
+  let first: number | undefined
   try {
-    return probe(first, second)
-  } finally {
-    closeSync(second)
-    closeSync(first)
-    unlinkSync(path)
+    const path = toFsPath(`${makeState(toByteString(spool))}/${name}`)
+    first = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
+    const opened = { first, second: openSync(path, constants.O_RDWR) }
+    const close = () => {
+      closeSync(opened.second)
+      closeSync(opened.first)
+      unlinkSync(path)
+    }
+    return { ...opened, close }
+  } catch {
+    if (first !== undefined) closeSync(first)
+    return undefined
   }
 }

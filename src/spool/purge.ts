@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import { type Ref, toByteString, toFsPath } from '../task/ref.js'
+import { messageOf } from '../base/errors.js'
+import { displayName, type Ref, toByteString, toFsPath } from '../task/ref.js'
 import { lstatSync } from './anchored.js'
 import { change, type OpenSpool, openSpool, remove } from './change.js'
 import { DeadLetters, deadPathOf } from './dead-letters.js'
@@ -53,17 +54,34 @@ function buriedAt(letters: DeadLetters, name: Ref): number | undefined {
   return lstatSync(toFsPath(letters.pathOf(name)))?.ctimeMs
 }
 
-/** Removes the dead letters beyond the limits. @param spool its real path @returns how many */
-export async function purge(spool: string, limits: PurgeLimits): Promise<number> {
-  let removed = 0
-  if (limits.maxAgeMs === null && limits.maxCount === null) return removed
+export interface Purged {
+  readonly removed: number
+  /** Why the first of those is still there that could not be removed. */
+  readonly fault?: string
+}
+
+/** Removes the dead letters beyond the limits. @param spool its real path */
+export async function purge(spool: string, limits: PurgeLimits): Promise<Purged> {
+  let [removed, fault]: [number, string | undefined] = [0, undefined]
+  if (limits.maxAgeMs === null && limits.maxCount === null) return { removed }
   let at: OpenSpool | undefined
   for await (const name of overLimits(toByteString(spool), limits)) {
     at ??= await openSpool(spool)
-    const opened = at
-    if (change(opened, deadPathOf(name), file => remove(opened, file)).kind !== 'done') continue
-    removed++
+    const faultOfThis = removeLetter(at, name)
+    if (faultOfThis === undefined) removed++
+    else fault ??= `${displayName(name)}: ${faultOfThis}`
     if (removed % REMOVALS_A_TURN === 0) await setImmediate() // a daemon has other work
   }
-  return removed
+  return { removed, ...(fault === undefined ? {} : { fault }) }
+}
+
+/** @returns why it is still there */
+function removeLetter(at: OpenSpool, name: Ref): string | undefined {
+  try {
+    const changed = change(at, deadPathOf(name), file => remove(at, file))
+    if (changed.kind === 'refused') return changed.detail
+    return changed.kind === 'running' ? 'somebody holds it' : undefined
+  } catch (error) {
+    return messageOf(error)
+  }
 }

@@ -3,6 +3,7 @@ import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from './dead-letters.js'
 import { enqueuedAtMs } from './file-name.js'
 import type { Locks } from './held-locks.js'
+import { heldMtimeOf } from './held-time.js'
 import { type FileState, type Inspection, inspectFile } from './inspect.js'
 import { isLeased, leasesOf } from './lock.js'
 import { ownRecord, Records, type TaskRecord } from './records.js'
@@ -96,6 +97,9 @@ export class SpoolView {
       return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
     }
     const record = this.#recordOf(ref, file)
+    const heldMtime = heldMtimeOf(file.mtimeMs)
+    if (heldMtime !== undefined && state === 'waiting')
+      return { ref, state: 'held', dueAtMs: heldMtime, file, ...(record === undefined ? {} : { record }) }
     if (record === undefined) return { ref, state: this.#stateOf(ref, state), dueAtMs, file }
     return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
   }

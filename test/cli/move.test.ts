@@ -52,6 +52,14 @@ for (const [where, base, skip] of [
       assert.equal(daemon.journal().length, 0)
     })
 
+    it('takes the longest of names', async () => {
+      const [from, to] = [spoolDirectory(), spoolDirectory(base)]
+      const name = 'x'.repeat(255)
+      const { code, stderr } = await spoold(['move', '--to', to, drop(from, name)])
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.deepEqual([leftIn(from), leftIn(to)], [[], [name]])
+    })
+
     it('keeps what is held held, and runs what is due there at once', async () => {
       const [from, to] = [spoolDirectory(), spoolDirectory(base)]
       const daemon = await startDaemon({ spool: to })

@@ -7,6 +7,7 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   statSync,
@@ -33,8 +34,9 @@ import {
   refusalOf as refuseRef,
 } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
-import { hookFs } from '../helpers/fs-hooks.js'
+import { CHANGING_CALLS, errnoError, hookFs } from '../helpers/fs-hooks.js'
 import { skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
@@ -397,6 +399,33 @@ describe('the probe', () => {
     assert.equal((await probeSpool(spool, 'auto')).locks, 'ofd')
     assert.equal((await probeSpool(spool, 'lockfile')).locks, 'lockfile')
     assert.deepEqual(leftIn(join(spool, '.spoold')), [])
+  })
+
+  it('writes nothing where the kind of the file system says it all', async () => {
+    const spool = spoolDirectory()
+    const calls: string[] = []
+    const unhook = hookFs(CHANGING_CALLS, (name, _args, proceed) => {
+      calls.push(name)
+      return proceed()
+    })
+    assert.equal((await probeSpool(spool, 'auto')).locks, 'ofd')
+    unhook()
+    assert.deepEqual(calls, [])
+    assert.ok(!existsSync(join(spool, '.spoold')))
+  })
+
+  it('elsewhere tries with two descriptors of a file; that it cannot be made is no reason for leases', {
+    skip: skipUnless('root', 'mount'),
+  }, async () => {
+    const spool = smallDisk('', 'ramfs')
+    assert.deepEqual(await probeSpool(spool, 'auto'), { locks: 'ofd' })
+    assert.deepEqual(readdirSync(join(spool, '.spoold')), [])
+    const unhook = hookFs(['openSync'], (call, [path], proceed) => {
+      if (String(path).includes('probe-')) throw errnoError('ENOSPC', call, path)
+      return proceed()
+    })
+    assert.deepEqual(await probeSpool(spool, 'auto'), { locks: 'ofd' })
+    unhook()
   })
 })
 

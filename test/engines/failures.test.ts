@@ -338,6 +338,22 @@ describe('burying', () => {
     ])
   })
 
+  it('keeps namesakes apart, and finds them again, also of the longest of names', async () => {
+    const spool = spoolDirectory()
+    const name = `uwsgi_spoolfile_on_${'x'.repeat(236)}`
+    const engine = await openEngine(spool)
+    for (let n = 1; n <= 3; n++) {
+      drop(spool, name, packet({ n: String(n) }))
+      assert.equal(engine.settle(beginOf(engine, name), toOutcome({ bury: String(n) }), 0).kind, 'buried')
+    }
+    const letters: string[] = []
+    for await (const { letter } of new DeadLetters(spool).list()) {
+      assert.equal(letter?.ref, name)
+      letters.push(letter.detail)
+    }
+    assert.deepEqual(letters.sort(), ['1', '2', '3'])
+  })
+
   it('that does not work keeps the task, unrun, and is tried again', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)

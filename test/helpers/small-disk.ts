@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { after } from 'node:test'
 
 /** A file system of its own that is soon full; needs `skipUnless('root', 'mount')`. It is unmounted after the test. */
-export function smallDisk(options: string): string {
+export function smallDisk(options: string, type: 'tmpfs' | 'ramfs' = 'tmpfs'): string {
   const path = mkdtempSync(join(tmpdir(), 'spoold-disk-'))
-  execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', path])
+  execFileSync('mount', ['-t', type, ...(options === '' ? [] : ['-o', options]), type, path])
   after(() => {
     execFileSync('umount', ['-l', path])
     rmdirSync(path)

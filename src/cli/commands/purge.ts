@@ -26,6 +26,7 @@ async function purgeAll(
   limits: PurgeLimits,
   { dryRun = false, json = false }: PurgeOptions,
 ): Promise<number> {
+  let code = 0
   for (const directory of directories) {
     const { spool, ref } = placeOf(directory)
     if (ref !== undefined)
@@ -33,12 +34,18 @@ async function purgeAll(
         'USAGE',
         `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
       )
-    const purged = dryRun ? await count(spool, limits) : await purgeDead(spool, limits)
+    const { removed: purged, fault } = dryRun
+      ? { removed: await count(spool, limits), fault: undefined }
+      : await purgeDead(spool, limits)
     const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
     if (json) output.line(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
     else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
+    if (fault !== undefined) {
+      code = 1
+      output.complain(`${directory}: not all could be removed: ${fault}`)
+    }
   }
-  return 0
+  return code
 }
 
 async function count(spool: string, limits: PurgeLimits): Promise<number> {

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { toOutcome } from '#src/task/answer.js'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { beginOf, openEngine } from '../helpers/engine.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { smallDisk } from '../helpers/small-disk.js'
+import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
+
+const LONG_AGO = 1_000_000_000
+
+/** A file system on which nothing more fits, in each of its ways. */
+const FULL: Readonly<Record<string, (disk: string) => void>> = {
+  blocks(disk) {
+    for (const bytes of [2 ** 21, 4096])
+      try {
+        writeFileSync(join(disk, `filler${bytes}`), Buffer.alloc(bytes))
+      } catch {} // so far, and no further
+  },
+  inodes(disk) {
+    try {
+      for (let i = 0; ; i++) writeFileSync(join(disk, `filler${i}`), '')
+    } catch {}
+  },
+}
+
+/** A spool with tasks, of which `dead` is a dead letter and `failed` has failed; then the disk is full. */
+async function full(fill: (disk: string) => void): Promise<string> {
+  const disk = smallDisk('size=1m,nr_inodes=100')
+  const spool = join(disk, 'spool')
+  mkdirSync(spool)
+  const engine = await openEngine(spool)
+  drop(spool, 'dead', packet({ n: 'dead' }))
+  engine.settle(beginOf(engine, 'dead'), toOutcome({ bury: 'so' }), 0)
+  for (const name of ['failed', 'first', 'second']) drop(spool, name, packet({ n: name }), LONG_AGO)
+  engine.settle(beginOf(engine, 'failed'), toOutcome({ retry: '1h' }), 0)
+  fill(disk)
+  return spool
+}
+
+const told = ({ code, stdout, stderr }: { code: number | null; stdout: string; stderr: string }) => ({
+  code,
+  stdout,
+  stderr,
+})
+
+describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
+  for (const [what, fill] of Object.entries(FULL)) {
+    it(`keeps nobody from hold, release, kick, requeue, rm and purge (${what})`, async () => {
+      const spool = await full(fill)
+      const path = join(spool, 'first')
+      assert.deepEqual(told(await spoold(['hold', path])), {
+        code: 0,
+        stdout: `held ${path}\n`,
+        stderr: '',
+      })
+      const lines = (await spoold(['ls', '--json', spool])).stdout.split('\n')
+      assert.match(lines.find(line => line.includes('"first"')) ?? '', /"state":"held"/)
+      const engine = await openEngine(spool)
+      const refusal = engine.claim('first')
+      assert.equal('kind' in refusal && refusal.kind, 'later')
+      assert.equal((await spoold(['hold', path])).code, 0, 'again')
+      assert.equal((await spoold(['release', path])).code, 0)
+      assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
+      assert.equal((await spoold(['kick', join(spool, 'failed')])).code, 0)
+      engine.release(beginOf(engine, 'failed'))
+      assert.deepEqual(told(await spoold(['requeue', '--all', spool])).stderr, '')
+      assert.equal(leftIn(spool).length, 4)
+      const again = leftIn(spool).find(name => readFileSync(join(spool, name)).includes('dead')) ?? ''
+      engine.release(beginOf(engine, again))
+      assert.equal((await spoold(['rm', join(spool, again)])).code, 0)
+      assert.equal((await spoold(['rm', '--all', spool])).code, 0)
+      assert.deepEqual(leftIn(spool), [])
+    })
+
+    it(`keeps nobody from purging (${what})`, async () => {
+      const spool = await full(fill)
+      const { code, stderr } = await spoold(['purge', '--all', spool])
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
+    })
+
+    it(`keeps no daemon from starting, from reloading, and from running what makes room (${what})`, async () => {
+      const spool = await full(fill)
+      const handler = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
+      const elsewhere = join(workspace(), 'spool')
+      symlinkSync(spool, elsewhere)
+      const daemon = await startDaemon({ spool: elsewhere, handler })
+      await until('they have run', () => leftIn(spool).length === 1)
+      assert.deepEqual(daemon.journal().sort(), ['first', 'second'])
+      daemon.child.kill('SIGHUP')
+      await until('it has reloaded', () => /reload/.test(daemon.output) && !/refused/.test(daemon.output))
+      execFileSync('find', [join(spool, '..'), '-name', 'filler*', '-delete'])
+      drop(spool, 'third', packet({ n: 'third' }))
+      await until('a new one has run', () => daemon.journal().includes('third'))
+    })
+  }
+})
+
+describe('a read-only spool', { skip: skipUnless('root', 'mount') }, () => {
+  it('is refused by each command in a sentence, without a stack', async () => {
+    const spool = await full(() => {})
+    const disk = join(spool, '..')
+    execFileSync('mount', ['-o', 'remount,ro', disk])
+    for (const args of [
+      ['rm', '--all', spool],
+      ['kick', join(spool, 'first')],
+      ['hold', join(spool, 'first')],
+      ['requeue', '--all', spool],
+      ['purge', '--all', spool],
+    ]) {
+      const { code, stderr } = await spoold(args)
+      assert.equal(code, 1, args.join(' '))
+      assert.match(stderr, /read-only|EROFS/, args.join(' '))
+      assert.doesNotMatch(stderr, /^ {4}at /m, args.join(' '))
+    }
+    execFileSync('mount', ['-o', 'remount,rw', disk])
+    assert.equal(leftIn(spool).length, 3)
+  })
+})
