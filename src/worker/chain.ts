@@ -32,7 +32,8 @@ export function handlerNames(chain: readonly Link[]): string[] {
  * @throws SpooldError HANDLER_UNLOADABLE
  */
 export async function openChain(
-  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'>,
+  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
+    Partial<Pick<WorkerOptions, 'locks'>>,
   dutiesOf: (host: () => Host) => HostDuties,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
@@ -64,7 +65,7 @@ export async function openChain(
       case 'exec': {
         const { execPerformer } = await import('./exec-performer.js')
         const { Programs } = await import('./programs.js')
-        programs ??= new Programs()
+        programs ??= new Programs(options.locks === 'lockfile')
         performers.push(execPerformer(link, send, programs))
       }
     }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 
 /**
  * The watcher: reads which groups of processes there are, and kills them when nobody can write to it any more, which is
@@ -12,6 +13,10 @@ const WATCHER = `while read -r verb group; do
   esac
 done
 for each do kill -KILL "-$each"; done`
+const SH = ['/bin/sh', '-c', WATCHER, 'spoold: watches programs'] as const
+/** Of leases: sh cannot read with a deadline. */
+const NODE = [process.execPath, fileURLToPath(new URL('program-watcher.js', import.meta.url))] as const
+const ALIVE_EVERY_MS = 5000
 
 /**
  * The programs that this worker runs for its tasks, each the head of a group of its own. They end with the worker,
@@ -19,7 +24,14 @@ for each do kill -KILL "-$each"; done`
  */
 export class Programs {
   readonly #groups = new Set<number>()
+  readonly #hasLeases: boolean
   #watcher: ChildProcess | undefined
+
+  /** @param hasLeases a worker that is stopped loses its tasks: its programs end, too */
+  constructor(hasLeases: boolean) {
+    this.#hasLeases = hasLeases
+    if (hasLeases) setInterval(() => this.#sayAlive(), ALIVE_EVERY_MS).unref()
+  }
 
   /** Resolves when the program will not outlive this process. @param group the pid of its head */
   async started(group: number): Promise<void> {
@@ -47,6 +59,10 @@ export class Programs {
     await once(watcher, 'exit')
   }
 
+  #sayAlive(): void {
+    if (this.#groups.size > 0) this.#tell('alive 0\n').catch(() => {})
+  }
+
   #tell(line: string): Promise<void> {
     const { stdin } = this.#watcher ?? this.#watch()
     return new Promise((resolve, reject) => {
@@ -56,7 +72,8 @@ export class Programs {
   }
 
   #watch(): ChildProcess {
-    const watcher = spawn('/bin/sh', ['-c', WATCHER, 'spoold: watches programs'], {
+    const [command, ...args] = this.#hasLeases ? NODE : SH
+    const watcher = spawn(command, args, {
       cwd: '/',
       env: {},
       stdio: ['pipe', 'ignore', 'ignore'],

@@ -7,6 +7,7 @@ import { spoold } from '../helpers/cli.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { childrenOf, isAlive } from '../helpers/process.js'
+import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -111,6 +112,24 @@ describe('two programs of one task never run at once', () => {
       await until('the program is gone', () => !isAlive(lastPid(spool)))
     })
   }
+
+  it('when the worker is stopped, and loses its lease', {
+    skip: isLong ? false : 'takes a minute',
+  }, async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
+    drop(spool)
+    await untilBegun(spool, 1)
+    const workers = daemon.children()
+    for (const pid of workers) kill(pid, 'SIGSTOP')
+    const next = await start(spool, TICKS, { 'spooler-lock': 'lockfile' })
+    await until('it runs elsewhere', () => begun(spool).length === 2, 90_000)
+    for (const pid of workers) kill(pid, 'SIGCONT')
+    const ticks = runs(spool).length
+    await until('the second one runs', () => runs(spool).length > ticks + 50)
+    assertNoOverlap(spool)
+    assert.ok(next.isRunning)
+  })
 
   it('when the master alone is killed: its worker waits for the program', async () => {
     const spool = spoolDirectory()

@@ -1,0 +1,36 @@
+import { createInterface } from 'node:readline'
+
+/**
+ * The entry of a process beside a worker whose claims are leases: it kills the worker's programs when the worker is
+ * dead, and also when it says nothing, because a lease that is not renewed is taken over.
+ */
+
+/** The worker says something every 5 s, and renews its leases every 10 s; they are taken over after 60 s. */
+const SILENCE_MS = 35_000
+
+const groups = new Set<number>()
+let heardAt = performance.now()
+
+function killAll(): void {
+  for (const group of groups)
+    try {
+      process.kill(-group, 'SIGKILL')
+    } catch {} // it has ended
+  groups.clear()
+}
+
+createInterface(process.stdin)
+  .on('line', line => {
+    const [verb, group] = line.split(' ')
+    heardAt = performance.now()
+    if (verb === 'start') groups.add(Number(group))
+    if (verb === 'end') groups.delete(Number(group))
+  })
+  .on('close', () => {
+    killAll()
+    process.exit()
+  })
+
+setInterval(() => {
+  if (performance.now() > heardAt + SILENCE_MS) killAll()
+}, 1000)
