@@ -12,7 +12,7 @@ import { planCrews, setProcessTitle } from './plan.js'
 import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
 import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
-import { prepareSpool } from './spool/directory.js'
+import { makeSpoolFor, prepareSpool } from './spool/directory.js'
 import { tryHold } from './spool/lock.js'
 import { checkSpool } from './spool/usable.js'
 import { type CrewPlan, Master } from './supervisor/master.js'
@@ -22,6 +22,7 @@ import { listenToSignals } from './supervisor/signals.js'
 import type { Surroundings } from './surroundings.js'
 import { Sweeper } from './sweeper.js'
 import { Touches } from './touches.js'
+import { ParentsPidfiles } from './under-root.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -30,6 +31,8 @@ export interface DaemonRequest {
   readonly inherited: readonly number[]
   /** Where the log goes when the process was sent to the background. */
   readonly logFile: string | null
+  /** It is the child of a root parent (root-parent.ts). */
+  readonly isUnderRoot: boolean
   /** Reads the configuration again, for a reload. */
   readConfig(): CheckedConfig
   /** Everything runs. */
@@ -55,7 +58,7 @@ export class Daemon {
     () => this.#master.questioned,
     message => this.#events.emit('config-warning', { message }),
   )
-  readonly #pidfiles: Pidfiles
+  readonly #pidfiles: Pidfiles | ParentsPidfiles
   readonly #reloader: Reloader
   readonly #sweeper: Sweeper
   readonly #touches: Touches
@@ -76,7 +79,9 @@ export class Daemon {
     events.on('request-stored', ({ path }) => this.#master.stored(path))
     const { uid, gid, addGid } = this.#options
     this.#identity = findIdentity(uid, gid, addGid)
-    this.#pidfiles = new Pidfiles(events, tryHold, uwsgiNamedIn)
+    this.#pidfiles = request.isUnderRoot
+      ? new ParentsPidfiles(events)
+      : new Pidfiles(events, tryHold, uwsgiNamedIn)
     this.#sweeper = new Sweeper(events)
     this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, this.#options.drain)
@@ -104,11 +109,6 @@ export class Daemon {
     return this.#config.options
   }
 
-  /** Whom the workers become, when the master stays who it is. */
-  get #workerIdentity(): Identity | null {
-    return this.#options.masterAsRoot ? this.#identity : null
-  }
-
   async run(): Promise<number> {
     const stopped = new Promise<void>(resolve => {
       this.#tellStopped = resolve
@@ -126,7 +126,8 @@ export class Daemon {
       this.#touches.stop()
       this.#sweeper.stop()
       await this.#schedules.stop()
-      await this.#network.close(this.#options.vacuum || !hasStarted)
+      // once started, the root parent removes what only root may remove
+      await this.#network.close(!hasStarted || (this.#options.vacuum && !this.#request.isUnderRoot))
       this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
   }
@@ -165,11 +166,15 @@ export class Daemon {
   async #start(): Promise<void> {
     const options = this.#options
     this.#tell(this.#config)
-    const spools = this.#prepareSpools(options)
+    const identity = this.#identity
+    if (identity !== null)
+      for (const path of [...options.spoolerExternal, ...options.spooler])
+        makeSpoolFor(this.#surroundings.resolve(path), identity)
     await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
-    if (this.#identity !== null && !options.masterAsRoot && become(this.#identity))
-      this.#events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
+    if (identity !== null && become(identity))
+      this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
+    const spools = this.#prepareSpools(options)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)
     this.#events.emit('master-spawned', { pid: process.pid })
@@ -205,18 +210,17 @@ export class Daemon {
     } catch {} // it is gone, or closed to us, since the start
   }
 
-  /** With the rights that the process has from its start, as long as it has them. @returns the real paths */
+  /** @returns the real paths */
   #prepareSpools({ spooler, spoolerExternal }: Options): string[] {
-    const prepare = (path: string) => prepareSpool(this.#surroundings.resolve(path), this.#identity)
+    const prepare = (path: string) => prepareSpool(this.#surroundings.resolve(path))
     for (const path of spoolerExternal) prepare(path)
     return spooler.map(prepare)
   }
 
-  /** As the user that will do the work. */
   async #plan(spools: readonly string[], config: CheckedConfig): Promise<CrewPlan[]> {
     const { options } = config
     this.#surroundings.settle(options.chdir)
-    for (const spool of spools) checkSpool(spool, this.#workerIdentity)
+    for (const spool of spools) checkSpool(spool)
     setProcessTitle(options)
     return planCrews(spools, config, {
       events: this.#events,
@@ -224,7 +228,6 @@ export class Daemon {
       questions: this.#questions,
       targets: this.#targetsOf(config),
       log: this.#log,
-      workerIdentity: this.#workerIdentity,
     })
   }
 

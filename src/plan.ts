@@ -23,8 +23,6 @@ export interface PlanContext {
   readonly targets: readonly string[]
   /** Its `fd` is another one after it was opened anew. */
   readonly log: { readonly fd: number }
-  /** Whom the workers become, when the master stays who it is. */
-  readonly workerIdentity: { readonly uid: number; readonly gid: number } | null
 }
 
 /** Slices the options into what each room needs: one crew a spool directory, however often it was named. */
@@ -123,7 +121,6 @@ function poolOptions(
     get logFd() {
       return context.log.fd // a worker may be spawned long after the plan was made
     },
-    ...context.workerIdentity,
   }
 }
 

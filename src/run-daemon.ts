@@ -5,6 +5,7 @@ import { STDERR } from './base/log-output.js'
 import { Daemon, type DaemonRequest } from './daemon.js'
 import { Emitter } from './events/emitter.js'
 import { Surroundings } from './surroundings.js'
+import { withParentsLog } from './under-root.js'
 
 /** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
 const HEAP_GROWTH_PERCENT = 25
@@ -20,7 +21,9 @@ export async function runDaemon(request: DaemonRequest): Promise<number> {
   const surroundings = new Surroundings()
   surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
-  const log = openLog({ file: request.logFile ?? logto, format, date })
+  const log = request.isUnderRoot
+    ? withParentsLog(openLog({ file: null, format, date }))
+    : openLog({ file: request.logFile ?? logto, format, date })
   const events = new Emitter()
   try {
     return await new Daemon(request, surroundings, events, log).run()

@@ -25,6 +25,7 @@ export const STDERR = 2
 export class LogOutput {
   readonly #file: string | null
   readonly #listener: LogOutputListener
+  readonly #encoding: 'utf8' | 'latin1'
   /** What children inherit. */
   #fd: number
   /** What is written to: the same file. */
@@ -40,9 +41,11 @@ export class LogOutput {
 
   /**
    * @param file appended to; null: standard error
+   * @param encoding of what is written; `latin1`: one character a byte
    * @throws SpooldError LOG_UNWRITABLE
    */
-  constructor(file: string | null, listener: LogOutputListener) {
+  constructor(file: string | null, listener: LogOutputListener, encoding: 'utf8' | 'latin1' = 'utf8') {
+    this.#encoding = encoding
     this.#file = file === null ? null : resolve(file) // the process may be elsewhere when it is opened anew
     this.#listener = listener
     this.#fd = file === null ? STDERR : openLogFile(file)
@@ -86,7 +89,7 @@ export class LogOutput {
 
   #next(): void {
     if (this.#chunk.length === 0) {
-      this.#chunk = Buffer.from(this.#lines.join(''))
+      this.#chunk = Buffer.from(this.#lines.join(''), this.#encoding)
       this.#lines = []
       this.#lineChars = 0
     }

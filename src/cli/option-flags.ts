@@ -13,6 +13,8 @@ import { type Arity, UWSGI_LETTERS, uwsgiArity, uwsgiNames } from '../config/uws
 
 /** Tells a process that it is the one in the background. Not for people, so not in the table. */
 export const BACKGROUND_FLAG = '--in-background'
+/** Tells a process that it is the child of a root parent, with the number of sockets that it was handed. */
+export const UNDER_ROOT_FLAG = '--under-root'
 
 const GROUPS: Readonly<Record<OptionGroup, string>> = {
   spools: 'Spools:',

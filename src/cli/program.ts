@@ -8,7 +8,7 @@ import type { EnqueueOptions } from './commands/enqueue.js'
 import type { SignalOptions } from './commands/signal.js'
 import { addExaminers } from './examiners.js'
 import { commandExitCode } from './exit-code.js'
-import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations } from './option-flags.js'
+import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { output, ReaderGone } from './output.js'
 import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
 import { readVersion } from './version.js'
@@ -71,10 +71,16 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     .argument('[files...]', 'ini files, each as FILE or FILE:SECTION')
     .usage('[app.ini] [--option value…]')
     .addOption(new Option(BACKGROUND_FLAG).hideHelp())
+    .addOption(new Option(`${UNDER_ROOT_FLAG} <sockets>`).hideHelp())
     .addHelpText('after', EXAMPLES)
-    .action(async (files: string[], { inBackground }) => {
+    .action(async (files: string[], { inBackground, underRoot }) => {
       const { run } = await import('./commands/run.js')
-      done(await run(sources(files), inBackground === true))
+      done(
+        await run(sources(files), {
+          isBackground: inBackground === true,
+          parentsSockets: underRoot === undefined ? undefined : Number(underRoot),
+        }),
+      )
     })
   addOptionFlags(program, settings, argv)
 

@@ -18,11 +18,6 @@ export function checkNetwork(
   for (const [i, text] of options.socketAllow.entries())
     attempt('socket-allow', where('socket-allow', i), problems, () => parseNetwork(text))
   if (options.chownSocket !== null) checkOwner(options.chownSocket, where('chown-socket'), problems)
-  if (options.socket.length > 0 && options.masterAsRoot && (options.uid ?? options.gid) !== null)
-    problems.error(
-      where('master-as-root'),
-      'master-as-root: with a socket, tasks from the network would belong to root, and workers that became another user could not open them; leave one of the two out',
-    )
   checkNumbers(options, where, problems)
 }
 

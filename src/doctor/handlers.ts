@@ -18,7 +18,7 @@ export function* checkReadable(
 function checkRight(path: string, right: number, needed: string): Diagnosis {
   const about = { topic: 'handlers', about: path } as const
   try {
-    checkWay(path, null)
+    checkWay(path)
   } catch (error) {
     return diagnosisOf('handlers', path, error)
   }

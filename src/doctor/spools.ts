@@ -26,7 +26,7 @@ export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagn
   try {
     const spool = yield* findSpool(path, maker)
     if (spool === undefined) return
-    checkSpool(spool, null)
+    checkSpool(spool)
     yield {
       level: 'ok',
       topic: 'spool',
@@ -48,7 +48,7 @@ function* findSpool(
   { isRoot, owner }: SpoolPatient['maker'],
 ): Generator<Diagnosis, string | undefined> {
   const about = { topic: 'spool', about: path } as const
-  checkWay(path, null)
+  checkWay(path)
   try {
     const real = realpathSync(path)
     if (statSync(real).isDirectory()) return real

@@ -19,7 +19,7 @@ export class DirectoryEnqueuer implements Enqueuer {
    * @throws SpooldError SPOOL_UNUSABLE
    */
   constructor(directory: string, sync = true) {
-    this.directory = prepareSpool(directory, null)
+    this.directory = prepareSpool(directory)
     this.#options = { spool: toByteString(this.directory), sync }
   }
 

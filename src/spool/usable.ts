@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { accessSync, constants, lstatSync, readdirSync, type Stats, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { errnoOf, SpooldError } from '../base/errors.js'
@@ -21,22 +20,21 @@ const MODES: Readonly<Record<Right, number>> = { r: constants.R_OK, w: constants
 /**
  * Checks that tasks can be found, run and removed in a spool, and that what belongs to us inside it can be used.
  *
- * @param user null: this process
  * @throws SpooldError SPOOL_UNUSABLE
  */
-export function checkSpool(spool: string, user: Owner | null): void {
-  checkWay(spool, user)
+export function checkSpool(spool: string): void {
+  checkWay(spool)
   const state = join(spool, STATE_DIRECTORY)
-  const { uid } = user ?? me()
+  const { uid } = me()
   checkMaster(spool, uid)
-  checkDirectory(spool, spool, user)
+  checkDirectory(spool, spool)
   const stats = lstatSync(state, { throwIfNoEntry: false })
   if (stats === undefined) return
   if (!stats.isDirectory()) throw unusable(spool, `${state} is no directory`, asideCommand(state))
-  checkDirectory(spool, state, user)
-  if (stats.uid !== uid) throw foreignState(spool, stats.uid, user ?? me())
+  checkDirectory(spool, state)
+  if (stats.uid !== uid) throw foreignState(spool, stats.uid, me())
   for (const entry of readdirSync(state, { withFileTypes: true }))
-    if (entry.isDirectory()) checkDirectory(spool, join(state, entry.name), user)
+    if (entry.isDirectory()) checkDirectory(spool, join(state, entry.name))
 }
 
 /** Root does nothing by names that somebody else may exchange, and runs nobody else's tasks. */
@@ -60,10 +58,10 @@ export function foreignState(spool: string, owner: number, { uid, gid }: Owner):
   )
 }
 
-function checkDirectory(spool: string, directory: string, user: Owner | null): void {
+function checkDirectory(spool: string, directory: string): void {
   for (const [right, done] of CHECKS) {
-    if (mayUse(directory, right, user)) continue
-    const { uid, gid } = user ?? me()
+    if (mayUse(directory, right)) continue
+    const { uid, gid } = me()
     const which = directory === spool ? 'it' : directory
     const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
     if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
@@ -78,7 +76,7 @@ function checkDirectory(spool: string, directory: string, user: Owner | null): v
  *
  * @throws SpooldError SPOOL_UNUSABLE
  */
-export function checkWay(path: string, user: Owner | null): void {
+export function checkWay(path: string): void {
   for (const above of ancestors(path)) {
     const stats = statSync(above, { throwIfNoEntry: false })
     if (stats === undefined) return
@@ -86,17 +84,17 @@ export function checkWay(path: string, user: Owner | null): void {
       throw unusable(
         path,
         `${above} is not a directory`,
-        `${asideCommand(above)} && ${makeCommand(path, user)}`,
+        `${asideCommand(above)} && ${makeCommand(path, null)}`,
       )
-    if (mayUse(above, 'x', user)) continue
-    const who = user ?? me()
+    if (mayUse(above, 'x')) continue
+    const who = me()
     const fault = `${above} cannot be entered by uid ${who.uid} (${describeRights(above)})`
     throw unusable(path, fault, `chmod ${classOf(stats, who)}+x ${quote(above)}`)
   }
 }
 
 /** From the root down, the path itself apart. */
-function ancestors(path: string): string[] {
+export function ancestors(path: string): string[] {
   const above = dirname(path)
   return above === path ? [] : [...ancestors(above), above]
 }
@@ -105,10 +103,7 @@ export function me(): Owner {
   return { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
 }
 
-/** For another user this is asked as that user: rights may come from more than the mode. */
-function mayUse(path: string, right: Right, user: Owner | null): boolean {
-  if (user !== null)
-    return spawnSync('test', [`-${right}`, path], { uid: user.uid, gid: user.gid }).status === 0
+function mayUse(path: string, right: Right): boolean {
   try {
     accessSync(path, MODES[right])
     return true

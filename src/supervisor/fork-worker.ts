@@ -9,20 +9,15 @@ const ENTRY = fileURLToPath(new URL('../worker/main.js', import.meta.url))
 /** How a worker process is started, besides what it is told. */
 export interface SpawnOptions {
   readonly worker: WorkerOptions
-  /** When the master stays root and its workers do not (master-as-root). */
-  readonly uid?: number
-  readonly gid?: number
   /** What handlers ask of the master. */
   readonly answer: HostMessagesOptions['answer']
   /** Where its output goes, and that of the handlers. */
   readonly logFd: number
 }
 
-export function forkWorker({ uid, gid, logFd }: SpawnOptions): ChildProcess {
+export function forkWorker({ logFd }: SpawnOptions): ChildProcess {
   return fork(ENTRY, [], {
     stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc'],
     execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
-    ...(uid === undefined ? {} : { uid }),
-    ...(gid === undefined ? {} : { gid }),
   })
 }

@@ -5,17 +5,26 @@ import { messageOf, SpooldError } from '../../base/errors.js'
 import { openLogFile } from '../../base/log-output.js'
 import { checkConfig } from '../../config/check.js'
 import { setReload } from '../../config/ini-logic.js'
+import type { Options } from '../../config/option-table.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
 import { takeInheritedSockets } from '../../network.js'
+import { runUnderRoot } from '../../root-parent.js'
 import { runDaemon } from '../../run-daemon.js'
-import { BACKGROUND_FLAG } from '../option-flags.js'
+import { socketsOfParent, tellParent } from '../../under-root.js'
+import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
+
+export interface RunOptions {
+  readonly isBackground: boolean
+  /** It is the child of a root parent, which passes so many sockets on. */
+  readonly parentsSockets: number | undefined
+}
 
 /** What the process in the background tells the one that started it. */
 type Word = { readonly started: true } | { readonly failed: string }
 
 /** `spoold [app.ini] [--option value…]`: runs the daemon. @returns the exit code */
-export async function run(sources: Sources, isBackground: boolean): Promise<number> {
+export async function run(sources: Sources, { isBackground, parentsSockets }: RunOptions): Promise<number> {
   const config = checkConfig(sources)
   const { errors, warnings } = config.problems
   if (errors.length > 0)
@@ -24,17 +33,42 @@ export async function run(sources: Sources, isBackground: boolean): Promise<numb
       ['the configuration is wrong:', ...[...errors, ...warnings].map(formatProblem)].join('\n'),
     )
   const { daemonize } = config.options
-  if (daemonize !== null && !isBackground) return sendToBackground(daemonize)
+  if (daemonize !== null && !isBackground && parentsSockets === undefined) return sendToBackground(daemonize)
+  const isUnderRoot = parentsSockets !== undefined
+  if (!isUnderRoot && needsRootParent(config.options)) return underRoot(config.options)
   try {
     return await runDaemon({
       config,
       version: sources.version,
-      inherited: takeInheritedSockets(),
+      inherited: isUnderRoot ? socketsOfParent(parentsSockets) : takeInheritedSockets(),
       logFile: daemonize,
+      isUnderRoot,
       readConfig() {
         setReload()
         return checkConfig(sources)
       },
+      started: () => (isUnderRoot ? tellParent({ started: true }) : tell({ started: true })),
+    })
+  } catch (error) {
+    const code = error instanceof SpooldError ? error.code : undefined
+    if (isUnderRoot) tellParent({ failed: messageOf(error), ...(code === undefined ? {} : { code }) })
+    else tell({ failed: messageOf(error) })
+    throw error
+  }
+}
+
+/** With master-as-root somebody stays root: not who works in the spools. */
+function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
+  return masterAsRoot && (uid ?? gid) !== null && process.geteuid?.() === 0
+}
+
+async function underRoot(options: Options): Promise<number> {
+  try {
+    return await runUnderRoot({
+      options,
+      logFile: options.daemonize,
+      inherited: takeInheritedSockets(),
+      flag: sockets => `${UNDER_ROOT_FLAG}=${sockets}`,
       started: () => tell({ started: true }),
     })
   } catch (error) {
