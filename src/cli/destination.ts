@@ -1,7 +1,13 @@
+import { realpathSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/transport.js'
+import type { Options } from '../config/option-table.js'
 import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../config/read-config.js'
+import { findIdentity, type Identity } from '../privileges.js'
+import { makeSpoolFor } from '../spool/directory.js'
+import { becomeForGood, ownerOf } from './acting-owner.js'
 import { readVersion } from './version.js'
 
 /** Where `spoold enqueue` was told to put tasks: exactly one of them. */
@@ -16,14 +22,17 @@ export interface TaskPlace {
   readonly destination: Destination
   /** The configuration that runs the tasks there and enters no priority directories; undefined: not known to be so. */
   readonly unordered?: string
+  /** Whom root becomes to store them; null: nobody else. */
+  readonly identity: Identity | null
 }
 
-/** @throws SpooldError USAGE */
+/** @throws SpooldError USAGE, USER_UNKNOWN */
 export function destinationOf({ spooler, ini, socket }: DestinationOptions): TaskPlace {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
     throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
-  if (socket !== undefined) return { destination: { socket } }
-  return ini === undefined ? { destination: { spooler: spooler ?? '' } } : placeOfIni(ini)
+  if (socket !== undefined) return { destination: { socket }, identity: null }
+  if (ini !== undefined) return placeOfIni(ini)
+  return { destination: { spooler: spooler ?? '' }, identity: makerIn(spooler ?? '') }
 }
 
 /** The spools of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
@@ -34,9 +43,32 @@ function placeOfIni(file: string): TaskPlace {
     // what is external is run by another configuration
     const isUnordered = !options.spoolerOrdered && options.spoolerExternal.length === 0
     const destination = { spooler: spoolTargets, sync: options.spoolerSync }
-    return isUnordered ? { destination, unordered: file } : { destination }
+    const identity = identityOf(options, spoolTargets[0] ?? '')
+    return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
   }
   const [problem] = config.problems.errors
   const because = problem === undefined ? '' : `: ${problem.message}`
   throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
+}
+
+/** Root stores tasks as who runs them, so that they can be run: the user of the configuration, or the spool's owner. */
+function identityOf({ uid, gid, addGid }: Options, spool: string): Identity | null {
+  if (process.geteuid?.() !== 0) return null
+  return findIdentity(uid, gid, addGid) ?? makerIn(spool)
+}
+
+/** Of a directory that is missing, who owns the one above it makes it. */
+function makerIn(spool: string): Identity | null {
+  for (const path of [spool, dirname(resolve(spool))])
+    try {
+      return ownerOf(realpathSync(path))
+    } catch {} // it is not there
+  return null
+}
+
+/** For good; the files that the caller named are open by then. */
+export async function becomeWriter({ destination: { spooler = [] }, identity }: TaskPlace): Promise<void> {
+  if (identity === null) return
+  for (const spool of [spooler].flat()) makeSpoolFor(spool, identity)
+  await becomeForGood(identity)
 }

@@ -16,6 +16,8 @@ export interface EnqueueLines {
   /** Its id is the beginning of every task's: a run that was cut short can be repeated. */
   readonly common: TaskOptions
   readonly destination: Destination
+  /** Is called when the input is open. */
+  opened(): Promise<void>
   readonly isQuiet: boolean
   /** Is told of each task that goes there. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
@@ -32,6 +34,7 @@ const CHUNK = 1000
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
   const tasks = readJsonTasks(openInput('the input', work.file))
   const progress = new Progress(!work.isQuiet, sizeOf(work.file))
+  await work.opened()
   const batch = new Batch(work.destination)
   let stored = 0
   const flush = async () => {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { closeSync, existsSync, fstatSync, openSync, rmdirSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
@@ -18,6 +19,7 @@ export async function* probe(
   const state = join(spool, STATE_DIRECTORY)
   const isNew = !existsSync(state)
   try {
+    makeState(toByteString(spool))
     yield* probeLocks(spool, locks)
     makeState(toByteString(spool))
     yield probeClock(spool, state)
@@ -161,9 +163,9 @@ function tryTouch(directory: string, fail: (error: unknown) => void): void {
   }
 }
 
-/** The name is that of spool/probe, which is known to be nobody's. */
+/** A name of the form of spool/probe's, which fsck knows. */
 function withFile<T>(directory: string, use: (path: string) => T): T {
-  const path = join(directory, `probe-${process.pid}`)
+  const path = join(directory, `probe-${randomBytes(8).toString('hex')}`)
   try {
     return use(path)
   } finally {

@@ -5,7 +5,7 @@ import type { TaskOptions } from '../../client/request-from.js'
 import { enqueue as store } from '../../client/spool.js'
 import type { Destination } from '../../client/transport.js'
 import { parseAt } from '../at-time.js'
-import { type DestinationOptions, destinationOf, type TaskPlace } from '../destination.js'
+import { becomeWriter, type DestinationOptions, destinationOf, type TaskPlace } from '../destination.js'
 import { enqueueLines } from '../enqueue-lines.js'
 import { output } from '../output.js'
 import { openInput, type Pair, pairOf, readInputWhole } from '../task-input.js'
@@ -51,11 +51,9 @@ interface Work {
 
 async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
   const { pairs, common, place, isQuiet, warn } = work
-  const { path, isDuplicate } = await store(pairs, {
-    ...place.destination,
-    ...common,
-    ...(body === undefined ? {} : { body: openInput('the body', body) }),
-  })
+  const opened = body === undefined ? {} : { body: openInput('the body', body) }
+  await becomeWriter(place)
+  const { path, isDuplicate } = await store(pairs, { ...place.destination, ...common, ...opened })
   warn(work)
   if (isQuiet) return
   output.line(path)
@@ -65,7 +63,8 @@ async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
 async function enqueueJson(work: Work, file: string, body: string | undefined): Promise<void> {
   const { pairs, common, place, isQuiet, warn } = work
   const shared = body === undefined ? common : { ...common, body: await readInputWhole('the body', body) }
-  await enqueueLines({ file, pairs, common: shared, destination: place.destination, isQuiet, warn })
+  const opened = () => becomeWriter(place)
+  await enqueueLines({ file, pairs, common: shared, destination: place.destination, isQuiet, warn, opened })
 }
 
 /** A missing directory is made, as uWSGI does; where it is a misspelt one, nobody would run the task. */
