@@ -9,7 +9,7 @@ import type { Emitter } from './events/emitter.js'
 import { subscribeLog } from './events/log-subscriber.js'
 import { Network } from './network.js'
 import { planCrews, setProcessTitle } from './plan.js'
-import { additionalGroups, become, findIdentity, type Identity } from './privileges.js'
+import { additionalGroups, become, type Identity, identityOf } from './privileges.js'
 import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
 import { makeSpoolFor, prepareSpool } from './spool/directory.js'
@@ -77,8 +77,7 @@ export class Daemon {
     this.#config = request.config
     subscribeLog(events, log, { isQuiet: () => this.#options.spoolerQuiet })
     events.on('request-stored', ({ path }) => this.#master.stored(path))
-    const { uid, gid, addGid } = this.#options
-    this.#identity = findIdentity(uid, gid, addGid)
+    this.#identity = identityOf(this.#options)
     this.#pidfiles = request.isUnderRoot
       ? new ParentsPidfiles(events)
       : new Pidfiles(events, tryHold, uwsgiNamedIn)
@@ -126,8 +125,7 @@ export class Daemon {
       this.#touches.stop()
       this.#sweeper.stop()
       await this.#schedules.stop()
-      // once started, the root parent removes what only root may remove
-      await this.#network.close(!hasStarted || (this.#options.vacuum && !this.#request.isUnderRoot))
+      await this.#network.close(!hasStarted || (this.#options.vacuum && !this.#request.isUnderRoot)) // else the parent
       this.#pidfiles.release(this.#options.vacuum || !hasStarted)
     }
   }
@@ -167,9 +165,8 @@ export class Daemon {
     const options = this.#options
     this.#tell(this.#config)
     const identity = this.#identity
-    if (identity !== null)
-      for (const path of [...options.spoolerExternal, ...options.spooler])
-        makeSpoolFor(this.#surroundings.resolve(path), identity)
+    for (const path of [...options.spoolerExternal, ...options.spooler])
+      if (identity !== null) makeSpoolFor(this.#surroundings.resolve(path), identity)
     await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (identity !== null && become(identity))
@@ -213,7 +210,7 @@ export class Daemon {
   /** @returns the real paths */
   #prepareSpools({ spooler, spoolerExternal }: Options): string[] {
     const prepare = (path: string) => prepareSpool(this.#surroundings.resolve(path))
-    for (const path of spoolerExternal) prepare(path)
+    spoolerExternal.forEach(prepare)
     return spooler.map(prepare)
   }
 

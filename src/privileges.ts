@@ -44,6 +44,17 @@ export function findIdentity(
   }
 }
 
+/** @throws SpooldError USER_UNKNOWN */
+export function identityOf({ uid, gid, addGid }: IdentityOptions): Identity | null {
+  return findIdentity(uid, gid, addGid)
+}
+
+export interface IdentityOptions {
+  readonly uid: string | null
+  readonly gid: string | null
+  readonly addGid: readonly string[]
+}
+
 function known(number: number | undefined, kind: 'user' | 'group', name: string): number {
   if (number === undefined) throw new SpooldError('USER_UNKNOWN', `${kind} ${name} not found`)
   return number
