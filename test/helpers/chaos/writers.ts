@@ -1,4 +1,4 @@
-import { appendFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { spoold } from '../cli.js'
 import { drop, packet, taskName } from '../files.js'
@@ -31,6 +31,7 @@ const LONG_EVERY_MS = 5000
 const LONG_MS = '3000'
 const CLI_EVERY_MS = 3000
 const CLI_TASKS = 5
+const MAX_WAITING = 150
 
 /** A number says what its task is: `-o` to run at most once, `-l` at least once, `-g` guilty. */
 export const isOnce = (n: string): boolean => n.includes('-o')
@@ -88,13 +89,19 @@ export class Writers {
     }
   }
 
+  /** On a busy machine kills are to fall among tasks that run, not in front of a backlog. */
+  async #pause(ms: number): Promise<void> {
+    await setTimeout(this.#random.between(0, 2 * ms))
+    while (!this.#isEnough && readdirSync(this.#setup.spool).length > MAX_WAITING) await setTimeout(20)
+  }
+
   /** As any program does it: written beside the spool, renamed into it. */
   async #rename(): Promise<void> {
     for (let i = 0; !this.#isEnough; i++) {
       const vars = this.#task('r', i)
       drop(this.#setup.spool, taskName(), packet(vars))
       this.#note(vars.n ?? '')
-      await setTimeout(this.#random.between(0, 2 * this.#setup.pauseMs))
+      await this.#pause(this.#setup.pauseMs)
     }
   }
 
@@ -104,7 +111,7 @@ export class Writers {
       const vars = this.#task('s', i)
       const answer = await exchange(this.#setup.socket, wire(Object.entries(vars)))
       if (answer === STORED) this.#note(vars.n ?? '')
-      await setTimeout(this.#random.between(0, 6 * this.#setup.pauseMs))
+      await this.#pause(3 * this.#setup.pauseMs)
     }
   }
 
@@ -117,7 +124,7 @@ export class Writers {
         input,
       })
       if (code === 0) this.#note(...tasks.map(({ n }) => n ?? ''))
-      await setTimeout(this.#random.between(0, 2 * CLI_EVERY_MS))
+      await this.#pause(CLI_EVERY_MS)
     }
   }
 
