@@ -128,6 +128,34 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /a begins\n(\[spooler .*\n)*half a line of a\n/)
   })
 
+  it('is told of tasks that fail, one after the other, and of the end of the interpreter', {
+    skip,
+  }, async () => {
+    const spool = spoolDirectory()
+    const handler = `
+import atexit
+atexit.register(lambda: print('at the end'))
+def spooler(env):
+    name = env['spooler_task_name'].decode()
+    print(name, 'fails', end='')
+    raise ValueError(name)
+uwsgi.spooler = spooler
+`
+    const failing = names.slice(0, 200)
+    for (const name of failing) drop(spool, name)
+    const daemon = await startHost('python', { spool, handler, ini: { 'spooler-frequency': 1000 } })
+    await daemon.waitFor(/task t99 failed/)
+    await until('all have failed', () => daemon.output.split(' failed, runs again ').length > failing.length)
+    for (const name of failing)
+      assert.match(
+        daemon.output,
+        new RegExp(`managing request ${name} \\.\\.\\.\\n${name} fails\\n.* task ${name} failed`),
+      )
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+    assert.match(daemon.output, /^at the end$/m)
+  })
+
   it('is not held by the daemon when nobody reads the log as fast as it is printed', { skip }, async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')

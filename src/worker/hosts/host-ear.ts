@@ -28,6 +28,7 @@ export class HostEar {
   readonly #listener: EarListener
   #output: HostOutput | undefined
   #timer: NodeJS.Timeout | undefined
+  #isDead = false
 
   constructor(page: Page, listener: EarListener) {
     this.#page = page
@@ -59,13 +60,17 @@ export class HostEar {
     this.#listener.printed(this.#output?.takeOpen() ?? '')
   }
 
-  /** What a task that has ended had printed; undefined when that was not read yet. */
-  printedBy(number: number): string | undefined {
-    if (this.#output === undefined || !this.#page.hasPrinted(number)) return ''
-    const printed = this.#output.endOf(number)
-    if (printed !== undefined) return printed
+  /** Was everything read that a task that has ended had printed? */
+  hasHeard(number: number): boolean {
+    if (this.#output === undefined || this.#isDead) return true
+    if (!this.#page.hasPrinted(number) || this.#output.hasEndOf(number)) return true
     this.#output.poll() // the mark was written before the result
-    return this.#output.endOf(number)
+    return this.#output.hasEndOf(number)
+  }
+
+  /** What a task that has ended had printed. */
+  takeOf(number: number): string {
+    return this.#page.hasPrinted(number) ? (this.#output?.takeEndOf(number) ?? '') : ''
   }
 
   /**
@@ -79,10 +84,11 @@ export class HostEar {
     return this.#page.resultOf(oldest) === undefined ? this.#output.takeOpen() : ''
   }
 
-  /** The host has died. */
+  /** The host has died: what is in the pipe now is all. What came of its tasks must not wait for the log. */
   stop(): void {
     clearInterval(this.#timer)
-    this.#output?.poll()
+    this.#output?.poll(true)
+    this.#isDead = true
   }
 
   close(): void {

@@ -47,9 +47,9 @@ export class HostOutput {
     this.#isBehind = isBehind
   }
 
-  /** Reads what there is. @returns whether there was anything */
-  poll(): boolean {
-    if (this.#isBehind()) return false
+  /** Reads what there is. @returns whether there was anything. @param isLast behind or not, the log has it now or never */
+  poll(isLast = false): boolean {
+    if (!isLast && this.#isBehind()) return false
     this.#setFlag(true)
     let chunks = 0
     while (chunks < MAX_CHUNKS) {
@@ -62,15 +62,16 @@ export class HostOutput {
     return chunks > 0
   }
 
-  /** What the task of this number printed, up to its end; undefined when that was not read yet. */
-  endOf(number: number): string | undefined {
+  /** Was the end read of what the task of this number printed? */
+  hasEndOf(number: number): boolean {
+    return this.#marked.some(each => each.number === number)
+  }
+
+  /** What it printed; in front of it stands what nobody printed who is known. */
+  takeEndOf(number: number): string {
     const place = this.#marked.findIndex(each => each.number === number)
-    if (place < 0) return undefined
-    // in front of it stands what was printed by nobody that was said to have printed
-    return this.#marked
-      .splice(0, place + 1)
-      .map(({ text }) => text)
-      .join('')
+    const texts = this.#marked.splice(0, place + 1).map(({ text }) => text)
+    return texts.join('')
   }
 
   get hasOpen(): boolean {

@@ -118,10 +118,9 @@ export class HostProcess {
     const ended: Ended[] = []
     const first = this.#collected
     for (; this.#collected < this.#sent; this.#collected++) {
-      const printed = this.ear.printedBy(this.#collected)
-      const outcome = printed === undefined ? undefined : this.#outcomeOf(this.#collected)
-      if (printed === undefined || outcome === undefined) break
-      ended.push({ outcome, printed })
+      const outcome = this.ear.hasHeard(this.#collected) ? this.#outcomeOf(this.#collected) : undefined
+      if (outcome === undefined) break
+      ended.push({ outcome, printed: this.ear.takeOf(this.#collected) })
     }
     this.#page.clear(first, ended.length)
     return ended

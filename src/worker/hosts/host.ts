@@ -166,7 +166,7 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       this.#user?.died(`the ${language} interpreter that ran it ${death}`)
-    }
+    } else this.#duties.printed(process.ear.takeOpen(process.oldest)) // while it was loaded, or at its end
     process.release()
     if (wasOpen) this.#replace(death)
   }

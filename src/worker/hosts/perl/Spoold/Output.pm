@@ -2,7 +2,7 @@
 package Spoold::Output;
 use strict;
 use warnings;
-use IO::Handle;
+use IO::Handle;    # autoflush
 use Spoold::Wire;
 
 use constant { NOBODY => 0xFFFFFFFF, PIPE_BYTES => 1 << 20, OUTPUT_FLAG => 4033 };
@@ -33,7 +33,6 @@ sub _take {
 sub mark {
     my ($self, $number) = @_;
     my $pipe = $self->{pipe} or return 0;
-    $_->flush for *STDOUT{IO}, *STDERR{IO};
 
     # the pipe first: what the worker has taken from it by then, the flag tells
     my $bytes = pack('i', 0);

@@ -1,0 +1,16 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { neighboursOf } from '#src/spool/neighbours.js'
+import { TestProcess } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+describe('who else works on a spool', () => {
+  it('is told without what his command line would have a terminal do', async () => {
+    const spool = spoolDirectory()
+    const args = ['-e', 'setInterval(() => {}, 1000)', 'evil\n*** \x1b[2J\u202e']
+    const other = new TestProcess(process.execPath, args, { cwd: spool })
+    const found = await until('it is found', () => neighboursOf(spool).find(({ pid }) => pid === other.pid))
+    assert.match(found.command, /evil\\x0a\*\*\* \\x1b\[2J\\u202e$/)
+  })
+})
