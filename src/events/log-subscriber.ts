@@ -164,7 +164,7 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
         worker: pid,
       }),
     'host-died': ({ spool, pid, detail }) =>
-      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, another one is started`, {
+      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, it is replaced`, {
         spool,
         worker: pid,
       }),

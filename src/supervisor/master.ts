@@ -153,7 +153,10 @@ export class Master {
 
   async stop(): Promise<void> {
     this.#stopping ??= this.#end(pool => pool.stop())
-    await this.#stopping
+    for (let awaited: unknown; awaited !== this.#stopping; ) {
+      awaited = this.#stopping // a kill takes its place
+      await awaited
+    }
   }
 
   async kill(): Promise<void> {

@@ -6,6 +6,7 @@ import { type Outcome, RELEASE } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import { isHandled, isLimit, type Report } from '../task/report.js'
 import type { Executor } from './executor.js'
+import { limitReached } from './limits.js'
 import { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
 import {
@@ -33,8 +34,6 @@ export class Runner implements TaskRunner {
   readonly #outbox = new Outbox()
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isPumpDue = false
-  /** What runs must be alone: nothing begins beside it. */
-  #isExclusive = false
   #handled = 0
   #turnSince = 0
   #lastReportAt = 0
@@ -141,7 +140,7 @@ export class Runner implements TaskRunner {
   }
 
   get #hasRoom(): boolean {
-    return this.#state === 'running' && !this.#isExclusive && this.#underWay < this.#options.concurrency
+    return this.#state === 'running' && this.#underWay < this.#options.concurrency
   }
 
   get #underWay(): number {
@@ -167,13 +166,9 @@ export class Runner implements TaskRunner {
 
   #start({ number, ref, lastRun }: Assignment, now: number): void {
     const claim = this.#engine.claim(ref, lastRun)
-    if ('kind' in claim) {
-      this.#outbox.add(number, claim)
-      if (isLimit(claim)) this.giveUp(claim.detail)
-      return
-    }
+    if ('kind' in claim) return this.#refused(number, claim)
     const refusal = this.#begin(claim)
-    if (refusal !== undefined) return this.#outbox.add(number, refusal)
+    if (refusal !== undefined) return this.#refused(number, refusal)
     const run = new Run(claim, number, now, this.#options.harakiriMs)
     if (now - this.#lastReportAt > SILENCE_MS) this.#tell(run)
     const outcome = this.#executor.perform(run)
@@ -185,22 +180,30 @@ export class Runner implements TaskRunner {
     })
   }
 
-  /** What must be alone begins where nothing else runs, and nothing begins beside it. */
+  #refused(number: number, report: Report): void {
+    this.#outbox.add(number, report)
+    this.#look(report)
+  }
+
+  /** Is this process out of what it needs? */
+  #look(report: Report): void {
+    const limit = isLimit(report) ? report.detail : limitReached(report)
+    if (limit !== undefined) this.giveUp(limit)
+  }
+
+  /** What must be alone is for a worker that runs one task at a time. */
   #begin(claim: Claim): Report | undefined {
-    const { mustBeAlone } = claim
-    if (mustBeAlone && this.#underWay > 0) return { ...this.#engine.release(claim), kind: 'alone' }
-    const isAlone = mustBeAlone || this.#options.concurrency === 1
-    const refusal = this.#engine.begin(claim, isAlone ? 'alone' : 'beside')
-    this.#isExclusive = mustBeAlone && refusal === undefined
-    return refusal
+    const isAlone = this.#options.concurrency === 1
+    if (claim.mustBeAlone && !isAlone) return { ...this.#engine.release(claim), kind: 'alone' }
+    return this.#engine.begin(claim, isAlone ? 'alone' : 'beside')
   }
 
   #finish(run: Run, outcome: Outcome): void {
     run.end()
-    if (run.claim.mustBeAlone) this.#isExclusive = false
     const report = this.#engine.settle(run.claim, outcome, performance.now() - run.startedAt)
     this.#outbox.add(run.number, this.#options.isDetailed ? withClaim(report, run.claim) : report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
+    this.#look(report)
   }
 
   #recycleAfter(handled: number): void {

@@ -163,7 +163,7 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   ],
   'host-died': [
     { spool: '/s', pid: 7, detail: 'the Python interpreter (pid: 8) exited with code 3' },
-    '[spooler /s pid: 7] the Python interpreter (pid: 8) exited with code 3, another one is started',
+    '[spooler /s pid: 7] the Python interpreter (pid: 8) exited with code 3, it is replaced',
   ],
   'worker-overran': [
     { spool, pid, running: [`5/${NAME}`] },

@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const OK = 'export default (env, task) => task.SPOOL_OK\n'
+const NEVER = `await new Promise(resolve => setInterval(resolve, 2 ** 30))\n${OK}`
+/** What can be loaded is, even on a busy machine. */
+const INI = { 'spooler-start-timeout': 15, 'spooler-frequency': 1 }
+
+async function runs(daemon: Daemon, spool: string, name: string): Promise<void> {
+  drop(spool, name, packet({}))
+  await until(`${name} has run`, () => !leftIn(spool).includes(name))
+  assert.ok(daemon.isRunning)
+}
+
+describe('a handler that never ends to load', () => {
+  it('ends the start of the daemon with its code and the name of what loads', async () => {
+    const spool = spoolDirectory()
+    const ini = { 'spooler-start-timeout': 1 }
+    const daemon = await startDaemon({ spool, handler: NEVER, ini, isUnready: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(
+      daemon.output,
+      /\[HANDLER_UNLOADABLE\].*handler\.mjs is still loading after 1 s \(spooler-start-timeout\)/,
+    )
+  })
+
+  it('is told of after 10 s', async () => {
+    const spool = spoolDirectory()
+    const ini = { 'spooler-start-timeout': 60 }
+    const daemon = await startDaemon({ spool, handler: NEVER, ini, isUnready: true })
+    await daemon.waitFor(/handler\.mjs is still loading \(10 s\)/, 60_000)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
+  it('refuses a reload, and the next one is served', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: OK, ini: INI })
+    const before = daemon.children()
+    writeFileSync(daemon.handlerFile, NEVER)
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(/the reload is refused.*still loading after 15 s/, 60_000)
+    await runs(daemon, spool, 'a')
+    writeFileSync(daemon.handlerFile, OK)
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('the spoolers are reloaded')
+    await until('the old ones are gone', () => !before.some(isAlive) && daemon.children().length === 1)
+    await runs(daemon, spool, 'b')
+  })
+
+  it('keeps a worker that died from coming back, and a stop works meanwhile', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, handler: OK, ini: INI })
+    writeFileSync(daemon.handlerFile, NEVER)
+    process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
+    await daemon.waitFor(/still loading after 15 s[\s\S]*the next one is spawned in 0\.1 s/, 60_000)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
+  it('in Python, when it takes the place of an interpreter that died', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const spool = spoolDirectory()
+    const file = join(dirname(spool), 'tasks.py')
+    const gate = join(dirname(spool), 'gate')
+    writeFileSync(
+      file,
+      `import os, time, uwsgi
+while os.path.exists(${JSON.stringify(gate)}): time.sleep(0.05)
+def spooler(env):
+    if env.get(b'do') == b'die':
+        open(${JSON.stringify(gate)}, 'w')
+        os._exit(1)
+    return -2
+uwsgi.spooler = spooler
+`,
+    )
+    const ini = { ...INI, 'spooler-python-import': file, 'spooler-max-crashes': 1 }
+    const daemon = await startDaemon({ spool, isForeign: true, ini })
+    await runs(daemon, spool, 'good')
+    drop(spool, 'dies', packet({ do: 'die' }))
+    await daemon.waitFor(
+      /the process cannot go on.*still loading after 15 s \(spooler-start-timeout\)/,
+      60_000,
+    )
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+})
+
+describe('a reload of two spools', () => {
+  it('changes neither when the second cannot start', async () => {
+    const [one, two] = [spoolDirectory(), spoolDirectory()]
+    const handler = `
+      import { existsSync } from 'node:fs'
+      const version = existsSync(process.cwd() + '/../new') ? 'new' : 'old'
+      if (existsSync(process.cwd() + '/../broken')) throw new Error('broken')
+      export default (env, task) => { JOURNAL(env.n + ' ' + version); return task.SPOOL_OK }`
+    const daemon = await startDaemon({ spool: one, handler, ini: { spooler: [one, two] } })
+    const before = daemon.children().sort()
+    writeFileSync(join(dirname(one), 'new'), '')
+    writeFileSync(join(dirname(two), 'broken'), '')
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(/the reload is refused.*broken/)
+    for (let i = 0; i < 5; i++) drop(one, `task-${i}`, packet({ n: String(i) }))
+    await until('they have run', () => leftIn(one).length === 0)
+    assert.deepEqual(
+      readJournal(dirname(one)).filter(line => !line.endsWith(' old')),
+      [],
+    )
+    await until('what was started is gone', () => String(daemon.children().sort()) === String(before))
+  })
+})
+
+describe('a daemon that cannot start in the end', () => {
+  it('leaves no worker behind that runs tasks', async () => {
+    const spool = spoolDirectory()
+    const pidfile = join(dirname(spool), 'pid')
+    const ini = { 'safe-pidfile': pidfile }
+    const holder = await startDaemon({ spool: spoolDirectory(), handler: OK, ini })
+    const daemon = await startDaemon({ spool, handler: OK, ini, isUnready: true })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /PIDFILE_HELD/)
+    const spawned = daemon.output.matchAll(/spawned the uWSGI spooler .* with pid (\d+)/g)
+    const workers = Array.from(spawned, ([, pid]) => Number(pid))
+    assert.equal(workers.length, 1)
+    assert.ok(!workers.some(isAlive))
+    assert.ok(holder.isRunning)
+  })
+
+  it('is stopped in the middle of a reload: nothing is fired any more', async () => {
+    const spool = spoolDirectory()
+    const fired = join(dirname(spool), 'fired')
+    const handler = `
+      import { existsSync } from 'node:fs'
+      import { setTimeout } from 'node:timers/promises'
+      while (existsSync(process.cwd() + '/../slow')) await setTimeout(10)
+      export default async (env, task) => { JOURNAL('runs'); while (!existsSync(process.cwd() + '/../end')) await setTimeout(10); return task.SPOOL_OK }`
+    const daemon = await startDaemon({ spool, handler })
+    drop(spool, 'task', packet({}))
+    await until('it runs', () => daemon.journal().length === 1)
+    writeFileSync(join(dirname(spool), 'slow'), '')
+    writeIni(daemon.iniFile, {
+      spooler: spool,
+      'spooler-import': daemon.handlerFile,
+      cron: `-1 -1 -1 -1 -1 touch ${fired}`,
+      timer: '1 1',
+    })
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('gracefully killing workers')
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('killing workers...')
+    mkdirSync(join(dirname(spool), 'end'))
+    assert.equal(await daemon.code(), 0)
+    assert.ok(!existsSync(fired))
+    assert.doesNotMatch(daemon.output, /the spoolers are reloaded/)
+  })
+})

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { type Daemon, readJournal, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Blocks its process for so long as the task says, or until a file is there. */
+const HANDLER = `
+  import { existsSync } from 'node:fs'
+  const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+  export default (env, task) => {
+    if (env.n !== undefined) JOURNAL(Date.now() + ' ' + env.n)
+    if (env.gate !== undefined) while (!existsSync(env.gate)) sleep(20)
+    if (env.ms !== undefined) sleep(Number(env.ms))
+    return task.SPOOL_OK
+  }`
+
+const PROCESSES = 4
+const WATCHED_MS = isLong ? 300_000 : 10_000
+
+/** Many fast tasks first: from then on the workers are given many at a time. */
+async function warmUp(spool: string): Promise<void> {
+  for (let i = 0; i < 3000; i++) drop(spool, `fast-${i}`, packet({}))
+  await until('the fast ones have run', () => leftIn(spool).length === 0, 60_000)
+}
+
+function residentKib(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+}
+
+/** In ticks of 10 ms. */
+function cpuMsOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+async function blockAll(spool: string, gate: string): Promise<void> {
+  for (let i = 0; i < PROCESSES; i++) drop(spool, `5-block-${i}`, packet({ gate, n: `block-${i}` }))
+  await until('all processes are blocked', () => blocked(spool).length === PROCESSES, 60_000)
+}
+
+function blocked(spool: string): string[] {
+  return readJournal(dirname(spool)).filter(line => line.includes(' block-'))
+}
+
+async function start(spool: string, ini: Record<string, string | number | string[]>): Promise<Daemon> {
+  return startDaemon({ spool, handler: HANDLER, ini: { 'spooler-quiet': 'true', ...ini } })
+}
+
+describe('handlers that block their process, after a fast phase, with a backlog', () => {
+  it('cost the master neither memory nor a core, and another spool nothing', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await start(spool, { 'spooler-processes': PROCESSES, spooler: [spool, other] })
+    await warmUp(spool)
+    await blockAll(spool, gate)
+    for (let i = 0; i < 5000; i++) drop(spool, `6-fast-${i}`, packet({}))
+    await setTimeout(1000) // what it knows of the backlog is there from now on
+    const [rss, cpu, since] = [residentKib(daemon.pid), cpuMsOf(daemon.pid), performance.now()]
+    await setTimeout(WATCHED_MS)
+    const grownMib = (residentKib(daemon.pid) - rss) / 1024
+    const share = (cpuMsOf(daemon.pid) - cpu) / (performance.now() - since)
+    assert.ok(grownMib <= 10, `the master grew by ${grownMib.toFixed(1)} MiB`)
+    assert.ok(share <= 0.05, `the master took ${(share * 100).toFixed(1)} % of a core`)
+    for (let i = 0; i < 20; i++) {
+      drop(other, `quick-${i}`, packet({}))
+      await until('it has run', () => leftIn(other).length === 0, 5000)
+    }
+    writeFileSync(gate, '')
+    await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
+  })
+
+  it('let an urgent task start within one run', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, { 'spooler-processes': 2, 'spooler-ordered': 'true' })
+    await warmUp(spool)
+    for (let i = 0; i < 20; i++) drop(spool, `5-slow-${i}`, packet({ n: `slow-${i}`, ms: '1000' }))
+    await until('some run', () => daemon.journal().length >= 2)
+    await setTimeout(300)
+    const before = daemon.journal().length
+    drop(spool, '1-urgent', packet({ n: 'urgent' }))
+    await until('it has run', () => daemon.journal().some(line => line.endsWith(' urgent')))
+    const place = daemon.journal().findIndex(line => line.endsWith(' urgent'))
+    assert.ok(place - before <= 1, `${place - before} others began before it`)
+  })
+
+  it('leave what they had not begun to others, in order', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await start(spool, { 'spooler-processes': 2, 'spooler-ordered': 'true' })
+    await warmUp(spool)
+    drop(spool, '0-block', packet({ gate, n: 'block-0' }))
+    for (let i = 0; i < 300; i++) drop(spool, `1-${1000 + i}`, packet({ n: `fast-${i}` }))
+    await until('all others have run', () => daemon.journal().length === 301)
+    assert.deepEqual(leftIn(spool), ['0-block'])
+    writeFileSync(gate, '')
+    await until('nothing is left', () => leftIn(spool).length === 0)
+    assert.equal(new Set(daemon.journal().map(line => line.split(' ')[1])).size, 301)
+  })
+
+  it('are ended by spooler-harakiri, also in a task that had been cancelled', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, { 'spooler-harakiri': 2, 'spooler-max-crashes': 1 })
+    await warmUp(spool)
+    const [worker = 0] = daemon.children()
+    process.kill(worker, 'SIGSTOP')
+    const gate = join(dirname(spool), 'never')
+    for (let i = 0; i < 4; i++) drop(spool, `hang-${i}`, packet({ gate, n: `block-${i}` }))
+    await setTimeout(300) // it is silent, so what it was given is cancelled
+    process.kill(worker, 'SIGCONT')
+    await until('one hangs', () => blocked(spool).length >= 1)
+    await daemon.waitFor('HARAKIRI')
+    await until('all are dead', () => leftIn(spool).length === 0, 60_000)
+  })
+})

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { deadOf } from '../helpers/witness.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from '../hosts/host-daemon.js'
+
+describe('a worker that is out of descriptors', () => {
+  it('is replaced, and its tasks wait for nothing', async () => {
+    const spool = spoolDirectory()
+    const handler = `
+      import { openSync, writeSync } from 'node:fs'
+      const journal = openSync(${JSON.stringify(join(dirname(spool), 'journal'))}, 'a')
+      const leak = () => { for (;;) openSync('/dev/null') }
+      export default async (env, task) => {
+        setTimeout(() => { try { leak() } catch {} }, 5)
+        await new Promise(resolve => setTimeout(resolve, 2))
+        writeSync(journal, env.n + '\\n')
+        return task.SPOOL_OK
+      }`
+    const daemon = await startDaemon({
+      spool,
+      handler,
+      ini: { 'spooler-frequency': 2, 'spooler-quiet': true },
+      under: ['prlimit', '--nofile=120:120'],
+    })
+    for (let i = 0; i < 20; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
+    await until('all have run', () => leftIn(spool).length === 0, 60_000)
+    assert.equal(daemon.journal().length, 20)
+    assert.equal(new Set(daemon.journal()).size, 20)
+    await daemon.waitFor(/the process cannot go on and is replaced: EMFILE/)
+    assert.equal((await deadOf(spool)).size, 0)
+  })
+})
+
+describe('a directory that goes away', () => {
+  it('under a handler that went there: the next task is not the one that pays', async () => {
+    const spool = spoolDirectory()
+    const handler = `
+      import { mkdtempSync, rmSync } from 'node:fs'
+      export default (env, task) => {
+        JOURNAL(env.n + ' ' + task.attempt)
+        if (env.n === 'a') { const gone = mkdtempSync('/tmp/spoold-test-gone-'); process.chdir(gone); rmSync(gone, { recursive: true }) }
+        else JOURNAL(process.cwd())
+        return task.SPOOL_OK
+      }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-ordered': true } })
+    const workers = daemon.children()
+    for (const n of ['a', 'b']) drop(spool, n, packet({ n }))
+    await until('both have run', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal(), ['a 1', 'b 1', spool])
+    assert.deepEqual(daemon.children(), workers)
+  })
+
+  it('and comes back: handlers run in the new one', async () => {
+    const spool = spoolDirectory()
+    const handler = `
+      import { statSync } from 'node:fs'
+      export default (env, task) => { JOURNAL(env.n + ' ' + (statSync('.').ino === statSync(task.spool ?? env.spool).ino)); return task.SPOOL_OK }`
+    const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
+    drop(spool, 'a', packet({ n: 'a', spool }))
+    await until('it has run', () => leftIn(spool).length === 0)
+    renameSync(spool, join(dirname(spool), 'was'))
+    await daemon.waitFor('the directory cannot be listed')
+    rmSync(join(dirname(spool), 'was'), { recursive: true })
+    mkdirSync(spool)
+    drop(spool, 'b', packet({ n: 'b', spool }))
+    await until('it has run', () => daemon.journal().length === 2)
+    assert.deepEqual(daemon.journal(), ['a true', 'b true'])
+  })
+})
+
+describe('a body that a host cannot take', { skip: skipUnless('python3') }, () => {
+  for (const [title, handlers] of [
+    ['alone', {}],
+    ['one of several handlers', { 'spooler-import': 'handler.mjs' }],
+  ] as const)
+    it(`is a failure of its own task (the host is ${title})`, async () => {
+      const spool = spoolDirectory()
+      writeFileSync(join(dirname(spool), 'handler.mjs'), 'export default () => 0\n') // SPOOL_IGNORE
+      const file = drop(spool, 'huge', packet({ n: 'huge' }))
+      truncateSync(file, 5 * 2 ** 30)
+      for (let i = 0; i < 5; i++) drop(spool, `small-${i}`, packet({ n: String(i) }))
+      const daemon = await startHost('python', {
+        spool,
+        handler: `def spooler(env):\n    journal(env['spooler_task_name'].decode())\n    return -2\nuwsgi.spooler = spooler\n`,
+        ini: { 'spooler-frequency': 1, 'spooler-max-attempts': 2, ...handlers },
+      })
+      await until('only dead ones are left', () => leftIn(spool).length === 0)
+      const letter = JSON.parse(readFileSync(join(spool, '.spoold/dead/huge.json'), 'utf8'))
+      assert.equal(letter.reason, 'attempts')
+      assert.match(letter.lastError, /its body has \d+ bytes, a handler in another language takes/)
+      assert.equal(daemon.journal().length, 5)
+    })
+})

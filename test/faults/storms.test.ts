@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const OK = 'export default (env, task) => task.SPOOL_OK\n'
+
+/** There once the daemon runs: from then on everything fails. */
+function gateOf(spool: string): string {
+  return join(spool, '..', 'gate')
+}
+
+function begin(spool: string): void {
+  writeFileSync(gateOf(spool), '')
+}
+
+/** A handler module whose database is gone. */
+function rejecting(spool: string): string {
+  const reject = `if (existsSync(${JSON.stringify(gateOf(spool))})) Promise.reject(new Error('no database'))`
+  return `import { existsSync } from 'node:fs'\nsetInterval(() => { ${reject} }, 50)\n${OK}`
+}
+
+interface Storm {
+  readonly title: string
+  readonly requires?: Parameters<typeof skipUnless>[0]
+  /** One line of it for each process that was tried. */
+  readonly tried: RegExp
+  setup(spool: string): Omit<DaemonSetup, 'spool'>
+}
+
+const SPAWNED = /spawned the uWSGI spooler on dir/g
+
+const STORMS: readonly Storm[] = [
+  {
+    title: 'a rejection shortly after the import',
+    tried: SPAWNED,
+    setup: spool => ({ handler: rejecting(spool), ini: { 'spooler-processes': 2 } }),
+  },
+  {
+    title: 'an exit at each task',
+    tried: SPAWNED,
+    setup(spool) {
+      for (let i = 0; i < 200; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
+      return { handler: 'export default () => process.exit(3)\n', ini: { 'spooler-processes': 2 } }
+    },
+  },
+  {
+    title: 'an interpreter that dies when it is ready',
+    requires: 'python3',
+    tried: SPAWNED,
+    setup(spool) {
+      const file = join(spool, '..', 'dies.py')
+      writeFileSync(
+        file,
+        `import os, threading, time, uwsgi
+uwsgi.spooler = lambda env: -2
+def die():
+    while not os.path.exists(${JSON.stringify(gateOf(spool))}): time.sleep(0.02)
+    os._exit(3)
+threading.Thread(target=die).start()
+`,
+      )
+      return { isForeign: true, ini: { 'spooler-python-import': file, 'spooler-processes': 2 } }
+    },
+  },
+  {
+    title: 'no memory for another process',
+    tried: /no process could be forked/g,
+    setup(spool) {
+      const hook = join(spool, '..', 'no-memory.cjs')
+      const gate = join(spool, '..', 'no-memory')
+      writeFileSync(
+        hook,
+        `const child = require('node:child_process'), fs = require('node:fs')
+const { fork } = child
+child.fork = (...args) => {
+  if (fs.existsSync(${JSON.stringify(gate)})) throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM' })
+  return fork(...args)
+}
+require('node:module').syncBuiltinESMExports()
+`,
+      )
+      drop(spool, 'exits', packet({ gate }))
+      return {
+        handler: `import { writeFileSync } from 'node:fs'
+export default env => { writeFileSync(env.gate, ''); process.exit(1) }\n`,
+        env: { NODE_OPTIONS: `--require=${hook}` },
+      }
+    },
+  },
+]
+
+function countOf(daemon: Daemon, pattern: RegExp): number {
+  return [...daemon.output.matchAll(pattern)].length
+}
+
+/** How many more there are after so long. The time that passes is what is looked at. */
+async function within(ms: number, count: () => number): Promise<number> {
+  const before = count()
+  await setTimeout(ms)
+  return count() - before
+}
+
+describe('a storm', () => {
+  for (const { title, requires, tried, setup } of STORMS)
+    it(`of ${title} abates, and a stop works meanwhile`, {
+      skip: requires === undefined ? false : skipUnless(requires),
+    }, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startDaemon({ spool, ...setup(spool) })
+      begin(spool)
+      await daemon.waitFor(/the next one is spawned in 0\.\d+ s/)
+      const count = () => countOf(daemon, tried)
+      const early = count() + (await within(10_000, count))
+      assert.ok(early <= 2 + 10, `${early} processes in the first 10 s`)
+      if (isLong) {
+        const late = await within(30_000, count)
+        assert.ok(late <= 1, `${late} processes in the next 30 s`)
+      }
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0)
+    })
+
+  it('ends with a reload that brings what works', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: rejecting(spool),
+    })
+    begin(spool)
+    await daemon.waitFor(/the next one is spawned in 0\.8 s/)
+    writeFileSync(daemon.handlerFile, OK)
+    drop(spool, 'task', packet({}))
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('the spoolers are reloaded')
+    await daemon.waitFor(/done with task task/)
+    await until('there is one process', () => daemon.children().length === 1)
+  })
+})

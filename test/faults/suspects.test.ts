@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { deadOf } from '../helpers/witness.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** A bad one dies when another one runs beside it, or after a moment; a good one takes its time. */
+const HANDLER = `
+  import { setTimeout } from 'node:timers/promises'
+  export default async (env, task) => {
+    JOURNAL('start ' + env.n + ' ' + process.pid + ' ' + task.attempt)
+    await setTimeout(env.do === undefined ? 400 : 100)
+    if (env.do === 'exit') process.exit(9)
+    if (env.do === 'hang') await new Promise(() => {})
+    JOURNAL('end ' + env.n + ' ' + process.pid)
+    return task.SPOOL_OK
+  }`
+
+const INI = { 'spooler-concurrency': 4, 'spooler-frequency': 1, 'spooler-quiet': true }
+
+function dropMany(spool: string, prefix: string, count: number, vars: Record<string, string> = {}): string[] {
+  return Array.from({ length: count }, (_, i) => {
+    drop(spool, `${prefix}-${i}`, packet({ n: `${prefix}-${i}`, ...vars }))
+    return `${prefix}-${i}`
+  })
+}
+
+function endsOf(daemon: Daemon, n: string): number {
+  return daemon.journal().filter(line => line.startsWith(`end ${n} `)).length
+}
+
+describe('several tasks in one process that dies', () => {
+  it('are not counted for what one of them did: the guilty alone is buried', async () => {
+    const spool = spoolDirectory()
+    const bad = dropMany(spool, 'bad', 2, { do: 'exit' })
+    const good = dropMany(spool, 'good', 12)
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini: { ...INI, 'spooler-max-crashes': 2 } })
+    await until('nothing is left', () => leftIn(spool).length === 0, 90_000)
+    const letters = await deadOf(spool)
+    assert.deepEqual([...letters.keys()].sort(), bad)
+    for (const n of bad) assert.equal(letters.get(n)?.crashes, 2)
+    for (const n of good) assert.equal(endsOf(daemon, n), 1, n)
+  })
+
+  it('run alone the next time, and the process that runs them so leaves when there are none', async () => {
+    const spool = spoolDirectory()
+    const gate = join(spool, '..', 'gate')
+    const handler = `
+      import { existsSync } from 'node:fs'
+      import { setTimeout } from 'node:timers/promises'
+      let running = 0
+      export default async (env, task) => {
+        JOURNAL('start ' + env.n + ' ' + process.pid + ' ' + ++running)
+        while (!existsSync(${JSON.stringify(gate)})) await setTimeout(10)
+        running--
+        return task.SPOOL_OK
+      }`
+    const names = dropMany(spool, 'task', 4)
+    const daemon = await startDaemon({ spool, handler, ini: INI })
+    await until('all run', () => daemon.journal().length === 4)
+    const [first = 0] = daemon.children()
+    process.kill(first, 'SIGKILL')
+    await until('one runs again', () => daemon.journal().length > 4)
+    writeFileSync(gate, '')
+    await until('all have run', () => leftIn(spool).length === 0)
+    const again = daemon.journal().slice(4)
+    assert.deepEqual(again.map(line => line.split(' ')[1]).sort(), names)
+    assert.deepEqual(
+      again.filter(line => !line.endsWith(' 1')),
+      [],
+    )
+    const lone = new Set(again.map(line => Number(line.split(' ')[2])))
+    assert.equal(lone.size, 1)
+    await until('there is one process', () => daemon.children().length === 1)
+    assert.ok(![...lone].some(isAlive))
+    assert.equal((await deadOf(spool)).size, 0)
+    assert.ok(!existsSync(join(spool, '.spoold/records/task-0.json')))
+  })
+
+  it('name what had begun, and nothing else, when they die', async () => {
+    const spool = spoolDirectory()
+    const handler = `export default (env, task) => { JOURNAL(env.n); if (env.do !== 'exit') return -2; process.exit(9) }`
+    drop(spool, 'a-exits', packet({ n: 'a', do: 'exit' }))
+    const daemon = await startDaemon({
+      spool,
+      handler,
+      ini: { ...INI, 'spooler-concurrency': 1, 'spooler-max-crashes': 1, 'spooler-ordered': true },
+    })
+    await daemon.waitFor('the process exited with code 9; it had a-exits\n')
+    await daemon.waitFor('a-exits is buried')
+  })
+})
+
+describe('what somebody ends', () => {
+  for (const [title, signals] of [
+    ['SIGQUIT', ['SIGQUIT']],
+    ['a second SIGTERM', ['SIGTERM', 'SIGTERM']],
+  ] as const)
+    for (const concurrency of [1, 4])
+      it(`by ${title} is no crash (spooler-concurrency = ${concurrency})`, async () => {
+        const spool = spoolDirectory()
+        const ini = { ...INI, 'spooler-concurrency': concurrency, 'spooler-max-crashes': 1 }
+        const names = dropMany(spool, 'long', concurrency, { do: 'hang' })
+        for (let run = 1; run <= 3; run++) {
+          const daemon = await startDaemon({ spool, handler: HANDLER, ini })
+          await until('they run', () => daemon.journal().length === run * concurrency)
+          for (const [i, signal] of signals.entries()) {
+            if (i > 0) await daemon.waitFor('killing workers')
+            // a second one that comes at once is the same one, sent to the group
+            if (i > 0) await new Promise(resolve => setTimeout(resolve, 300))
+            daemon.child.kill(signal)
+          }
+          assert.equal(await daemon.code(), 0)
+          assert.match(daemon.output, /everything is killed now/)
+          assert.doesNotMatch(daemon.output, /counts as a crash/)
+          assert.deepEqual(leftIn(spool).sort(), names)
+          assert.deepEqual(
+            daemon.journal().filter(line => !line.endsWith(' 1')),
+            [],
+          )
+        }
+        assert.equal((await deadOf(spool)).size, 0)
+      })
+
+  it('may have done its work: what runs at most once is set aside', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'once', packet({ n: 'once', do: 'hang', spooler_delivery: 'at-most-once' }))
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini: { ...INI, 'spooler-concurrency': 1 } })
+    await until('it runs', () => daemon.journal().length === 1)
+    daemon.child.kill('SIGQUIT')
+    assert.equal(await daemon.code(), 0)
+    const next = await startDaemon({ spool, handler: HANDLER, ini: INI })
+    await until('it is dead', () => leftIn(spool).length === 0)
+    assert.equal((await deadOf(spool)).get('once')?.reason, 'outcome-unknown')
+    assert.equal(next.journal().length, 1)
+  })
+})
