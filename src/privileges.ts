@@ -75,8 +75,8 @@ export function become({ uid, gid, user, groups }: Identity): boolean {
   if (process.geteuid?.() === uid && process.getegid?.() === gid && groups.length === 0) return false
   try {
     setGroups(user, gid)
+    process.setgid?.(gid) // before the groups are read, to which Node adds the main one: it is root's until now
     if (groups.length > 0) process.setgroups?.([...(process.getgroups?.() ?? []), ...groups])
-    process.setgid?.(gid)
     process.setuid?.(uid)
     return true
   } catch (error) {

@@ -1,5 +1,5 @@
 import { lstatSync, opendirSync, realpathSync, statSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/file-name.js'
 import { type Ref, toByteString } from '../task/ref.js'
@@ -68,11 +68,13 @@ function wholeSpool(path: string): Place {
   )
 }
 
+/** What is below the spool is taken by its name: a priority that is a link leads nowhere, whoever put it there. */
 function taskAt(path: string): Place {
-  const directory = realpathSync(dirname(path))
-  const full = join(directory, basename(path))
-  const spool = spoolAbove(directory)
-  const ref = full.slice(spool.length + 1)
+  const named = resolve(path)
+  const top = spoolAbove(dirname(named))
+  const real = realpathSync(top)
+  const spool = spoolAbove(real)
+  const ref = join(real, named.slice(top.length + 1)).slice(spool.length + 1)
   const shown = path.endsWith(ref) ? path.slice(0, -ref.length).replace(/(?<=.)\/$/, '') : spool
   return { shown: shown === '' ? '.' : shown, spool, ref: toByteString(ref) }
 }
@@ -87,5 +89,5 @@ function spoolAbove(directory: string): string {
 }
 
 function isUsed(spool: string): boolean {
-  return statSync(join(spool, STATE_DIRECTORY), { throwIfNoEntry: false })?.isDirectory() === true
+  return lstatSync(join(spool, STATE_DIRECTORY), { throwIfNoEntry: false })?.isDirectory() === true
 }

@@ -1,0 +1,31 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { TestProcess } from './process.js'
+import { workspace } from './workspace.js'
+
+/** As a user, and without rest: each pair of names is exchanged in one step. */
+const SCRIPT = `
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+uid, pairs = int(sys.argv[1]), [os.fsencode(each) for each in sys.argv[2:]]
+os.setgroups([]); os.setgid(uid); os.setuid(uid)
+print('exchanging', flush=True)
+n = 0
+while True:
+    for i in range(0, len(pairs), 2):
+        libc.renameat2(-100, pairs[i], -100, pairs[i + 1], 2)
+    n += 1
+    for _ in range(n % 7 * 300): pass
+`
+
+/** Exchanges names until it is killed, which happens at the end of the test at the latest. */
+export async function exchangeNames(
+  uid: number,
+  pairs: ReadonlyArray<readonly [string, string]>,
+): Promise<TestProcess> {
+  const script = join(workspace(), 'exchange.py')
+  writeFileSync(script, SCRIPT)
+  const exchanger = new TestProcess('python3', [script, String(uid), ...pairs.flat()])
+  await exchanger.waitFor('exchanging')
+  return exchanger
+}

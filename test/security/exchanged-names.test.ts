@@ -1,0 +1,147 @@
+import { chmodSync, lchownSync, mkdirSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { Canaries, giveAway, USER } from '../helpers/canaries.js'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { exchangeNames } from '../helpers/exchanger.js'
+import { drop } from '../helpers/files.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const LASTS_MS = isLong ? 20_000 : 1500
+
+/**
+ * A spool of a user, who exchanges a priority and all of `.spoold` with links to what is root's, without rest. Names are
+ * the same on both sides: whoever goes by a path finds something to open, to change and to remove there.
+ */
+class Trap {
+  readonly spool = spoolDirectory()
+  readonly outside: Canaries
+
+  constructor() {
+    chmodSync(dirname(this.spool), 0o755)
+    this.outside = new Canaries(join(dirname(this.spool), 'outside'), ['uwsgi_spoolfile_on_x'])
+  }
+
+  /** Tasks, dead letters, and leftovers: something for everybody to do. */
+  fill(): void {
+    for (const name of ['7', '.spoold', '.spoold/dead', '.spoold/records', '.spoold/locks', '.spoold/ids'])
+      mkdirSync(join(this.spool, name), { recursive: true, mode: 0o700 })
+    for (const name of ['7/victim', 'uwsgi_spoolfile_on_x', '.spoold/dead/victim', '7/.spoold-victim.tmp'])
+      drop(this.spool, name)
+    chmodSync(join(this.spool, '7/victim'), 0)
+    giveAway(this.spool)
+  }
+
+  async set(): Promise<{ end(): Promise<void> }> {
+    const [link, state] = [join(this.spool, '.link'), join(this.spool, '.state')]
+    symlinkSync(this.outside.path, state)
+    symlinkSync(join(this.outside.path, '7'), link)
+    const exchanger = await exchangeNames(USER, [
+      [join(this.spool, '7'), link],
+      [join(this.spool, '.spoold'), state],
+    ])
+    return {
+      end: async () => {
+        exchanger.child.kill('SIGKILL')
+        await exchanger.exited
+      },
+    }
+  }
+}
+
+/** If it has not run yet. */
+function giveTask(path: string): void {
+  try {
+    lchownSync(path, USER, USER)
+  } catch {}
+}
+
+/** Again and again, for as long as a case lasts; at least once. */
+async function again(act: () => Promise<unknown>): Promise<void> {
+  const end = performance.now() + LASTS_MS
+  do await act()
+  while (performance.now() < end)
+}
+
+describe('while the owner of a spool exchanges names, root', {
+  skip: skipUnless('root', 'python3'),
+}, () => {
+  const COMMANDS: ReadonlyArray<readonly [string, (spool: string) => readonly string[]]> = [
+    ['fsck --repair', spool => ['fsck', '--repair', spool]],
+    ['rm', spool => ['rm', join(spool, '7/victim'), join(spool, 'uwsgi_spoolfile_on_x')]],
+    ['rm --all', spool => ['rm', '--all', spool]],
+    ['hold', spool => ['hold', '--all', spool]],
+    ['release', spool => ['release', '--all', spool]],
+    ['kick', spool => ['kick', '--all', spool]],
+    ['requeue', spool => ['requeue', '--all', spool]],
+    ['purge', spool => ['purge', '--all', spool]],
+    ['enqueue', spool => ['enqueue', '--spooler', spool, '--priority', '7', '--id', 'x', 'a=b']],
+    ['ls', spool => ['ls', spool]],
+    ['show', spool => ['show', join(spool, '7/victim')]],
+  ]
+  for (const [what, args] of COMMANDS)
+    it(`touches nothing outside by ${what}`, async () => {
+      const trap = new Trap()
+      trap.fill()
+      const { end } = await trap.set()
+      await again(() => spoold(args(trap.spool)))
+      await end()
+      trap.outside.assertUntouched(what)
+    })
+
+  it('touches nothing outside by a move', async () => {
+    const trap = new Trap()
+    trap.fill()
+    const target = spoolDirectory()
+    giveAway(target)
+    const { end } = await trap.set()
+    await again(() => spoold(['move', '--all', '--to', target, trap.spool]))
+    await end()
+    trap.outside.assertUntouched('move')
+  })
+
+  for (const masterAsRoot of [false, true])
+    it(`touches nothing outside by a start, a reload, a run, a sweep and a purge${masterAsRoot ? ', with master-as-root' : ''}`, async () => {
+      const trap = new Trap()
+      trap.fill()
+      const { end } = await trap.set()
+      const ini = {
+        uid: USER,
+        gid: USER,
+        'master-as-root': masterAsRoot,
+        'spooler-ordered': true,
+        'spooler-frequency': 1,
+        'spooler-sweep': 1,
+        'spooler-dead-max-count': 1,
+        'spooler-lock': masterAsRoot ? 'lockfile' : 'auto',
+        timer: '1 1',
+      }
+      await again(async () => {
+        const daemon = await startDaemon({ spool: trap.spool, ini, isUnready: true })
+        await daemon.waitFor(/is running/).catch(() => {}) // it may be refused
+        for (let i = 0; i < 3 && daemon.isRunning; i++) {
+          drop(trap.spool, `uwsgi_spoolfile_on_more_${i}`)
+          giveTask(join(trap.spool, `uwsgi_spoolfile_on_more_${i}`))
+          daemon.child.kill('SIGHUP')
+          await daemon.waitFor(new RegExp(`(?:are reloaded[^]*|refused[^]*){${i + 1}}`), 3000).catch(() => {})
+        }
+        daemon.child.kill('SIGTERM')
+        await daemon.code()
+      })
+      await end()
+      trap.outside.assertUntouched('a daemon')
+    })
+
+  it('touches nothing outside by doctor', async () => {
+    const trap = new Trap()
+    trap.fill()
+    const ini = join(dirname(trap.spool), 'app.ini')
+    writeIni(ini, { spooler: trap.spool, uid: USER, gid: USER })
+    const { end } = await trap.set()
+    await again(() => spoold(['doctor', ini]))
+    await end()
+    trap.outside.assertUntouched('doctor')
+  })
+})
