@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { CacheStore } from '#src/supervisor/cache-store.js'
+
+describe('CacheStore', () => {
+  it('makes room of what has ended, though nobody asks for it', async () => {
+    const store = new CacheStore()
+    const value = 'x'.repeat(1024 * 1024)
+    const fill = (prefix: string, seconds: string) => {
+      let count = 0
+      try {
+        for (; count < 200; count++) store.answer(['set', 'c', `${prefix}${count}`, value, seconds])
+      } catch {}
+      return count
+    }
+    const first = fill('a', '0.05')
+    assert.ok(first > 50 && first < 65)
+    await setTimeout(60)
+    assert.equal(fill('b', '0'), first)
+    assert.deepEqual(store.answer(['get', 'c', 'a0']), [])
+    assert.equal(fill('c', '0'), 0)
+  })
+
+  it('counts what small entries take', () => {
+    const store = new CacheStore()
+    assert.throws(() => {
+      for (let i = 0; i < 1_000_000; i++) store.answer(['set', 'c', String(i), 'x', '0'])
+    }, /the cache is full/)
+  })
+
+  it('keeps no cache that is only asked for', () => {
+    const store = new CacheStore()
+    for (let i = 0; i < 10; i++) assert.deepEqual(store.answer(['get', `cache-${i}`, 'key']), [])
+    assert.deepEqual(store.answer(['set', 'c', 'key', 'value', '0']), ['1'])
+    assert.deepEqual(store.answer(['del', 'c', 'key']), ['1'])
+    assert.deepEqual(store.answer(['keys', 'c']), [])
+  })
+})

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { GivenTasks } from '#src/supervisor/given-tasks.js'
+
+describe('GivenTasks', () => {
+  it('cancels what is not started, but for what may run, and keeps it until that is confirmed', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b', 'c'])
+    assert.ok(given.hasAhead)
+    assert.deepEqual(given.cancel(true), ['b', 'c'])
+    assert.deepEqual([given.size, given.hasAhead, given.left], [1, false, ['a']])
+    assert.deepEqual(given.cancel(true), [])
+    given.end(0)
+    assert.equal(given.size, 0)
+    given.confirmed([], 5)
+    assert.equal(given.end(1), undefined)
+  })
+
+  it('knows of a cancelled one that began: it runs, but is with somebody else', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b', 'c'])
+    given.cancel(true)
+    given.end(0)
+    assert.equal(given.start(1, 7), 'b')
+    assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, []])
+    assert.deepEqual(given.begun(9), [{ ref: 'b', startedAt: 7 }])
+    given.confirmed([1], 8)
+    assert.deepEqual([given.size, given.runningSince], [1, 7])
+    assert.equal(given.end(1)?.isCancelled, true)
+    assert.deepEqual([given.size, given.runningSince], [0, undefined])
+  })
+
+  it('takes the confirmation for a start that was not told', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b'])
+    given.cancel(true)
+    given.end(0)
+    given.confirmed([1], 8)
+    assert.deepEqual([given.size, given.runningSince], [1, 8])
+  })
+
+  it('tells what may have begun: what was told, and as many more as run at a time', () => {
+    const given = new GivenTasks(2)
+    given.give(['a', 'b', 'c'])
+    given.start(1, 3)
+    assert.deepEqual(given.begun(4), [
+      { ref: 'b', startedAt: 3 },
+      { ref: 'a', startedAt: 4 },
+    ])
+  })
+})
