@@ -1,6 +1,6 @@
 import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Emitter } from '../events/emitter.js'
-import { isHandled } from '../task/report.js'
+import { isHandled, type Report } from '../task/report.js'
 import type { CutShort } from './cut-short.js'
 import { Feeder } from './feeder.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -72,7 +72,7 @@ export class Group {
 
   #reported(worker: WorkerProcess, reported: Reported): void {
     this.feeder.reported(worker, reported)
-    if (reported.reports.some(({ kind }) => isHandled(kind) || kind === 'ignore')) this.#context.progressed()
+    if (reported.reports.some(hasEnded)) this.#context.progressed()
     this.#context.dispatch()
   }
 
@@ -89,4 +89,9 @@ export class Group {
       })
     this.feeder.exited(worker, exit)
   }
+}
+
+/** What is gone has ended in a worker that could not report it any more, or somewhere else. */
+function hasEnded({ kind }: Report): boolean {
+  return isHandled(kind) || kind === 'ignore' || kind === 'gone'
 }
