@@ -1,7 +1,8 @@
 import { Alarm } from '../base/clock.js'
 import type { Emitter } from '../events/emitter.js'
-import { LONG_BACKLOG, RATE_WINDOW_MS, Race } from './race.js'
+import { LONG_BACKLOG, Race } from './race.js'
 import { type Listed, type ScanVisitor, scanSpool } from './scan.js'
+import { deafScanEveryMs, lookAgainEveryMs, pollEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
 import { Stamps, stampTaker } from './stamps.js'
 import type { TaskIndex } from './task-index.js'
@@ -12,15 +13,6 @@ export interface ScannerOptions extends WatchesOptions {
   readonly watch: WatchChoice
 }
 
-/** A look at a waiting file that nobody announced costs about 6 µs; all of them may take half a percent of one core. */
-const FORGETFUL_MS_A_FILE = 1.2
-/** A deaf scanner scans as often as takes a twentieth of one core. */
-const DEAF_SCAN_SHARE = 20
-/** Scans because of events that do not say enough take a tenth of one core. */
-const UNCLEAR_SHARE = 10
-/** Polling takes a fiftieth of one core. */
-const POLL_MS = 1000
-const POLL_SHARE = 50
 const MISSING_RETRY_MS = 1000
 
 /**
@@ -64,7 +56,7 @@ export class Scanner {
       changed: (ref, renamed) => {
         if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
       },
-      unclear: () => this.#wantScan(Math.min(this.#options.frequencyMs, this.#lastScanMs * UNCLEAR_SHARE)),
+      unclear: () => this.#wantScan(unclearScanInMs(this.#lastScanMs, this.#options.frequencyMs)),
     })
   }
 
@@ -84,8 +76,10 @@ export class Scanner {
     if (isAnyGone) this.#stamps.keep(new Map()) // as far as a worker can see: the next pass lists
     this.#race.tasksEnded(count)
     this.#judge()
-    if (this.#isDeaf && this.#index.ready === 0) this.#listenAgain()
-    else if (this.#index.runsLow) this.#wakeAt(0)
+    if (this.#isDeaf && this.#index.ready === 0) {
+      this.#isDeaf = false
+      this.#wantScan(0)
+    } else if (this.#index.runsLow) this.#wakeAt(0)
     this.#wakeWhenDue()
   }
 
@@ -138,14 +132,14 @@ export class Scanner {
   get #nextPassAt(): number {
     const { watch, frequencyMs } = this.#options
     const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
-    const everyMs = isPolled ? Math.max(POLL_MS, this.#lastPassMs * POLL_SHARE) : frequencyMs
-    return this.#lastPassAt + Math.min(everyMs, frequencyMs)
+    return this.#lastPassAt + (isPolled ? pollEveryMs(this.#lastPassMs, frequencyMs) : frequencyMs)
   }
 
   /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
   get #isLookAgainDue(): boolean {
     const { waiting } = this.#index
-    return waiting > 0 && performance.now() >= this.#lastForgetfulAt + waiting * FORGETFUL_MS_A_FILE
+    const dueAt = this.#lastForgetfulAt + lookAgainEveryMs(waiting, this.#lastScanMs)
+    return waiting > 0 && performance.now() >= dueAt
   }
 
   async #scan(): Promise<void> {
@@ -215,14 +209,15 @@ export class Scanner {
     this.#wakeAt(this.#race.judgeableAt)
   }
 
+  /** Stamps tell whether something happened meanwhile. */
   #listenAgain(): void {
     this.#isDeaf = false
-    this.#wantScan(0)
+    this.#followListed()
   }
 
   get #deafScanAt(): number {
     if (!this.#isDeaf) return Number.POSITIVE_INFINITY
-    return this.#lastScanAt + Math.max(RATE_WINDOW_MS, this.#lastScanMs * DEAF_SCAN_SHARE)
+    return this.#lastScanAt + deafScanEveryMs(this.#lastScanMs)
   }
 
   #miss(error: unknown): void {
