@@ -53,7 +53,7 @@ export class Evidence {
     this.charges.set(n, (this.charges.get(n) ?? 0) + 1)
   }
 
-  /** It is going to be killed because the daemon was asked to, which counts for no crash. */
+  /** It is going to be killed in a way that counts for no crash: the daemon was asked to, or it is none of ours. */
   toBeKilled(what: string, held: readonly HeldTask[]): void {
     this.#cut(held)
     this.note(`${what}, which has ${listOf(held)}`)

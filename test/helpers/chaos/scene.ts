@@ -142,7 +142,12 @@ export class Scene {
 
   readonly #acts: Readonly<Record<Act, () => Promise<boolean>>> = {
     'kill-worker': () => this.#kill('worker', this.#one(this.#daemon.children())),
-    'kill-uwsgi': () => this.#kill('uWSGI spooler', this.#one(this.#uwsgi?.children() ?? [])),
+    'kill-uwsgi': async () => {
+      const [pid] = this.#one(this.#uwsgi?.children() ?? [])
+      if (pid === undefined || !(await this.#freeze(pid))) return false
+      this.evidence.toBeKilled(`kill of uWSGI spooler ${pid}`, heldBy(pid, this.spool))
+      return signalQuietly(pid, 'SIGKILL')
+    },
     'kill-master': async () => {
       await this.#kill('master', [this.#daemon.pid])
       await this.#again()
