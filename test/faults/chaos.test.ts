@@ -36,21 +36,21 @@ const ACTS = {
 const BELOW = { ...ACTS, 'kill-below': 25, 'pause-below': 12 }
 
 const TRIALS: Readonly<Record<string, Trial>> = {
-  'Node, tmpfs': { language: 'js', ini: {}, acts: ACTS, pauseMs: 12, kills: [120, 4] },
-  'Node, on disk': { language: 'js', ini: {}, acts: ACTS, base: tmpdir(), pauseMs: 15, kills: [80, 3] },
+  'Node, tmpfs': { language: 'js', ini: {}, acts: ACTS, pauseMs: 12, kills: [120, 3] },
+  'Node, on disk': { language: 'js', ini: {}, acts: ACTS, base: tmpdir(), pauseMs: 15, kills: [80, 2] },
   'Node, four tasks at a time': {
     language: 'js',
     ini: { 'spooler-concurrency': 4, 'spooler-max-crashes': 1 },
     acts: ACTS,
     pauseMs: 15,
-    kills: [80, 4],
+    kills: [80, 3],
   },
   'Python hosts': {
     language: 'python',
     ini: { python: '/usr/bin/python3' },
     acts: BELOW,
     pauseMs: 15,
-    kills: [60, 4],
+    kills: [60, 3],
     needs: ['python3'],
   },
   programs: {
@@ -58,7 +58,7 @@ const TRIALS: Readonly<Record<string, Trial>> = {
     ini: {},
     acts: BELOW,
     pauseMs: 60,
-    kills: [50, 3],
+    kills: [50, 2],
   },
   leases: {
     language: 'js',
@@ -74,12 +74,12 @@ const TRIALS: Readonly<Record<string, Trial>> = {
     acts: { ...ACTS, 'kill-uwsgi': 20 },
     pauseMs: 15,
     hasUwsgi: true,
-    kills: [40, 3],
+    kills: [40, 2],
     needs: ['uwsgi'],
   },
 }
 
-describe(`chaos (SPOOLD_TEST_CHAOS_SEED=${SEED})`, { concurrency: isLong ? 1 : 2 }, () => {
+describe(`chaos (SPOOLD_TEST_CHAOS_SEED=${SEED})`, { concurrency: isLong ? 1 : 3 }, () => {
   for (const [name, trial] of Object.entries(TRIALS)) {
     const kills = Number(SPOOLD_TEST_CHAOS_KILLS ?? trial.kills[isLong ? 0 : 1])
     const skip =

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import { spoold } from '../cli.js'
 import { drop, packet, taskName } from '../files.js'
 import { TestProcess } from '../process.js'
+import { isLong } from '../requires.js'
 import { Client, STORED, wire } from '../wire.js'
 import { ENQUEUING_MULE } from './handlers.js'
 import { Random } from './random.js'
@@ -26,9 +27,9 @@ export interface WritersSetup {
 const CRASHES = ['kill', 'exit', 'abort']
 /** A guilty task costs up to four workers, which take half a second of a core each. */
 const GUILTY_EVERY_MS = 3000
-/** A long task spans the death of a daemon and the start of the next one. */
-const LONG_EVERY_MS = 5000
-const LONG_MS = '3000'
+/** A slow task spans the death of a daemon and the start of the next one. */
+const SLOW_EVERY_MS = 5000
+const SLOW_MS = isLong ? '3000' : '1200'
 const CLI_EVERY_MS = 3000
 const CLI_TASKS = 5
 const MAX_WAITING = 150
@@ -45,7 +46,7 @@ export class Writers {
   readonly #mule: TestProcess | undefined
   #isEnough = false
   #lastGuiltyAt = performance.now()
-  #lastLongAt = 0
+  #lastSlowAt = 0
 
   constructor(setup: WritersSetup) {
     this.#setup = setup
@@ -75,10 +76,10 @@ export class Writers {
     const random = this.#random
     const isGuilty = performance.now() - this.#lastGuiltyAt > GUILTY_EVERY_MS
     if (isGuilty) this.#lastGuiltyAt = performance.now()
-    const isLong = !isGuilty && performance.now() - this.#lastLongAt > LONG_EVERY_MS
-    if (isLong) this.#lastLongAt = performance.now()
-    const isOnce = this.#setup.hasOnce && random.next() < (isLong ? 0.5 : 0.25)
-    const ms = isLong ? LONG_MS : random.weighed({ '': 70, 3: 15, 30: 10, 150: 5 })
+    const isSlow = !isGuilty && performance.now() - this.#lastSlowAt > SLOW_EVERY_MS
+    if (isSlow) this.#lastSlowAt = performance.now()
+    const isOnce = this.#setup.hasOnce && random.next() < (isSlow ? 0.5 : 0.25)
+    const ms = isSlow ? SLOW_MS : random.weighed({ '': 70, 3: 15, 30: 10, 150: 5 })
     const n = `${prefix}${i}-${isOnce ? 'o' : 'l'}${isGuilty ? 'g' : ''}`
     return {
       n,
