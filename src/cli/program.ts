@@ -8,6 +8,7 @@ import type { EnqueueOptions } from './commands/enqueue.js'
 import type { SignalOptions } from './commands/signal.js'
 import { addExaminers } from './examiners.js'
 import { commandExitCode } from './exit-code.js'
+import { refuseMistyped } from './mistyped.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { output, ReaderGone } from './output.js'
 import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
@@ -18,12 +19,15 @@ const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'fsck', 'doctor', '
 const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
 
 /** Runs one command line. @returns the exit code */
-export async function main(argv: readonly string[]): Promise<number> {
+export async function main(given: readonly string[]): Promise<number> {
+  // alone it is nobody's max-vars, which is what uWSGI makes of it
+  const argv = given.length === 1 && given[0] === '-v' ? ['--version'] : given
   const isCommand = TAKES_NO_CONFIGURATION.has(argv[0] ?? '')
   if (COMMANDS.has(argv[0] ?? '')) obeyEarlySignals()
   let exitCode = 0
   try {
     refuseChangedBytes(argv)
+    refuseMistyped(argv[0] ?? '', [...COMMANDS])
     const args = isCommand ? argv : completeAbbreviations(argv)
     const program = createProgram(args, code => {
       exitCode = code
@@ -41,7 +45,11 @@ function exitCodeOf(error: unknown, isCommand: boolean): number {
     return error.exitCode === 0 ? 0 : isCommand ? commandExitCode(USAGE) : 1
   const named = withCode(error)
   complain(named)
-  return isCommand ? commandExitCode(named) : 1
+  return isCommand || isUsage(named) ? commandExitCode(named) : 1
+}
+
+function isUsage(error: unknown): boolean {
+  return error instanceof SpooldError && error.code === 'USAGE'
 }
 
 /** A command is loaded when it is called: those that scripts call often do without the daemon's libraries. */

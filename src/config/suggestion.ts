@@ -6,12 +6,17 @@ const MAX_LENGTH = 40
 
 /** `; did you mean "spooler-ordered"?` when something is near enough, else nothing. */
 export function suggestName(key: string): string {
-  const wanted = key.toLowerCase().replaceAll('_', '-')
-  if (wanted.length > MAX_LENGTH) return ''
-  const [best] = optionNames()
+  const best = nearestOf(key.toLowerCase().replaceAll('_', '-'), optionNames())
+  return best === undefined ? '' : `; did you mean "${best}"?`
+}
+
+/** The name that was probably meant; undefined when none is near enough. */
+export function nearestOf(wanted: string, names: readonly string[]): string | undefined {
+  if (wanted.length > MAX_LENGTH) return undefined
+  const [best] = names
     .map(name => ({ name, distance: leven(wanted, name) }))
     .sort((a, b) => a.distance - b.distance)
   // a letter or two; in a short word two letters make another word
   const limit = Math.min(3, Math.max(1, Math.round(wanted.length * 0.4)))
-  return best !== undefined && best.distance <= limit ? `; did you mean "${best.name}"?` : ''
+  return best !== undefined && best.distance <= limit ? best.name : undefined
 }

@@ -95,6 +95,42 @@ describe('a wrong command line', () => {
     })
 })
 
+describe('a word that is no command', () => {
+  for (const [args, expected] of [
+    [['chek', 'app.ini'], 'chek: no such file, and no command; did you mean check?'],
+    [['enque', '--spooler', '.', 'to=joe'], 'enque: no such file, and no command; did you mean enqueue?'],
+    [['sl', '.'], 'sl: no such file, and no command; see spoold --help'],
+    [['Check'], 'Check: no such file, and no command; did you mean check?'],
+    [['start', 'app.ini'], 'start: no such file, and no command; spoold app.ini runs the daemon'],
+    [['stop'], 'stop: no such file, and no command; send SIGTERM to the daemon'],
+    [['restart'], 'restart: no such file, and no command; SIGHUP reloads the daemon'],
+    [['status'], 'status: no such file, and no command; spoold ls DIR says what is in a spool'],
+    [['version'], 'version: no such file, and no command; spoold --version prints it'],
+    [['constructor'], 'constructor: no such file, and no command; see spoold --help'],
+  ] as const)
+    it(`is told from an ini: spoold ${args.join(' ')}`, async () => {
+      const { code, stdout, stderr } = await spoold(args, { cwd: workspace() })
+      assert.deepEqual([code, stdout], [64, ''])
+      assert.ok(stderr.startsWith(`spoold: [USAGE] ${expected}`), stderr)
+      assert.equal(stderr.split('\n').length, 2)
+    })
+
+  it('is an ini when there is such a file, or when it looks like one', async () => {
+    const directory = workspace()
+    writeFileSync(join(directory, 'stop'), '[uwsgi]\nspooler = /nonexistent/spool\n')
+    for (const file of ['stop', './status', 'status.ini', 'app:section']) {
+      const { code, stderr } = await spoold([file], { cwd: directory })
+      assert.equal(code, 1)
+      assert.match(stderr, /^spoold: \[CONFIG_INVALID\]/)
+    }
+  })
+
+  it('-v alone asks for the version; with a value it is max-vars, as in uWSGI', async () => {
+    assert.deepEqual(await spoold(['-v']), await spoold(['--version']))
+    assert.match((await spoold(['-v', '7', '--spooler', '/nonexistent'])).stderr, /max-vars/)
+  })
+})
+
 describe('a flag with a value', () => {
   const run = (...flags: string[]) => spoold(['check', '--spooler', '/nonexistent', ...flags])
 
@@ -108,7 +144,7 @@ describe('a flag with a value', () => {
 
   it('is one sentence where it cannot be', async () => {
     assert.deepEqual(await spoold(['--help=x']), {
-      code: 1,
+      code: 64,
       stdout: '',
       stderr: 'spoold: [USAGE] --help takes no value, got "x"\n',
     })

@@ -1,0 +1,34 @@
+import { existsSync } from 'node:fs'
+import { SpooldError } from '../base/errors.js'
+import { nearestOf } from '../config/suggestion.js'
+
+/** What people try because other programs have it. */
+const ADVICE: Readonly<Record<string, string>> = {
+  start: 'spoold app.ini runs the daemon, in the background with daemonize = LOGFILE',
+  run: 'spoold app.ini runs the daemon',
+  stop: 'send SIGTERM to the daemon: kill $(cat PIDFILE), or systemctl stop',
+  restart: 'SIGHUP reloads the daemon: kill -HUP $(cat PIDFILE), or systemctl reload',
+  reload: 'send SIGHUP to the daemon: kill -HUP $(cat PIDFILE), or systemctl reload',
+  status: 'spoold ls DIR says what is in a spool, spoold doctor app.ini whether the installation is right',
+  list: 'spoold ls DIR lists the tasks',
+  version: 'spoold --version prints it',
+  drain: 'spoold --drain app.ini runs what is due',
+  pause: 'spoold hold --all DIR holds what is there',
+  retry: 'spoold requeue puts dead letters back, spoold kick runs waiting tasks now',
+  delete: 'spoold rm removes tasks',
+  add: 'spoold enqueue stores tasks',
+}
+
+/**
+ * The first word of a command line, which would be the name of an ini file: where there is no such file and the word does
+ * not look like a file's name, a command was meant.
+ *
+ * @throws SpooldError USAGE
+ */
+export function refuseMistyped(word: string, commands: readonly string[]): void {
+  if (!/^[a-z][a-z-]*$/i.test(word) || commands.includes(word) || existsSync(word)) return
+  const advice = Object.hasOwn(ADVICE, word) ? ADVICE[word] : undefined
+  const nearest = nearestOf(word.toLowerCase(), commands)
+  const hint = advice ?? (nearest === undefined ? 'see spoold --help' : `did you mean ${nearest}?`)
+  throw new SpooldError('USAGE', `${word}: no such file, and no command; ${hint}`)
+}
