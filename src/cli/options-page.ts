@@ -21,7 +21,7 @@ that were named without \`--ini\`, then the files of \`inherit\`. So \`spoold ap
 word to \`app.ini\`, and \`spoold --ini app.ini --spooler-frequency 5\` does not.
 
 **Values.** A flag is \`true\`, \`on\`, \`yes\`, \`1\` or nothing at all; or \`false\`, \`off\`, \`no\`, \`0\`. SECONDS may have a
-fraction. A number that is none is an error, where uWSGI would quietly take 0. Relative paths start at the directory in
+fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with \`ms\`, \`s\`, \`m\`, \`h\`, \`d\`, \`w\`. A number that is none is an error, where uWSGI would quietly take 0. Relative paths start at the directory in
 which spoold was started. With \`chdir\`, those of handlers, \`spooler-chdir\`, \`safe-pidfile\` and the \`touch-\` options
 start there.
 

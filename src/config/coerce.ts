@@ -1,3 +1,4 @@
+import { isBareNumber, parseDuration } from '../base/duration.js'
 import { describe } from '../base/errors.js'
 import type { OptionSpec } from './option-table.js'
 
@@ -21,7 +22,7 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
     case 'flag':
       return coerceFlag(text)
     case 'count':
-      return coerceNumber(text, /^\+?[0-9]{1,15}$/, 'a whole number from 0')
+      return coerceNumber(text, wholeNumber, 'a whole number from 0')
     case 'seconds':
       return coerceSeconds(spec, text)
     case 'octal':
@@ -50,24 +51,41 @@ function coerceFlag(text: string): Coerced {
  * Blanks around it, which atoi(3) skips, come with `$(…)` and `@(…)`. A comment behind it, which atoi(3) does not see either,
  * is in many configurations.
  */
-function coerceNumber(text: string, pattern: RegExp, expected: string): Coerced {
+function coerceNumber(
+  text: string,
+  parse: (digits: string) => number | undefined,
+  expected: string,
+): Coerced {
   const digits = text.trim()
-  if (pattern.test(digits)) return { value: Number(digits) }
+  const value = parse(digits)
+  if (value !== undefined) return { value }
   const [, before = ''] = /^(\S+)[ \t]+(?:[#;]|\/\/)/.exec(digits) ?? []
-  if (pattern.test(before))
+  const valueBefore = parse(before)
+  if (valueBefore !== undefined)
     return {
-      value: Number(before),
+      value: valueBefore,
       warning: `expected ${expected}, got ${describe(text)}, which counts as ${before} (a comment needs a line of its own)`,
     }
   return {
     value: 0,
-    error: `expected ${expected}, got ${describe(text)}${commentHint(text)}${unitHint(text)}`,
+    error: `expected ${expected}, got ${describe(text)}${commentHint(text)}`,
   }
+}
+
+function wholeNumber(digits: string): number | undefined {
+  return /^\+?[0-9]{1,15}$/.test(digits) ? Number(digits) : undefined
+}
+
+/** Units are ours: uWSGI would take `10m` for 10 seconds. */
+function secondsOf(digits: string): number | undefined {
+  if (/^\+?[0-9]{1,12}(\.[0-9]{1,12})?$/.test(digits)) return Number(digits)
+  const ms = isBareNumber(digits) ? undefined : parseDuration(digits)
+  return ms === undefined ? undefined : ms / 1000
 }
 
 /** Behind this everything is milliseconds. */
 function coerceSeconds({ name }: OptionSpec, text: string): Coerced {
-  const coerced = coerceNumber(text, /^\+?[0-9]{1,12}(\.[0-9]{1,12})?$/, 'a number of seconds')
+  const coerced = coerceNumber(text, secondsOf, 'a number of seconds, or a time such as 90s or 10m')
   if (coerced.error !== undefined) return coerced
   const seconds = Number(coerced.value)
   if (seconds === 0 && name === 'spooler-frequency')
@@ -108,13 +126,6 @@ function literalHint(thing: string, text: string): string {
   if (thing === 'ADDRESS' && /^[0-9]+$/.test(text))
     return ` (a unix socket of that name; for a port write :${text})`
   return ''
-}
-
-/** uWSGI would take 10m for 10. */
-function unitHint(text: string): string {
-  const [, number, unit = ''] = /^([0-9]+)([smhd])$/.exec(text.trim()) ?? []
-  const factor = { s: 1, m: 60, h: 3600, d: 86_400 }[unit]
-  return factor === undefined ? '' : ` (seconds have no unit here: write ${Number(number) * factor})`
 }
 
 function commentHint(text: string): string {

@@ -10,9 +10,9 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
   const spool = quietRealPath(path)
   if (spool === undefined) return
   const neighbours = neighboursOf(toByteString(spool))
-  for (const { pid, command, isUwsgi } of neighbours) {
+  for (const { pid, command, isUwsgi, workers } of neighbours) {
     const about = { topic: 'neighbours', about: spool } as const
-    const text = `pid ${pid} works on it (${command.slice(0, MAX_COMMAND_CHARS)})`
+    const text = `pid ${pid}${withWorkers(workers)} works on it (${command.slice(0, MAX_COMMAND_CHARS)})`
     if (isUwsgi && claimsByLease)
       yield {
         level: 'error',
@@ -24,6 +24,11 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
   }
   if (neighbours.length === 0)
     yield { level: 'ok', topic: 'neighbours', about: spool, text: 'nobody else works on it' }
+}
+
+/** ` with 2 workers`, for people. */
+function withWorkers(count: number): string {
+  return count === 0 ? '' : ` with ${count} worker${count === 1 ? '' : 's'}`
 }
 
 function quietRealPath(path: string): string | undefined {

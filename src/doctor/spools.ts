@@ -6,6 +6,7 @@ import { asideCommand, checkSpool, checkWay, makeCommand, type Owner, quote } fr
 import type { WatchChoice } from '../spool/watch.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 import { checkMount } from './mounts.js'
+import { checkPriorities } from './priorities.js'
 import { probe } from './probes.js'
 import { checkRoom } from './room.js'
 
@@ -14,6 +15,8 @@ export interface SpoolPatient {
   readonly path: string
   /** Somebody else runs what is in it. */
   readonly isExternal: boolean
+  /** Priority directories are entered. */
+  readonly isOrdered: boolean
   readonly locks: LockChoice
   readonly watch: WatchChoice
   /** Whoever starts the daemon makes what is missing, and gives it to this one. */
@@ -22,7 +25,7 @@ export interface SpoolPatient {
 
 /** One spool directory, as the user of this process. */
 export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagnosis> {
-  const { path, isExternal, locks, watch, maker } = patient
+  const { path, isExternal, isOrdered, locks, watch, maker } = patient
   try {
     const spool = yield* findSpool(path, maker)
     if (spool === undefined) return
@@ -36,7 +39,9 @@ export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagn
     yield* checkMode(spool)
     yield* checkMount(spool)
     yield* checkRoom(spool)
-    if (!isExternal) yield* probe(spool, locks, watch)
+    if (isExternal) return
+    if (!isOrdered) yield* checkPriorities(spool)
+    yield* probe(spool, locks, watch)
   } catch (error) {
     yield diagnosisOf('spool', path, error)
   }

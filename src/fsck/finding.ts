@@ -26,7 +26,7 @@ export interface Finding {
   /** Below the spool, a byte string; '' is the spool itself. */
   readonly path: string
   readonly meaning: string
-  /** What mends it: a command, or what --repair does. */
+  /** What mends it: a command, or what --repair does; '' when nothing is wrong. */
   readonly mend: string
   /** Worth knowing, and not wrong for sure. */
   readonly isNote?: true

@@ -39,11 +39,11 @@ export function openPlace(
     failures: new Failures({ ...options, spool: bytes }),
     locker: () => (locker ??= openSpool(spool).then(opened => opened.locker)),
   }
-  const inUse = neighbours.map(({ pid, command }) => ({
+  const inUse = neighbours.map(({ pid, command, workers }) => ({
     kind: 'in-use' as const,
     path: '',
-    meaning: `pid ${pid} (${command}) works here, and the runs of its workers are its business`,
-    mend: 'nothing is wrong',
+    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} works here, and the runs of its workers are its business`,
+    mend: '',
     isNote: true as const,
   }))
   return { place, user, inUse }

@@ -9,6 +9,8 @@ export interface Neighbour {
   /** Its command line, or the name that it gave itself. */
   readonly command: string
   readonly isUwsgi: boolean
+  /** How many of its children work there too, and are not listed. */
+  readonly workers: number
 }
 
 /**
@@ -17,12 +19,24 @@ export interface Neighbour {
  */
 export function neighboursOf(spool: string): Neighbour[] {
   const stats = statSync(toFsPath(spool))
-  return processes().filter(
+  const atWork = processes().filter(
     ({ pid }) => pid !== process.pid && isAtWork(pid, Buffer.from(spool, 'latin1').toString(), stats),
   )
+  const parents = new Map(atWork.map(({ pid }) => [pid, parentOf(pid)]))
+  const isWorker = (pid: number) => parents.has(parents.get(pid) ?? 0)
+  return atWork
+    .filter(({ pid }) => !isWorker(pid))
+    .map(neighbour => ({
+      ...neighbour,
+      workers: atWork.filter(({ pid }) => parents.get(pid) === neighbour.pid).length,
+    }))
 }
 
-function processes(): Neighbour[] {
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s+(\d+)/m.exec(quietly(() => readFileSync(`/proc/${pid}/status`, 'utf8'), ''))?.[1])
+}
+
+function processes(): Array<Omit<Neighbour, 'workers'>> {
   return quietly(() => readdirSync('/proc'), [])
     .filter(name => /^\d+$/.test(name))
     .map(Number)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
 import { startUwsgi } from '../helpers/uwsgi.js'
@@ -342,16 +343,30 @@ describe('spoold doctor knows the limits', () => {
   })
 })
 
+describe('spoold doctor knows what nobody runs', () => {
+  it('in a priority directory, unless they are entered', () => {
+    const spool = spoolDirectory()
+    for (const priority of ['5', '7', '9']) mkdirSync(join(spool, priority))
+    for (const name of ['a', '5/a', '5/b', '7/a']) drop(spool, name)
+    const { code, complaints } = doctor(install(spool))
+    assert.equal(code, 0)
+    assert.deepEqual(complaints, [
+      'warning spool: nobody runs the 2 tasks in 5/: without spooler-ordered priority directories are not entered',
+      'warning spool: nobody runs the task in 7/: without spooler-ordered priority directories are not entered',
+    ])
+    assert.deepEqual(doctor(install(spool, { 'spooler-ordered': true })).complaints, [])
+  })
+})
+
 describe('spoold doctor knows who works on the spool', () => {
   it('another spoold', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })
     const { code, all } = doctor(daemon.iniFile)
     assert.equal(code, 0)
-    const pids = all.flatMap(({ topic, text }) =>
-      topic === 'neighbours' ? [Number(/^pid (\d+) works on it/.exec(text)?.[1])] : [],
-    )
-    assert.deepEqual(pids.sort(), [daemon.pid, ...daemon.children()].sort())
+    const texts = all.flatMap(({ topic, text }) => (topic === 'neighbours' ? [text] : []))
+    assert.equal(texts.length, 1, 'its workers are not others')
+    assert.match(texts[0] ?? '', new RegExp(`^pid ${daemon.pid} with 1 worker works on it `))
   })
 
   it('a uWSGI, which sees no leases', { skip: skipUnless('uwsgi', 'python3') }, async () => {

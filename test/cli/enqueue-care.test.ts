@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const enqueue = (spool: string, args: readonly string[], input?: string | Buffer) =>
@@ -198,4 +199,63 @@ it('a purge and the filters by age want a unit', async () => {
     assert.match(stderr, /--\S+: expected a unit, such as 7s or 7d, got "7"\n$/)
   }
   execFileSync(process.execPath, [BIN, 'purge', '--max-age', '1h30m', spool])
+})
+
+describe('root that enqueues', { skip: skipUnless('root') }, () => {
+  const USER = 65_533
+  const ownersOf = (path: string) => [statSync(path).uid, statSync(path).gid]
+
+  /** A spool of the user, in a directory that he may enter. */
+  function usersSpool(): string {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    chownSync(spool, USER, USER)
+    return spool
+  }
+
+  it('does so as the owner of the spool, priorities and ids included', async () => {
+    const spool = usersSpool()
+    const { code, stdout, stderr } = await enqueue(spool, ['a=b', '--priority', '3', '--id', 'x'])
+    assert.deepEqual([code, stderr], [0, ''])
+    for (const path of [stdout.trim(), join(spool, '3'), join(spool, '.spoold')])
+      assert.deepEqual(ownersOf(path), [USER, USER], path)
+  })
+
+  it('reads what is named to it as root', async () => {
+    const spool = usersSpool()
+    const secret = join(workspace(), 'secret')
+    writeFileSync(secret, '{"n":1}\n', { mode: 0o600 })
+    for (const args of [['a=b', '--body', secret], [`a=@${secret}`], ['--json', secret]]) {
+      const { code, stdout, stderr } = await enqueue(spool, args)
+      assert.deepEqual([code, stderr], [0, ''], args.join(' '))
+      assert.deepEqual(ownersOf(stdout.trim()), [USER, USER])
+    }
+  })
+
+  it('does so as the user of the ini, for whom it makes the spool', async () => {
+    const directory = workspace()
+    chmodSync(directory, 0o755)
+    const ini = join(directory, 'app.ini')
+    writeFileSync(ini, `[uwsgi]\nspooler = ${directory}/spool\nuid = ${USER}\ngid = ${USER}\n`)
+    const { code, stdout, stderr } = await spoold(['enqueue', '--ini', ini, 'a=b'])
+    assert.deepEqual([code, stderr], [0, `spoold: made the spool directory ${directory}/spool\n`])
+    for (const path of [stdout.trim(), join(directory, 'spool')])
+      assert.deepEqual(ownersOf(path), [USER, USER])
+  })
+
+  it('stays root where the spool is, and nothing else is known', async () => {
+    const spool = spoolDirectory()
+    const { stdout } = await enqueue(spool, ['a=b'])
+    assert.deepEqual(ownersOf(stdout.trim()), [0, 0])
+  })
+
+  it('makes a spool as the owner of the directory in which it makes it', async () => {
+    const directory = join(usersSpool(), 'home')
+    mkdirSync(directory)
+    chownSync(directory, USER, USER)
+    const { code, stdout } = await enqueue(join(directory, 'spool'), ['a=b'])
+    assert.equal(code, 0)
+    assert.deepEqual(ownersOf(stdout.trim()), [USER, USER])
+    assert.deepEqual(ownersOf(join(directory, 'spool')), [USER, USER])
+  })
 })

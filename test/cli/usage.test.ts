@@ -55,6 +55,10 @@ describe('a wrong command line', () => {
     [['move', '--all', '/tmp', '--to', missing], /\/nonexistent\/spool does not exist/],
     [['purge', '/tmp'], /say which dead letters: --max-age TIME, --max-count N or both, or --all/, 64],
     [['purge', '/tmp', '--max-count', 'x'], /--max-count: expected a whole number, got "x"/, 64],
+    [
+      ['fsck', 'package.json'],
+      /^spoold: \[SPOOL_UNUSABLE\] package\.json is not a directory; an ini file goes with --ini$/,
+    ],
     [['show'], /missing required argument 'file'; see spoold show --help/, 64],
     [['show', missing], /\/nonexistent\/spool does not exist/],
     [['show', '/tmp'], /\/tmp cannot be read: it is a directory; see spoold ls/],
@@ -220,6 +224,26 @@ describe('spoold check', () => {
     assert.match(stdout, /app\.ini:4: error: spooler-processes: expected a whole number/)
     assert.match(stdout, /app\.ini:5: error: chdir: expected a directory, got \/nonexistent/)
     assert.match(stdout, /: 2 errors, 0 warnings\n$/)
+  })
+
+  it('takes times with units where it takes seconds', async () => {
+    const ini = join(workspace(), 'app.ini')
+    for (const time of ['10m', '1h30m', '500ms', ' 2d ', '1.5', '+7']) {
+      writeIni(ini, { ...good(), 'spooler-harakiri': time })
+      assert.equal((await spoold(['check', ini])).code, 0, time)
+    }
+    for (const time of ['10 m', '5x', 'm', '-1m']) {
+      writeIni(ini, { ...good(), 'spooler-harakiri': time })
+      assert.match(
+        (await spoold(['check', ini])).stdout,
+        /spooler-harakiri: expected a number of seconds, or a time/,
+      )
+    }
+    writeIni(ini, { ...good(), 'spooler-harakiri': '9w' })
+    assert.match(
+      (await spoold(['check', ini])).stdout,
+      /warning: spooler-harakiri: expected at most 2147483 seconds/,
+    )
   })
 
   it('knows what is given on the command line', async () => {

@@ -17,7 +17,8 @@ describe('a configuration is told', () => {
     'logto = %(nope).log': /warning: logto: .*nothing sets nope/,
     'spooler: spool':
       /^app.ini:4: warning: unknown option "spooler: spool"; write spooler = …, with = instead of :/,
-    'spooler-harakiri = 10m': /^app.ini:4: error: .*seconds have no unit here: write 600/,
+    'spooler-harakiri = 10 m':
+      /^app.ini:4: error: .*expected a number of seconds, or a time such as 90s or 10m/,
     'spooler-processes = 0': /^app.ini:4: warning: spooler-processes: .*counts as 1/,
     'socket = 3931': /^app.ini:4: warning: socket: .*for a port write :3931/,
     'spooler = spool-*': /^app.ini:4: warning: spooler: .*\* and \? are not expanded/,

@@ -73,6 +73,7 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
     yield* examineSpool({
       path,
       isExternal: external.has(path) && !options.spooler.some(each => resolve(each) === path),
+      isOrdered: options.spoolerOrdered,
       locks: options.spoolerLock,
       watch: options.spoolerWatch,
       maker: { isRoot, owner },

@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Options } from '../../config/option-table.js'
 import { resolveOptions } from '../../config/options.js'
@@ -87,12 +87,14 @@ async function* examine(directory: string, options: Options, isConfigured: boole
 
 function realPath(directory: string): string {
   try {
-    return realpathSync(directory)
+    const path = realpathSync(directory)
+    if (statSync(path).isDirectory()) return path
   } catch (error) {
     throw new SpooldError('SPOOL_UNUSABLE', `${directory} is no spool directory: ${messageOf(error)}`, {
       cause: error,
     })
   }
+  throw new SpooldError('SPOOL_UNUSABLE', `${directory} is not a directory; an ini file goes with --ini`)
 }
 
 function asFound({ isNote }: Finding): Told {
@@ -117,8 +119,10 @@ async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
 
 function asText({ kind, path, meaning, mend: how }: Finding, { state, detail }: Told): string {
   const place = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
-  const end =
-    state === 'mended' ? (detail ?? '') : `${detail === undefined ? '' : `${detail}; `}to mend it: ${how}`
+  const ways = how === '' ? [] : [`to mend it: ${how}`]
+  const end = (state === 'mended' ? [detail ?? ''] : [detail ?? '', ...ways])
+    .filter(part => part !== '')
+    .join('; ')
   return `${state} ${kind}${place}: ${meaning}${end === '' ? '' : `; ${end}`}`
 }
 

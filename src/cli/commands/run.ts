@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { messageOf, SpooldError } from '../../base/errors.js'
+import { ERROR_CATALOGUE, type ErrorCode, messageOf, SpooldError } from '../../base/errors.js'
 import { openLogFile } from '../../base/log-output.js'
 import { checkConfig } from '../../config/check.js'
 import { setReload } from '../../config/ini-logic.js'
@@ -21,7 +21,7 @@ export interface RunOptions {
 }
 
 /** What the process in the background tells the one that started it. */
-type Word = { readonly started: true } | { readonly failed: string }
+type Word = { readonly started: true } | { readonly failed: string; readonly code: string }
 
 /** `spoold [app.ini] [--option value…]`: runs the daemon. @returns the exit code */
 export async function run(sources: Sources, { isBackground, parentsSockets }: RunOptions): Promise<number> {
@@ -72,7 +72,7 @@ async function underRoot(options: Options): Promise<number> {
       started: () => tell({ started: true }),
     })
   } catch (error) {
-    tell({ failed: messageOf(error) })
+    tell({ failed: messageOf(error), code: error instanceof SpooldError ? error.code : '' })
     throw error
   }
 }
@@ -96,16 +96,23 @@ async function sendToBackground(logFile: string): Promise<number> {
   })
   closeSync(log)
   const failure = await hearOf(child, logFile)
-  if (failure !== undefined) throw new SpooldError('START_FAILED', failure)
+  if (failure !== undefined) throw failure
   return 0
 }
 
 /** Resolves with why it does not run, or with undefined once it does. */
-function hearOf(child: ChildProcess, logFile: string): Promise<string | undefined> {
+function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | undefined> {
   return new Promise(hear => {
-    child.once('message', (word: Word) => hear('failed' in word ? word.failed : undefined))
-    child.once('error', error => hear(`the process for the background cannot be made: ${messageOf(error)}`))
+    const fail = (message: string) => hear(new SpooldError('START_FAILED', message))
+    child.once('message', (word: Word) => hear('failed' in word ? failureOf(word) : undefined))
+    child.once('error', error => fail(`the process for the background cannot be made: ${messageOf(error)}`))
     // its last word is read before its end of the channel
-    child.once('disconnect', () => hear(`the daemon ended before it ran; ${resolve(logFile)} says why`))
+    child.once('disconnect', () => fail(`the daemon ended before it ran; ${resolve(logFile)} says why`))
   })
+}
+
+/** As if it had not been in the background. */
+function failureOf({ failed, code }: { readonly failed: string; readonly code: string }): SpooldError {
+  const known = Object.keys(ERROR_CATALOGUE).find((each): each is ErrorCode => each === code)
+  return new SpooldError(known ?? 'START_FAILED', failed)
 }

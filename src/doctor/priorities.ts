@@ -1,0 +1,31 @@
+import { scanSpool } from '../spool/scan.js'
+import { displayName, toByteString } from '../task/ref.js'
+import type { Diagnosis } from './diagnosis.js'
+
+/** What waits in priority directories that the configuration does not enter. @param spool its real path */
+export async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis> {
+  const counts = new Map<string, number>()
+  await scanSpool(
+    toByteString(spool),
+    { ordered: true, strictNames: false },
+    {
+      task(ref) {
+        const cut = ref.lastIndexOf('/') + 1
+        if (cut > 0) counts.set(ref.slice(0, cut), (counts.get(ref.slice(0, cut)) ?? 0) + 1)
+        return true
+      },
+      directory() {},
+      listed() {},
+      unvisited() {},
+      failed() {}, // whether this user may enter it is told elsewhere
+    },
+  )
+  for (const [prefix, count] of counts)
+    yield {
+      level: 'warning',
+      topic: 'spool',
+      about: spool,
+      text: `nobody runs the ${count === 1 ? 'task' : `${count} tasks`} in ${displayName(prefix)}: without spooler-ordered priority directories are not entered`,
+      mend: 'set spooler-ordered = true, or move the files into the spool itself',
+    }
+}

@@ -1,0 +1,18 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { coerce } from '#src/config/coerce.js'
+import { findOption } from '#src/config/option-table.js'
+
+it('seconds become milliseconds, whatever unit they have', () => {
+  const spec = findOption('spooler-harakiri')
+  assert.ok(spec !== undefined)
+  for (const [text, ms] of [
+    ['90', 90_000],
+    ['1.5', 1500],
+    ['10m', 600_000],
+    ['1h30m', 5_400_000],
+    ['500ms', 500],
+    [' 2d ', 172_800_000],
+  ] as const)
+    assert.deepEqual(coerce(spec, text), { value: ms }, text)
+})
