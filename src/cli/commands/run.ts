@@ -52,7 +52,7 @@ export async function run(sources: Sources, { isBackground, parentsSockets }: Ru
   } catch (error) {
     const code = error instanceof SpooldError ? error.code : undefined
     if (isUnderRoot) tellParent({ failed: messageOf(error), ...(code === undefined ? {} : { code }) })
-    else tell({ failed: messageOf(error) })
+    else tell({ failed: messageOf(error), code: code ?? '' })
     throw error
   }
 }
