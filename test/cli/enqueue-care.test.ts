@@ -34,7 +34,7 @@ describe('spoold enqueue, of a spool that is not there', () => {
   })
 })
 
-describe('spoold enqueue refuses', () => {
+describe('spoold enqueue refuses', { concurrency: 4 }, () => {
   async function refuses(args: readonly string[], message: RegExp, input?: string | Buffer) {
     const spool = join(workspace(), 'never-made')
     const { code, stdout, stderr } = await enqueue(spool, args, input)
@@ -201,7 +201,7 @@ it('a purge and the filters by age want a unit', async () => {
   execFileSync(process.execPath, [BIN, 'purge', '--max-age', '1h30m', spool])
 })
 
-describe('root that enqueues', { skip: skipUnless('root') }, () => {
+describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () => {
   const USER = 65_533
   const ownersOf = (path: string) => [statSync(path).uid, statSync(path).gid]
 

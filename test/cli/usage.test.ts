@@ -34,7 +34,7 @@ describe('spoold --help and --version', () => {
   })
 })
 
-describe('a wrong command line', () => {
+describe('a wrong command line', { concurrency: 4 }, () => {
   const missing = '/nonexistent/spool'
   const WRONG: ReadonlyArray<readonly [args: readonly string[], expected: RegExp, exitCode?: number]> = [
     [['--nope'], /unknown option '--nope'; see spoold --help/],
@@ -99,7 +99,7 @@ describe('a wrong command line', () => {
     })
 })
 
-describe('a word that is no command', () => {
+describe('a word that is no command', { concurrency: 4 }, () => {
   for (const [args, expected] of [
     [['chek', 'app.ini'], 'chek: no such file, and no command; did you mean check?'],
     [['enque', '--spooler', '.', 'to=joe'], 'enque: no such file, and no command; did you mean enqueue?'],
