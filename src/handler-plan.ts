@@ -14,6 +14,7 @@ import {
 } from './config/handlers.js'
 import { findOption } from './config/option-table.js'
 import type { ResolvedOptions } from './config/options.js'
+import { sharedAreaBytes } from './config/shared-areas.js'
 import type { HostOptions, Link } from './ipc/messages.js'
 
 const HOSTS = fileURLToPath(new URL('../src/worker/hosts', import.meta.url))
@@ -76,6 +77,8 @@ function planHost(
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
   for (const path of targets) settings.push(['spooler', path])
   for (const [key, value] of resolved.settings) settings.push(['opt', key], ['opt', value])
+  const areas = sharedAreaBytes(options.sharedarea)
+  for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
   const loaded = loads(language, resolved, home)
   const applications = applicationsOf(options, home).filter(each => each.language === language)
   settings.push(...loaded, ...applicationSettings(applications, options))
@@ -86,6 +89,7 @@ function planHost(
     args: [`${HOSTS}/${language}/${MAIN[language]}`],
     environment: language === 'python' ? pythonEnvironment(found.path, options.virtualenv) : {},
     home,
+    areas: areas.length,
     files: [
       ...loaded.filter(([name]) => name !== 'path').map(([, file]) => file),
       ...applications.map(({ option, value }) => `${option} = ${value}`),

@@ -1,10 +1,12 @@
 import { resolve } from 'node:path'
 import type { Options } from './config/option-table.js'
 import type { ResolvedOptions } from './config/options.js'
+import { sharedAreaBytes } from './config/shared-areas.js'
 import { DirectoryEngine } from './engines/directory-engine.js'
 import type { Emitter } from './events/emitter.js'
 import { planChain } from './handler-plan.js'
 import type { Link, WorkerOptions } from './ipc/messages.js'
+import { SharedAreas } from './shared-areas.js'
 import { noteFormat } from './spool/format.js'
 import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
@@ -12,6 +14,9 @@ import type { Questions } from './supervisor/questions.js'
 import type { SignalRouter } from './supervisor/signal-router.js'
 import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
 import type { RetryPolicy } from './task/retry-policy.js'
+
+/** Of the one daemon in this process. */
+const AREAS = new SharedAreas()
 
 /** What crews need that is no option. */
 export interface PlanContext {
@@ -32,6 +37,7 @@ export async function planCrews(
   context: PlanContext,
 ): Promise<CrewPlan[]> {
   const chain = planChain(config, context.targets)
+  AREAS.make(sharedAreaBytes(config.options.sharedarea))
   const times = new Map<string, number>()
   for (const spool of spools) times.set(spool, (times.get(spool) ?? 0) + 1)
   return Promise.all(
@@ -120,6 +126,9 @@ function poolOptions(
     answer: question => context.questions.answer(question),
     get logFd() {
       return context.log.fd // a worker may be spawned long after the plan was made
+    },
+    get areas() {
+      return AREAS.fds
     },
   }
 }

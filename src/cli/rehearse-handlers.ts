@@ -3,8 +3,10 @@ import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { messageOf } from '../base/errors.js'
 import type { ResolvedOptions } from '../config/options.js'
+import { sharedAreaBytes } from '../config/shared-areas.js'
 import type { Diagnosis } from '../doctor/diagnosis.js'
 import { planChain } from '../handler-plan.js'
+import { SharedAreas } from '../shared-areas.js'
 import type { RehearsalOptions, RehearsalResult } from '../worker/rehearse.js'
 
 const ENTRY = fileURLToPath(new URL('../worker/rehearse.js', import.meta.url))
@@ -28,10 +30,10 @@ async function rehearse(config: ResolvedOptions, home: string): Promise<Rehearsa
     process.chdir(home) // relative names of handlers begin there
     const [spool = home] = options.spooler.map(path => resolve(here, path))
     const chdir = options.spoolerChdir === null ? null : resolve(options.spoolerChdir)
-    return await load(
-      { chain: planChain(config, targets), spool, chdir },
-      { ...process.env, ...Object.fromEntries(environment) },
-    )
+    const areas = new SharedAreas()
+    areas.make(sharedAreaBytes(options.sharedarea))
+    const env = { ...process.env, ...Object.fromEntries(environment) }
+    return await load({ chain: planChain(config, targets), spool, chdir }, areas.fds, env)
   } catch (error) {
     return { error: messageOf(error), warnings: [] }
   } finally {
@@ -39,9 +41,13 @@ async function rehearse(config: ResolvedOptions, home: string): Promise<Rehearsa
   }
 }
 
-function load(options: RehearsalOptions, env: NodeJS.ProcessEnv): Promise<RehearsalResult> {
+function load(
+  options: RehearsalOptions,
+  areaFds: readonly number[],
+  env: NodeJS.ProcessEnv,
+): Promise<RehearsalResult> {
   // what the handlers print is not doctor's answer
-  const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc'], env })
+  const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc', ...areaFds], env })
   return new Promise(resolve => {
     const end = (result: RehearsalResult) => {
       clearTimeout(timer)

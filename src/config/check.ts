@@ -9,6 +9,7 @@ import type { Options } from './option-table.js'
 import { type ResolvedOptions, resolveOptions } from './options.js'
 import { readConfig, type Sources } from './read-config.js'
 import type { Problems, Where } from './setting.js'
+import { checkSharedAreas } from './shared-areas.js'
 
 export interface CheckedConfig extends ResolvedOptions {
   readonly files: readonly string[]
@@ -58,6 +59,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
   checkNetwork(options, where, problems)
   checkSchedules(options, where, problems)
+  checkSharedAreas(options.sharedarea, where, problems)
   checkNumbers(options, where, problems)
 }
 

@@ -76,6 +76,7 @@ export const OPTION_TABLE = [
   { name: 'python', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', help: 'the Python interpreter (default: that of virtualenv, or python3 on PATH)' },
   { name: 'virtualenv', aliases: ['home', 'venv', 'pyhome'], short: 'H', kind: 'text', value: 'DIR', fallback: null, group: 'handlers', help: 'run Python in this virtual environment' },
   { name: 'pythonpath', aliases: ['python-path', 'pp'], kind: 'text', isList: true, value: 'DIR', group: 'handlers', help: 'let Python find modules here too; * and ? as in a shell' },
+  { name: 'sharedarea', short: 'A', kind: 'text', isList: true, value: 'PAGES', group: 'handlers', help: 'memory of so many pages of 4 KiB (or size=BYTES) that all workers share, for uwsgi.sharedarea_read and its kin' },
   { name: 'perl-exec', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'run this Perl file, which calls uwsgi::spooler' },
   { name: 'perl-exec-post-fork', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'run this Perl file after those of perl-exec' },
   { name: 'perl', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', help: 'the Perl interpreter (default: perl on PATH)' },

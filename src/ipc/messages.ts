@@ -46,6 +46,9 @@ export type Link =
   | { readonly kind: 'host'; readonly host: HostOptions }
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
+/** A worker has standard input, output and error, its channel, and from here on the areas of shared memory. */
+export const FIRST_AREA_FD = 4
+
 /** An interpreter that a worker keeps for the handlers of one language. */
 export interface HostOptions {
   readonly language: 'Python' | 'Perl' | 'Ruby'
@@ -54,6 +57,8 @@ export interface HostOptions {
   readonly environment: Readonly<Record<string, string>>
   /** Where it starts and loads, whatever directory its worker is in by then. */
   readonly home: string
+  /** How many areas of memory it shares with the hosts of other workers; the worker has their descriptors. */
+  readonly areas: number
   /** What it loads, for people. */
   readonly files: readonly string[]
   /** What it is told first; names may repeat. */

@@ -13,11 +13,13 @@ export interface SpawnOptions {
   readonly answer: HostMessagesOptions['answer']
   /** Where its output goes, and that of the handlers. */
   readonly logFd: number
+  /** Memory for its hosts: the files behind its channel (ipc/messages.ts, FIRST_AREA_FD). */
+  readonly areas: readonly number[]
 }
 
-export function forkWorker({ logFd }: SpawnOptions): ChildProcess {
+export function forkWorker({ logFd, areas }: SpawnOptions): ChildProcess {
   return fork(ENTRY, [], {
-    stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc'],
+    stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc', ...areas],
     execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
   })
 }

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Claim } from '../../engines/engine.js'
-import type { HostOptions } from '../../ipc/messages.js'
+import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import type { Outcome } from '../../task/outcome.js'
 import {
   CALLS_FD,
@@ -57,11 +57,13 @@ export class HostProcess {
   readonly whenDead: Promise<Death>
   #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
 
-  constructor({ command, args, environment, home, settings }: HostOptions, listener: HostListener) {
+  constructor(options: HostOptions, listener: HostListener) {
+    const { command, args, environment, home, settings } = options
+    const areas = Array.from({ length: options.areas }, (_, i) => FIRST_AREA_FD + i)
     this.#listener = listener
     this.ear = new HostEar(this.#page, listener)
     this.#child = spawn(command, args, {
-      stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe'],
+      stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe', ...areas],
       env: { ...process.env, ...environment },
       cwd: home,
     })

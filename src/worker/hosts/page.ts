@@ -86,7 +86,8 @@ export class Page {
 }
 
 /** In memory where there is such a place: it is written to for each task. */
-function openUnnamed(): number {
+/** A file that nobody can open by a name. */
+export function openUnnamed(): number {
   for (const base of ['/dev/shm', tmpdir()])
     try {
       const directory = mkdtempSync(join(base, 'spoold-host-'))

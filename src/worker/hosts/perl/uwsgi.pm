@@ -4,11 +4,13 @@ use strict;
 use warnings;
 use Carp qw();
 use Scalar::Util qw();
+use Spoold::SharedAreas;
 
 use constant { VERSION => '2.0.21-spoold', SPOOL_OK => -2, SPOOL_RETRY => -1, SPOOL_IGNORE => 0 };
 
 my ($wire, $loop, $master, $options, $postfork, $atexit);
 my %rpcs;
+my $areas;
 
 # uWSGI loads code in its master, and the spoolers are forked from that.
 my $is_forked = 0;
@@ -20,6 +22,7 @@ sub _start {
     my ($given_wire, $settings, $given_loop) = @_;
     ($wire, $loop, $master) = ($given_wire, $given_loop, $settings->{masterpid}[0]);
     $options = {};
+    $areas   = Spoold::SharedAreas->new(@{ $settings->{sharedarea} // [] });
     my @pairs = @{ $settings->{opt} // [] };
     while (my ($name, $value) = splice @pairs, 0, 2) {
         next if $not_here{$name};
@@ -77,6 +80,31 @@ sub _cache {
 }
 
 sub _true { return defined $_[0] && $_[0] eq '1' ? !!1 : undef }
+
+# -- memory that all workers of the daemon share; what uWSGI's plugin has: no numbers, and no locks of one's own
+
+sub sharedarea_read {
+    _take(\@_, 2);
+    my ($area, $position, $length) = @_;
+    my $bytes = $areas->read($area, $position, $length);
+    Carp::croak("unable to read from sharedarea $area") if !defined $bytes;
+    return $bytes;
+}
+
+# Into the third argument.
+sub sharedarea_readfast {
+    _take(\@_, 3);
+    my ($area, $position, undef, $length) = @_;
+    $_[2] = sharedarea_read($area, $position, $length);
+    return !!1;
+}
+
+sub sharedarea_write {
+    _take(\@_, 3);
+    my ($area, $position, $value) = @_;
+    $areas->write($area, $position, _bytes($value)) or Carp::croak("unable to write to sharedarea $area");
+    return !!1;
+}
 
 # -- functions by name, for modules that also serve a web application; nobody calls them from outside
 

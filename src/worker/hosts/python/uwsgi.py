@@ -7,6 +7,7 @@ import sys
 import time as _time
 
 from spoold_host.cache import *  # noqa: F401,F403 — cache_get and its kin
+from spoold_host.sharedarea import *  # noqa: F401,F403
 from spoold_host.wire import CallError as _CallError
 
 SPOOL_OK, SPOOL_RETRY, SPOOL_IGNORE = -2, -1, 0
@@ -40,6 +41,7 @@ def _start(wire, settings, loop):
     if 'pidfile' in opt:
         globals()['pidfile'] = opt['pidfile']
     _cache_start(wire)  # noqa: F405
+    _sharedarea_start(settings.get('sharedarea', ()))  # noqa: F405
 
 
 def _fork():

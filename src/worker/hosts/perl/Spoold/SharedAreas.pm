@@ -1,0 +1,60 @@
+# Memory that all workers of a daemon share: files without a name behind the descriptors of the wire.
+package Spoold::SharedAreas;
+use strict;
+use warnings;
+use Fcntl qw(F_SETFD F_SETLKW F_RDLCK F_WRLCK F_UNLCK FD_CLOEXEC SEEK_SET O_RDWR);
+
+use constant FIRST_FD => 7;
+
+# The descriptor shares its position with other processes, so the file is opened anew.
+sub new {
+    my ($class, @sizes) = @_;
+    my @areas;
+    for my $i (0 .. $#sizes) {
+        my $fd = FIRST_FD + $i;
+        sysopen(my $file, "/proc/self/fd/$fd", O_RDWR) or die "the shared area $i cannot be opened: $!\n";
+        binmode $file;
+        open(my $given, '+<&=', $fd) or die "descriptor $fd: $!\n";
+        fcntl($given, F_SETFD, FD_CLOEXEC);
+        push @areas, { file => $file, size => $sizes[$i], given => $given };
+    }
+    return bless \@areas, $class;
+}
+
+# Undefined when it is not there.
+sub read {
+    my ($self, $number, $position, $length) = @_;
+    my $area = $self->_area($number) or return undef;
+    $length = $area->{size} - $position if !$length;
+    return undef if $position < 0 || $length < 0 || $position + $length > $area->{size};
+    _lock($area, F_RDLCK);
+    sysseek($area->{file}, $position, SEEK_SET);
+    my $bytes = '';
+    while ($length > length $bytes) { sysread($area->{file}, $bytes, $length - length $bytes, length $bytes) or last }
+    _lock($area, F_UNLCK);
+    return $bytes;
+}
+
+sub write {
+    my ($self, $number, $position, $bytes) = @_;
+    my $area = $self->_area($number) or return 0;
+    return 0 if $position < 0 || $position + length $bytes > $area->{size};
+    _lock($area, F_WRLCK);
+    sysseek($area->{file}, $position, SEEK_SET);
+    my $count = syswrite($area->{file}, $bytes);
+    _lock($area, F_UNLCK);
+    return defined $count;
+}
+
+sub _area {
+    my ($self, $number) = @_;
+    return $number >= 0 && $number < @$self ? $self->[$number] : undef;
+}
+
+# A record lock over the whole file: struct flock of 64-bit Linux. Descriptors of one file share it within a process.
+sub _lock {
+    my ($area, $kind) = @_;
+    fcntl($area->{file}, F_SETLKW, pack('s! s! x4 q q i x4', $kind, SEEK_SET, 0, 0, 0));
+}
+
+1;

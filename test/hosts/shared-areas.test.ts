@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { PYTHON, writeHandler } from './host-daemon.js'
+
+/** What is asked in Python, in this order; uWSGI answers as well. */
+const PYTHON_CALLS = `
+write(0,0,b'hello')|write(0,0,'text')|read(0,0,5)|len(uwsgi.sharedarea_read(0,4090))|read(0,8190,5)|read(0,0,100000)
+write(0,8190,b'hello')|read(7,0,1)|write(7,0,b'x')|write8(0,10,200)|read8(0,10)|write8(0,10,300)|write8(0,10,-3)
+write32(0,20,-5)|read32(0,20)|write64(0,24,-7)|read64(0,24)|inc64(0,24)|inc32(0,20,100)|dec32(0,20,1)|read32(0,20)
+dec64(0,24,2)|read(0,24,8)|readlong(0,24)|writelong(0,24,9)|inclong(0,24)|read64(0,24)|writebyte(0,3,7)|readbyte(0,3)
+read64(0,8190)|write64(0,8190,1)|inc64(0,8190,1)|read8(3,0)|rlock(0)|unlock(0)|wlock(0)|unlock(0)|rlock(9)
+len(uwsgi.sharedarea_memoryview(0))|uwsgi.sharedarea_memoryview(0).readonly|memoryview(9)|read(1,4096,1)|read(1,4095,1)
+`
+  .trim()
+  .split(/[|\n]/)
+
+const PYTHON_SOURCE = `
+def answer(call):
+    if not call.startswith(('len', 'uwsgi')): call = 'uwsgi.sharedarea_' + call
+    try: return repr(eval(call))
+    except Exception as error: return '%s: %s' % (type(error).__name__, error)
+for call in ${JSON.stringify(PYTHON_CALLS)}:
+    journal('%s -> %s' % (call, answer(call)))
+uwsgi.spooler = lambda env: -2
+`
+
+const PERL_CALLS = [
+  `write(0,0,'hello')`,
+  'read(0,0,5)',
+  'read(0,8190,5)',
+  `write(0,8190,'hello')`,
+  'read(4,0,1)',
+]
+const PERL_SOURCE = `
+for my $call (${PERL_CALLS.map(call => JSON.stringify(call)).join(', ')}) {
+    my $answer = eval "uwsgi::sharedarea_$call";
+    my $error = $@ =~ s/ at .*//sr;
+    journal("$call -> " . ($error ne '' ? "dies: $error" : $answer));
+}
+journal('length ' . length uwsgi::sharedarea_read(0, 4090));
+uwsgi::spooler(sub { return -2 });
+`
+
+describe('sharedarea_* answers as under uWSGI', () => {
+  const CASES = [
+    ['python', 'python3', 'import', PYTHON_SOURCE, PYTHON_CALLS.length, skipUnless('uwsgi', 'python3')],
+    ['perl', 'psgi', 'perl-exec', PERL_SOURCE, PERL_CALLS.length + 1, skipUnless('uwsgi-perl', 'perl')],
+  ] as const
+  for (const [language, plugin, option, source, count, skip] of CASES)
+    it(language, { skip }, async () => {
+      const answers = await Promise.all(
+        (['uwsgi', 'spoold'] as const).map(async by => {
+          const spool = spoolDirectory()
+          const home = dirname(spool)
+          const ini = {
+            plugin,
+            master: true,
+            sharedarea: ['2', 'pages=1'],
+            [option]: writeHandler(spool, language, source),
+          }
+          let process: TestProcess
+          if (by === 'spoold')
+            process = await startDaemon({ spool, isForeign: true, ini: { ...ini, python: PYTHON } })
+          else {
+            const more = { spooler: spool, socket: 'app.sock', 'die-on-term': true, 'worker-reload-mercy': 2 }
+            writeIni(join(home, 'app.ini'), { ...ini, ...more })
+            process = new TestProcess('uwsgi', [join(home, 'app.ini')], { cwd: home })
+          }
+          await until(`${by} answered`, () => readJournal(home).length >= count).catch(error => {
+            throw new Error(`${error}\n${readJournal(home).join('\n')}\n${process.output}`)
+          })
+          // a uWSGI of which somebody took locks may spin for ever when it is told to stop
+          for (const pid of [process.pid, ...process.children()]) globalThis.process.kill(pid, 'SIGKILL')
+          await process.exited
+          return readJournal(home)
+        }),
+      )
+      assert.deepEqual(answers[1], answers[0])
+    })
+})
+
+describe('a shared area', { skip: skipUnless('python3') }, () => {
+  it('is one for all workers, languages and reloads of a daemon; what they add up is right', async () => {
+    const spool = spoolDirectory()
+    const perl = writeHandler(
+      spool,
+      'perl',
+      `uwsgi::spooler(sub { journal('perl read ' . unpack('q<', uwsgi::sharedarea_read(0, 8, 8))); return -2 });`,
+    )
+    const python = writeHandler(
+      spool,
+      'python',
+      `
+def spooler(env):
+    if b'ask' in env: return 0
+    for i in range(100): uwsgi.sharedarea_inc64(0, 8)
+    journal('%d %d' % (os.getpid(), uwsgi.sharedarea_read64(0, 8)))
+    return -2
+uwsgi.spooler = spooler
+`,
+    )
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { python: PYTHON, import: python, 'perl-exec': perl, sharedarea: 1, 'spooler-processes': 3 },
+    })
+    for (let i = 0; i < 30; i++) drop(spool)
+    await until('all ran', () => leftIn(spool).length === 0)
+    const rows = daemon.journal().map(line => line.split(' ').map(Number))
+    assert.equal(Math.max(...rows.map(([, value = 0]) => value)), 3000)
+    assert.ok(new Set(rows.map(([pid]) => pid)).size > 1)
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor(/reload/)
+    drop(spool, undefined, packet({ ask: '1' }))
+    await until('Perl read', () => daemon.journal().includes('perl read 3000'))
+  })
+
+  it('has no name, and a size that is one', async () => {
+    const directory = dirname(spoolDirectory())
+    writeFileSync(join(directory, 'h.mjs'), 'export default () => -2')
+    const args = [
+      'check',
+      '--spooler',
+      'spool',
+      '--spooler-import',
+      'h.mjs',
+      '--sharedarea',
+      'file=/etc/passwd',
+    ]
+    const { code, stdout } = await spoold(args, { cwd: directory })
+    assert.equal(code, 1)
+    assert.match(stdout, /error: sharedarea: expected a number of pages/)
+  })
+})
