@@ -17,7 +17,9 @@ export class SharedAreas {
    */
   make(sizes: readonly number[]): void {
     const before = this.#areas
-    this.#areas = sizes.map((bytes, i) => (before[i]?.bytes === bytes ? before[i] : { fd: open(bytes), bytes }))
+    this.#areas = sizes.map((bytes, i) =>
+      before[i]?.bytes === bytes ? before[i] : { fd: open(bytes), bytes },
+    )
     for (const area of before) if (!this.#areas.includes(area)) closeSync(area.fd)
   }
 }
@@ -28,6 +30,8 @@ function open(bytes: number): number {
     ftruncateSync(fd, bytes)
     return fd
   } catch (error) {
-    throw new SpooldError('START_FAILED', `no memory can be shared (sharedarea): ${messageOf(error)}`, { cause: error })
+    throw new SpooldError('START_FAILED', `no memory can be shared (sharedarea): ${messageOf(error)}`, {
+      cause: error,
+    })
   }
 }
