@@ -81,13 +81,28 @@ export class HostOutput {
   /** What is not marked so far. To be asked when it is known whose it is. */
   takeOpen(): string {
     const nobodys = this.#marked.splice(0).map(({ text }) => text)
-    const text = this.#decoder.write(this.#open)
-    this.#open = Buffer.alloc(0)
+    const end = this.#open.length - this.#cutMarkBytes()
+    const text = this.#decoder.write(this.#open.subarray(0, end))
+    this.#open = this.#open.subarray(end)
     return nobodys.join('') + text
   }
 
   close(): void {
     closeSync(this.#fd)
+  }
+
+  /** How much of a mark was read of which the rest is still in the pipe. */
+  #cutMarkBytes(): number {
+    const from = Math.max(0, this.#open.length - this.#mark.length - NUMBER_BYTES + 1)
+    for (
+      let at = this.#open.indexOf(MARK_START, from);
+      at >= 0;
+      at = this.#open.indexOf(MARK_START, at + 1)
+    ) {
+      const tail = this.#open.subarray(at, at + this.#mark.length)
+      if (tail.equals(this.#mark.subarray(0, tail.length))) return this.#open.length - at
+    }
+    return 0
   }
 
   #setFlag(isSet: boolean): void {
