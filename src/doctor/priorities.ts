@@ -1,4 +1,5 @@
 import { scanSpool } from '../spool/scan.js'
+import { compareVersions } from '../spool/version-order.js'
 import { displayName, toByteString } from '../task/ref.js'
 import type { Diagnosis } from './diagnosis.js'
 
@@ -20,7 +21,8 @@ export async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis>
       failed() {}, // whether this user may enter it is told elsewhere
     },
   )
-  for (const [prefix, count] of counts)
+  const sorted = [...counts].sort(([a], [b]) => compareVersions(a, b))
+  for (const [prefix, count] of sorted)
     yield {
       level: 'warning',
       topic: 'spool',
