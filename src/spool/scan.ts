@@ -4,7 +4,7 @@ import { errnoOf } from '../base/errors.js'
 import { Slices } from '../base/slices.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './file-name.js'
-import { directoryOf, type Stamp, stampTaker, UNKNOWN } from './stamps.js'
+import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from './stamps.js'
 
 /** Directories inside directories inside …: deeper than any priority scheme, shallow enough for every stack. */
 const MAX_DEPTH = 16
@@ -55,44 +55,61 @@ export async function scanSpool(
 ): Promise<Scan> {
   const startedAt = performance.now()
   const slices = new Slices()
-  const takeStamp = stampTaker(isLocal)
   let entries = 0
 
-  async function list(prefix: string, depth: number): Promise<boolean> {
-    const path = directoryOf(spool, prefix)
-    const stamp = await takeStamp(path)
-    visitor.directory(prefix, stamp)
-    const below: string[] = []
-    const entriesBefore = entries
-    const isSmall = isLocal && stamp.bytes <= SMALL_BYTES
-    for await (const entry of isSmall ? listAtOnce(path) : await stream(path)) {
-      entries++
-      if (entry.isFile()) {
-        if (isTaskName(entry.name, rules) && !visitor.task(prefix + entry.name)) return false
-      } else if (entry.isDirectory() && entry.name !== STATE_DIRECTORY && isPriorityDirectory(entry.name)) {
-        if (rules.ordered && depth < MAX_DEPTH) below.push(`${prefix}${entry.name}/`)
-        else visitor.unvisited(`${prefix}${entry.name}/`)
-      }
-    }
-    visitor.listed(prefix, stamp, entries - entriesBefore)
-    for (const lower of below) {
-      if (!(await enter(lower, depth + 1))) return false
-      await slices.rest()
-    }
+  const below: Array<{ prefix: string; depth: number }> = [{ prefix: '', depth: 0 }]
+
+  /** @returns false: the scan ends */
+  function meet(entry: Dirent, prefix: string, depth: number): boolean {
+    entries++
+    if (entry.isFile()) return !isTaskName(entry.name, rules) || visitor.task(prefix + entry.name)
+    if (!entry.isDirectory() || entry.name === STATE_DIRECTORY || !isPriorityDirectory(entry.name))
+      return true
+    const lower = `${prefix}${entry.name}/`
+    if (rules.ordered && depth < MAX_DEPTH) below.push({ prefix: lower, depth: depth + 1 })
+    else visitor.unvisited(lower)
     return true
   }
 
-  async function enter(prefix: string, depth: number): Promise<boolean> {
-    try {
-      return await list(prefix, depth)
-    } catch (error) {
-      if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') visitor.failed(prefix, error)
-      visitor.listed(prefix, UNKNOWN, 0)
-      return true
-    }
+  /** Without a promise, where there is nothing to wait for: of thousands of priorities each would cost more than its listing. */
+  function list(prefix: string, depth: number): boolean | Promise<boolean> {
+    if (!isLocal) return listSlowly(prefix, depth, undefined)
+    const path = directoryOf(spool, prefix)
+    const stamp = takeStampSync(path)
+    if (stamp.bytes > SMALL_BYTES) return listSlowly(prefix, depth, stamp)
+    visitor.directory(prefix, stamp)
+    const before = entries
+    for (const entry of listAtOnce(path)) if (!meet(entry, prefix, depth)) return false
+    visitor.listed(prefix, stamp, entries - before)
+    return true
   }
 
-  await list('', 0)
+  async function listSlowly(prefix: string, depth: number, known: Stamp | undefined): Promise<boolean> {
+    const path = directoryOf(spool, prefix)
+    const stamp = known ?? (await takeStampAsync(path))
+    visitor.directory(prefix, stamp)
+    const before = entries
+    for await (const entry of await stream(path)) if (!meet(entry, prefix, depth)) return false
+    visitor.listed(prefix, stamp, entries - before)
+    return true
+  }
+
+  function failed(prefix: string, error: unknown): void {
+    if (prefix === '') throw error
+    if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') visitor.failed(prefix, error)
+    visitor.listed(prefix, UNKNOWN, 0)
+  }
+
+  for (let next = below.pop(); next !== undefined; next = below.pop()) {
+    try {
+      const listing = list(next.prefix, next.depth)
+      if (!(listing instanceof Promise ? await listing : listing)) break
+    } catch (error) {
+      failed(next.prefix, error)
+    }
+    const rest = slices.rest()
+    if (rest !== undefined) await rest
+  }
   return { entries, tookMs: performance.now() - startedAt }
 }
 

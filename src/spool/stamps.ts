@@ -48,7 +48,7 @@ export function takeStampSync(path: string): Stamp {
   }
 }
 
-async function takeStampAsync(path: string): Promise<Stamp> {
+export async function takeStampAsync(path: string): Promise<Stamp> {
   try {
     return stampOf(await stat(toFsPath(path)))
   } catch {
