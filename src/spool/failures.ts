@@ -10,6 +10,7 @@ import { isInPlace } from './exact-move.js'
 import { type Failure, ownRecord, Records, type TaskRecord, withFailure } from './records.js'
 import { postpone, type Settled } from './settle.js'
 import { BURY, DONE, lasting, ONCE, RECORDED, readState, STARTED, writeState } from './state-byte.js'
+import { reopenState } from './state-directory.js'
 
 export interface FailureOptions {
   /** The spool's real path, a byte string. */
@@ -132,6 +133,7 @@ export class Failures {
     try {
       return this.setAside(file, record, reason, detail)
     } catch (error) {
+      reopenState(this.#options.spool)
       const atMs = Date.now() + this.#options.frequencyMs
       const isTold = record?.burial !== undefined || (file.state & BURY) !== 0
       if (record?.burial === undefined) {
@@ -196,6 +198,7 @@ export class Failures {
       this.#records.write(ref, record)
       return undefined
     } catch (error) {
+      reopenState(this.#options.spool)
       return messageOf(error)
     }
   }

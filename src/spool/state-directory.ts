@@ -81,6 +81,15 @@ export function findState(spool: string): string | undefined {
   return directory.path
 }
 
+/**
+ * Opens `.spoold` anew the next time. An open directory stays in the mount in which it was opened, which may have been
+ * read-only, and be gone: whoever was refused tries it by its name again.
+ */
+export function reopenState(spool: string): void {
+  const known = states.get(spool)
+  if (known !== undefined) retire(spool, known)
+}
+
 function isSame(a: BigIntStats | undefined, b: BigIntStats): boolean {
   return a?.ino === b.ino && a.dev === b.dev
 }

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { ClaimedTask } from '#src/spool/claims.js'
+import { BESIDE, ONCE, STARTED } from '#src/spool/state-byte.js'
+import { UNBEGUN } from '#src/task/outcome.js'
+import type { Report } from '#src/task/report.js'
+import { ClaimAhead } from '#src/worker/claim-ahead.js'
+import { beginOf, claimOf, crash, openEngine } from '../helpers/engine.js'
+import { drop, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const ANY = Number.POSITIVE_INFINITY
+
+/** A queue of these tasks; `once` is delivered at most once, and `suspect` must be alone. */
+async function queueOf(...names: readonly string[]) {
+  const spool = spoolDirectory()
+  for (const name of names)
+    drop(spool, name, packet(name.startsWith('once') ? { spooler_delivery: 'at-most-once' } : { n: name }))
+  for (const name of names.filter(each => each.startsWith('suspect'))) {
+    beginOf(await openEngine(spool), name, 'beside')
+    crash(spool, name)
+  }
+  const engine = await openEngine(spool)
+  const reports: Array<Pick<Report, 'ref' | 'kind'>> = []
+  const ahead = new ClaimAhead(engine, (_number, { ref, kind }) => reports.push({ ref, kind }))
+  for (const [number, ref] of names.entries())
+    ahead.push({ number, ref, lastRun: undefined, isLast: number === names.length - 1 })
+  const stateOf = (name: string) => readFileSync(join(spool, name))[3]
+  const next = (isHostIdle: boolean) => ahead.next(ANY, isHostIdle).map(({ claim }) => claim)
+  return { spool, engine, ahead, reports, stateOf, next }
+}
+
+describe('what is claimed ahead of a host', () => {
+  it('begins beside others when it is sent with others, or behind others', async () => {
+    await until('two were claimed in time for one message', async () => {
+      const { next, stateOf, ahead } = await queueOf('a', 'b')
+      if (next(true).length === 1) return false // on a busy machine
+      assert.deepEqual([stateOf('a'), stateOf('b')], [STARTED | BESIDE, STARTED | BESIDE])
+      assert.equal(ahead.isAlone, false)
+      return true
+    })
+    const behind = await queueOf('c')
+    assert.equal(behind.next(false).length, 1)
+    assert.equal(behind.stateOf('c'), STARTED | BESIDE)
+  })
+
+  it('begins alone when it is the only one, and then nothing is to be sent behind it', async () => {
+    const { next, stateOf, ahead } = await queueOf('a')
+    assert.equal(next(true).length, 1)
+    assert.equal(stateOf('a'), STARTED)
+    assert.equal(ahead.isAlone, true)
+  })
+
+  for (const [name, before, state] of [
+    ['once', 0, STARTED | ONCE],
+    ['suspect', STARTED | BESIDE, STARTED],
+  ] as const) {
+    it(`waits without a mark behind others, and is sent alone (${name})`, async () => {
+      const { next, stateOf, ahead, engine } = await queueOf('a', name, 'b')
+      const first = next(true)
+      assert.deepEqual(
+        first.map(({ ref }) => ref),
+        ['a'],
+      )
+      assert.equal(stateOf(name), before, 'it has not begun')
+      assert.equal(ahead.isAlone, true, 'nothing is sent behind what runs')
+      for (const claim of first) {
+        assert.ok(claim instanceof ClaimedTask)
+        engine.settle(claim, UNBEGUN, 0)
+      }
+      assert.deepEqual(
+        next(true).map(({ ref }) => ref),
+        [name],
+      )
+      assert.equal(stateOf(name), state)
+      assert.equal(stateOf('b'), 0)
+    })
+
+    it(`is handed back as it was, and others may have it at once (${name})`, async () => {
+      const { spool, next, stateOf, ahead, reports } = await queueOf('a', name, 'b')
+      next(true)
+      ahead.drop()
+      assert.deepEqual(reports, [
+        { ref: name, kind: 'untouched' },
+        { ref: 'b', kind: 'untouched' },
+      ])
+      assert.equal(stateOf(name), before)
+      assert.equal(claimOf(await openEngine(spool), name).attempt, 1)
+    })
+  }
+})
