@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from './host-daemon.js'
+
+describe('an interpreter that is being replaced', { skip: skipUnless('python3') }, () => {
+  it('is given nothing: what is due goes to other workers, and comes back when it is ready', async () => {
+    const spool = spoolDirectory()
+    const slow = join(dirname(spool), 'slow')
+    const handler = `
+journal('loading %d' % os.getpid())
+while os.path.exists(${JSON.stringify(slow)}): time.sleep(0.02)
+def spooler(env):
+    journal('run %d' % os.getpid())
+    if env.get(b'do') == b'die':
+        time.sleep(0.2)
+        open(${JSON.stringify(slow)}, 'w')
+        os._exit(1)
+    return -2
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', {
+      spool,
+      handler,
+      ini: {
+        'spooler-processes': 2,
+        'spooler-max-crashes': 1,
+        'spooler-ordered': true,
+        'spooler-frequency': 1,
+      },
+    })
+    for (let i = 0; i < 20; i++) drop(spool, `1-warm-${i}`, packet({}))
+    await until('they have run', () => leftIn(spool).length === 0)
+    drop(spool, '2-dies', packet({ do: 'die' }))
+    await until('another one is loading', () => existsSync(slow))
+    await daemon.waitFor(/the Python interpreter \(pid: \d+\) exited with code 1/)
+    for (let i = 0; i < 30; i++) drop(spool, `3-${i}`, packet({}))
+    await until('the others have run', () => !leftIn(spool).some(name => name.startsWith('3-')))
+    assert.ok(existsSync(slow))
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
+  it('runs one task at a time, whatever spooler-concurrency says, and is not asked again and again', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const handler = `
+def spooler(env):
+    journal('run ' + env['spooler_task_name'].decode())
+    while env.get(b'do') and not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.02)
+    return -2
+uwsgi.spooler = spooler
+`
+    const ini = { 'spooler-concurrency': 8, 'spooler-processes': 2, 'spooler-ordered': true }
+    const daemon = await startHost('python', { spool, handler, ini })
+    for (let i = 0; i < 20; i++) drop(spool, `0-warm-${i}`, packet({}))
+    await until('they have run', () => leftIn(spool).length === 0)
+    drop(spool, '1-long', packet({ do: 'wait' }))
+    await until('it runs', () => daemon.journal().includes('run 1-long'))
+    for (let i = 0; i < 30; i++) drop(spool, `2-${i}`, packet({}))
+    await until('the others have run', () => leftIn(spool).length === 1)
+    assert.equal(new Set(daemon.journal()).size, daemon.journal().length)
+    writeFileSync(gate, '')
+    await until('nothing is left', () => leftIn(spool).length === 0)
+  })
+})
