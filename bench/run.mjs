@@ -48,7 +48,8 @@ function table(rows) {
 
 if (wanted[0] === 'versus') {
   if (wanted[1] === undefined) throw new Error('versus wants the path of another checkout, which is built')
-  const rows = await versus({ ...settings, pairs: option('pairs', 20), other: wanted[1] })
+  const [, other, ...only] = wanted
+  const rows = await versus({ ...settings, pairs: option('pairs', 20), other, only })
   console.log(table(rows))
   process.exit(0)
 }

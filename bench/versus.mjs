@@ -1,4 +1,4 @@
-// npm run bench -- versus DIR [--pairs=20 --scale=1]: what this build costs beside another checkout of spoold, which has to be built.
+// npm run bench -- versus DIR [CASE…] [--pairs=20 --scale=1]: what this build costs beside another checkout of spoold, which has to be built.
 import { execFileSync, spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -79,12 +79,13 @@ function row(name, what, count, pairs) {
 const commitOf = checkout =>
   execFileSync('git', ['-C', checkout, 'describe', '--always', '--dirty'], { encoding: 'utf8' }).trim()
 
-/** @returns rows of figures; `other` is the path of a checkout */
-export async function versus({ other, pairs, scale, say }) {
+/** @returns rows of figures; `other` is the path of a checkout, `only` has words of the names of cases */
+export async function versus({ other, only, pairs, scale, say }) {
   const checkout = resolve(other)
   say(`${commitOf(ROOT)} beside ${commitOf(checkout)}, ${pairs} pairs`)
   const rows = []
-  for (const { name, handler, count: full } of CASES) {
+  const wanted = CASES.filter(({ name }) => only.length === 0 || only.some(word => name.includes(word)))
+  for (const { name, handler, count: full } of wanted) {
     if (handler === PYTHON && !isInstalled('/usr/bin/python3')) continue
     const count = Math.round(full * scale)
     const run = where => () => drain(where, { handler, count })
