@@ -177,10 +177,13 @@ export class Scene {
     stop: () => this.#end('SIGTERM'),
     quit: async () => {
       await this.ready()
-      const workers = this.#daemon.children()
-      for (const pid of workers)
-        if (await this.#freeze(pid))
-          this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, heldBy(pid, this.spool))
+      for (const pid of this.#daemon.children()) {
+        if (!(await this.#freeze(pid))) continue
+        const held = heldBy(pid, this.spool)
+        // the mark of what has a lease cannot be undone, and counts: the log says so
+        if (this.#variant.hasLeases === true) this.evidence.killed(`SIGQUIT of worker ${pid}`, held)
+        else this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, held)
+      }
       return this.#end('SIGQUIT')
     },
     reload: async () => {
