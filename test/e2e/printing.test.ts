@@ -16,7 +16,11 @@ async function logOf(handler: string, ini: Record<string, string | number>, name
   const log = join(dirname(spool), 'log')
   const daemon = await startDaemon({ spool, handler, ini: { logto: log, ...ini }, isUnready: true })
   const isToldOf = () => readFileSync(log, 'utf8').split(' done with task ').length > names.length
-  await until('all are done', () => existsSync(log) && leftIn(spool).length === 0 && isToldOf(), 60_000)
+  await until(
+    'all are done',
+    () => existsSync(log) && leftIn(spool).length === 0 && isToldOf(),
+    Math.max(60_000, TASKS * 40),
+  )
   daemon.child.kill('SIGTERM')
   assert.equal(await daemon.code(), 0)
   return readFileSync(log, 'utf8')
