@@ -54,7 +54,7 @@ def spooler(env):
       { 'tasks.py': source },
       { import: 'tasks.py', 'spooler-max-tasks': 1, 'spooler-processes': 2 },
     )
-    for (let i = 0; i < 6; i++) drop(spoolOf(daemon), `uwsgi_spoolfile_on_${i}`, packet({ n: String(i) }))
+    for (let i = 0; i < 3; i++) drop(spoolOf(daemon), `uwsgi_spoolfile_on_${i}`, packet({ n: String(i) }))
     await ran(daemon, 4)
     assert.deepEqual(daemon.journal().sort(), ['0', '1', '2', 'boot'])
     daemon.child.kill('SIGHUP')
