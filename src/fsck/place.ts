@@ -6,8 +6,8 @@ import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from
 import { type Locks, readLocks } from '../spool/held-locks.js'
 import { listEntries } from '../spool/listing.js'
 import { isLeased, type Locker } from '../spool/lock.js'
-import { openQuietly } from '../spool/quiet-open.js'
 import type { Records } from '../spool/records.js'
+import { openSafely } from '../spool/safe-open.js'
 import { ownState } from '../spool/state-byte.js'
 import type { Owner } from '../spool/usable.js'
 import { type Ref, toFsPath } from '../task/ref.js'
@@ -75,7 +75,7 @@ export interface Mark {
 
 const header = Buffer.alloc(HEADER_BYTES)
 
-/** A task's state byte, read without a trace: a look must not count as a run. undefined: there is no packet to be read. */
+/** A task's state byte. undefined: there is no packet to be read. */
 export function markOf({ spool }: Place, ref: Ref): Mark | undefined {
   const fd = tryOpen(`${spool}/${ref}`)
   if (fd === undefined) return undefined
@@ -93,7 +93,7 @@ export function markOf({ spool }: Place, ref: Ref): Mark | undefined {
 
 function tryOpen(path: string): number | undefined {
   try {
-    return openQuietly(path, constants.O_RDONLY)
+    return openSafely(path, constants.O_RDONLY)
   } catch {
     return undefined
   }

@@ -1,6 +1,6 @@
 import { readFileSync, unlinkSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { setTimes } from '../spool/claim.js'
+import { setTime } from '../spool/claim.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { jsonNameOf } from '../spool/record-name.js'
 import { isRecord, type TaskRecord } from '../spool/records.js'
@@ -76,7 +76,7 @@ function removeRecord(place: Place, name: string, ref: Ref, kind: Finding['kind'
   return whileHeld(place, ref, { mendGone: remove }, file => {
     const repair = remove()
     if (repair === MENDED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
-    setTimes(file.fd, file.mtimeMs, file.mtimeMs)
+    setTime(file.fd, file.mtimeMs)
     return repair
   })
 }

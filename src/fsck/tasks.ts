@@ -1,5 +1,5 @@
 import type { FileClaim } from '../spool/claim.js'
-import { setTimes } from '../spool/claim.js'
+import { setTime } from '../spool/claim.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { settlePastRun } from '../spool/past-run.js'
 import { jsonNameOf } from '../spool/record-name.js'
@@ -94,7 +94,7 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
 function clearMark(place: Place, { ref, fd, state, mtimeMs }: FileClaim): Repair {
   if ((state & RECORDED) === 0 || statsOf(place, recordPath(ref)) !== undefined) return OVER
   writeState(fd, state & ~RECORDED)
-  setTimes(fd, mtimeMs, mtimeMs) // the write has moved it; and a look was no start
+  setTime(fd, mtimeMs) // the write has moved it
   return MENDED
 }
 

@@ -1,6 +1,6 @@
 import { fdatasyncSync, fstatSync, fsyncSync } from 'node:fs'
 import type { Company } from '../task/outcome.js'
-import { type FileClaim, setTimes } from './claim.js'
+import { type FileClaim, setTime } from './claim.js'
 import { isCounted, type TaskRecord } from './records.js'
 import { BESIDE, lasting, ONCE, STARTED, writeState } from './state-byte.js'
 
@@ -43,5 +43,5 @@ const COARSEST_MTIME_MS = 2000
 function tellApart({ file: { fd }, record }: Beginning): boolean {
   if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
   const mtimeMs = record.countedRun - COARSEST_MTIME_MS
-  return setTimes(fd, mtimeMs, mtimeMs)
+  return setTime(fd, mtimeMs)
 }

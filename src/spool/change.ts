@@ -9,8 +9,8 @@ import { isInPlace } from './exact-move.js'
 import { type Locker, leasesOf, openLocker } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { probeSpool } from './probe.js'
-import { openQuietly } from './quiet-open.js'
 import { Records } from './records.js'
+import { openSafely } from './safe-open.js'
 import { ownState } from './state-byte.js'
 
 /** One spool, and how its files are locked. */
@@ -86,7 +86,7 @@ export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: Taken
   try {
     directory = holdDirectoryOf(spool, ref)
     path = `${directory.path}/${baseName(ref)}`
-    fd = openQuietly(path, constants.O_RDWR)
+    fd = openSafely(path, constants.O_RDWR)
   } catch (error) {
     directory?.release()
     return refusalOfOpen(error)

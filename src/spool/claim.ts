@@ -225,10 +225,10 @@ export function readBody(fd: number, offset: number, bytes: number): Buffer {
   return body
 }
 
-/** Sets atime and mtime. @returns false where that is its owner's alone */
-export function setTimes(fd: number, atimeMs: number, mtimeMs: number): boolean {
+/** Sets the mtime, and the atime with it, which means nothing. @returns false where that is its owner's alone */
+export function setTime(fd: number, mtimeMs: number): boolean {
   try {
-    futimesSync(fd, atimeMs / 1000, mtimeMs / 1000)
+    futimesSync(fd, mtimeMs / 1000, mtimeMs / 1000)
     return true
   } catch (error) {
     if (errnoOf(error) !== 'EPERM') throw error

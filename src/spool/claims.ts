@@ -6,7 +6,7 @@ import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { markBegun } from './begin.js'
-import { claimFile, type FileClaim, readBody, setTimes, type Undertaker } from './claim.js'
+import { claimFile, type FileClaim, readBody, setTime, type Undertaker } from './claim.js'
 import { type FailureOptions, Failures } from './failures.js'
 import type { Locker } from './lock.js'
 import { settlePastRun } from './past-run.js'
@@ -171,7 +171,7 @@ export class Claims {
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
     if (nextRunAt <= Date.now()) return this.#take(file, record)
     if (!isWaiting && !this.#failures.isTimeLost(file)) return this.#take(file, record)
-    if (!isWaiting) setTimes(file.fd, nextRunAt, nextRunAt)
+    if (!isWaiting) setTime(file.fd, nextRunAt)
     return { kind: 'later', atMs: nextRunAt }
   }
 

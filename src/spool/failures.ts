@@ -4,7 +4,7 @@ import { messageOf } from '../base/errors.js'
 import type { RetryOutcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import { crashDelayMs, type RetryPolicy, retryDelayMs } from '../task/retry-policy.js'
-import { type FileClaim, type HeldFile, setTimes } from './claim.js'
+import { type FileClaim, type HeldFile, setTime } from './claim.js'
 import { type BuryReason, type DeadLetter, DeadLetters } from './dead-letters.js'
 import { isInPlace } from './exact-move.js'
 import { type Failure, ownRecord, Records, type TaskRecord, withFailure } from './records.js'
@@ -86,7 +86,7 @@ export class Failures {
 
   #waitUncounted(file: FileClaim, isPast: boolean, fault: string): Settled {
     const atMs = Date.now() + this.#options.frequencyMs
-    setTimes(file.fd, atMs, atMs)
+    setTime(file.fd, atMs)
     const isOnce = (readState(file.fd) & ONCE) !== 0
     const then = isOnce
       ? 'it is delivered at most once, so it will be buried'
@@ -143,7 +143,7 @@ export class Failures {
         // ONCE alone says as much, and why
         this.#tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))
       }
-      setTimes(file.fd, atMs, atMs)
+      setTime(file.fd, atMs)
       if (isTold) return { kind: 'later', atMs }
       return {
         kind: 'unsettled',

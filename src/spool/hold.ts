@@ -1,7 +1,7 @@
 import { fstatSync } from 'node:fs'
 import type { Ref } from '../task/ref.js'
 import { type Changed, DONE_SO, type OpenSpool, refused, type TakenFile } from './change.js'
-import { setTimes } from './claim.js'
+import { setTime } from './claim.js'
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 import { ownRecord, Records, type TaskRecord } from './records.js'
 import { KICKED, RECORDED, writeState } from './state-byte.js'
@@ -33,23 +33,23 @@ export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecor
   }
   if ((state & RECORDED) === 0) writeState(fd, state | RECORDED)
   if (HELD_UNTIL_MS.some(untilMs => reaches(file, untilMs))) return DONE_SO
-  setTimes(fd, stats.atimeMs, stats.mtimeMs)
+  setTime(fd, stats.mtimeMs)
   if (before === undefined) records.remove(ref)
   else records.write(ref, before)
   return refused('its file system takes no time that is far enough')
 }
 
 /** A file system that cannot count so far takes its last time, or any other. */
-function reaches({ fd, stats }: TakenFile, untilMs: number): boolean {
-  setTimes(fd, stats.atimeMs, untilMs)
+function reaches({ fd }: TakenFile, untilMs: number): boolean {
+  setTime(fd, untilMs)
   return fstatSync(fd).mtimeMs > Date.now() + DAY_MS
 }
 
 /** Without a record, for which the disk has no room. */
 function holdByTime({ fd, stats }: TakenFile, heldMtime: number): boolean {
-  setTimes(fd, stats.atimeMs, heldTimeFor(heldMtime))
+  setTime(fd, heldTimeFor(heldMtime))
   const isHeld = heldMtimeOf(fstatSync(fd).mtimeMs) !== undefined
-  if (!isHeld) setTimes(fd, stats.atimeMs, stats.mtimeMs)
+  if (!isHeld) setTime(fd, stats.mtimeMs)
   return isHeld
 }
 
@@ -65,7 +65,7 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
   const { heldMtime, movedTo } = record ?? {}
   const bareMtime = heldMtimeOf(file.stats.mtimeMs)
   if (bareMtime !== undefined && heldMtime === undefined) {
-    setTimes(file.fd, file.stats.atimeMs, bareMtime)
+    setTime(file.fd, bareMtime)
     return DONE_SO
   }
   if (record === undefined || heldMtime === undefined) return refused('it is not held')
@@ -73,7 +73,7 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
     return refused(
       `it is held because a move to ${movedTo} did not end: it may be there, or have run; then rm it here, else kick it`,
     )
-  const isSet = setTimes(file.fd, file.stats.atimeMs, heldMtime)
+  const isSet = setTime(file.fd, heldMtime)
   const unset = isSet ? {} : { isTimeUnset: true }
   records.write(file.ref, { ...withoutTimes(record), nextRunAt: heldMtime, ...unset })
   return DONE_SO
@@ -93,7 +93,7 @@ export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
   const rest = record === undefined ? undefined : withoutTimes(record)
   const isKept = rest !== undefined && isWorthKeeping(rest)
   writeState(file.fd, (file.state & ~RECORDED) | KICKED | (isKept ? RECORDED : 0))
-  setTimes(file.fd, nowMs, nowMs) // by our clock, which a server's may be ahead of
+  setTime(file.fd, nowMs) // by our clock, which a server's may be ahead of
   if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref) // also another's of that name: from now on it would count
   return DONE_SO
 }

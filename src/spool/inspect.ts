@@ -5,7 +5,7 @@ import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { toFsPath } from '../task/ref.js'
 import { dueAtMsOf } from './claim.js'
 import type { Locks } from './held-locks.js'
-import { openQuietly } from './quiet-open.js'
+import { openSafely } from './safe-open.js'
 import { KICKED, ownState, STARTED } from './state-byte.js'
 
 /** What a file in a spool is, as far as can be told without touching it. */
@@ -41,7 +41,7 @@ const buffer = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
 export function inspectFile(path: string, locks: Locks, nowMs: number): Inspection {
   let fd: number
   try {
-    fd = openQuietly(path, constants.O_RDONLY)
+    fd = openSafely(path, constants.O_RDONLY)
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return nothing('gone', messageOf(error))
     const isLink = errnoOf(error) === 'ELOOP'

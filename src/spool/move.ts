@@ -4,7 +4,7 @@ import { toFsPath } from '../task/ref.js'
 import { openSync, renameSync, unlinkSync } from './anchored.js'
 import { type Arrival, makeArrival } from './arrival.js'
 import { type Changed, DONE_SO, type OpenSpool, placeOf, refused, type TakenFile } from './change.js'
-import { setTimes } from './claim.js'
+import { setTime } from './claim.js'
 import { hiddenRef } from './draft.js'
 import { createTaskName } from './file-name.js'
 import { hold, recordOf } from './hold.js'
@@ -85,7 +85,7 @@ function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Ar
     if (to.locker.kind === 'ofd') to.locker.tryLock(copy, draft)
     copyBytes(file.fd, copy)
     fchmodSync(copy, file.stats.mode & 0o7777)
-    setTimes(copy, file.stats.atimeMs, file.stats.mtimeMs)
+    setTime(copy, file.stats.mtimeMs)
     fsyncSync(copy)
     const held = hold(from, file, { movedTo: placeOf(to, ref) })
     if (held.kind !== 'done') return held

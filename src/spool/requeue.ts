@@ -1,7 +1,7 @@
 import { renameSync } from './anchored.js'
 import { makeArrival } from './arrival.js'
 import { type Changed, type OpenSpool, refused, type TakenFile } from './change.js'
-import { setTimes } from './claim.js'
+import { setTime } from './claim.js'
 import { type DeadLetter, DeadLetters, deadNameOf } from './dead-letters.js'
 import { Records, type TaskRecord } from './records.js'
 import { RECORDED, writeState } from './state-byte.js'
@@ -32,7 +32,7 @@ export function requeue(
     else records.write(arrival.ref, record)
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
-    setTimes(file.fd, nowMs, nowMs) // of another user's file the write has made it now
+    setTime(file.fd, nowMs) // of another user's file the write has made it now
     renameSync(file.fsPath, arrival.fsPath)
     hasCome = true
     letters.forget(name)

@@ -4,7 +4,7 @@ import { errnoOf, messageOf } from '../base/errors.js'
 import { baseName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { unlinkSync } from './anchored.js'
-import { type FileClaim, setTimes } from './claim.js'
+import { type FileClaim, setTime } from './claim.js'
 import { beside, isInPlace, moveExactly } from './exact-move.js'
 import { UWSGI_PREFIX } from './file-name.js'
 import type { Locker } from './lock.js'
@@ -73,13 +73,13 @@ function removeExactly(claim: FileClaim): void {
  */
 export function postpone(claim: FileClaim, atMs: number): boolean {
   writeState(claim.fd, lasting(claim.state) | RECORDED)
-  return setTimes(claim.fd, atMs, atMs)
+  return setTime(claim.fd, atMs)
 }
 
 /** Leaves the file as it was found, with its own time. */
 export function leaveAsFound(claim: FileClaim): void {
   writeState(claim.fd, lasting(claim.state))
-  setTimes(claim.fd, claim.mtimeMs, claim.mtimeMs)
+  setTime(claim.fd, claim.mtimeMs)
 }
 
 /** Ends the claim: the lock falls last. */

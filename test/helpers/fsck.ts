@@ -53,13 +53,12 @@ export async function isClean(spool: string, ...args: string[]): Promise<void> {
   assert.deepEqual(await fsck(spool, ...args), { code: 0, told: [] })
 }
 
-/** Everything there, with its times: an atime may be the mark of a start. */
+/** Everything there, with its times. */
 export function pictureOf(spool: string): string[] {
   return ['.', ...readdirSync(spool, { recursive: true }).map(String)].sort().map(path => {
     const stats = lstatSync(join(spool, path))
-    const { mode, uid, size, ino, mtimeMs, ctimeMs, atimeMs } = stats
-    const isTask = stats.isFile() && !path.startsWith('.spoold')
-    return [path, mode, uid, size, ino, mtimeMs, ctimeMs, isTask ? atimeMs : ''].join(' ')
+    const { mode, uid, size, ino, mtimeMs, ctimeMs } = stats
+    return [path, mode, uid, size, ino, mtimeMs, ctimeMs].join(' ')
   })
 }
 

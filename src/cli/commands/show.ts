@@ -5,7 +5,7 @@ import { toPairs } from '../../protocol/vars.js'
 import { EAGER_BODY_BYTES, readBody } from '../../spool/claim.js'
 import { readLocks } from '../../spool/held-locks.js'
 import type { Inspection } from '../../spool/inspect.js'
-import { openQuietly } from '../../spool/quiet-open.js'
+import { openSafely } from '../../spool/safe-open.js'
 import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/task-view.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
@@ -167,7 +167,7 @@ function asJson(file: string, task: TaskView) {
 }
 
 function readBodyOf(file: string, { bytes, bodyOffset }: Inspection): Buffer {
-  const fd = openQuietly(toByteString(file), constants.O_RDONLY)
+  const fd = openSafely(toByteString(file), constants.O_RDONLY)
   try {
     return readBody(fd, bodyOffset, bytes - bodyOffset)
   } finally {
