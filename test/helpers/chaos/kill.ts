@@ -1,4 +1,5 @@
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
 import { HEADER_BYTES } from '#src/protocol/packet.js'
 import { lastValue, parseVars } from '#src/protocol/vars.js'
 
@@ -10,6 +11,8 @@ export interface HeldTask {
   readonly state: number
 }
 
+/** A uWSGI's spooler is nice, and on a busy machine is long in coming to its signals. */
+const STOPPED_WITHIN_MS = 30_000
 const MAX_PACKET_BYTES = HEADER_BYTES + 0xffff
 
 export function signalQuietly(pid: number, signal: NodeJS.Signals): boolean {
@@ -23,11 +26,11 @@ export function signalQuietly(pid: number, signal: NodeJS.Signals): boolean {
 /** Stops a process and waits until it stands still. @returns false when it is gone */
 export async function freeze(pid: number): Promise<boolean> {
   if (!signalQuietly(pid, 'SIGSTOP')) return false
-  for (const deadline = performance.now() + 2000; performance.now() < deadline; ) {
+  for (const deadline = performance.now() + STOPPED_WITHIN_MS; performance.now() < deadline; ) {
     const state = stateOf(pid)
     if (state === 'T' || state === 't') return true
     if (state === undefined || state === 'Z' || state === 'X') return false
-    await new Promise(resolve => setImmediate(resolve))
+    await setTimeout(1)
   }
   throw new Error(`process ${pid} did not stop`)
 }

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after } from 'node:test'
 import { type Daemon, startDaemon } from '../daemon.js'
-import { leftIn } from '../files.js'
 import { isAlive, type TestProcess } from '../process.js'
 import { isLong } from '../requires.js'
 import { recordOf } from '../spools.js'
@@ -254,8 +253,9 @@ export class Scene {
 
   /** The tasks that are in the spool, and files that are none. */
   #left(): LeftFile[] {
-    const paths = leftIn(this.spool).filter(path => !/(^|\/)\./.test(path))
-    return paths.map(path => {
+    const entries = readdirSync(this.spool, { withFileTypes: true })
+    const files = entries.filter(entry => entry.isFile() && !entry.name.startsWith('.'))
+    return files.map(({ name: path }) => {
       const n = taskIn(join(this.spool, path), path)?.n
       const isLeased = !isLong && n !== undefined && (this.evidence.cuts.has(n) || isGuilty(n))
       const waitsForMore = n !== undefined && isGuilty(n) && recordOf(this.spool, path) !== undefined
