@@ -115,7 +115,7 @@ export class Failures {
     if (maxCrashes > 0 && crashes >= maxCrashes)
       return {
         reason: 'crashes',
-        detail: `it took its process with it ${times(crashes)}, as often as it may (spooler-max-crashes)`,
+        detail: `it took its process with it ${times(crashes)} while it ran alone, as often as it may (spooler-max-crashes)`,
       }
     if (maxAttempts > 0 && attempts >= maxAttempts)
       return {
