@@ -1,5 +1,5 @@
-import { close, constants, fstatSync, openSync, statSync, write } from 'node:fs'
-import { resolve } from 'node:path'
+import { close, constants, fstatSync, lstatSync, openSync, statSync, write } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from './errors.js'
 
 export interface LogOutputListener {
@@ -129,7 +129,8 @@ export function openLogFile(file: string): number {
   if (/^[^/]+:[0-9]+$/.test(file))
     throw new SpooldError('LOG_UNWRITABLE', `logs are not sent over UDP, name a file instead of ${file}`)
   try {
-    return openSync(file, 'a', 0o640)
+    checkLink(file)
+    return openSync(file, APPEND | (isLink(file) ? 0 : constants.O_NOFOLLOW), 0o640)
   } catch (error) {
     throw new SpooldError(
       'LOG_UNWRITABLE',
@@ -137,6 +138,22 @@ export function openLogFile(file: string): number {
       { cause: error },
     )
   }
+}
+
+const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT
+
+function isLink(file: string): boolean {
+  return lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true
+}
+
+/** Root goes by a link, such as /dev/stdout, only where nobody else can make one; and by no second name there. */
+function checkLink(file: string): void {
+  const stats = lstatSync(file, { throwIfNoEntry: false })
+  if (process.geteuid?.() !== 0 || stats === undefined) return
+  if (!stats.isSymbolicLink() && !(stats.isFile() && stats.nlink > 1)) return
+  const directory = statSync(dirname(file))
+  if (directory.uid === 0 && (directory.mode & 0o022) === 0) return
+  throw new Error('it is a link, in a directory that is not only root’s')
 }
 
 /**

@@ -1,4 +1,5 @@
-import { chmod, chown, lstat, readFile, readlink, rename, rm } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { chmod, chown, lstat, open, readFile, readlink, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import { type Address, formatAddress, socketPath } from '../base/address.js'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
@@ -67,8 +68,7 @@ async function listenOnFile(path: string, settings: ListenSettings): Promise<Lis
   await rm(hidden, { force: true })
   const server = await startServer({ path: hidden }, settings)
   try {
-    if (settings.mode !== null) await chmod(hidden, settings.mode)
-    if (settings.owner !== null) await chown(hidden, settings.owner.uid, settings.owner.gid)
+    await setRights(hidden, settings)
     const { ino } = await lstat(hidden)
     await rename(hidden, path)
     return listenerOf(server, { kind: 'unix', path }, ino)
@@ -76,6 +76,24 @@ async function listenOnFile(path: string, settings: ListenSettings): Promise<Lis
     server.close()
     await rm(hidden, { force: true })
     throw error
+  }
+}
+
+/** Linux: names the socket itself, which cannot be opened. Node has no constant for it. */
+const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
+
+/** Of the socket that was made, not of what may be in its place by now: its directory may be somebody else's. */
+async function setRights(path: string, { mode, owner }: ListenSettings): Promise<void> {
+  if (mode === null && owner === null) return
+  const handle = O_PATH === 0 ? undefined : await open(path, O_PATH | constants.O_NOFOLLOW)
+  try {
+    const stats = handle === undefined ? await lstat(path) : await handle.stat()
+    if (!stats.isSocket()) throw new Error(`${path} is no socket any more`)
+    const target = handle === undefined ? path : `/proc/self/fd/${handle.fd}`
+    if (mode !== null) await chmod(target, mode)
+    if (owner !== null) await chown(target, owner.uid, owner.gid)
+  } finally {
+    await handle?.close()
   }
 }
 

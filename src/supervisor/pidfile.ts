@@ -1,15 +1,18 @@
 import {
   closeSync,
+  constants,
   fstatSync,
   ftruncateSync,
+  lstatSync,
   openSync,
   readFileSync,
+  readSync,
   rmSync,
   statSync,
   writeSync,
 } from 'node:fs'
-import { resolve } from 'node:path'
-import { messageOf, SpooldError } from '../base/errors.js'
+import { dirname, resolve } from 'node:path'
+import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 
 /** A pidfile that this process holds. */
 export interface Pidfile {
@@ -68,18 +71,35 @@ async function hold(path: string, fd: number, tryHold: (fd: number) => Promise<b
   }
 }
 
+// it is opened as root, often in a directory of somebody else's: a link there may lead to any file
+const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
+/** More than any pid, and any other pidfile. */
+const MAX_BYTES = 64
+
 function open(path: string): number {
   try {
-    return openSync(path, 'a+', 0o644)
+    return openSync(path, FLAGS, 0o644)
   } catch (error) {
-    throw failure(path, 'opened', error)
+    const why = errnoOf(error) === 'ELOOP' ? new Error('it is a symbolic link') : error
+    throw failure(path, 'opened', why)
   }
+}
+
+/** Where others may give names, another file may have this one, and only what holds a pid is overwritten. */
+function checkContent(path: string, fd: number): void {
+  const [stats, directory] = [fstatSync(fd), statSync(dirname(path))]
+  if (stats.isFile() && directory.uid === process.geteuid?.() && (directory.mode & 0o022) === 0) return
+  const content = Buffer.alloc(MAX_BYTES)
+  const text = stats.isFile() ? content.toString('latin1', 0, readSync(fd, content, 0, MAX_BYTES, 0)) : ''
+  if (!stats.isFile() || stats.size >= MAX_BYTES || !/^\s*\d*\s*$/.test(text))
+    throw new Error('there is another file of this name, which holds no pid')
 }
 
 function writePid(path: string, fd: number): void {
   try {
+    checkContent(path, fd)
     ftruncateSync(fd)
-    writeSync(fd, `${process.pid}\n`)
+    writeSync(fd, `${process.pid}\n`, 0)
   } catch (error) {
     closeSync(fd)
     throw failure(path, 'written', error)
@@ -98,7 +118,8 @@ function release(path: string, fd: number, remove: boolean): string | undefined 
 }
 
 function isAt(path: string, fd: number): boolean {
-  const [there, here] = [statSync(path, { throwIfNoEntry: false }), fstatSync(fd)]
+  const here = fstatSync(fd, { bigint: true })
+  const there = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   return there?.ino === here.ino && there.dev === here.dev
 }
 

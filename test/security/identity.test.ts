@@ -235,3 +235,41 @@ describe('a priority directory that was exchanged for a link', () => {
     assert.deepEqual(readFileSync(join(outside, 'a')), packet({}))
   })
 })
+
+describe('files that are opened as root', { skip }, () => {
+  it('are no links in a directory of somebody else’s', async () => {
+    const spool = userSpool()
+    const home = join(dirname(spool), 'home')
+    const outside = new Canaries(join(dirname(spool), 'outside'))
+    mkdirSync(home)
+    symlinkSync(join(outside.path, 'victim'), join(home, 'link'))
+    writeFileSync(join(home, 'precious'), 'precious\n', { mode: 0o600 })
+    giveAway(home)
+    const user = { uid: USER, gid: USER }
+    for (const [option, file, expected] of [
+      ['pidfile', 'link', /\[START_FAILED\] the pidfile .*symbolic link/],
+      ['pidfile', 'precious', /\[START_FAILED\] the pidfile .*holds no pid/],
+      ['logto', 'link', /\[LOG_UNWRITABLE\] .*it is a link, in a directory that is not only root/],
+    ] as const) {
+      const daemon = await startDaemon({
+        spool,
+        ini: { ...user, [option]: join(home, file) },
+        isUnready: true,
+      })
+      assert.equal(await daemon.code(), 1, `${option} ${file}`)
+      assert.match(daemon.output, expected)
+    }
+    outside.assertUntouched('pidfile and log')
+    assert.equal(readFileSync(join(home, 'precious'), 'utf8'), 'precious\n')
+  })
+
+  it('may be links where only root makes them', async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    const [link, log] = [join(dirname(spool), 'link'), join(dirname(spool), 'log')]
+    symlinkSync(log, link)
+    const daemon = await startDaemon({ spool, ini: { logto: link }, isUnready: true })
+    await until('it runs', () => existsSync(log) && /is running/.test(readFileSync(log, 'utf8')))
+    assert.ok(daemon.isRunning)
+  })
+})
