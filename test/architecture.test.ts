@@ -32,6 +32,15 @@ const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   croner: 'schedule/cron.ts',
   pino: 'base/log.ts',
 }
+/** What changes a file system by a path. Rooms that act in a spool have it from spool/anchored.ts, apart from these. */
+const CHANGES_BY_PATH =
+  /\b(?:open|writeFile|appendFile|copyFile|cp|rename|link|symlink|unlink|rm|rmdir|mkdir|mkdtemp|chmod|chown|lchown|lutimes|utimes|truncate)(?:Sync)?\b/
+const ROOMS_IN_SPOOLS = ['spool', 'fsck']
+const CHANGERS_BY_PATH: Readonly<Record<string, string>> = {
+  'spool/directory.ts': 'makes the spool itself',
+  'spool/disk-sync.ts': 'opens directories to sync them',
+  'fsck/handle.ts': 'owners and modes, of an inode that it holds',
+}
 const MAX_LINES = 250
 /** For a file that says why, in a line that begins with `// Longer than others:`. */
 const MAX_EXPLAINED_LINES = 300
@@ -130,6 +139,16 @@ describe('the house', () => {
         [only],
       )
     })
+
+  it('changes what lies in a spool in one way alone', () => {
+    const wrong = files.filter(({ file, text }) => {
+      const names = [...text.matchAll(/import \{([^}]*)\} from 'node:fs(?:\/promises)?'/g)].map(
+        ([, list]) => list,
+      )
+      return ROOMS_IN_SPOOLS.includes(roomOf(file)) && CHANGES_BY_PATH.test(names.join())
+    })
+    assert.deepEqual(wrong.map(({ file }) => file).sort(), Object.keys(CHANGERS_BY_PATH).sort())
+  })
 
   it(`has files of at most ${MAX_LINES} lines`, () => {
     const limitOf = (text: string) =>

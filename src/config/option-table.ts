@@ -135,7 +135,7 @@ export const OPTION_TABLE = [
   { name: 'uid', kind: 'text', value: 'USER', fallback: null, group: 'service', help: 'become this user (name or number); missing spool directories are made for it' },
   { name: 'gid', kind: 'text', value: 'GROUP', fallback: null, group: 'service', help: 'become this group (name or number)' },
   { name: 'add-gid', kind: 'text', isList: true, value: 'GROUP', group: 'service', help: 'also belong to this group' },
-  { name: 'master-as-root', kind: 'flag', fallback: false, group: 'service', help: 'only the workers become uid and gid' },
+  { name: 'master-as-root', kind: 'flag', fallback: false, group: 'service', help: 'a small parent stays root, for pidfiles, log and signals; the daemon becomes uid and gid' },
   { name: 'umask', kind: 'octal', value: 'MODE', fallback: null, group: 'service', help: 'set the umask, such as 022' },
   { name: 'chdir', kind: 'text', value: 'DIR', fallback: null, group: 'service', help: 'enter this directory before handlers are loaded' },
   { name: 'auto-procname', kind: 'flag', fallback: false, group: 'service', help: 'give the processes readable names' },

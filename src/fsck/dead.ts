@@ -1,4 +1,4 @@
-import { readFileSync, unlinkSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { errnoOf } from '../base/errors.js'
 import { type DeadLetter, isLetter } from '../spool/dead-letters.js'
@@ -7,7 +7,7 @@ import { jsonNameOf } from '../spool/record-name.js'
 import { writeWhole } from '../spool/state-directory.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import { type Finding, MENDED, OVER } from './finding.js'
-import { filesIn, type Place, statsOf } from './place.js'
+import { filesIn, type Place, removeFile, statsOf } from './place.js'
 import { quietRecord } from './tasks.js'
 
 const ROOM = `${STATE_DIRECTORY}/dead`
@@ -40,7 +40,7 @@ function missing(place: Place, json: string, reason: DeadLetter): Doubt {
     isStill,
     repair() {
       if (!isStill()) return OVER
-      unlinkSync(toFsPath(`${place.spool}/${ROOM}/${json}`))
+      removeFile(place, `${ROOM}/${json}`)
       return MENDED
     },
   }

@@ -1,4 +1,4 @@
-import { unlinkSync } from 'node:fs'
+import { unlinkSync } from '../spool/anchored.js'
 import { hiddenRef } from '../spool/draft.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { publishPromised } from '../spool/ids.js'
@@ -7,7 +7,7 @@ import { clearLease, isStale } from '../spool/lock.js'
 import { clearLeftover, idsIn, leftoversIn } from '../spool/sweep.js'
 import { baseName, toFsPath } from '../task/ref.js'
 import { type Finding, MENDED, OVER } from './finding.js'
-import { filesIn, isOurDirectory, type Place, statsOf } from './place.js'
+import { filesIn, isOurDirectory, type Place, removeFile, statsOf } from './place.js'
 
 const BY_REPAIR = '--repair does, and so does a running daemon'
 
@@ -95,7 +95,7 @@ export async function* checkLitter(place: Place): AsyncGenerator<Finding> {
         isStill,
         repair() {
           if (!isStill()) return OVER
-          unlinkSync(toFsPath(`${place.spool}/${path}`))
+          removeFile(place, path)
           return MENDED
         },
       }

@@ -1,16 +1,18 @@
 import { closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from 'node:fs'
 import { HEADER_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/packet.js'
+import { unlinkSync } from '../spool/anchored.js'
 import type { DeadLetters } from '../spool/dead-letters.js'
 import type { Failures } from '../spool/failures.js'
 import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from '../spool/file-name.js'
 import { type Locks, readLocks } from '../spool/held-locks.js'
 import { listEntries } from '../spool/listing.js'
 import { isLeased, type Locker } from '../spool/lock.js'
+import { inDirectoryOf } from '../spool/priority-directory.js'
 import type { Records } from '../spool/records.js'
 import { openSafely } from '../spool/safe-open.js'
 import { ownState } from '../spool/state-byte.js'
 import type { Owner } from '../spool/usable.js'
-import { type Ref, toFsPath } from '../task/ref.js'
+import { baseName, type Ref, toFsPath } from '../task/ref.js'
 
 /** The spool under examination, and by what rules. */
 export interface Place {
@@ -35,6 +37,11 @@ export interface Place {
 
 /** Deeper than any priority scheme. */
 const MAX_DEPTH = 16
+
+/** By the directory that it lies in now. */
+export function removeFile({ spool }: Place, path: string): void {
+  inDirectoryOf(spool, path, directory => unlinkSync(toFsPath(`${directory}/${baseName(path)}`)))
+}
 
 export function statsOf({ spool }: Place, path: string): Stats | undefined {
   return lstatSync(toFsPath(path === '' ? spool : `${spool}/${path}`), { throwIfNoEntry: false })

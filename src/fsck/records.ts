@@ -1,4 +1,4 @@
-import { readFileSync, unlinkSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { setTime } from '../spool/claim.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
@@ -8,7 +8,7 @@ import { RECORDED, writeState } from '../spool/state-byte.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import { type Finding, MENDED, OVER, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
-import { filesIn, markOf, type Place, statsOf } from './place.js'
+import { filesIn, markOf, type Place, removeFile, statsOf } from './place.js'
 
 const ROOM = `${STATE_DIRECTORY}/records`
 
@@ -70,7 +70,7 @@ function removeRecord(place: Place, name: string, ref: Ref, kind: Finding['kind'
   const remove = () => {
     const now = storyOf(place, name)
     if (now?.kind !== kind || statsOf(place, `${ROOM}/${name}`)?.ino !== inode) return OVER
-    unlinkSync(toFsPath(`${place.spool}/${ROOM}/${name}`))
+    removeFile(place, `${ROOM}/${name}`)
     return MENDED
   }
   return whileHeld(place, ref, { mendGone: remove }, file => {

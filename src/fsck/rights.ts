@@ -1,10 +1,12 @@
-import { renameSync, type Stats } from 'node:fs'
+import type { Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
+import { renameSync } from '../spool/anchored.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
 import { listEntries } from '../spool/listing.js'
 import { isLeased } from '../spool/lock.js'
+import { inDirectoryOf } from '../spool/priority-directory.js'
 import { type Owner, quote } from '../spool/usable.js'
-import { displayName, toFsPath } from '../task/ref.js'
+import { baseName, displayName, toFsPath } from '../task/ref.js'
 import { type Finding, MENDED, OVER, type Repair } from './finding.js'
 import { Handle } from './handle.js'
 import { filesIn, isOurDirectory, type Place, statsOf, tasksIn } from './place.js'
@@ -24,7 +26,9 @@ export async function* checkStateDirectories(place: Place): AsyncGenerator<Findi
       mend: `mv -T ${quote(display(place, path))} ${quote(display(place, aside))}`,
       repair() {
         if (statsOf(place, path)?.isDirectory() !== false) return OVER
-        renameSync(toFsPath(`${place.spool}/${path}`), toFsPath(`${place.spool}/${aside}`))
+        inDirectoryOf(place.spool, path, directory =>
+          renameSync(toFsPath(`${directory}/${baseName(path)}`), toFsPath(`${directory}/${baseName(aside)}`)),
+        )
         return { kind: 'mended', detail: `it is ${displayName(aside)} now` }
       },
     }
