@@ -4,7 +4,7 @@ import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from
 import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
-import { openSync } from './anchored.js'
+import { lstatSync, openSync } from './anchored.js'
 import { isInPlace } from './exact-move.js'
 import type { Locker } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
@@ -149,11 +149,18 @@ function examine(file: OpenFile, nowMs: number): Found {
   if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
   // its last holder may have renamed it, or removed one of its links
   const isChanged = stats.nlink > 1 || stats.ctimeMs > Date.now() - RECENT_MS
-  if (isChanged && !isInPlace(file)) return GONE
+  if (isChanged && !isStillThere(file, stats)) return GONE
   const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
   return decode({ ...file, read, stats, nowMs })
+}
+
+/** As `isInPlace`; bigints cost more than the look itself, and few inodes need them. */
+function isStillThere(file: OpenFile, { dev, ino }: Stats): boolean {
+  if (!Number.isSafeInteger(ino)) return isInPlace(file)
+  const there = lstatSync(file.fsPath)
+  return there?.ino === ino && there.dev === dev
 }
 
 interface Read extends OpenFile {
