@@ -4,8 +4,8 @@ import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from
 import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
-import { lstatSync, openSync } from './anchored.js'
-import { isInPlace } from './exact-move.js'
+import { openSync } from './anchored.js'
+import { isStillThere } from './exact-move.js'
 import type { Locker } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { KICKED, ownState } from './state-byte.js'
@@ -154,13 +154,6 @@ function examine(file: OpenFile, nowMs: number): Found {
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
   return decode({ ...file, read, stats, nowMs })
-}
-
-/** As `isInPlace`; bigints cost more than the look itself, and few inodes need them. */
-function isStillThere(file: OpenFile, { dev, ino }: Stats): boolean {
-  if (!Number.isSafeInteger(ino)) return isInPlace(file)
-  const there = lstatSync(file.fsPath)
-  return there?.ino === ino && there.dev === dev
 }
 
 interface Read extends OpenFile {

@@ -1,6 +1,6 @@
-import { fstatSync } from 'node:fs'
+import { fstatSync, type Stats } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { linkSync, lstatExactlySync, renameSync, unlinkSync } from './anchored.js'
+import { linkSync, lstatExactlySync, lstatSync, renameSync, unlinkSync } from './anchored.js'
 import { createTaskName } from './file-name.js'
 
 /** A file that is open, and where it was when it was opened. */
@@ -15,6 +15,13 @@ export function isInPlace({ fd, fsPath }: OpenFile): boolean {
   if (there === undefined) return false
   const { dev, ino } = fstatSync(fd, { bigint: true })
   return there.ino === ino && there.dev === dev
+}
+
+/** As `isInPlace`; bigints cost more than the look itself, and few inodes need them. */
+export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | 'ino'>): boolean {
+  if (!Number.isSafeInteger(ino)) return isInPlace(file)
+  const there = lstatSync(file.fsPath)
+  return there?.ino === ino && there.dev === dev
 }
 
 /**
