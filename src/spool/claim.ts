@@ -153,16 +153,11 @@ function examine(file: OpenFile, nowMs: number): Found {
   const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)
-  return decode({ ...file, read, stats, nowMs })
+  return decode(file, read, stats, nowMs)
 }
 
-interface Read extends OpenFile {
-  readonly read: number
-  readonly stats: Stats
-  readonly nowMs: number
-}
-
-function decode({ ref, fsPath, directory, fd, read, stats, nowMs }: Read): Found {
+/** @param read how many bytes of it `scratch` has */
+function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: Stats, nowMs: number): Found {
   const unfit = (kind: Unfit['kind'], detail: string): Unfit => {
     const changedAtMs = Math.max(stats.mtimeMs, stats.ctimeMs)
     return { kind, detail, ref, fd, fsPath, directory, inode: stats.ino, changedAtMs }

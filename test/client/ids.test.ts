@@ -89,7 +89,7 @@ describe('an id', () => {
     writeFileSync(join(spooler, leftover), 'half a ta')
     await new Promise(resolve => setTimeout(resolve, 20))
     const swept = await sweepSpool({ spool: spooler, graceMs: 10, idTtlMs: 0 })
-    assert.deepEqual(swept, { removed: 1, published: 1, forgotten: 0 })
+    assert.deepEqual(swept, { removed: 1, published: 1, givenBack: 0, forgotten: 0 })
     assert.deepEqual(leftIn(spooler), [promised])
   })
 

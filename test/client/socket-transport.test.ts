@@ -118,8 +118,9 @@ describe('the client of a socket', () => {
     await transport.enqueue(requestFrom({ n: 1, at: 2_000_000_000 }))
     first.child.kill('SIGKILL')
     await first.exited
+    // unanswered when it is written before the client has heard of the end of its connection
     await assert.rejects(transport.enqueue(requestFrom({ n: 2, at: 2_000_000_000 })), {
-      code: 'SOCKET_UNREACHABLE',
+      code: /^SOCKET_UN(?:REACHABLE|ANSWERED)$/,
     })
     const second = await start()
     await transport.enqueue(requestFrom({ n: 3, at: 2_000_000_000 }))

@@ -22,6 +22,9 @@ const IN_A_YEAR = Math.floor(Date.now() / 1000) + 31_536_000
 /** What changes a file system. What a kill before a write of a new file leaves, a kill before its rename does. */
 const CHANGES = 'pwrite64,rename,unlink,utimensat,fchmod,mkdir,rmdir,fsync,fdatasync'
 
+/** By its path, or below a directory of it that is held open. */
+const IN_SPOOL = /\/spool|\/proc\/self\/fd\//
+
 /** One system call of a command: its name, and which of that name it is. */
 interface Change {
   readonly name: string
@@ -44,7 +47,7 @@ function changesOf(args: readonly string[], log: string): Change[] {
     const [, name = ''] = /^\d+ +(\w+)\(/.exec(line) ?? []
     const nth = (counts.get(name) ?? 0) + 1
     counts.set(name, nth)
-    if (name !== '' && line.includes('/spool') && !line.includes('/probe-')) changes.push({ name, nth })
+    if (name !== '' && IN_SPOOL.test(line) && !line.includes('/probe-')) changes.push({ name, nth })
   }
   return changes
 }
