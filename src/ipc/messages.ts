@@ -199,15 +199,20 @@ export class Outbox {
   }
 }
 
-/** The reverse: every report of a message with its number. */
+/** The reverse: every report of a message with its number. @param refOf undefined: nobody waits for that one */
 export function eachReport(
   message: PackedReports,
-  tell: (number: number, report: Omit<Report, 'ref'>) => void,
+  refOf: (number: number) => Ref | undefined,
+  tell: (number: number, report: Report) => void,
 ): void {
   const { packed, more } = message
   for (let i = 0; i < packed.length; i += 3) {
     const number = packed[i] ?? 0
     const kind = REPORT_KINDS[packed[i + 1] ?? 0]
-    if (kind !== undefined) tell(number, { kind, ranMs: packed[i + 2] ?? 0, ...more?.[number] })
+    const ref = refOf(number)
+    if (kind === undefined || ref === undefined) continue
+    const ranMs = packed[i + 2] ?? 0
+    const rest = more?.[number]
+    tell(number, rest === undefined ? { ref, kind, ranMs } : { ref, kind, ranMs, ...rest }) // one object per task
   }
 }

@@ -53,6 +53,10 @@ export class GivenTasks {
     return first
   }
 
+  refOf(number: number): Ref | undefined {
+    return (this.#owned.get(number) ?? this.#cancelled.get(number))?.ref
+  }
+
   start(number: number, now: number): Ref | undefined {
     const given = this.#owned.get(number) ?? this.#cancelled.get(number)
     if (given === undefined) return undefined

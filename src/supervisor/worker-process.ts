@@ -220,12 +220,13 @@ export class WorkerProcess {
     const known = new Set<Ref>()
     const reports: Report[] = []
     const late: Report[] = []
-    eachReport(message, (number, report) => {
+    const refOf = (number: number) => this.#given.refOf(number)
+    eachReport(message, refOf, (number, report) => {
       const given = this.#given.end(number)
       if (given === undefined || (given.isCancelled && report.kind === 'untouched')) return
       if (given.startedAt !== undefined) known.add(given.ref)
       const list = given.isCancelled ? late : reports
-      list.push({ ref: given.ref, ...report })
+      list.push(report)
     })
     if (known.size > 0) this.#hosts.taskEnded() // it was told of before it set a deadline
     this.#pace.note(message.busyMs, late.length === 0 ? reports : [...reports, ...late])
