@@ -44,6 +44,7 @@ export class Scanner {
   #lastPassAt = Number.NEGATIVE_INFINITY
   #lastForgetfulAt = performance.now()
   #lastScanMs = 0
+  #lastScanNames = 0
   #lastPassMs = 0
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
@@ -56,7 +57,7 @@ export class Scanner {
       changed: (ref, renamed) => {
         if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
       },
-      unclear: () => this.#wantScan(unclearScanInMs(this.#lastScanMs, this.#options.frequencyMs)),
+      unclear: () => this.#wantScan(this.#unclearScanInMs),
     })
   }
 
@@ -80,17 +81,23 @@ export class Scanner {
       this.#isDeaf = false
       this.#wantScan(0)
     } else if (this.#index.runsLow) this.#wakeAt(0)
+    // a scan that was put off for its price costs little once what it would list has run
+    if (this.#index.ready === 0 && this.#wantedAt !== Number.POSITIVE_INFINITY)
+      this.#wantScan(this.#unclearScanInMs)
     this.#wakeWhenDue()
+  }
+
+  /** What is gone since the last scan is not listed again. */
+  get #unclearScanInMs(): number {
+    const share = Math.min(1, (this.#index.size + 1) / (this.#lastScanNames + 1))
+    return unclearScanInMs(this.#lastScanMs * share, this.#options.frequencyMs)
   }
 
   /** Everything that is due is known, and none of it is left. */
   get isDrained(): boolean {
-    const isSettled =
-      this.#turning === undefined &&
-      this.#wantedAt === Number.POSITIVE_INFINITY &&
-      !this.#isDeaf &&
-      !this.#index.runsLow
-    return isSettled && this.#index.ready === 0 && this.#index.busy === 0
+    const isSettled = this.#turning === undefined && this.#wantedAt === Number.POSITIVE_INFINITY
+    const { runsLow, ready, busy } = this.#index
+    return isSettled && !this.#isDeaf && !runsLow && ready === 0 && busy === 0
   }
 
   close(): void {
@@ -117,12 +124,9 @@ export class Scanner {
     const startedAt = performance.now()
     const isPass = startedAt >= this.#nextPassAt
     if (isPass && this.#isLookAgainDue) this.#isForgetful = true
-    const isWanted = startedAt >= Math.min(this.#wantedAt, this.#deafScanAt) || this.#isForgetful
-    if (
-      isWanted ||
-      this.#index.runsLow ||
-      (isPass && !(await this.#stamps.isUnchanged(stampTaker(this.#isLocal))))
-    )
+    const isDue = startedAt >= Math.min(this.#wantedAt, this.#deafScanAt)
+    const isWanted = isDue || this.#isForgetful || this.#index.runsLow
+    if (isWanted || (isPass && !(await this.#stamps.isUnchanged(stampTaker(this.#isLocal)))))
       await this.#scan()
     if (!isPass) return
     this.#lastPassAt = performance.now()
@@ -161,6 +165,7 @@ export class Scanner {
       this.#miss(error)
     }
     this.#index.endScan()
+    this.#lastScanNames = this.#index.size
     this.#lastScanAt = performance.now()
     if (isFirst && this.#index.ready > LONG_BACKLOG) this.#becomeDeaf()
     this.#followListed()

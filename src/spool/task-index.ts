@@ -58,6 +58,11 @@ export class TaskIndex {
     return this.#window.size + this.#freshNames.size
   }
 
+  /** Everything it knows. */
+  get size(): number {
+    return this.ready + this.busy + this.waiting
+  }
+
   get busy(): number {
     return this.#busy.size
   }

@@ -121,7 +121,7 @@ async function withDeadLetter(): Promise<string> {
   return spool
 }
 
-const slow = { skip: skipUnless('strace'), timeout: 120_000 }
+const slow = { skip: skipUnless('strace'), timeout: 240_000 }
 
 describe('a command that is killed at any of its changes', slow, () => {
   it('requeue: the task is a dead letter or back, never both, and runs once', async () => {
@@ -138,7 +138,7 @@ describe('a command that is killed at any of its changes', slow, () => {
         },
       }
     })
-    assert.ok(count >= 5, `${count} kills`)
+    assert.ok(count >= 3, `${count} kills`)
   })
 
   it('hold and release: the task runs early never, and once when it is kicked', async () => {
@@ -182,7 +182,7 @@ describe('a command that is killed at any of its changes', slow, () => {
         },
       }
     })
-    assert.ok(count >= 4, `${count} kills`)
+    assert.ok(count >= 3, `${count} kills`)
   })
 
   it('rm: the task is there or gone', async () => {
@@ -212,7 +212,7 @@ describe('a command that is killed at any of its changes', slow, () => {
         },
       }
     })
-    assert.ok(count >= 5, `${count} kills`)
+    assert.ok(count >= 3, `${count} kills`)
   })
 
   const [memory, disk] = [spoolDirectory(), spoolDirectory(tmpdir())]

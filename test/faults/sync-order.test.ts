@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { skipUnless } from '../helpers/requires.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
@@ -88,17 +88,18 @@ describe('what is acknowledged is on disk', { skip: skipUnless('strace') }, () =
       const syncs = new Map<string, Call[]>()
       for (const call of calls) {
         const target = /, "([^"]*)"\)?/.exec(call.text)?.[1]
-        if (call.name === 'rename' && target !== undefined) renames.set(target, call)
+        if (call.name === 'rename' && target !== undefined) renames.set(basename(target), call)
         const file = /^f(?:data)?sync\(\d+<([^>]*)>/.exec(call.text)?.[1]
-        if (file !== undefined) syncs.set(file, [...(syncs.get(file) ?? []), call])
+        if (file === undefined) continue
+        for (const name of [file, basename(file)]) syncs.set(name, [...(syncs.get(name) ?? []), call])
       }
       for (const { text, begins } of acknowledged) {
         const path = /"([^"]*)"/.exec(text)?.[1] ?? ''
-        const rename = renames.get(path)
+        const rename = renames.get(basename(path)) // below a priority its path goes on from an open directory
         assert.ok(rename !== undefined, `${path} was never renamed`)
         const [, hidden = ''] = /"([^"]*)"/.exec(rename.text) ?? []
         assert.ok(
-          syncs.get(hidden)?.some(sync => sync.ends < rename.begins),
+          syncs.get(basename(hidden))?.some(sync => sync.ends < rename.begins),
           `${hidden} was not synced before it was renamed`,
         )
         const directory = path.slice(0, path.lastIndexOf('/'))

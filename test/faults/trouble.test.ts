@@ -36,7 +36,7 @@ const TROUBLE = `
       return result
     }
   }
-  for (const name of ['openSync', 'fstatSync', 'readSync', 'writeSync', 'futimesSync', 'unlinkSync', 'renameSync', 'writeFileSync', 'mkdirSync'])
+  for (const name of ['openSync', 'fstatSync', 'readSync', 'writeSync', 'futimesSync', 'unlinkSync', 'renameSync', 'writeFileSync', 'mkdirSync', 'readdirSync'])
     wrap(fs, name)
   const { opendir, stat } = fs.promises
   fs.promises.opendir = async (...args) => { check('opendir', args[0]); return opendir(...args) }
@@ -59,9 +59,10 @@ const CALLS = [
   'unlinkSync',
   'renameSync',
   'opendir',
+  'readdirSync',
 ]
 const EVERY = CALLS.flatMap(call => ERRORS.map(code => `${call} ${code}`))
-const SOME = ['openSync EMFILE', 'readSync EIO', 'writeSync ENOSPC', 'unlinkSync EROFS', 'opendir EACCES']
+const SOME = ['openSync EMFILE', 'readSync EIO', 'writeSync ENOSPC', 'unlinkSync EROFS', 'readdirSync EACCES']
 const TASKS = 4
 /** How long the trouble goes on once it is known, and how much of that time all processes together may work. */
 const TROUBLED_MS = 1200

@@ -194,7 +194,7 @@ uwsgi.spooler = spooler
     assert.deepEqual(daemon.journal(), [
       'ids (0, 0, True)',
       'master True',
-      `opt (b'${spool}', [b'1', b'2'], b'')`,
+      `opt (b'${spool}', b'2', b'')`,
       `dirs ((b'${spool}',), b'${spool}')`,
       "jobs [b'uwsgi_spoolfile_on_later', b'uwsgi_spoolfile_on_now']",
       'own None',
@@ -206,7 +206,7 @@ uwsgi.spooler = spooler
       "types ('bytes', 5, 'bytes')",
       'log True',
       'frequency True',
-      'has False',
+      'has True',
       'ValueError: The spooler cannot lock/unlock resources',
       'NotImplementedError: uwsgi.websocket_recv does nothing under spoold: docs/hosts.md lists what does',
     ])
