@@ -7,7 +7,7 @@ import type { Answer, Ask } from './root-parent.js'
 /** The first descriptor behind those of standard input, output, error and the channel. */
 const FIRST_SOCKET = 4
 
-/** The descriptors of the sockets that the root parent passes on. */
+/** The descriptors of the sockets that the process that started this one passes on. */
 export function socketsOfParent(count: number): number[] {
   return Array.from({ length: count }, (_, i) => FIRST_SOCKET + i)
 }

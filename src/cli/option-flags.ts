@@ -11,7 +11,7 @@ import {
 import type { Setting } from '../config/setting.js'
 import { type Arity, UWSGI_LETTERS, uwsgiArity, uwsgiNames } from '../config/uwsgi-names.js'
 
-/** Tells a process that it is the one in the background. Not for people, so not in the table. */
+/** Tells a process that it is the one in the background, with the number of sockets that it was handed. Not for people, so not in the table. */
 export const BACKGROUND_FLAG = '--in-background'
 /** Tells a process that it is the child of a root parent, with the number of sockets that it was handed. */
 export const UNDER_ROOT_FLAG = '--under-root'

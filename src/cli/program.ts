@@ -78,14 +78,14 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     .helpCommand('help [command]', 'display help for a command')
     .argument('[files...]', 'ini files, each as FILE or FILE:SECTION')
     .usage('[app.ini] [--option value…]')
-    .addOption(new Option(BACKGROUND_FLAG).hideHelp())
+    .addOption(new Option(`${BACKGROUND_FLAG} <sockets>`).hideHelp())
     .addOption(new Option(`${UNDER_ROOT_FLAG} <sockets>`).hideHelp())
     .addHelpText('after', EXAMPLES)
     .action(async (files: string[], { inBackground, underRoot }) => {
       const { run } = await import('./commands/run.js')
       done(
         await run(sources(files), {
-          isBackground: inBackground === true,
+          backgroundSockets: inBackground === undefined ? undefined : Number(inBackground),
           parentsSockets: underRoot === undefined ? undefined : Number(underRoot),
         }),
       )

@@ -15,6 +15,7 @@ import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
+import { endWithTest, untilGone } from '../helpers/proc.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -226,6 +227,19 @@ os.execv(sys.argv[2], sys.argv[2:])`
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.ok(existsSync(where), 'it is not ours to remove')
+  })
+
+  it('goes along into the background', { skip: skipUnless('python3') }, async () => {
+    const { daemon, where, spool } = await activate('unix', { daemonize: 'log', pidfile: 'pid' })
+    assert.equal(await daemon.code(), 0, daemon.output)
+    const pid = Number(readFileSync(join(dirname(spool), 'pid'), 'utf8'))
+    endWithTest(pid)
+    assert.equal(await exchange(where, TASK), STORED)
+    const log = () => readFileSync(join(dirname(spool), 'log'), 'utf8')
+    await until('the task has run', () => log().includes('env undefined'))
+    assert.match(log(), /uwsgi socket 0 inherited UNIX address \S*handed\.sock/)
+    process.kill(pid, 'SIGTERM')
+    await untilGone(pid)
   })
 
   it('open to the network needs socket-allow under strict', { skip: skipUnless('python3') }, async () => {

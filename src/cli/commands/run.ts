@@ -15,7 +15,8 @@ import { socketsOfParent, tellParent } from '../../under-root.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
 
 export interface RunOptions {
-  readonly isBackground: boolean
+  /** It is in the background, and who started it passes so many sockets on. */
+  readonly backgroundSockets: number | undefined
   /** It is the child of a root parent, which passes so many sockets on. */
   readonly parentsSockets: number | undefined
 }
@@ -24,7 +25,10 @@ export interface RunOptions {
 type Word = { readonly started: true } | { readonly failed: string; readonly code: string }
 
 /** `spoold [app.ini] [--option value…]`: runs the daemon. @returns the exit code */
-export async function run(sources: Sources, { isBackground, parentsSockets }: RunOptions): Promise<number> {
+export async function run(
+  sources: Sources,
+  { backgroundSockets, parentsSockets }: RunOptions,
+): Promise<number> {
   const config = checkConfig(sources)
   const { errors, warnings } = config.problems
   if (errors.length > 0)
@@ -33,14 +37,16 @@ export async function run(sources: Sources, { isBackground, parentsSockets }: Ru
       ['the configuration is wrong:', ...[...errors, ...warnings].map(formatProblem)].join('\n'),
     )
   const { daemonize } = config.options
-  if (daemonize !== null && !isBackground && parentsSockets === undefined) return sendToBackground(daemonize)
+  const passedOn = parentsSockets ?? backgroundSockets
+  const inherited = passedOn === undefined ? takeInheritedSockets() : socketsOfParent(passedOn)
+  if (daemonize !== null && passedOn === undefined) return sendToBackground(daemonize, inherited)
   const isUnderRoot = parentsSockets !== undefined
-  if (!isUnderRoot && needsRootParent(config.options)) return underRoot(config.options)
+  if (!isUnderRoot && needsRootParent(config.options)) return underRoot(config.options, inherited)
   try {
     return await runDaemon({
       config,
       version: sources.version,
-      inherited: isUnderRoot ? socketsOfParent(parentsSockets) : takeInheritedSockets(),
+      inherited,
       logFile: daemonize,
       isUnderRoot,
       readConfig() {
@@ -62,12 +68,12 @@ function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
   return masterAsRoot && (uid ?? gid) !== null && process.geteuid?.() === 0
 }
 
-async function underRoot(options: Options): Promise<number> {
+async function underRoot(options: Options, inherited: readonly number[]): Promise<number> {
   try {
     return await runUnderRoot({
       options,
       logFile: options.daemonize,
-      inherited: takeInheritedSockets(),
+      inherited,
       flag: sockets => `${UNDER_ROOT_FLAG}=${sockets}`,
       started: () => tell({ started: true }),
     })
@@ -87,12 +93,13 @@ function tell(word: Word): void {
  *
  * @throws SpooldError LOG_UNWRITABLE, START_FAILED
  */
-async function sendToBackground(logFile: string): Promise<number> {
+async function sendToBackground(logFile: string, inherited: readonly number[]): Promise<number> {
   const log = openLogFile(logFile)
   const [script = '', ...args] = process.argv.slice(1)
-  const child = spawn(process.execPath, [...process.execArgv, script, BACKGROUND_FLAG, ...args], {
+  const flag = `${BACKGROUND_FLAG}=${inherited.length}`
+  const child = spawn(process.execPath, [...process.execArgv, script, flag, ...args], {
     detached: true,
-    stdio: ['ignore', log, log, 'ipc'],
+    stdio: ['ignore', log, log, 'ipc', ...inherited],
   })
   closeSync(log)
   const failure = await hearOf(child, logFile)
