@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { encodePacket } from '../dist/protocol/packet.js'
+import { encodePacket } from '../build/src/protocol/packet.js'
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url))
 export const BIN = join(ROOT, 'bin/spoold.js')

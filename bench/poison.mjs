@@ -1,7 +1,7 @@
 // What tasks that kill their process cost the others.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { encodePacket } from '../dist/protocol/packet.js'
+import { encodePacket } from '../build/src/protocol/packet.js'
 import { BIN, fill, inPairs, leftOnTmpfs, ROOT, start, until, withDirectory } from './harness.mjs'
 
 const KINDS = ['abort', 'exit-0', 'exit-1', 'memory', 'loop', 'rejection', 'stack']

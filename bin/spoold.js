@@ -24,4 +24,4 @@ function release() {
   for (const signal of SIGNALS) process.off(signal, keep)
 }
 
-import('../dist/cli/main.js').then(({ start }) => start({ kept: early, release }))
+require('../dist/spoold.cjs').start({ kept: early, release })

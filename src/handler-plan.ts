@@ -1,6 +1,6 @@
-import { dirname, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { dirname, join, resolve } from 'node:path'
 import { SpooldError } from './base/errors.js'
+import { PACKAGE_ROOT } from './base/package-root.js'
 import { type Application, applicationsOf } from './config/applications.js'
 import { valuesOf } from './config/check-handlers.js'
 import { glob } from './config/glob.js'
@@ -17,7 +17,7 @@ import type { ResolvedOptions } from './config/options.js'
 import { sharedAreaBytes } from './config/shared-areas.js'
 import type { HostOptions, Link } from './ipc/messages.js'
 
-const HOSTS = fileURLToPath(new URL('../src/worker/hosts', import.meta.url))
+const HOSTS = join(PACKAGE_ROOT, 'src/worker/hosts')
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
 

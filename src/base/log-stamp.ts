@@ -1,4 +1,6 @@
-import strftime from 'strftime'
+import { onDemand } from './on-demand.js'
+
+const strftime = onDemand<typeof import('strftime')>('strftime')
 
 /** As ctime(3), and as `%c` in the C locale: `Sat Nov 21 07:06:00 2026`. */
 const CTIME = '%a %b %e %H:%M:%S %Y'
@@ -55,7 +57,7 @@ function formatTime(format: string, date: Date): string {
         return directive
     }
   })
-  return strftime(local, date)
+  return strftime()(local, date)
 }
 
 /** `CET`, `EST`: each locale knows the abbreviations of its own part of the world. */

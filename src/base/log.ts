@@ -1,8 +1,10 @@
-import { pino } from 'pino'
 import { messageOf } from './errors.js'
 import { LogOutput } from './log-output.js'
 import { createStamp, isPrecise } from './log-stamp.js'
+import { onDemand } from './on-demand.js'
 import { printableLine, printableLines } from './printable.js'
+
+const pino = onDemand<typeof import('pino')>('pino')
 
 export type Level = 'info' | 'warn' | 'error'
 
@@ -74,7 +76,7 @@ function textWriter(output: LogOutput, date: string | null): Write {
 function jsonWriter(output: LogOutput): Write {
   const stream = { write: (line: string) => output.write(NOT_ASCII.test(line) ? escapeJson(line) : line) }
   const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
-  const logger = pino(options, stream)
+  const logger = pino().pino(options, stream)
   return (level, text, fields) => logger[level](fields ?? {}, text)
 }
 

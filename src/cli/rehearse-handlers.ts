@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process'
 import { resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { messageOf } from '../base/errors.js'
+import { entryFile } from '../base/package-root.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import type { Diagnosis } from '../doctor/diagnosis.js'
@@ -9,7 +9,7 @@ import { planChain } from '../handler-plan.js'
 import { SharedAreas } from '../shared-areas.js'
 import type { RehearsalOptions, RehearsalResult } from '../worker/rehearse.js'
 
-const ENTRY = fileURLToPath(new URL('../worker/rehearse.js', import.meta.url))
+const ENTRY = entryFile('rehearse')
 /** A handler whose top-level `await` never ends would keep doctor waiting for ever. */
 const LOAD_MS = 60_000
 

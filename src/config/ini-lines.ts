@@ -1,6 +1,8 @@
-import { parse } from 'ini'
+import { onDemand } from '../base/on-demand.js'
 import type { NumberedLine } from './magic.js'
 import type { Setting } from './setting.js'
+
+const ini = onDemand<typeof import('ini')>('ini')
 
 /** The section that is read when none is named. */
 export const DEFAULT_SECTION = 'uwsgi'
@@ -19,7 +21,7 @@ export interface IniLines {
  */
 export function readIni(lines: Iterable<NumberedLine>, file: string, section = DEFAULT_SECTION): IniLines {
   const text = [`[${OUTSIDE}]`, ...Array.from(lines, literal)].join('\n')
-  const sections: Record<string, unknown> = parse(text)
+  const sections: Record<string, unknown> = ini().parse(text)
   const wanted = sections[encodeName(section)]
   const settings = Object.entries(typeof wanted === 'object' && wanted !== null ? wanted : {}).map(
     ([folded, value]) => {

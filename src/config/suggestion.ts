@@ -1,5 +1,7 @@
-import leven from 'leven'
+import { onDemand } from '../base/on-demand.js'
 import { optionNames } from './option-table.js'
+
+const leven = onDemand<typeof import('leven')>('leven')
 
 /** What is longer than any option is no misspelt one. */
 const MAX_LENGTH = 40
@@ -13,8 +15,9 @@ export function suggestName(key: string): string {
 /** The name that was probably meant; undefined when none is near enough. */
 export function nearestOf(wanted: string, names: readonly string[]): string | undefined {
   if (wanted.length > MAX_LENGTH) return undefined
+  const { default: distanceOf } = leven()
   const [best] = names
-    .map(name => ({ name, distance: leven(wanted, name) }))
+    .map(name => ({ name, distance: distanceOf(wanted, name) }))
     .sort((a, b) => a.distance - b.distance)
   // a letter or two; in a short word two letters make another word
   const limit = Math.min(3, Math.max(1, Math.round(wanted.length * 0.4)))

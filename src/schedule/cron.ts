@@ -1,5 +1,7 @@
-import { Cron } from 'croner'
 import { describe, messageOf, SpooldError } from '../base/errors.js'
+import { onDemand } from '../base/on-demand.js'
+
+const croner = onDemand<typeof import('croner')>('croner')
 
 /** When something is due by the calendar. The only file that knows croner. */
 export interface CronTable {
@@ -31,6 +33,7 @@ const [DAY, WEEKDAY] = [2, 4]
 export function openCron(expression: string, zone: string | null): CronTable {
   const { pattern, needsBothDays } = translate(expression)
   try {
+    const { Cron } = croner()
     const cron = new Cron(pattern, {
       paused: true,
       domAndDow: needsBothDays,

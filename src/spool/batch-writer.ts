@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import { entryFile } from '../base/package-root.js'
 import { Queue } from '../base/queue.js'
 import type { Chunk, ChunkFailures } from './batch-thread.js'
 
@@ -29,7 +30,7 @@ export async function openBatchWriter(): Promise<BatchWriter | undefined> {
  */
 class BatchWriter {
   readonly hasStarted: Promise<boolean>
-  readonly #worker = new Worker(new URL('./batch-thread.js', import.meta.url), { execArgv: [] })
+  readonly #worker = new Worker(entryFile('batch-thread'), { execArgv: [] })
   readonly #waiting = new Queue<Waiting>()
   #isEnded = false
   #idle: NodeJS.Timeout | undefined

@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto'
 import fs, { type Stats } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
+import { onDemand } from '../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
 import { type Directory, holdDirectory, lstatSync } from './anchored.js'
 import { STATE_DIRECTORY } from './file-name.js'
 import { makeStateRoom, stateRoom } from './state-directory.js'
 
 /** The only file that knows a lock library; none is loaded before it is used. */
+const recordLocks = onDemand<typeof import('fs-native-extensions')>('fs-native-extensions')
+const leaseFiles = onDemand<typeof import('proper-lockfile')>('proper-lockfile')
 
 export type LockKind = 'ofd' | 'lockfile'
 export type LockChoice = LockKind | 'auto'
@@ -26,7 +29,7 @@ export type TryOfdLock = (fd: number) => boolean
 
 /** A non-blocking exclusive record lock on the whole file. Rejects on a platform for which nothing is prebuilt. */
 export async function loadOfd(): Promise<TryOfdLock> {
-  const { tryLock } = await import('fs-native-extensions')
+  const { tryLock } = recordLocks()
   return fd => tryLock(fd)
 }
 
@@ -35,7 +38,7 @@ export async function loadOfd(): Promise<TryOfdLock> {
  * those do not vanish when another descriptor of the same file is closed. `close` releases them.
  */
 async function ofdLocker(): Promise<Locker> {
-  const { tryLock, unlock } = await import('fs-native-extensions')
+  const { tryLock, unlock } = recordLocks()
   return { kind: 'ofd', tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
 }
 
@@ -44,7 +47,7 @@ const STALE_MS = 60_000
 
 /** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
 async function leaseLocker(spool: string): Promise<Locker> {
-  const { lockSync, unlockSync } = await import('proper-lockfile')
+  const { lockSync, unlockSync } = leaseFiles()
   const { path: leases } = holdLeases(spool) // the library comes back to its paths for as long as we live
   const options = (ref: Ref) => ({
     realpath: false,
@@ -94,7 +97,7 @@ export function isStale({ mtimeMs }: Stats): boolean {
 
 /** Takes over a lease that nobody renews, and gives it back. @returns false when somebody does */
 export async function clearLease(path: string): Promise<boolean> {
-  const { lockSync, unlockSync } = await import('proper-lockfile')
+  const { lockSync, unlockSync } = leaseFiles()
   const options = { realpath: false, lockfilePath: path, stale: STALE_MS }
   try {
     lockSync(path, options)
@@ -112,7 +115,10 @@ export async function openLocker(spool: string, kind: LockKind): Promise<Locker>
 
 /** Whatever of them is there. */
 export async function loadLockLibraries(): Promise<void> {
-  await Promise.allSettled([import('fs-native-extensions'), import('proper-lockfile')])
+  for (const load of [recordLocks, leaseFiles])
+    try {
+      load()
+    } catch {} // nothing is prebuilt for this platform
 }
 
 /** Locks a descriptor that is no task (the pidfile): held until the process ends or closes it. */
@@ -141,7 +147,7 @@ export async function takeLease(
   name: string,
   { lost, renewed }: { lost(): void; renewed(): void },
 ): Promise<Lease | undefined> {
-  const { lock } = await import('proper-lockfile')
+  const { lock } = leaseFiles()
   const leases = holdLeases(spool)
   const path = `${leases.path}/${name}.lock`
   const isTakenOver = lstatSync(path) !== undefined

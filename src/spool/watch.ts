@@ -1,9 +1,11 @@
 import { type FSWatcher, watch as watchNatively } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { type FSWatcher as Monitor, watch as watchWithChokidar } from 'chokidar'
+import type { FSWatcher as Monitor } from 'chokidar'
+import { onDemand } from '../base/on-demand.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 
 /** The only file that knows chokidar. Events say "look now", never more: every one of them may be lost. */
+const chokidar = onDemand<typeof import('chokidar')>('chokidar')
 
 export type WatchChoice = 'auto' | 'poll' | 'off'
 
@@ -51,7 +53,7 @@ export function watchDirectory(path: string, listener: WatchListener): Watch {
   return { close: () => watcher.close() }
 }
 
-type MonitorOptions = Parameters<typeof watchWithChokidar>[1]
+type MonitorOptions = Parameters<typeof import('chokidar').watch>[1]
 
 /**
  * A chokidar that goes on by polling once it had an error: most often the limits of inotify. A second error is told of.
@@ -63,7 +65,7 @@ function monitor(
   lost: (error: unknown) => void,
 ): Watch {
   const open = (usePolling: boolean, failed: (error: unknown) => void): Monitor => {
-    const opened = watchWithChokidar([...paths], { ...options, ignoreInitial: true, usePolling })
+    const opened = chokidar().watch([...paths], { ...options, ignoreInitial: true, usePolling })
     attach(opened)
     return opened.on('error', failed)
   }

@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import { entryFile } from '../base/package-root.js'
 import type { WorkerOptions } from '../ipc/messages.js'
 import type { HostMessagesOptions } from './host-messages.js'
 
 const STDERR = 2
-const ENTRY = fileURLToPath(new URL('../worker/main.js', import.meta.url))
+const ENTRY = entryFile('worker')
 
 /** How a worker process is started, besides what it is told. */
 export interface SpawnOptions {

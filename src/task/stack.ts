@@ -1,9 +1,10 @@
-import { fileURLToPath } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { toError } from '../base/errors.js'
+import { CODE_ROOTS } from '../base/package-root.js'
 
 const FRAME = /^\s+at /
-/** Where spoold's own code lies, as frames of ESM and of CommonJS name it. */
-const OURS = [new URL('..', import.meta.url).pathname, fileURLToPath(new URL('..', import.meta.url))]
+/** As frames of ESM and of CommonJS name it. */
+const OURS = CODE_ROOTS.flatMap(root => [`${pathToFileURL(root).pathname}/`, `${root}/`])
 
 /** The stack of what was thrown, down to where spoold called the handler: the rest is nobody's business but ours. */
 export function stackOf(thrown: unknown): string {

@@ -1,6 +1,7 @@
 import * as nodeModule from 'node:module'
-import { fileURLToPath } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import { moduleFiles } from '../base/module-files.js'
+import { entryFile } from '../base/package-root.js'
 
 /**
  * A handler may import `spoold` wherever it lies and however spoold was installed: where none can be found from its
@@ -14,7 +15,7 @@ interface SyncHooks {
 }
 /** What CommonJS asks for a path; older than, and not covered by, the hooks of ES modules. */
 interface CommonJs {
-  _resolveFilename(request: string, ...rest: unknown[]): string
+  _resolveFilename(request: string, parent: unknown, ...rest: unknown[]): string
 }
 
 let isOffered = false
@@ -46,13 +47,15 @@ export function resolveOurs(
   next: (specifier: string, context: object) => unknown,
 ): unknown {
   if (!OURS.test(specifier) || context.parentURL === import.meta.url) return next(specifier, context)
-  return { url: import.meta.resolve(specifier), shortCircuit: true }
+  const file = nodeModule.createRequire(import.meta.url).resolve(specifier)
+  return { url: pathToFileURL(file).href, shortCircuit: true }
 }
 
 function offerOnOldNode(): void {
-  nodeModule.register(new URL('./own-package-hook.js', import.meta.url))
+  nodeModule.register(pathToFileURL(entryFile('own-package-hook')))
   const commonJs = nodeModule.Module as unknown as CommonJs
   const original = commonJs._resolveFilename.bind(nodeModule.Module)
-  commonJs._resolveFilename = (request, ...rest) =>
-    OURS.test(request) ? fileURLToPath(import.meta.resolve(request)) : original(request, ...rest)
+  const ours = { filename: import.meta.filename, paths: [] }
+  commonJs._resolveFilename = (request, parent, ...rest) =>
+    original(request, OURS.test(request) ? ours : parent, ...rest)
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
+import { entryFile } from '../base/package-root.js'
 
 /**
  * The watcher: reads which groups of processes there are, and kills them when nobody can write to it any more, which is
@@ -15,7 +15,7 @@ done
 for each do kill -KILL "-$each"; done`
 const SH = ['/bin/sh', '-c', WATCHER, 'spoold: watches programs'] as const
 /** Of leases: sh cannot read with a deadline. */
-const NODE = [process.execPath, fileURLToPath(new URL('program-watcher.js', import.meta.url))] as const
+const NODE = [process.execPath, entryFile('program-watcher')] as const
 const ALIVE_EVERY_MS = 5000
 
 /**

@@ -198,7 +198,7 @@ describe('the client of a socket', () => {
   it('keeps no program alive', async () => {
     const { spool, address } = await server()
     const script = `
-      const { openSocketTransport } = await import('${ROOT}/dist/client/socket-transport.js')
+      const { openSocketTransport } = await import('${ROOT}/build/src/client/socket-transport.js')
       console.log(await openSocketTransport('${address}').enqueue({ packet: Buffer.of(17, 0, 0, 0) }))`
     const program = new TestProcess(process.execPath, ['--input-type=module', '-e', script])
     assert.equal(await program.code(10_000), 0)

@@ -47,7 +47,7 @@ describe('what went wrong with a task', () => {
     assert.match(text, /task given-up is buried: no such customer\n/)
     assert.match(text, /task twice is buried: it failed twice|task twice is buried: it failed 2 times/)
     assert.equal(countOf(text, 'Error: thrown'), 1)
-    assert.doesNotMatch(text, /dist\/worker|node:internal|node:events/)
+    assert.doesNotMatch(text, new RegExp(`${join(ROOT, 'dist')}|node:internal|node:events`))
   })
 
   it('is told once when a promise that nobody awaits rejects', async () => {

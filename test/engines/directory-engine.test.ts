@@ -209,7 +209,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     chmodSync(drop(spool, NAME), 0o444)
     chmodSync(join(spool, '..'), 0o755)
     chmodSync(spool, 0o777)
-    const module = new URL('../../../dist/spool/claim.js', import.meta.url).href
+    const module = new URL('../../src/spool/claim.js', import.meta.url).href
     const script = `process.setgid(65534); process.setuid(65534);
       const { claimFile } = await import(${JSON.stringify(module)});
       console.log(JSON.stringify(claimFile('x', ${JSON.stringify(join(spool, NAME))}, { tryLock: () => true, unlock() {} }, Date.now())))`

@@ -79,7 +79,7 @@ const SCRIPT = `
 
 /** The same through the command line, in one process. */
 const COMMANDS = `
-  import { main } from './dist/cli/program.js'
+  import { main } from './build/src/cli/program.js'
   import { readFileSync, rmdirSync, writeFileSync } from 'node:fs'
   const { spool, names, lines } = JSON.parse(readFileSync(process.argv[1]))
   const counts = {}
@@ -147,7 +147,7 @@ function isStray(line: string, spool: string): boolean {
 
 /** Our own code, which is loaded when it is needed, and the input of the command line. */
 const OWN = new RegExp(
-  `"${ROOT}/?(dist|node_modules|package)|"${ROOT}/?"|/lines"|"/proc/(self|sys/vm)/|"/sys/devices/system/cpu/`,
+  `"${ROOT}/?(dist|build|node_modules|package)|"${ROOT}/?"|/lines"|"/proc/(self|sys/vm)/|"/sys/devices/system/cpu/`,
 )
 
 describe('hostile names', { skip: skipUnless('strace') }, () => {

@@ -126,6 +126,7 @@ function isStray(line: string, spool: string): boolean {
 }
 
 const OWN = [
+  `${ROOT}build`,
   `${ROOT}dist`,
   `${ROOT}node_modules`,
   `${ROOT}package.json`,

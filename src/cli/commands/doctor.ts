@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
+import { PACKAGE_ROOT } from '../../base/package-root.js'
 import { checkConfig } from '../../config/check.js'
 import { importLanguage } from '../../config/handlers.js'
 import { checkLiveUwsgi } from '../../config/live-uwsgi.js'
@@ -132,7 +133,7 @@ function needsOf(options: Options): Needs {
 
 function enginesOf(): string {
   const manifest: { engines: { node: string } } = JSON.parse(
-    readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+    readFileSync(join(PACKAGE_ROOT, 'package.json'), 'utf8'),
   )
   return manifest.engines.node
 }

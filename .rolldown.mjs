@@ -1,0 +1,58 @@
+// Builds the shipped program: spoold's own modules in a few files, because to find and link modules one by one is most of
+// what a start takes; as CommonJS, which Node loads faster than ES modules. Dependencies stay packages of their own.
+import { cpSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { build } from 'rolldown'
+
+const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
+
+await build({
+  // what a process or a thread begins with (src/base/package-root.ts), and what programs import
+  input: {
+    spoold: 'src/cli/main.ts',
+    index: 'src/index.ts',
+    worker: 'src/worker/main.ts',
+    rehearse: 'src/worker/rehearse.ts',
+    'program-watcher': 'src/worker/program-watcher.ts',
+    'own-package-hook': 'src/worker/own-package-hook.ts',
+    'batch-thread': 'src/spool/batch-thread.ts',
+  },
+  platform: 'node',
+  external: [/^node:/, ...Object.keys(dependencies)],
+  output: {
+    dir: 'dist',
+    cleanDir: true,
+    format: 'cjs',
+    entryFileNames: '[name].cjs',
+    chunkFileNames: 'chunks/[name].cjs',
+    sourcemap: true,
+    sourcemapExcludeSources: true,
+    comments: false,
+  },
+  plugins: [importable('index')],
+})
+
+copyTypes('index.d.ts')
+
+/** What a program that imports spoold is checked against: these declarations, and those that they mention. */
+function copyTypes(file, copied = new Set()) {
+  if (copied.has(file)) return
+  copied.add(file)
+  cpSync(join('build/src', file), join('dist/types', file))
+  const text = readFileSync(join('build/src', file), 'utf8')
+  for (const [, path] of text.matchAll(/(?:from|import\() ?'(\.[^']+)\.js'/g))
+    copyTypes(join(dirname(file), `${path}.d.ts`), copied)
+}
+
+/** For `import`: the same module as for `require`, with its names written out. */
+function importable(entry) {
+  return {
+    name: 'importable',
+    generateBundle(_options, bundle) {
+      const names = bundle[`${entry}.cjs`].exports.join(', ')
+      const source = `import { createRequire } from 'node:module'\n
+export const { ${names} } = createRequire(import.meta.url)('./${entry}.cjs')\n`
+      this.emitFile({ type: 'asset', fileName: `${entry}.js`, source })
+    },
+  }
+}
