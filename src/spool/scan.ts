@@ -11,7 +11,7 @@ const MAX_DEPTH = 16
 /** Entries a system call: large enough that a million names take a second, small enough not to block the loop. */
 const ENTRIES_A_READ = 2048
 /** A directory of no more bytes holds a thousand names at most, and is listed in a millisecond. */
-const SMALL_BYTES = 16 * 1024
+export const SMALL_BYTES = 16 * 1024
 
 export interface ScanVisitor {
   /** A name that may be a task. False ends the scan. */

@@ -1,10 +1,11 @@
+import { lstatSync, readdirSync } from 'node:fs'
 import { Alarm } from '../base/clock.js'
 import { errnoOf, messageOf } from '../base/errors.js'
 import { Heap } from '../base/heap.js'
 import type { Emitter } from '../events/emitter.js'
-import { baseName, displayName, type Ref } from '../task/ref.js'
+import { baseName, displayName, type Ref, toFsPath } from '../task/ref.js'
 import { isPriorityDirectory, isTaskName, type NameRules } from './file-name.js'
-import type { Listed } from './scan.js'
+import { type Listed, SMALL_BYTES } from './scan.js'
 import { directoryOf, isSame, type Stamp, takeStampSync } from './stamps.js'
 import { compareVersions } from './version-order.js'
 import { type Watch, watchDirectory } from './watch.js'
@@ -127,7 +128,18 @@ export class Watches {
       this.#listener.unclear()
     } else if (name === null || this.#heard === EVENTS_A_SCAN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
-    if (name !== null && isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
+    if (name === null) return
+    if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)
+    if (isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
+  }
+
+  /** Before a scan sees a priority that was made now, less urgent tasks beside it would have been given away. */
+  #enter(prefix: string): void {
+    const path = directoryOf(this.#options.spool, prefix)
+    const stamp = takeStampSync(path)
+    if (stamp.bytes > SMALL_BYTES || this.#followed.size >= MOST_WATCHES || !isRealDirectory(path)) return
+    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    for (const entry of entriesNow(path)) this.#hear(prefix, entry, true)
   }
 
   /** A priority came or went. */
@@ -176,6 +188,20 @@ export class Watches {
   #drop(prefix: string): void {
     this.#followed.get(prefix)?.watch.close()
     this.#followed.delete(prefix)
+  }
+}
+
+/** A link is not entered. */
+function isRealDirectory(path: string): boolean {
+  return lstatSync(toFsPath(path), { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+/** Nothing where it is gone again, or closed to us: the scan tells. */
+function entriesNow(path: string): string[] {
+  try {
+    return readdirSync(toFsPath(path), 'latin1')
+  } catch {
+    return []
   }
 }
 

@@ -14,6 +14,20 @@ const SLOW = `export default (env, task) => {
   return task.SPOOL_OK
 }`
 
+/** Enqueues what is staged: the urgent one last, into a priority that is made for it. */
+const FIRST = `
+import { mkdirSync, readdirSync, renameSync } from 'node:fs'
+export default (env, task) => {
+  JOURNAL(task.path.slice(task.spooler.length + 1))
+  for (const name of env.staged === undefined ? [] : readdirSync(env.staged)) {
+    const below = name === 'urgent' ? '1/' : ''
+    if (below) mkdirSync(task.spooler + '/' + below)
+    renameSync(env.staged + '/' + name, task.spooler + '/' + below + name)
+  }
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3) // so that nothing is given ahead
+  return task.SPOOL_OK
+}`
+
 describe('order', () => {
   it("is uWSGI's for its odd names, priorities nested and plain", async () => {
     const spool = spoolDirectory()
@@ -84,6 +98,22 @@ describe('order', () => {
 })
 
 describe('a task is found', () => {
+  it('the first task of a new priority overtakes those that came with it', async () => {
+    const spool = spoolDirectory()
+    const staged = join(dirname(spool), 'staged')
+    mkdirSync(staged)
+    const names = [...Array.from({ length: 10 }, (_, i) => `ordinary${i}`), 'urgent']
+    for (const name of names) writeFileSync(join(staged, name), packet({}))
+    const tomorrow = Date.now() / 1000 + 86_400
+    for (let i = 0; i < 3000; i++) drop(spool, `later${i}`, packet({}), tomorrow) // a scan takes its time
+    drop(spool, 'now', packet({}))
+    const daemon = await startDaemon({ spool, handler: FIRST, ini: { 'spooler-ordered': true } })
+    await until('the backlog was looked through', () => daemon.journal().includes('now'))
+    drop(spool, 'first', packet({ staged }))
+    await until('all have run', () => daemon.journal().length === 13)
+    assert.deepEqual(daemon.journal().slice(1, 3), ['first', '1/urgent'])
+  })
+
   it('when 1,000 are renamed in one by one, each once', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
