@@ -110,9 +110,12 @@ async function changeIn(spool: string, places: readonly Place[], order: Order): 
     for await (const ref of candidates(place, view, order)) {
       if (!selection.mayHave(ref)) continue
       const task = view.view(ref)
-      if (task !== undefined && isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
-      if (task === undefined && place.ref !== undefined)
-        told.fault(`${pathOf(place.shown, ref)} does not exist`)
+      const fault = (text: string) => told.fault(`${pathOf(place.shown, ref)} ${text}`)
+      if (task === undefined) {
+        if (place.ref !== undefined) fault('does not exist')
+      } else if (isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
+      else if (task.file.isUnread === true)
+        fault(`was left alone, because it cannot be read: ${task.file.detail}`)
     }
 }
 

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { SpooldError } from '../base/errors.js'
 import { LOGIC_KEYS, logicTakesValue } from '../config/ini-logic.js'
@@ -100,7 +101,7 @@ function otherNames(argv: readonly string[]): string[] {
  * (`-Mp4`), names as far as they are unique (`--spooler-proc 3`), values that may be missing. Behind it each option is
  * `--name` or `--name=value`, and nothing that follows it can be taken for its value.
  *
- * @throws SpooldError USAGE `--help` or `--version` was given a value
+ * @throws SpooldError USAGE `--help` or `--version` was given a value, or one that may be missing stands behind a blank
  */
 export function completeAbbreviations(argv: readonly string[]): string[] {
   const spelt: string[] = []
@@ -135,7 +136,10 @@ function spellLetters(arg: string, rest: string[]): string[] {
 
 function spell(name: string, value: string | undefined, rest: string[]): string {
   const arity = arityOf(name)
-  if (arity === 'optional') return `--${name}=${value ?? ''}`
+  if (arity === 'optional') {
+    if (value === undefined) refuseBehindBlank(name, rest[0] ?? '')
+    return `--${name}=${value ?? ''}`
+  }
   if (arity === 'flag') {
     if (value === undefined) return `--${name}`
     if (!OTHERS.includes(name)) return `--set=${name}=${value}` // as a file says it, false too
@@ -143,6 +147,12 @@ function spell(name: string, value: string | undefined, rest: string[]): string 
   }
   const taken = value ?? rest.shift()
   return taken === undefined ? `--${name}` : `--${name}=${taken}`
+}
+
+/** As for getopt_long(3), a word behind a value that may be missing is no value, but the name of an ini file. */
+function refuseBehindBlank(name: string, word: string): void {
+  if (/^$|^-|[./]/.test(word) || existsSync(word.replace(/:[^:]*$/, '')) || existsSync(word)) return
+  throw new SpooldError('USAGE', `${word}: no such file; a value of ${name} is written --${name}=${word}`)
 }
 
 /** The one name that begins so: of all that uWSGI knows, or else of ours. */

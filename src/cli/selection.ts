@@ -22,6 +22,8 @@ export interface Selection {
   readonly isAll: boolean
   /** undefined: whatever the command is for. */
   readonly states: readonly TaskState[] | undefined
+  /** It depends on what is in the files. */
+  readonly needsPackets: boolean
   /** Before the file is opened. */
   mayHave(ref: Ref): boolean
   has(task: TaskView): boolean
@@ -47,6 +49,7 @@ export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Sele
   return {
     isAll: nameTests.length + tests.length === 0,
     states,
+    needsPackets: key.length > 0,
     mayHave: ref => nameTests.every(test => test(ref)),
     has: task => tests.every(test => test(task)),
   }

@@ -68,7 +68,8 @@ export class PrintedLines {
 
   #write({ spool, pid, ref, stream, isBeside }: Printed, line: string): void {
     const task = ref === null ? undefined : displayName(baseName(ref))
-    if (this.#log.isStructured) return this.#log.plain(line, { stream, spool, worker: pid, task })
+    if (this.#log.isStructured)
+      return this.#log.plain(line, { event: 'task-printed', stream, spool, worker: pid, task })
     const isBare = !isBeside && !OWN_BEGINNING.test(line)
     const author = task === undefined ? '' : ` ${printable(task)}:`
     this.#log.plain(isBare ? line : `[spooler ${spool} pid: ${pid}]${author} ${line}`)

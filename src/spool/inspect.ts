@@ -26,6 +26,8 @@ export interface Inspection {
   readonly bodyOffset: number
   /** Why, for the states that have one. */
   readonly detail?: string
+  /** A regular file that could not be read: what it is, a task or not, is not known. */
+  readonly isUnread?: true
   /** Who holds its lock. */
   readonly pid?: number
   /** Epoch ms: when the run began. Only spoold marks that. */
@@ -76,7 +78,8 @@ function unreadable(path: string, detail: string): Inspection {
   try {
     const stats = lstatSync(toFsPath(path))
     const { size: bytes, mtimeMs } = stats
-    return { ...none, bytes, mtimeMs, dueAtMs: mtimeMs, sinceMs: sinceMsOf(stats) }
+    const isUnread = stats.isFile() ? { isUnread: true as const } : {}
+    return { ...none, ...isUnread, bytes, mtimeMs, dueAtMs: mtimeMs, sinceMs: sinceMsOf(stats) }
   } catch {
     return none
   }

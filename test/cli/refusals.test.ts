@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
@@ -69,6 +69,28 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
       assert.equal(code, 1, args.join(' '))
     }
     assert.deepEqual(leftIn(spool), ['7/b', 'a'])
+  })
+
+  it('is told of each task that it may not read, and that it was not changed', () => {
+    const spool = groupSpool(0o750)
+    rmSync(join(spool, '.spoold'), { recursive: true })
+    for (const name of ['a', '7/b']) chmodSync(join(spool, name), 0o600)
+    symlinkSync('/nonexistent', join(spool, 'link')) // nobody's task, and no fault
+    for (const args of [
+      ['rm', '--all'],
+      ['kick', '--all', '--dry-run'],
+      ['hold', '--key', 'to=joe'],
+      ['ls', '--key', 'to=joe'],
+    ]) {
+      const { code, stderr } = asMember(...args, spool)
+      const told = stderr.trimEnd().split('\n').sort()
+      assert.equal(told.length, 2, stderr)
+      assert.match(told[0] ?? '', /^spoold: \S+\/7\/b (was left alone, because it )?cannot be read: EACCES/)
+      assert.match(told[1] ?? '', /^spoold: \S+\/a (was left alone, because it )?cannot be read: EACCES/)
+      assert.equal(code, 1, args.join(' '))
+    }
+    const named = asMember('kick', '--name', 'c*', spool)
+    assert.deepEqual([named.code, named.stderr], [0, 'spoold: no task fits\n'])
   })
 
   it('is told of each priority that it may not list', () => {

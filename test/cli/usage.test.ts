@@ -39,6 +39,12 @@ describe('a wrong command line', { concurrency: 4 }, () => {
   const WRONG: ReadonlyArray<readonly [args: readonly string[], expected: RegExp, exitCode?: number]> = [
     [['--nope'], /unknown option '--nope'; see spoold --help/],
     [['--spooler-procesess', '3'], /Did you mean --spooler-processes\?/],
+    [
+      ['--log-date', 'iso'],
+      /^spoold: \[USAGE\] iso: no such file; a value of log-date is written --log-date=iso$/,
+      64,
+    ],
+    [['-C', '660'], /a value of chmod-socket is written --chmod-socket=660$/, 64],
     [['--spooler'], /option '-Q, --spooler <DIR>' argument missing; see spoold --help/],
     [['ls'], /missing required argument 'dir'; see spoold ls --help/, 64],
     [['ls', '--oops', '.'], /unknown option '--oops'; see spoold ls --help/, 64],

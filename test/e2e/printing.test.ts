@@ -93,7 +93,7 @@ describe('what a JavaScript handler prints', () => {
   it('is in a JSON log an object a line, with its stream and its task, what is printed while it is loaded too', async () => {
     const handler = `
       console.error('loading')
-      export default (env, task) => { console.log('plain {'); return task.SPOOL_OK }`
+      export default (env, task) => { console.log('plain {'); process.stdout.write('no newline'); return task.SPOOL_OK }`
     const log = await logOf(handler, { 'log-format': 'json' }, ['a'])
     const lines = log
       .trimEnd()
@@ -105,6 +105,7 @@ describe('what a JavaScript handler prints', () => {
       [
         ['loading', 'stderr', undefined],
         ['plain {', 'stdout', 'a'],
+        ['no newline', 'stdout', 'a'],
       ],
     )
   })

@@ -19,7 +19,7 @@ export interface LsOptions extends SelectionOptions {
 /**
  * `spoold ls DIR…`: the tasks of the spools, by priority and name, and then the dead letters.
  *
- * @returns 1 when a part of a spool could not be listed
+ * @returns 1 when a part of a spool could not be listed, or a file not be read for a filter
  */
 export async function ls(directories: readonly string[], options: LsOptions): Promise<number> {
   output.purpose = 'look'
@@ -39,7 +39,12 @@ async function list(
     const view = new SpoolView(realPath(directory), locks, nowMs)
     const { refs, isWhole } = await listRefs(directory, view, selection)
     if (!isWhole) exitCode = 1
-    const tasks = look(view, refs, selection)
+    const tasks = look(view, refs, selection, ({ ref, file }) => {
+      exitCode = 1
+      output.complain(
+        `${directory}/${terminalName(Buffer.from(ref, 'latin1'))} cannot be read: ${file.detail}`,
+      )
+    })
     if (!options.json && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
     for (const line of options.json ? asJsonLines(directory, tasks, nowMs) : asTable(tasks, nowMs))
       output.line(line)
@@ -48,10 +53,17 @@ async function list(
 }
 
 /** A task is looked at when its line is about to be printed. */
-function* look(view: SpoolView, refs: readonly Ref[], selection: Selection): Generator<TaskView> {
+function* look(
+  view: SpoolView,
+  refs: readonly Ref[],
+  { has, needsPackets }: Selection,
+  unread: (task: TaskView) => void,
+): Generator<TaskView> {
   for (const ref of refs) {
     const task = view.view(ref)
-    if (task !== undefined && selection.has(task)) yield task
+    if (task === undefined) continue
+    if (has(task)) yield task
+    else if (needsPackets && task.file.isUnread === true) unread(task)
   }
 }
 
