@@ -16,15 +16,30 @@ export interface Application {
   readonly index: number
 }
 
-/** What is loaded, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). */
-export function applicationsOf(options: Options, home: string): Application[] {
-  return isLeftOut(options) ? [] : namedApplications(options, home)
+/** What names handlers and is no application. */
+const OTHER_HANDLERS = [
+  'spoolerImport',
+  'spoolerExec',
+  'sharedImport',
+  'import',
+  'spoolerPythonImport',
+  'perlExec',
+  'perlExecPostFork',
+  'sharedRbrequire',
+  'rbrequire',
+] as const
+
+export function hasOtherHandlers(options: Options): boolean {
+  return OTHER_HANDLERS.some(name => options[name].length > 0)
 }
 
-/** The option that keeps applications from being loaded, for messages. */
-export function isLeftOut({ lazyApps, spoolerLoadApp }: Options): string | undefined {
-  if (lazyApps) return 'lazy-apps'
-  return spoolerLoadApp ? undefined : 'spooler-load-app = off'
+/**
+ * What is loaded, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). With lazy-apps uWSGI's spoolers load
+ * none, and often have no handler at all; here they do when nothing else is named.
+ */
+export function applicationsOf(options: Options, home: string): Application[] {
+  if (!options.spoolerLoadApp || (options.lazyApps && hasOtherHandlers(options))) return []
+  return namedApplications(options, home)
 }
 
 export function namedApplications(options: Options, home: string): Application[] {

@@ -5,7 +5,7 @@ import {
   type Application,
   applicationFile,
   applicationsOf,
-  isLeftOut,
+  hasOtherHandlers,
   namedApplications,
 } from './applications.js'
 import { statsOf } from './file-stats.js'
@@ -55,8 +55,13 @@ export function checkHandlers(
     const text = place && missing(language)
     if (place !== undefined && text !== undefined) problems.error(place, text)
   }
-  const hasOthers = needed.size + options.spoolerImport.length + options.spoolerExec.length > 0
+  const hasOthers = hasOtherHandlers(options)
   for (const application of applicationsOf(options, home)) {
+    if (options.lazyApps)
+      problems.warning(
+        where('lazy-apps'),
+        `lazy-apps: uWSGI's spoolers would have no handler; what ${application.option} names is loaded all the same, because nothing else is`,
+      )
     const text =
       unreadable(application, home) ??
       (needed.has(application.language) ? undefined : missing(application.language))
@@ -96,15 +101,13 @@ function unreadable(application: Application, home: string): string | undefined 
 }
 
 export function hasHandlers(options: Options): boolean {
-  const named = [options.spoolerImport, options.spoolerExec, ...Object.values(valuesOf(options))]
-  return named.some(({ length }) => length > 0) || applicationsOf(options, '').length > 0
+  return hasOtherHandlers(options) || applicationsOf(options, '').length > 0
 }
 
 export function noHandlerMessage(options: Options): string {
   const [application] = namedApplications(options, '')
-  const because = isLeftOut(options)
-  if (application !== undefined && because !== undefined)
-    return `there is no handler: ${because} leaves out the application that ${application.option} names; add spooler-import = FILE, or leave ${because} away`
+  if (application !== undefined)
+    return `there is no handler: spooler-load-app = off leaves out the application that ${application.option} names; add spooler-import = FILE, or leave spooler-load-app away`
   return 'there is no handler; add spooler-import = FILE (JavaScript or Python), perl-exec, rbrequire, spooler-exec = COMMAND, or name the web application that registers it (module, wsgi-file, psgi, rack)'
 }
 

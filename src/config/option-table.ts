@@ -103,7 +103,7 @@ export const OPTION_TABLE = [
   { name: 'rails', kind: 'text', value: 'DIR', fallback: null, group: 'applications', help: 'the same for a Rails application' },
   { name: 'mount', kind: 'text', isList: true, value: '[MOUNTPOINT=]APP', group: 'applications', help: 'load this web application too: FILE.py, FILE.wsgi, MODULE:CALLABLE, FILE.ini (Paste), FILE.psgi, FILE.pl or FILE.ru' },
   { name: 'need-app', kind: 'flag', fallback: false, group: 'applications', help: 'a web application that cannot be loaded keeps the daemon from starting, also when there are other handlers' },
-  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', help: 'load no web application: with it, uWSGI loads none in its spoolers' },
+  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', help: 'load no web application, as in uWSGI, unless nothing else has handlers' },
   { name: 'spooler-load-app', kind: 'flag', value: 'on|off', fallback: true, group: 'applications', isOurs: true, help: 'off loads no web application' },
 
   { name: 'timer', aliases: ['signal-timer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'raise this signal every so many seconds' },

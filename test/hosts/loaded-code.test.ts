@@ -123,12 +123,20 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
       await ran(daemon, 1)
       assert.deepEqual(daemon.journal(), [option])
     }
-    const without = await start(files, { module: 'web', lazy: true }, true)
+    const without = await start(files, { module: 'web', 'spooler-load-app': 'off' }, true)
     assert.equal(await without.code(), 1)
     assert.match(
       without.output,
-      /there is no handler: lazy-apps leaves out the application that module names/,
+      /there is no handler: spooler-load-app = off leaves out the application that module names/,
     )
+  })
+
+  it('is loaded with lazy-apps all the same when nothing else has handlers: in uWSGI no task would run', async () => {
+    const files = { 'web.py': `${HANDLER}uwsgi.spooler = spooler\n` }
+    const daemon = await start(files, { module: 'web', 'lazy-apps': true })
+    drop(spoolOf(daemon), undefined, packet({ n: 'lazy' }))
+    await ran(daemon, 1)
+    assert.match(daemon.output, /app\.ini:\d+: warning: lazy-apps: uWSGI's spoolers would have no handler/)
   })
 
   it('that registers no handler is told of at the start', async () => {
