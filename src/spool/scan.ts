@@ -1,15 +1,13 @@
 import { type Dirent, readdirSync } from 'node:fs'
-import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { Slices } from '../base/slices.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './file-name.js'
+import { entryBatches } from './listing.js'
 import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from './stamps.js'
 
 /** Directories inside directories inside …: deeper than any priority scheme, shallow enough for every stack. */
 const MAX_DEPTH = 16
-/** Entries a system call: large enough that a million names take a second, small enough not to block the loop. */
-const ENTRIES_A_READ = 2048
 /** A directory of no more bytes holds a thousand names at most, and is listed in a millisecond. */
 export const SMALL_BYTES = 16 * 1024
 
@@ -89,7 +87,8 @@ export async function scanSpool(
     const stamp = known ?? (await takeStampAsync(path))
     visitor.directory(prefix, stamp)
     const before = entries
-    for await (const entry of await stream(path)) if (!meet(entry, prefix, depth)) return false
+    for await (const batch of entryBatches(path, isLocal))
+      for (const entry of batch) if (!meet(entry, prefix, depth)) return false
     visitor.listed(prefix, stamp, entries - before)
     return true
   }
@@ -113,12 +112,6 @@ export async function scanSpool(
   return { entries, tookMs: performance.now() - startedAt }
 }
 
-const NAMES = { encoding: 'latin1' as BufferEncoding } as const
-
-function stream(path: string): ReturnType<typeof opendir> {
-  return opendir(toFsPath(path), { ...NAMES, bufferSize: ENTRIES_A_READ })
-}
-
 function listAtOnce(path: string): Dirent[] {
-  return readdirSync(toFsPath(path), { ...NAMES, withFileTypes: true })
+  return readdirSync(toFsPath(path), { encoding: 'latin1' as BufferEncoding, withFileTypes: true })
 }

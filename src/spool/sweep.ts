@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, type Stats } from 'node:fs'
+import { closeSync, constants, type Dirent, fstatSync, type Stats } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { lstatSync, openSync, unlinkSync } from './anchored.js'
@@ -84,7 +84,8 @@ async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenera
 }
 
 async function* findLeftovers(spool: string, prefix: string, beforeMs: number): AsyncGenerator<Ref> {
-  for await (const entry of listEntries(`${spool}/${prefix}`)) {
+  const mayBe = (entry: Dirent) => entry.isDirectory() || entry.name.startsWith('.')
+  for await (const entry of listEntries(`${spool}/${prefix}`, mayBe)) {
     if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
       yield* findLeftovers(spool, `${entry.name}/`, beforeMs)
     const name = entry.isFile() ? draftedName(entry.name) : undefined
