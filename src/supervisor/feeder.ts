@@ -72,6 +72,10 @@ export class Feeder {
     })
   }
 
+  dropped(refs: readonly Ref[]): void {
+    this.#context.feed.abandoned(refs)
+  }
+
   /** It is about to be killed because it was replaced or stopped, and its mercy is over. */
   outOfMercy(worker: WorkerProcess): void {
     const { spool, events, cutShort } = this.#context

@@ -93,12 +93,23 @@ export class GivenTasks {
     return refs
   }
 
-  /** The worker has dropped what was cancelled, but for those that it had begun: it will report them. */
-  confirmed(begun: readonly number[], now: number): void {
+  /**
+   * The worker has dropped what was cancelled, but for those that it had begun: it will report them.
+   *
+   * @returns what it dropped and nobody else has: it had reported all before, and had not begun what seemed to run first
+   */
+  confirmed(begun: readonly number[], now: number): Ref[] {
     for (const number of begun)
       if (this.#cancelled.get(number)?.startedAt === undefined) this.start(number, now)
     for (const [number, { startedAt }] of this.#cancelled)
       if (startedAt === undefined) this.#cancelled.delete(number)
+    const dropped: Ref[] = []
+    for (const [number, { ref, startedAt }] of this.#owned) {
+      if (startedAt !== undefined || begun.includes(number)) continue
+      this.#owned.delete(number)
+      dropped.push(ref)
+    }
+    return dropped
   }
 
   /** When the one that runs for longest began, as far as that was told. */

@@ -59,6 +59,7 @@ export class Group {
       signalled: (worker, message) => signals.hear(worker, message),
       reported: (worker, reported) => this.#reported(worker, reported),
       started: ({ pid }, ref) => events.emit('task-started', { spool, pid, ref }),
+      dropped: refs => this.feeder.dropped(refs),
       recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),
       faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
       unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),

@@ -17,6 +17,8 @@ export interface WorkerListener<Worker> extends HostListener {
   signalled(worker: Worker, message: SignalMessage): void
   reported(worker: Worker, reported: Reported): void
   started(worker: Worker, ref: Ref): void
+  /** It had these, has not begun them, and does not have them any more. */
+  dropped(refs: readonly Ref[]): void
   recycling(worker: Worker, tasks: number): void
   faulted(worker: Worker, error: string): void
   unfit(worker: Worker, error: string): void

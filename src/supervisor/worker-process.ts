@@ -181,7 +181,7 @@ export class WorkerProcess {
         return this.#settle(message)
       case 'cancelled':
         this.#isCancelling = false
-        this.#given.confirmed(message.begun, this.#lastHeardAt)
+        this.#listener.dropped(this.#given.confirmed(message.begun, this.#lastHeardAt))
         return this.#listener.opened()
       case 'recycling':
         this.#leaves('recycled')

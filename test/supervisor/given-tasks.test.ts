@@ -39,6 +39,23 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [1, 8])
   })
 
+  it('gives back what seemed to run first and had not begun when the worker dropped all that it had', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b', 'c'])
+    given.end(0) // reported, and then its process had to wait for a processor before it began the next
+    assert.deepEqual(given.cancel(true), ['c'])
+    assert.deepEqual(given.confirmed([], 5), ['b'])
+    assert.deepEqual([given.size, given.runningSince], [0, undefined])
+  })
+
+  it('keeps what had begun when it confirms', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b'])
+    given.cancel(true)
+    assert.deepEqual(given.confirmed([0], 5), [])
+    assert.deepEqual(given.left, ['a'])
+  })
+
   it('tells what may have begun: what was told, and as many more as run at a time', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])
