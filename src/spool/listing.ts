@@ -1,14 +1,27 @@
-import type { Dirent } from 'node:fs'
+import { type Dirent, readdirSync } from 'node:fs'
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { toFsPath } from '../task/ref.js'
 import { named } from './anchored.js'
+import { type Stamp, takeStampSync } from './stamps.js'
 
 /** So many entries are read at once: few enough not to block the loop, many enough that a million names take a second. */
 const ENTRIES_PER_READ = 1024
+/** A directory of no more bytes holds a thousand names at most, and is listed in a millisecond. */
+const SMALL_BYTES = 16 * 1024
+const NAMES = { encoding: 'latin1' as BufferEncoding } as const
 
 function open(path: string): ReturnType<typeof opendir> {
-  return opendir(toFsPath(path), { encoding: 'latin1' as BufferEncoding, bufferSize: ENTRIES_PER_READ })
+  return opendir(toFsPath(path), { ...NAMES, bufferSize: ENTRIES_PER_READ })
+}
+
+export function isSmall({ bytes }: Stamp): boolean {
+  return bytes <= SMALL_BYTES
+}
+
+/** Without a promise: of thousands of small directories each would cost more than its listing. */
+export function listAtOnce(path: string): Dirent[] {
+  return readdirSync(toFsPath(path), { ...NAMES, withFileTypes: true })
 }
 
 /**
@@ -19,6 +32,16 @@ function open(path: string): ReturnType<typeof opendir> {
 export async function* listEntries(path: string, isWanted?: (entry: Dirent) => boolean) {
   try {
     for await (const entry of await open(path)) if (isWanted?.(entry) !== false) yield entry
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw named(error)
+  }
+}
+
+/** The same where no network and no other process is asked: a small directory is listed at once. */
+export async function* listLocalEntries(path: string, isWanted?: (entry: Dirent) => boolean) {
+  if (!isSmall(takeStampSync(path))) return yield* listEntries(path, isWanted)
+  try {
+    for (const entry of listAtOnce(path)) if (isWanted?.(entry) !== false) yield entry
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw named(error)
   }

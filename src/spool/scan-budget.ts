@@ -26,6 +26,8 @@ export function unclearScanInMs(lastScanMs: number, frequencyMs: number): number
   return Math.min(frequencyMs, lastScanMs * UNCLEAR_SHARE)
 }
 
-export function pollEveryMs(lastPassMs: number, frequencyMs: number): number {
-  return Math.min(frequencyMs, Math.max(POLL_MS, lastPassMs * POLL_SHARE))
+/** From the start of a pass to that of the next: `frequencyMs`, unless it takes half of that. */
+export function passEveryMs(lastPassMs: number, frequencyMs: number, isPolled: boolean): number {
+  const everyMs = isPolled ? Math.min(frequencyMs, Math.max(POLL_MS, lastPassMs * POLL_SHARE)) : frequencyMs
+  return Math.max(everyMs, 2 * lastPassMs)
 }

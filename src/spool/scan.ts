@@ -1,19 +1,19 @@
-import { type Dirent, readdirSync } from 'node:fs'
+import type { Dirent } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { Slices } from '../base/slices.js'
-import { type Ref, toFsPath } from '../task/ref.js'
+import type { Ref } from '../task/ref.js'
 import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './file-name.js'
-import { entryBatches } from './listing.js'
+import { entryBatches, isSmall, listAtOnce } from './listing.js'
 import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from './stamps.js'
 
 /** Directories inside directories inside …: deeper than any priority scheme, shallow enough for every stack. */
 const MAX_DEPTH = 16
-/** A directory of no more bytes holds a thousand names at most, and is listed in a millisecond. */
-export const SMALL_BYTES = 16 * 1024
 
 export interface ScanVisitor {
   /** A name that may be a task. False ends the scan. */
   task(ref: Ref): boolean
+  /** A priority directory was met. False: it is not listed. */
+  enters?(prefix: string): boolean
   /** A directory is about to be listed: '' for the spool itself, `5/` for a priority. */
   directory(prefix: string, stamp: Stamp): void
   /** It was listed, to its end or to where the scan ended. */
@@ -32,17 +32,12 @@ export interface Listed {
   readonly entries: number
 }
 
-export interface Scan {
-  /** Entries met, of every kind. */
-  readonly entries: number
-  readonly tookMs: number
-}
-
 /**
  * Lists a spool by streaming: memory does not grow with the directory. Only names and types are looked at, so a scan
  * costs a system call per two thousand entries. When ordered, priority directories are entered, as spooler_scandir does.
  *
  * @param isLocal no network and no other process is asked: small directories are listed at once, at a tenth of the cost
+ * @param directories the prefixes of those that are listed, with what lies below them and is entered
  * @throws the error of `opendir` when the spool itself cannot be listed
  */
 export async function scanSpool(
@@ -50,12 +45,12 @@ export async function scanSpool(
   rules: NameRules,
   visitor: ScanVisitor,
   isLocal = false,
-): Promise<Scan> {
-  const startedAt = performance.now()
+  directories: Iterable<string> = [''],
+): Promise<void> {
   const slices = new Slices()
   let entries = 0
 
-  const below: Array<{ prefix: string; depth: number }> = [{ prefix: '', depth: 0 }]
+  const below = [...directories].map(prefix => ({ prefix, depth: prefix.split('/').length - 1 }))
 
   /** @returns false: the scan ends */
   function meet(entry: Dirent, prefix: string, depth: number): boolean {
@@ -64,8 +59,8 @@ export async function scanSpool(
     if (!entry.isDirectory() || entry.name === STATE_DIRECTORY || !isPriorityDirectory(entry.name))
       return true
     const lower = `${prefix}${entry.name}/`
-    if (rules.ordered && depth < MAX_DEPTH) below.push({ prefix: lower, depth: depth + 1 })
-    else visitor.unvisited(lower)
+    if (!rules.ordered || depth >= MAX_DEPTH) visitor.unvisited(lower)
+    else if (visitor.enters?.(lower) !== false) below.push({ prefix: lower, depth: depth + 1 })
     return true
   }
 
@@ -74,7 +69,7 @@ export async function scanSpool(
     if (!isLocal) return listSlowly(prefix, depth, undefined)
     const path = directoryOf(spool, prefix)
     const stamp = takeStampSync(path)
-    if (stamp.bytes > SMALL_BYTES) return listSlowly(prefix, depth, stamp)
+    if (!isSmall(stamp)) return listSlowly(prefix, depth, stamp)
     visitor.directory(prefix, stamp)
     const before = entries
     for (const entry of listAtOnce(path)) if (!meet(entry, prefix, depth)) return false
@@ -96,7 +91,7 @@ export async function scanSpool(
   function failed(prefix: string, error: unknown): void {
     if (prefix === '') throw error
     if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENOTDIR') visitor.failed(prefix, error)
-    visitor.listed(prefix, UNKNOWN, 0)
+    else visitor.listed(prefix, UNKNOWN, 0)
   }
 
   for (let next = below.pop(); next !== undefined; next = below.pop()) {
@@ -109,9 +104,4 @@ export async function scanSpool(
     const rest = slices.rest()
     if (rest !== undefined) await rest
   }
-  return { entries, tookMs: performance.now() - startedAt }
-}
-
-function listAtOnce(path: string): Dirent[] {
-  return readdirSync(toFsPath(path), { encoding: 'latin1' as BufferEncoding, withFileTypes: true })
 }

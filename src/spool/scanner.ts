@@ -1,24 +1,23 @@
 import { Alarm } from '../base/clock.js'
 import type { Emitter } from '../events/emitter.js'
+import { Directories, type ScannedDirectories } from './directories.js'
 import { LONG_BACKLOG, Race } from './race.js'
-import { type Listed, type ScanVisitor, scanSpool } from './scan.js'
-import { deafScanEveryMs, lookAgainEveryMs, pollEveryMs, unclearScanInMs } from './scan-budget.js'
+import { type ScanVisitor, scanSpool } from './scan.js'
+import { deafScanEveryMs, lookAgainEveryMs, passEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
-import { Stamps, stampTaker } from './stamps.js'
+import { stampTaker } from './stamps.js'
 import type { TaskIndex } from './task-index.js'
 import { isLocal, type WatchChoice } from './watch.js'
-import { type Listing, Watches, type WatchesOptions } from './watches.js'
+import { Watches, type WatchesOptions } from './watches.js'
 
 export interface ScannerOptions extends WatchesOptions {
   readonly watch: WatchChoice
 }
 
-const MISSING_RETRY_MS = 1000
-
 /**
  * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every
- * `frequencyMs`, unless stamps prove that nothing was made or removed; events, or `scanNow`, only bring it (or a single
- * name) forward. Where there are no events from other hosts, the stamps are compared every second.
+ * `frequencyMs`; it lists directories whose stamps do not prove that nothing was made or removed there. Events, or
+ * `scanNow`, only bring it (or a single name) forward. Where there are no events from other hosts, the stamps are compared every second.
  *
  * It is listening, or deaf (watches on large directories are closed) while the workers race through a long backlog.
  */
@@ -27,13 +26,11 @@ export class Scanner {
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
   readonly #watches: Watches
-  readonly #stamps: Stamps
+  readonly #directories: Directories
   readonly #race = new Race()
   readonly #alarm = new Alarm(() => void this.#turn())
   readonly #news: ScanNews
   #turning: Promise<void> | undefined
-  /** What the last scan found. */
-  #listed: Listing = new Map()
   #isLocal = false
   #isClosed = false
   #isDeaf = false
@@ -45,6 +42,7 @@ export class Scanner {
   #lastForgetfulAt = performance.now()
   #lastScanMs = 0
   #lastScanNames = 0
+  #lastFullScanMs = 0
   #lastPassMs = 0
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
@@ -52,7 +50,7 @@ export class Scanner {
     this.#index = index
     this.#news = new ScanNews(options.spool, events)
     this.#wakeUp = wakeUp
-    this.#stamps = new Stamps(options.spool)
+    this.#directories = new Directories(options.spool)
     this.#watches = new Watches(options, events, {
       changed: (ref, renamed) => {
         if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
@@ -74,7 +72,7 @@ export class Scanner {
 
   /** The workers ended tasks: they may soon run dry, or be so fast that events are not worth their price. */
   tasksEnded(count: number, isAnyGone: boolean): void {
-    if (isAnyGone) this.#stamps.keep(new Map()) // as far as a worker can see: the next pass lists
+    if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
     this.#race.tasksEnded(count)
     this.#judge()
     if (this.#isDeaf && this.#index.ready === 0) {
@@ -82,8 +80,8 @@ export class Scanner {
       this.#wantScan(0)
     } else if (this.#index.runsLow) this.#wakeAt(0)
     // a scan that was put off for its price costs little once what it would list has run
-    if (this.#index.ready === 0 && this.#wantedAt !== Number.POSITIVE_INFINITY)
-      this.#wantScan(this.#unclearScanInMs)
+    const isPutOff = this.#wantedAt !== Number.POSITIVE_INFINITY
+    if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
     this.#wakeWhenDue()
   }
 
@@ -125,66 +123,72 @@ export class Scanner {
     const isPass = startedAt >= this.#nextPassAt
     if (isPass && this.#isLookAgainDue) this.#isForgetful = true
     const isDue = startedAt >= Math.min(this.#wantedAt, this.#deafScanAt)
-    const isWanted = isDue || this.#isForgetful || this.#index.runsLow
-    if (isWanted || (isPass && !(await this.#stamps.isUnchanged(stampTaker(this.#isLocal)))))
-      await this.#scan()
+    if (isDue || isPass || this.#isForgetful || this.#index.runsLow) await this.#scan()
     if (!isPass) return
-    this.#lastPassAt = performance.now()
-    this.#lastPassMs = this.#lastPassAt - startedAt
+    this.#lastPassAt = startedAt
+    this.#lastPassMs = performance.now() - startedAt
   }
 
   get #nextPassAt(): number {
     const { watch, frequencyMs } = this.#options
     const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
-    return this.#lastPassAt + (isPolled ? pollEveryMs(this.#lastPassMs, frequencyMs) : frequencyMs)
+    return this.#lastPassAt + passEveryMs(this.#lastPassMs, frequencyMs, isPolled)
   }
 
   /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
   get #isLookAgainDue(): boolean {
     const { waiting } = this.#index
-    const dueAt = this.#lastForgetfulAt + lookAgainEveryMs(waiting, this.#lastScanMs)
+    const dueAt = this.#lastForgetfulAt + lookAgainEveryMs(waiting, this.#lastFullScanMs)
     return waiting > 0 && performance.now() >= dueAt
   }
 
   async #scan(): Promise<void> {
-    const isForgetful = this.#isForgetful
+    const [startedAt, isForgetful] = [performance.now(), this.#isForgetful]
     const isFirst = this.#lastScanAt === Number.NEGATIVE_INFINITY
-    if (isForgetful) this.#lastForgetfulAt = performance.now()
-    this.#wantedAt = Number.POSITIVE_INFINITY
     this.#isForgetful = false
+    this.#wantedAt = Number.POSITIVE_INFINITY
     this.#watches.scanBegins()
+    const mayTell = !isForgetful && !this.#index.runsLow
+    const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
+    const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)
+    if (isAll) await this.#list(undefined, isForgetful)
+    else if (changed.size > 0) await this.#list(changed, false)
+    this.#lastScanNames = this.#index.size
+    this.#lastScanAt = performance.now()
+    this.#lastScanMs = this.#lastScanAt - startedAt
+    if (isAll) this.#lastFullScanMs = this.#lastScanMs
+    if (isForgetful) this.#lastForgetfulAt = startedAt
+    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#becomeDeaf()
+    else if (isAll || changed.size > 0) this.#followListed()
+  }
+
+  /** @param changed the directories that are listed again, undefined: all of them */
+  async #list(changed: ReadonlySet<string> | undefined, isForgetful: boolean): Promise<void> {
+    const { spool, rules } = this.#options
+    const scanned = this.#directories.beginScan(changed)
     this.#index.beginScan(isForgetful)
-    const listed = new Map<string, Listed>()
     try {
-      const { spool, rules } = this.#options
       this.#isLocal = await isLocal(spool)
-      this.#lastScanMs = (await scanSpool(spool, rules, this.#visitor(listed), this.#isLocal)).tookMs
-      this.#listed = listed
+      await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
+      scanned.end()
       this.#news.listed()
     } catch (error) {
       this.#miss(error)
     }
-    this.#index.endScan()
-    this.#lastScanNames = this.#index.size
-    this.#lastScanAt = performance.now()
-    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#becomeDeaf()
-    this.#followListed()
-    this.#stamps.keep(this.#listed)
+    this.#index.endScan(prefix => scanned.isAsBefore(prefix))
   }
 
-  #visitor(listed: Map<string, Listed>): ScanVisitor {
+  #visitor(scanned: ScannedDirectories): ScanVisitor {
     const nowMs = Date.now()
-    return {
+    return scanned.visitor({
       task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
       directory: (prefix, stamp) => {
-        listed.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
         // opened now, the watch on the spool itself spares a second listing
         if (prefix === '' && this.#isWatching && !this.#isDeaf) this.#watches.follow(prefix, stamp)
       },
-      listed: (prefix, stamp, entries) => listed.set(prefix, { stamp, entries }),
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
       failed: (prefix, error) => this.#news.priority('spool-unlisted', prefix, error),
-    }
+    })
   }
 
   get #isWatching(): boolean {
@@ -192,7 +196,7 @@ export class Scanner {
   }
 
   #followListed(): void {
-    if (this.#isWatching) this.#watches.followOnly(this.#listed, this.#isDeaf)
+    if (this.#isWatching) this.#watches.followOnly(this.#directories.listing, this.#isDeaf)
   }
 
   #wantScan(inMs: number): void {
@@ -204,7 +208,9 @@ export class Scanner {
   #judge(): void {
     const isRace = this.#race.judge(this.#index.ready)
     if (isRace === true && !this.#isDeaf) this.#becomeDeaf()
-    if (isRace === false && this.#isDeaf) this.#listenAgain()
+    if (isRace !== false || !this.#isDeaf) return
+    this.#isDeaf = false // stamps tell whether something happened meanwhile
+    this.#followListed()
   }
 
   #becomeDeaf(): void {
@@ -214,21 +220,15 @@ export class Scanner {
     this.#wakeAt(this.#race.judgeableAt)
   }
 
-  /** Stamps tell whether something happened meanwhile. */
-  #listenAgain(): void {
-    this.#isDeaf = false
-    this.#followListed()
-  }
-
   get #deafScanAt(): number {
     if (!this.#isDeaf) return Number.POSITIVE_INFINITY
     return this.#lastScanAt + deafScanEveryMs(this.#lastScanMs)
   }
 
   #miss(error: unknown): void {
-    this.#listed = new Map()
+    this.#directories.forget()
     this.#watches.close()
-    this.#wantScan(Math.min(MISSING_RETRY_MS, this.#options.frequencyMs))
+    this.#wantScan(Math.min(1000, this.#options.frequencyMs)) // costs nothing
     this.#news.missing(error)
   }
 

@@ -1,15 +1,17 @@
 import { closeSync, constants, type Dirent, fstatSync, type Stats } from 'node:fs'
 import { errnoOf, SpooldError } from '../base/errors.js'
+import { Slices } from '../base/slices.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { lstatSync, openSync, unlinkSync } from './anchored.js'
 import { draftedName, hiddenRef } from './draft.js'
 import { beside, giveBack } from './exact-move.js'
 import { createTaskName, isPriorityDirectory } from './file-name.js'
 import { idsDirectory, publishPromised, readId } from './ids.js'
-import { listEntries } from './listing.js'
+import { listEntries, listLocalEntries } from './listing.js'
 import { tryHold } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { doneInode } from './settle.js'
+import { isLocal } from './watch.js'
 
 export interface SweepOptions {
   /** The spool's real path, a byte string. */
@@ -68,7 +70,7 @@ const LEFTOVERS_A_LOOK = 1000
 /** The hidden files of writers, in the spool and its priorities, that nobody changed since `beforeMs`. */
 export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
   let refs = new Set<Ref>()
-  for await (const ref of findLeftovers(spool, '', beforeMs)) {
+  for await (const ref of findLeftovers(spool, beforeMs)) {
     refs.add(ref)
     if (refs.size < LEFTOVERS_A_LOOK) continue
     yield* withPromises(spool, refs)
@@ -83,16 +85,23 @@ async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenera
   for (const ref of refs) yield { ref, isPromised: promised.has(ref) }
 }
 
-async function* findLeftovers(spool: string, prefix: string, beforeMs: number): AsyncGenerator<Ref> {
+async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<Ref> {
+  const list = (await isLocal(spool).catch(() => false)) ? listLocalEntries : listEntries
+  const slices = new Slices()
   const mayBe = (entry: Dirent) => entry.isDirectory() || entry.name.startsWith('.')
-  for await (const entry of listEntries(`${spool}/${prefix}`, mayBe)) {
-    if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
-      yield* findLeftovers(spool, `${entry.name}/`, beforeMs)
-    const name = entry.isFile() ? draftedName(entry.name) : undefined
-    if (name === undefined) continue
-    const stats = statsOf(`${spool}/${prefix}${entry.name}`)
-    if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
+  async function* findIn(prefix: string): AsyncGenerator<Ref> {
+    const rest = slices.rest()
+    if (rest !== undefined) await rest
+    for await (const entry of list(`${spool}/${prefix}`, mayBe)) {
+      if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
+        yield* findIn(`${entry.name}/`)
+      const name = entry.isFile() ? draftedName(entry.name) : undefined
+      if (name === undefined) continue
+      const stats = statsOf(`${spool}/${prefix}${entry.name}`)
+      if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
+    }
   }
+  yield* findIn('')
 }
 
 /** @returns false when somebody else was quicker */

@@ -1,6 +1,6 @@
 import { Heap } from '../base/heap.js'
 import { Queue } from '../base/queue.js'
-import type { Ref } from '../task/ref.js'
+import { prefixOf, type Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { compareVersions } from './version-order.js'
 import { WaitingList } from './waiting-list.js'
@@ -79,6 +79,11 @@ export class TaskIndex {
   /** More refs are due than are known, and those that are known run low: a scan tells the next. */
   get runsLow(): boolean {
     return this.#overflowed && this.#window.size < this.#windowSize / 4
+  }
+
+  /** All that is due is known: a scan of what changed since the last one tells the rest. */
+  get knowsAll(): boolean {
+    return !this.#overflowed
   }
 
   /** Some of the refs that wait came due, and only a forgetful scan can name them. */
@@ -180,9 +185,11 @@ export class TaskIndex {
     return isWorthMore
   }
 
-  endScan(): void {
+  /** @param isAsBefore what is known of this directory (its prefix) is still true: the scan left it out */
+  endScan(isAsBefore?: (prefix: string) => boolean): void {
     const harvest = this.#harvest ?? this.#newWindow()
     this.#harvest = undefined
+    if (isAsBefore !== undefined) harvest.adopt(this.#window, ref => isAsBefore(prefixOf(ref)))
     const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
     harvest.seal(isNowhereElse ? undefined : ref => this.#isElsewhere(ref))
     this.#overflowed ||= harvest.isOverflowed

@@ -4,8 +4,9 @@ import { errnoOf, messageOf } from '../base/errors.js'
 import { Heap } from '../base/heap.js'
 import type { Emitter } from '../events/emitter.js'
 import { baseName, displayName, type Ref, toFsPath } from '../task/ref.js'
+import type { Listing } from './directories.js'
 import { isPriorityDirectory, isTaskName, type NameRules } from './file-name.js'
-import { type Listed, SMALL_BYTES } from './scan.js'
+import { isSmall } from './listing.js'
 import { directoryOf, isSame, type Stamp, takeStampSync } from './stamps.js'
 import { compareVersions } from './version-order.js'
 import { type Watch, watchDirectory } from './watch.js'
@@ -33,8 +34,6 @@ const MOST_WATCHES = 1024
 const FEW_ENTRIES = 1000
 const REFUSED_MS = 60_000
 const MOST_REFUSED_MS = 600_000
-
-export type Listing = ReadonlyMap<string, Listed>
 
 interface Followed {
   readonly inode: number
@@ -137,7 +136,7 @@ export class Watches {
   #enter(prefix: string): void {
     const path = directoryOf(this.#options.spool, prefix)
     const stamp = takeStampSync(path)
-    if (stamp.bytes > SMALL_BYTES || this.#followed.size >= MOST_WATCHES || !isRealDirectory(path)) return
+    if (!isSmall(stamp) || this.#followed.size >= MOST_WATCHES || !isRealDirectory(path)) return
     if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
     for (const entry of entriesNow(path)) this.#hear(prefix, entry, true)
   }

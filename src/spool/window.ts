@@ -10,6 +10,8 @@ export interface Window {
   readonly isOverflowed: boolean
   /** @returns whether more are worth to be met */
   add(ref: Ref): boolean
+  /** Takes over what is left in another one, and wanted. */
+  adopt(other: this, isWanted: (ref: Ref) => boolean): void
   /** The scan is over. @param isUnwanted refs that have another place by now */
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
   peek(): Ref | undefined
@@ -39,6 +41,10 @@ export class PlainWindow implements Window {
   add(ref: Ref): boolean {
     this.#refs.push(ref)
     return !this.isOverflowed
+  }
+
+  adopt(other: PlainWindow, isWanted: (ref: Ref) => boolean): void {
+    for (const ref of other.#refs.slice(other.#head)) if (isWanted(ref)) this.#refs.push(ref)
   }
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
@@ -103,6 +109,14 @@ export class OrderedWindow implements Window {
     if (this.#unsorted.length >= RUN) this.#sort()
     if (this.#size >= SLACK * this.#limit) this.#cut()
     return true
+  }
+
+  adopt(other: OrderedWindow, isWanted: (ref: Ref) => boolean): void {
+    for (const { refs, head } of other.#heads.values()) {
+      const run = refs.slice(head).filter(isWanted)
+      this.#runs.push(run)
+      this.#size += run.length
+    }
   }
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {

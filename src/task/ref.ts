@@ -10,6 +10,11 @@ export function baseName(ref: Ref): string {
   return ref.includes('/') ? ref.slice(ref.lastIndexOf('/') + 1) : ref // lastIndexOf is slow in V8
 }
 
+/** The directory that a task lies in: '' for the spool itself, `5/` for a priority. */
+export function prefixOf(ref: Ref): string {
+  return ref.includes('/') ? ref.slice(0, ref.lastIndexOf('/') + 1) : ''
+}
+
 /** The priority directory a task lies in (`5/…` is 5), null at the top of the spool. Lower runs first. */
 export function priorityOf(ref: Ref): number | null {
   const cut = ref.indexOf('/')

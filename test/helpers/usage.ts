@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import type { TestProcess } from './process.js'
 
-/** How much of one core a daemon and its workers take. */
+/** How much of one core a daemon and its workers take, from 0 to 1 and more. */
 export async function cpuShare(daemon: TestProcess, ms: number): Promise<number> {
   const ticks = () => [daemon.pid, ...daemon.children()].reduce((sum, pid) => sum + ticksOf(pid), 0)
   const [before, since] = [ticks(), performance.now()]
