@@ -3,6 +3,7 @@ import type { CheckedConfig } from './config/check.js'
 import { uwsgiNamedIn } from './config/live-uwsgi.js'
 import type { Options } from './config/option-table.js'
 import { formatProblem } from './config/setting.js'
+import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
 import { SpoolTargets } from './engines/spool-targets.js'
 import type { Emitter } from './events/emitter.js'
@@ -23,21 +24,6 @@ import type { Surroundings } from './surroundings.js'
 import { Sweeper } from './sweeper.js'
 import { Touches } from './touches.js'
 import { ParentsPidfiles } from './under-root.js'
-
-export interface DaemonRequest {
-  readonly config: CheckedConfig
-  readonly version: string
-  /** Sockets that were handed over, listening: their descriptors. */
-  readonly inherited: readonly number[]
-  /** Where the log goes when the process was sent to the background. */
-  readonly logFile: string | null
-  /** It is the child of a root parent (root-parent.ts). */
-  readonly isUnderRoot: boolean
-  /** Reads the configuration again, for a reload. */
-  readConfig(): CheckedConfig
-  /** Everything runs. */
-  started(): void
-}
 
 /** A stop that takes longer says why; most are done by then. */
 const STOP_NOTICE_MS = 300
@@ -225,6 +211,7 @@ export class Daemon {
       questions: this.#questions,
       targets: this.#targetsOf(config),
       log: this.#log,
+      spare: this.#request.spare,
     })
   }
 

@@ -153,15 +153,6 @@ export class Network {
   }
 }
 
-/** The sockets that systemd handed over (sd_listen_fds(3)); nobody below us is to take them for its own. */
-export function takeInheritedSockets(): number[] {
-  const { LISTEN_PID, LISTEN_FDS } = process.env
-  for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete process.env[name]
-  const count = Number(LISTEN_FDS)
-  if (Number(LISTEN_PID) !== process.pid || !Number.isInteger(count) || count <= 0) return []
-  return Array.from({ length: Math.min(count, 1024) }, (_, i) => 3 + i)
-}
-
 /** `:3031` in an ini and `[::]:3031` from systemd are one. */
 function isSame(a: Address, b: Address): boolean {
   if (a.kind !== 'tcp' || b.kind !== 'tcp') return formatAddress(a) === formatAddress(b)

@@ -12,6 +12,7 @@ import { probeSpool } from './spool/probe.js'
 import type { CrewPlan } from './supervisor/master.js'
 import type { Questions } from './supervisor/questions.js'
 import type { SignalRouter } from './supervisor/signal-router.js'
+import type { SpareWorker } from './supervisor/spare-worker.js'
 import { type PoolOptions, WorkerPool } from './supervisor/worker-pool.js'
 import type { RetryPolicy } from './task/retry-policy.js'
 
@@ -28,6 +29,7 @@ export interface PlanContext {
   readonly targets: readonly string[]
   /** Its `fd` is another one after it was opened anew. */
   readonly log: { readonly fd: number }
+  readonly spare: SpareWorker | undefined
 }
 
 /** Slices the options into what each room needs: one crew a spool directory, however often it was named. */
@@ -124,6 +126,7 @@ function poolOptions(
     mercyMs: options.workerReloadMercyMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question),
+    spare: context.spare,
     get logFd() {
       return context.log.fd // a worker may be spawned long after the plan was made
     },

@@ -23,10 +23,18 @@ export class Race {
     this.#since = performance.now()
   }
 
-  /** Of the time since the last judgement; undefined before there is enough. @param ready the backlog now */
-  judge(ready: number): boolean | undefined {
+  /**
+   * Of the time since the last judgement; undefined before there is enough, or while no worker has anything to end.
+   *
+   * @param ready the backlog now
+   */
+  judge(ready: number, busy: number): boolean | undefined {
     const now = performance.now()
     if (now < this.judgeableAt) return undefined
+    if (busy === 0 && this.#tasks === 0) {
+      this.restart()
+      return undefined
+    }
     const rate = (this.#tasks * 1000) / (now - this.#since)
     this.restart()
     return rate > FAST_TASKS_PER_SECOND && ready > LONG_BACKLOG

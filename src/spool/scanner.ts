@@ -206,7 +206,7 @@ export class Scanner {
 
   /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
   #judge(): void {
-    const isRace = this.#race.judge(this.#index.ready)
+    const isRace = this.#race.judge(this.#index.ready, this.#index.busy)
     if (isRace === true && !this.#isDeaf) this.#becomeDeaf()
     if (isRace !== false || !this.#isDeaf) return
     this.#isDeaf = false // stamps tell whether something happened meanwhile

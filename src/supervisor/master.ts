@@ -57,16 +57,16 @@ export class Master {
   /**
    * Resolves when every spool has a ready worker, or when it was told to stop before.
    *
-   * @throws SpooldError what keeps the first spool that cannot start from starting; nothing is left running
+   * @throws SpooldError what keeps a spool from starting; nothing is left running
    */
   async start(plans: readonly CrewPlan[]): Promise<void> {
     try {
-      for (const plan of plans) {
-        const crew = await this.#openCrew(plan)
-        if (this.isStopping) return
+      const crews = await Promise.all(plans.map(plan => this.#openCrew(plan)))
+      if (this.isStopping) return
+      for (const crew of crews) {
         this.#aside.delete(crew)
         this.#crews.push(crew)
-        await feed(crew)
+        crew.pool.begin()
       }
     } catch (error) {
       if (this.isStopping) return
@@ -122,17 +122,18 @@ export class Master {
     this.#crews = [...staying, ...fresh]
     for (const crew of fresh) this.#aside.delete(crew)
     for (const crew of gone) this.#retire(crew)
-    await Promise.all(fresh.map(feed))
+    for (const { pool } of fresh) pool.begin()
     for (const replacement of replacements) await replacement.commit()
   }
 
-  /** Its workers are ready, and get nothing yet. */
+  /** Its workers are ready, its tasks are known, and nobody gets one yet. */
   async #openCrew(plan: CrewPlan): Promise<Crew> {
     const crew = await plan.open()
     this.#aside.add(crew)
     try {
       if (this.isStopping) throw STOPPING
-      await crew.pool.start()
+      const isReady = crew.pool.start()
+      await Promise.all([isReady, crew.engine.onWakeUp(() => crew.pool.dispatch())])
       return crew
     } catch (error) {
       crew.engine.close()
@@ -169,9 +170,4 @@ export class Master {
     for (const { engine } of crews) engine.close()
     await Promise.all(crews.map(({ pool }) => endPool(pool)))
   }
-}
-
-/** From now on its workers are given what is due. */
-async function feed({ engine, pool }: Crew): Promise<void> {
-  await engine.onWakeUp(() => pool.dispatch())
 }

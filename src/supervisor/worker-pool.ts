@@ -28,7 +28,7 @@ export interface Replacement {
  * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine; and one more
  * while there are tasks that have to run alone.
  *
- * States: open → stopping (workers drain, nobody is replaced).
+ * States: starting (nobody is given anything) → open → stopping (workers drain, nobody is replaced).
  */
 export class WorkerPool implements SignalTeam {
   readonly #engine: Engine
@@ -42,6 +42,7 @@ export class WorkerPool implements SignalTeam {
   readonly #pace = new RespawnPace()
   readonly #idleTimer = new IdleTimer(() => this.#goCheap())
   readonly #loneIdleTimer = new IdleTimer(() => this.#dismissLone())
+  #hasBegun = false
 
   constructor(options: PoolOptions, engine: Engine, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -98,9 +99,15 @@ export class WorkerPool implements SignalTeam {
     await Promise.race(first.map(({ start }) => start.whenReady))
   }
 
+  /** From now on its workers are given what is due. */
+  begin(): void {
+    this.#hasBegun = true
+    this.dispatch()
+  }
+
   /** Gives what is ready to workers with room. To be called when either may be new. */
   dispatch(): void {
-    if (this.#main.roster.isClosed) return
+    if (!this.#hasBegun || this.#main.roster.isClosed) return
     if (this.#options.cheap) this.#fill()
     this.#main.feeder.dispatch()
     if (this.#options.cheap) this.#idleTimer.look(this.#load === 0 && this.workers.size > 0)

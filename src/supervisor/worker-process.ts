@@ -50,7 +50,7 @@ export class WorkerProcess {
     this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
     this.spool = worker.spool
     this.#given = new GivenTasks(this.concurrency)
-    this.#child = forkWorker(options)
+    this.#child = options.spare?.take() ?? forkWorker(options)
     this.pid = this.#child.pid ?? 0
     this.#child.on('message', message => this.#hear(message as WorkerMessage))
     this.whenExited = this.#awaitExit()

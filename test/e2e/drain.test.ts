@@ -34,6 +34,17 @@ describe('--drain', () => {
     assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done' })
   })
 
+  it('loads the handlers, and fails with a broken one, also when nothing is due', async () => {
+    const daemon = await startDaemon({
+      spool: spoolDirectory(),
+      handler: 'throw new Error("broken")',
+      ini: { drain: true },
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /\[HANDLER_UNLOADABLE\].*broken/)
+  })
+
   it('leaves what is not due out of it', async () => {
     const spool = spoolDirectory()
     drop(spool, undefined, packet({ at: '9999999999' }))

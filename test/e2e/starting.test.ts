@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type Daemon, readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
@@ -19,6 +19,39 @@ async function runs(daemon: Daemon, spool: string, name: string): Promise<void> 
   await until(`${name} has run`, () => !leftIn(spool).includes(name))
   assert.ok(daemon.isRunning)
 }
+
+describe('a start', { skip: skipUnless('strace') }, () => {
+  it('forks a worker before the daemon is loaded, and lists the spool while that loads its handlers', async () => {
+    const spool = spoolDirectory()
+    const trace = join(dirname(spool), 'trace')
+    drop(spool, 'task', packet({}))
+    const handler = `
+      import { readFileSync } from 'node:fs'
+      import { setTimeout } from 'node:timers/promises'
+      const calls = () => readFileSync(${JSON.stringify(trace)}, 'utf8').split('\\n')
+      const isListed = () => calls().some(call => call.includes('getdents64') && call.includes('<${spool}>'))
+      while (!isListed()) await setTimeout(10)
+      ${OK}`
+    const daemon = await startDaemon({
+      spool,
+      handler,
+      ini: INI,
+      args: ['--drain'],
+      isUnready: true,
+      under: ['strace', '-fyqq', '-e', 'trace=execve,openat,getdents64', '-e', 'signal=none', '-o', trace],
+    })
+    assert.equal(await daemon.code(), 0, daemon.output)
+    assert.deepEqual(leftIn(spool), [])
+    const calls = readFileSync(trace, 'utf8').replaceAll(/openat\(.*ENOENT.*/g, '')
+    const [forked, loaded] = [/execve\(.*worker\.cjs/, /openat\(.*daemon\.cjs/].map(call =>
+      calls.search(call),
+    )
+    assert.ok(
+      forked !== undefined && loaded !== undefined && forked >= 0 && forked < loaded,
+      `${forked}, ${loaded}`,
+    )
+  })
+})
 
 describe('a handler that never ends to load', () => {
   it('ends the start of the daemon with its code and the name of what loads', async () => {

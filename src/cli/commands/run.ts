@@ -8,8 +8,7 @@ import { setReload } from '../../config/ini-logic.js'
 import type { Options } from '../../config/option-table.js'
 import type { Sources } from '../../config/read-config.js'
 import { formatProblem } from '../../config/setting.js'
-import { takeInheritedSockets } from '../../network.js'
-import { runUnderRoot } from '../../root-parent.js'
+import { takeInheritedSockets } from '../../inherited-sockets.js'
 import { runDaemon } from '../../run-daemon.js'
 import { socketsOfParent, tellParent } from '../../under-root.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
@@ -69,6 +68,7 @@ function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
 }
 
 async function underRoot(options: Options, inherited: readonly number[]): Promise<number> {
+  const { runUnderRoot } = await import('../../root-parent.js')
   try {
     return await runUnderRoot({
       options,

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { SpareWorker } from '#src/supervisor/spare-worker.js'
+import { childrenOf, isAlive } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+
+const OPTIONS = { logFd: 2, areas: [] }
+
+describe('a worker that is forked ahead', () => {
+  it('is taken once', () => {
+    const spare = new SpareWorker(OPTIONS)
+    const child = spare.take()
+    assert.ok(child?.pid !== undefined && isAlive(child.pid))
+    assert.equal(spare.take(), undefined)
+    child.kill('SIGKILL')
+  })
+
+  it('is not taken when it has died', async () => {
+    const before = childrenOf(process.pid)
+    const spare = new SpareWorker(OPTIONS)
+    const [pid = 0] = childrenOf(process.pid).filter(each => !before.includes(each))
+    process.kill(pid, 'SIGKILL')
+    await until('its end is known', () => !existsSync(`/proc/${pid}`))
+    assert.equal(spare.take(), undefined)
+  })
+
+  it('is ended when nobody took it', async () => {
+    const before = childrenOf(process.pid)
+    const spare = new SpareWorker(OPTIONS)
+    const [pid = 0] = childrenOf(process.pid).filter(each => !before.includes(each))
+    assert.ok(isAlive(pid))
+    spare.end()
+    await until('it is gone', () => !isAlive(pid))
+  })
+})
