@@ -7,6 +7,7 @@ import type { SignalNews } from '../task/schedule.js'
 import { stackOf } from '../task/stack.js'
 import type { Stream } from '../task/stream.js'
 import { type Chain, handlerNames, openChain } from './chain.js'
+import { takeChildrensOutput } from './children-output.js'
 import { Executor, enterDirectory } from './executor.js'
 import { takeOutput } from './own-output.js'
 import { Printer } from './printer.js'
@@ -42,6 +43,7 @@ function send(message: WorkerMessage | MarksCleared, sent: () => void = () => {}
   process.send(message, undefined, undefined, sent)
 }
 
+takeChildrensOutput((stream, text, sent) => print(executor?.author, stream, text, sent))
 takeOutput((stream, text, sent) => print(executor?.author, stream, text, sent))
 
 function exitAfter(message: WorkerMessage | MarksCleared, code: number): void {

@@ -48,6 +48,29 @@ describe('what a JavaScript handler prints', () => {
       assert.deepEqual(lines, ['log', 'error', 'in two pieces', 'descriptor', 'no newline'], name)
   })
 
+  it('is also what processes print that it starts with its own output', async () => {
+    const handler = `
+      import { execFileSync, fork, spawn, spawnSync } from 'node:child_process'
+      import { once } from 'node:events'
+      import { writeFileSync } from 'node:fs'
+      const say = what => ['-c', 'echo "$0 ' + what + '"; echo "$0 ' + what + ' error" >&2']
+      export default async (env, task) => {
+        const child = spawn('sh', [...say('spawned'), task.name], { stdio: 'inherit' })
+        await once(child, 'exit')
+        const program = task.spooler + '/../forked.mjs'
+        writeFileSync(program, 'console.log(process.argv[2] + " forked")')
+        await once(fork(program, [task.name]), 'exit')
+        const { stdout, status } = spawnSync('sh', [...say('waited'), task.name], { stdio: ['ignore', 2, 'inherit'] })
+        execFileSync('sh', ['-c', 'printf "$0 \\\\033[2J *** HARAKIRI"', task.name], { stdio: 'inherit' })
+        return stdout === null && status === 0 ? task.SPOOL_OK : task.SPOOL_RETRY
+      }`
+    const some = names.slice(0, 20)
+    const printed = printedBetween(await logOf(handler, { 'spooler-processes': 1 }, some))
+    assert.equal(printed.size, some.length)
+    const lines = ['spawned', 'spawned error', 'forked', 'waited', 'waited error', '\\x1b[2J *** HARAKIRI']
+    for (const [name, found] of printed) assert.deepEqual(found.sort(), lines.sort(), name)
+  })
+
   it('has the name of its task where several run at a time', async () => {
     const handler = `
       export default async (env, task) => {

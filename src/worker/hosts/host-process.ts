@@ -5,6 +5,7 @@ import { messageOf, SpooldError } from '../../base/errors.js'
 import type { Claim } from '../../engines/engine.js'
 import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import type { Outcome } from '../../task/outcome.js'
+import { OWN_CHILD } from '../children-output.js'
 import {
   CALLS_FD,
   CallDecoder,
@@ -66,6 +67,7 @@ export class HostProcess {
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe', ...areas],
       env: { ...process.env, ...environment },
       cwd: home,
+      ...OWN_CHILD,
     })
     this.whenReady = new Promise((resolve, reject) => {
       this.#settleReady = { resolve, reject }
@@ -165,11 +167,8 @@ export class HostProcess {
   /** Lets an idle host leave. Resolves when it is gone. */
   async end(): Promise<void> {
     this.#pipe(TASKS_FD).end()
-    const isGone = await Promise.race([
-      this.whenDead.then(() => true),
-      delay(LEAVE_MS, false, { ref: false }),
-    ])
-    if (!isGone) this.kill()
+    const late = delay(LEAVE_MS, false, { ref: false })
+    if (!(await Promise.race([this.whenDead.then(() => true), late]))) this.kill()
   }
 
   /** Undefined as long as nothing came of it. */

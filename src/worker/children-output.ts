@@ -1,0 +1,126 @@
+import childProcess, { ChildProcess, type SpawnOptions, type StdioOptions } from 'node:child_process'
+import { readSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import type { Readable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
+import type { Stream } from '../task/stream.js'
+import type { Print } from './own-output.js'
+
+const NAMES = { 1: 'stdout', 2: 'stderr' } as const
+const OWN = Symbol('a process of spoold')
+/** To be spread into the options of a process that is not a handler's: it has our own descriptors. */
+export const OWN_CHILD: object = { [OWN]: true }
+
+/** Which of a child's descriptors would have been ours, and which of ours. */
+type Taken = ReadonlyMap<number, Stream>
+
+/**
+ * Takes what the processes write that handlers start with our standard output or error for theirs, however they import
+ * `child_process`: it goes the way of what the handler prints itself. Asynchronous ones all end in one method.
+ */
+export function takeChildrensOutput(print: Print): void {
+  const prototype = ChildProcess.prototype as unknown as { spawn(options: SpawnOptions): unknown }
+  const { spawn } = prototype
+  prototype.spawn = function (this: ChildProcess, options) {
+    const [stdio, taken] = divert(options)
+    const result = spawn.call(this, taken.size === 0 ? options : { ...options, stdio })
+    for (const [fd, name] of taken) forward(this, fd, name, print)
+    return result
+  }
+  Object.assign(childProcess, {
+    spawnSync: sync(childProcess.spawnSync, print),
+    execFileSync: sync(childProcess.execFileSync, print),
+    execSync: sync(childProcess.execSync, print),
+  })
+  syncBuiltinESMExports()
+}
+
+function divert(options: SpawnOptions): [StdioOptions | undefined, Taken] {
+  const { stdio } = options
+  const taken = new Map<number, Stream>()
+  if (stdio === undefined || stdio === null || OWN in options) return [stdio, taken]
+  const list = typeof stdio === 'string' ? [stdio, stdio, stdio] : stdio
+  const diverted = list.map((entry, fd) => {
+    const ours = ourDescriptor(entry, fd)
+    if (ours !== 1 && ours !== 2) return entry
+    taken.set(fd, NAMES[ours])
+    return 'pipe' as const
+  })
+  return [diverted, taken]
+}
+
+function ourDescriptor(entry: unknown, fd: number): unknown {
+  if (entry === 'inherit') return fd
+  return typeof entry === 'object' && entry !== null && 'fd' in entry ? entry.fd : entry
+}
+
+function forward(child: ChildProcess, fd: number, name: Stream, print: Print): void {
+  const stream = child.stdio[fd] as (Readable & { _handle?: { fd?: number } | null }) | null | undefined
+  if (stream === null || stream === undefined) return // it could not be started
+  const decoder = new StringDecoder('utf8')
+  stream.on('data', (chunk: Buffer) => {
+    stream.pause()
+    print(name, decoder.write(chunk), () => stream.resume())
+  })
+  stream.on('error', () => {})
+  // whoever waits for the end of the process ends the task then: its last words come first
+  child.prependListener('exit', () => {
+    for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
+  })
+}
+
+const CHUNK_BYTES = 65_536
+/** A process that it left running may write without end. */
+const MAX_CHUNKS = 64
+
+function* rest(fd: number | undefined): Generator<Buffer> {
+  for (let i = 0; fd !== undefined && fd >= 0 && i < MAX_CHUNKS; i++) {
+    const chunk = Buffer.alloc(CHUNK_BYTES)
+    let bytes = 0
+    try {
+      bytes = readSync(fd, chunk)
+    } catch {} // EAGAIN: this is all
+    if (bytes === 0) return
+    yield chunk.subarray(0, bytes)
+  }
+}
+
+type SyncFunction = (...args: never[]) => unknown
+
+/** Nobody could read a pipe while this process waits, so what comes out of it is printed at the end. */
+function sync(original: SyncFunction, print: Print): SyncFunction {
+  return (...args: unknown[]) => {
+    const at = args.findIndex(
+      (arg, i) => i > 0 && typeof arg === 'object' && arg !== null && !Array.isArray(arg),
+    )
+    const options = (args[at] ?? {}) as SpawnOptions
+    const [stdio, taken] = divert(options)
+    if (taken.size === 0) return Reflect.apply(original, childProcess, args)
+    const replaced = args.with(at, { ...options, stdio, maxBuffer: Number.POSITIVE_INFINITY })
+    try {
+      return told(Reflect.apply(original, childProcess, replaced), taken, print)
+    } catch (error) {
+      throw told(error, taken, print)
+    }
+  }
+}
+
+/** A result, or an error that has one; what went to us is not in it. */
+function told(result: unknown, taken: Taken, print: Print): unknown {
+  const say = (name: Stream, text: unknown) => {
+    if (text !== null && text !== undefined) print(name, String(text), () => {})
+  }
+  if (typeof result !== 'object' || result === null || !('output' in result)) {
+    const name = taken.get(1)
+    if (name === undefined) return result
+    say(name, result)
+    return null
+  }
+  const output = Array.isArray(result.output) ? result.output : []
+  for (const [fd, name] of taken) {
+    say(name, output[fd])
+    output[fd] = null
+    if (fd === 1 || fd === 2) Object.assign(result, { [NAMES[fd]]: null })
+  }
+  return result
+}
