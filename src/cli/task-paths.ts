@@ -48,7 +48,16 @@ function elsewhere(path: string): string {
   }
 }
 
+/** Listed once: of the thousands of paths that a shell has expanded, thousands may be gone by now. */
+const listed = new Map<string, string[]>()
+
 function prioritiesIn(directory: string): string[] {
+  const names = listed.get(directory) ?? listPriorities(directory)
+  listed.set(directory, names)
+  return names
+}
+
+function listPriorities(directory: string): string[] {
   if (lstatSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true) return []
   const names: string[] = []
   const listing = opendirSync(directory, { bufferSize: 2048 })

@@ -128,6 +128,15 @@ describe('spoold show', () => {
     assert.match((await spoold(['show', join(spool, 'nowhere')])).stderr, /nowhere does not exist\n$/)
   })
 
+  it('tells of thousands that are gone without listing the spool for each', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 5000; i++) writeFileSync(join(spool, `there-${i}`), '')
+    const gone = Array.from({ length: 10_000 }, (_, i) => join(spool, `gone-${i}`))
+    const { code, stderr } = await spoold(['show', ...gone]) // is ended after half a minute
+    assert.equal(code, 1)
+    assert.equal(stderr.split('\n').length - 1, gone.length)
+  })
+
   it('says where a body is that is too large to be shown', async () => {
     const path = drop(spoolDirectory(), 'a', packet({ a: 'b' }, Buffer.alloc(2 ** 20 + 1)))
     const { bodyBytes, bodyOffset, body } = await showJson(path)
