@@ -48,7 +48,7 @@ export class Drain {
   }
 
   /** Resolves when everything that was due has been run, or when the master stops before. */
-  async run(master: Master, isIdle: () => boolean): Promise<void> {
+  async run(master: Pick<Master, 'whenDrained' | 'isStopping'>, isIdle: () => boolean): Promise<void> {
     await master.whenDrained(isIdle)
     if (master.isStopping) return
     this.#state = 'over'
@@ -64,8 +64,8 @@ export class Drain {
         this.#done++
         this.#unfinished.delete(name)
         return
-      case 'gone': // whoever else ran or removed it knows how it ended
-        this.#unfinished.delete(name)
+      case 'gone': // whoever else ran or removed it knows how it ended; what was buried here is gone for that
+        if (this.#unfinished.get(name) !== 'buried') this.#unfinished.delete(name)
         return
       case 'set-aside':
         this.#unfinished.set(name, 'buried')

@@ -4,5 +4,6 @@ import { main } from './program.js'
 /** The program, from its command line to its exit code. */
 export function start(signals: EarlySignals): void {
   keepEarlySignals(signals)
+  process.umask(process.umask(0o077) & 0o077) // what its own user may not open, nobody would run
   main(process.argv.slice(2)).then(code => process.exit(code))
 }

@@ -45,11 +45,12 @@ function exitCodeOf(error: unknown, isCommand: boolean): number {
     return error.exitCode === 0 ? 0 : isCommand ? commandExitCode(USAGE) : 1
   const named = withCode(error)
   complain(named)
-  return isCommand || isUsage(named) ? commandExitCode(named) : 1
+  return isCommand || isOfCommandLine(named) ? commandExitCode(named) : 1
 }
 
-function isUsage(error: unknown): boolean {
-  return error instanceof SpooldError && error.code === 'USAGE'
+/** It has the same exit code whatever was asked for. */
+function isOfCommandLine(error: unknown): boolean {
+  return error instanceof SpooldError && (error.code === 'USAGE' || error.code === 'OUTPUT_FAILED')
 }
 
 /** A command is loaded when it is called: those that scripts call often do without the daemon's libraries. */
@@ -143,7 +144,10 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
 function withCode(thrown: unknown): unknown {
   if (thrown instanceof SpooldError || errnoOf(thrown) === undefined) return thrown
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown
-  const text = `uid ${process.geteuid?.()} is refused: ${thrown.message}`
+  const text =
+    thrown.syscall === 'uv_cwd'
+      ? `the current directory is gone, or closed to uid ${process.geteuid?.()}: cd to another one (${thrown.message})`
+      : `uid ${process.geteuid?.()} is refused: ${thrown.message}`
   return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
 }
 

@@ -131,7 +131,7 @@ export function valuesOf(
 function isFile(name: HostOption | 'spooler-import', value: string): boolean {
   if (name.startsWith('perl-')) return true
   if (name.endsWith('rbrequire')) return /^\.{0,2}\/.*\.rb$/.test(value)
-  return value.includes('/') || /\.(py|pl|rb)$/.test(value)
+  return value.includes('/') || /^\.|\.(py|pl|rb)$/.test(value)
 }
 
 function checkFile(name: string, path: string, where: Where, problems: Problems): void {

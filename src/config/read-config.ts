@@ -85,8 +85,8 @@ class ConfigReader {
   /** The first value of each key: what logic sees. */
   readonly #firstValues = new Map<string, string>()
   readonly #files: string[] = []
-  /** The files and sections that are being read, each included by the one before. */
-  readonly #reading: string[] = []
+  /** The files and sections that are being read, each included or inherited by the one before. */
+  #reading: string[] = []
   #hasFirst = false
   #lastFile = ''
   /** What a rule lets through is not put to a rule again (core/config.c, logic_opt_running). */
@@ -134,8 +134,10 @@ class ConfigReader {
     this.#isInherited = true
     // what an inherited file inherits stands behind all of it
     for (let i = 0; i < this.#settings.length; i++) {
-      const { key, value, where } = this.#settings[i] ?? NONE
-      if (key === 'inherit') this.readFile(value, where, 'inherit')
+      const { key, value, where, broughtBy = [] } = this.#settings[i] ?? NONE
+      if (key !== 'inherit') continue
+      this.#reading = [...broughtBy]
+      this.readFile(value, where, 'inherit')
     }
     this.#logic.finish()
     return { settings: this.#settings, references, files: this.#files, problems: this.#problems }
@@ -146,7 +148,8 @@ class ConfigReader {
     try {
       const text = readIniText(file)
       const identity = `${file === '-' ? file : realpathSync(file)}:${section || DEFAULT_SECTION}`
-      if (this.#reading.includes(identity)) throw new Error('it includes itself')
+      if (this.#reading.includes(identity))
+        throw new Error(`it ${asker === 'inherit' ? 'inherits' : 'includes'} itself`)
       const isFirst =
         !this.#hasFirst && this.#reading.length === 0 && (asker === 'ini' || asker === 'argument')
       this.#magic.enter(named, section, isFirst)
@@ -187,7 +190,7 @@ class ConfigReader {
       )
     }
     const setting = this.#isInherited || IMMEDIATE.has(given.key) ? { ...given, isLiteral: true } : given
-    this.#settings.push(setting)
+    this.#settings.push(given.key === 'inherit' ? { ...setting, broughtBy: [...this.#reading] } : setting)
     this.#noteFirst(setting)
     this.#logic.begin(setting)
     switch (setting.key) {

@@ -15,6 +15,8 @@ export interface Setting {
   readonly isLiteral?: boolean
   /** `set-placeholder` made it: other values may refer to it, and it never is an option. */
   readonly isPlaceholder?: boolean
+  /** Of an `inherit`: the files and sections that brought it, each read for the one before. */
+  readonly broughtBy?: readonly string[]
 }
 
 export interface Problem {

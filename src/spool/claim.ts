@@ -137,7 +137,9 @@ const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
 /** `untouched`, with the reason: nobody can claim anything here. */
 function refusalOf(error: unknown): Refusal {
   const isOurs = LIMITS.has(errnoOf(error) ?? '')
-  return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) }
+  const advice =
+    errnoOf(error) === 'EACCES' ? '; chown and chmod it, or run spoold fsck --repair as root' : ''
+  return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
 }
 
 type Found = FileClaim | Unfit | Refusal

@@ -160,6 +160,10 @@ describe('a full disk behind standard output', {
     assert.match(stderr, /^spoold: \[OUTPUT_FAILED\] standard output cannot be written: ENOSPC[^\n]*\n$/)
   })
 
+  it('is an error of --help', () => {
+    assert.equal(intoFull(['--help']).code, 74)
+  })
+
   it('does not keep a command from what it changes, and is told', () => {
     const spool = filled()
     const { code, stderr } = intoFull(['rm', '--all', spool])

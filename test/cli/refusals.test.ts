@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, chownSync, mkdirSync, rmSync, statSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
-import { BIN, spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const [OWNER, MEMBER] = [65_533, 65_534]
 
@@ -93,6 +93,19 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual([named.code, named.stderr], [0, 'spoold: no task fits\n'])
   })
 
+  it('is told by the daemon what to do about a task that it may not open', () => {
+    const spool = spoolDirectory()
+    chmodSync(drop(spool, 'a'), 0o600)
+    chownSync(spool, MEMBER, MEMBER)
+    chmodSync(join(spool, '..'), 0o755)
+    const { code, stderr } = asMember('--drain', '--spooler', spool, '--spooler-exec', 'true')
+    assert.match(
+      stderr,
+      /\] a is left alone: EACCES[^\n]*; chown and chmod it, or run spoold fsck --repair as root\n/,
+    )
+    assert.equal(code, 3)
+  })
+
   it('is told of each priority that it may not list', () => {
     const spool = groupSpool(0o750)
     chmodSync(join(spool, '7'), 0o700)
@@ -123,5 +136,33 @@ describe('a read-only file system', { skip: skipUnless('root', 'mount') }, () =>
     }
     assert.equal((await spoold(['ls', spool])).code, 0)
     assert.deepEqual(leftIn(spool), ['a'])
+  })
+})
+
+describe('an odd place to start from', () => {
+  const inShell = (script: string) =>
+    spawnSync(
+      'sh',
+      ['-c', `${script}; exec "$0" "$@"`, process.execPath, BIN, 'enqueue', '--spooler', 'spool', 'a=b'],
+      {
+        cwd: workspace(),
+        encoding: 'utf8',
+      },
+    )
+
+  it('is told: a current directory that is gone', () => {
+    const { status, stderr } = inShell('mkdir gone; cd gone; rmdir ../gone')
+    assert.match(
+      stderr,
+      /^spoold: \[SYSTEM_REFUSED\] the current directory is gone, [^\n]* cd to another one [^\n]+\n$/,
+    )
+    assert.equal(status, 1)
+  })
+
+  it('is no obstacle: a umask that takes rights from the owner', () => {
+    const { status, stdout } = inShell('umask 0777')
+    assert.equal(status, 0)
+    assert.equal(statSync(stdout.trim()).mode & 0o777, 0o600)
+    assert.equal(statSync(dirname(stdout.trim())).mode & 0o700, 0o700)
   })
 })

@@ -27,6 +27,8 @@ describe('a configuration is told', () => {
     'spooler-max-tasks = 1\nspooler-max-tasks = 2':
       /^app.ini:5: warning: spooler-max-tasks is given again: .*not that of line 4/,
     'yaml = other.yml': /^app.ini:4: error: yaml: other.yml: expected an ini file; .*convert it/,
+    'inherit = app.ini': /^app.ini:4: error: app.ini cannot be read: it inherits itself/,
+    'spooler-import = .': /^app.ini:4: error: spooler-import: expected a file, got /,
     'spooler-exec = ./h.mjs -v':
       /^app.ini:4: warning: spooler-exec: \.\/h\.mjs is looked for in the directory of the task/,
   }

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { Drain } from '#src/drain.js'
+import { Emitter } from '#src/events/emitter.js'
+import type { Report } from '#src/task/report.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -28,7 +31,28 @@ async function drained(says: readonly string[], ini: Record<string, string | num
   return { code, line: /drained: .*/.exec(daemon.output)?.[0] }
 }
 
+/** How a drain ends that was told these reports. */
+async function endOf(kinds: ReadonlyArray<Report['kind']>) {
+  const events = new Emitter()
+  const drain = new Drain(events, true)
+  let unfinished: Readonly<Record<string, number>> = {}
+  events.on('daemon-drained', ended => (unfinished = ended.unfinished))
+  const reports = kinds.map(kind => ({ ref: 'a', kind, ranMs: 0 }))
+  for (const report of reports)
+    events.emit('tasks-reported', { spool: '/s', pid: 1, reports: [report], known: new Set() })
+  await drain.run({ whenDrained: async () => {}, isStopping: false }, () => true)
+  return { code: drain.exitCode, buried: unfinished.buried, error: unfinished.error }
+}
+
 describe('--drain', () => {
+  it('remembers what it has buried, also when a late look finds it gone', async () => {
+    assert.deepEqual(await endOf(['buried', 'gone']), { code: 3, buried: 1, error: 0 })
+    assert.deepEqual(await endOf(['set-aside', 'gone']), { code: 3, buried: 1, error: 0 })
+    assert.deepEqual(await endOf(['error', 'gone']), { code: 0, buried: 0, error: 0 }, 'somebody else ran it')
+    const { code, line } = await drained(Array.from({ length: 50 }, () => 'bury'))
+    assert.deepEqual({ code, line }, { code: 3, line: 'drained: 0 done, 50 buried' })
+  })
+
   it('exits 0 when all that was due is done, and says so', async () => {
     assert.deepEqual(await drained(['', '', '']), { code: 0, line: 'drained: 3 done' })
     assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done' })
