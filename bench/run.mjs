@@ -1,4 +1,4 @@
-// npm run bench [-- --pairs=5 --scale=1 drain pickup scale enqueue socket hostile poison hosts]: measures, prints, and writes docs/benchmarks.md.
+// npm run bench [-- --pairs=5 --scale=1 start drain pickup scale enqueue socket hostile poison hosts]: measures, prints, and writes docs/benchmarks.md.
 // npm run bench -- versus DIR: this build beside another checkout; nothing is written.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
@@ -17,7 +17,7 @@ const settings = {
   say: text => console.error(`  ${text}`),
 }
 
-const NAMES = ['drain', 'pickup', 'scale', 'enqueue', 'socket', 'hostile', 'poison', 'hosts']
+const NAMES = ['start', 'drain', 'pickup', 'scale', 'enqueue', 'socket', 'hostile', 'poison', 'hosts']
 const FILE = join(ROOT, 'docs/benchmarks.md')
 
 const number = value =>

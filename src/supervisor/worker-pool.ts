@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { RespawnPace } from '../base/respawn-pace.js'
 import type { Engine } from '../engines/engine.js'
 import type { Emitter } from '../events/emitter.js'
@@ -23,6 +24,9 @@ export interface Replacement {
   commit(): Promise<void>
   abandon(): void
 }
+
+/** One processor lists the spool meanwhile. Workers without one would only keep the first from being ready. */
+const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
 /**
  * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine; and one more
@@ -87,21 +91,24 @@ export class WorkerPool implements SignalTeam {
   }
 
   /**
-   * Spawns the workers; resolves when the first is ready.
+   * Spawns workers, as many as have a processor; resolves when the first is ready.
    *
    * @throws SpooldError HANDLER_UNLOADABLE with what the worker says
    */
   async start(): Promise<void> {
     const { processes, cheap } = this.#options
     const { roster } = this.#main
-    const first = Array.from({ length: cheap ? 1 : processes }, () => roster.spawnAside())
+    const first = Array.from({ length: cheap ? 1 : Math.min(processes, STARTED_AT_ONCE) }, () =>
+      roster.spawnAside(),
+    )
     for (const worker of first) roster.takeIn(worker)
     await Promise.race(first.map(({ start }) => start.whenReady))
   }
 
-  /** From now on its workers are given what is due. */
+  /** Spawns the other workers. From now on they are given what is due. */
   begin(): void {
     this.#hasBegun = true
+    if (!this.#options.cheap) this.#fill()
     this.dispatch()
   }
 
