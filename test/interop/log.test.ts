@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
+
+const HANDLER = `
+import sys, uwsgi
+runs = []
+def spooler(env):
+    n = env['n'] if 'n' in env else env[b'n'].decode()
+    runs.append(n)
+    sys.stdout.write('%s, run %d\\n' % (n, runs.count(n)))
+    sys.stdout.flush()
+    return uwsgi.SPOOL_RETRY if n == 'twice' and runs.count(n) == 1 else uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`
+
+/** The log from the spooler's birth to the end, as one ini makes it, with the same names for what differs by chance. */
+async function logOf(command: string, args: readonly string[]): Promise<string[]> {
+  const spool = spoolDirectory()
+  const home = dirname(spool)
+  writeFileSync(join(home, 'tasks.py'), HANDLER)
+  for (const n of ['first', 'second', 'twice']) drop(spool, `uwsgi_spoolfile_on_${n}`, packet({ n }))
+  writeIni(join(home, 'app.ini'), {
+    plugin: 'python3',
+    master: true,
+    'die-on-term': true,
+    spooler: spool,
+    'spooler-ordered': true,
+    'spooler-frequency': 1,
+    import: 'tasks.py',
+    logto: 'log',
+  })
+  const daemon = new TestProcess(command, args, { cwd: home })
+  await until('all tasks have run', () => leftIn(spool).length === 0, 60_000)
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0)
+  const lines = readFileSync(join(home, 'log'), 'utf8').replaceAll(spool, 'SPOOL').trimEnd().split('\n')
+  const from = lines.findIndex(line => line.startsWith('spawned the uWSGI spooler'))
+  return lines.slice(from).map(line => line.replace(/\bpid:? \d+/g, 'pid N'))
+}
+
+/** What only one of them says: uWSGI of its workers for requests; uWSGI too says that a spooler is annihilated, at times. */
+const EXTRA = [
+  /^\*\*\* spoold \S+ is running/,
+  /^spooler \(pid N\) annihilated$/,
+  /^spawned uWSGI worker 1 \(/,
+  /^worker 1 buried after /,
+]
+
+describe('the log of a simple spool', { skip: skipUnless('uwsgi') }, () => {
+  it("has uWSGI's lines, in uWSGI's order", async () => {
+    const [theirs, ours] = await Promise.all([
+      logOf('uwsgi', ['--ini', 'app.ini']),
+      logOf(process.execPath, [BIN, 'app.ini']),
+    ])
+    const spoken = (lines: readonly string[]) => lines.filter(line => !EXTRA.some(each => each.test(line)))
+    assert.deepEqual(spoken(ours), spoken(theirs))
+    assert.equal(theirs.filter(line => line.includes('done with task')).length, 3)
+    assert.equal(theirs.filter(line => line.endsWith(', run 2')).length, 1)
+  })
+})
