@@ -196,9 +196,14 @@ function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: S
   }
 }
 
-function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer {
+/** One that cannot be read now is read again when its task has begun, and fails that, which counts. */
+function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer | undefined {
   if (offset + bytes <= read) return Buffer.from(scratch.subarray(offset, offset + bytes))
-  return readBody(fd, offset, bytes)
+  try {
+    return readBody(fd, offset, bytes)
+  } catch {
+    return undefined
+  }
 }
 
 /**

@@ -118,9 +118,11 @@ describe('the client of a socket', () => {
     await transport.enqueue(requestFrom({ n: 1, at: 2_000_000_000 }))
     first.child.kill('SIGKILL')
     await first.exited
-    // unanswered when it is written before the client has heard of the end of its connection
+    // the kernel closed its sockets before it could be waited for: some turns later the client has heard of it,
+    // and knows that what it is given now was never sent
+    for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
     await assert.rejects(transport.enqueue(requestFrom({ n: 2, at: 2_000_000_000 })), {
-      code: /^SOCKET_UN(?:REACHABLE|ANSWERED)$/,
+      code: 'SOCKET_UNREACHABLE',
     })
     const second = await start()
     await transport.enqueue(requestFrom({ n: 3, at: 2_000_000_000 }))

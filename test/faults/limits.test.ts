@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -8,7 +9,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { deadOf } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { startHost } from '../hosts/host-daemon.js'
+import { hostsOf, startHost } from '../hosts/host-daemon.js'
 
 describe('a worker that is out of descriptors', () => {
   it('is replaced, and its tasks wait for nothing', async () => {
@@ -97,4 +98,71 @@ describe('a body that a host cannot take', { skip: skipUnless('python3') }, () =
       assert.match(letter.lastError, /its body has \d+ bytes, a handler in another language takes/)
       assert.equal(daemon.journal().length, 5)
     })
+
+  for (const [title, misdeed, told, dead] of [
+    [
+      'of which the disk cannot read the body',
+      `throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' })`,
+      /EIO: i\/o error, read/,
+      ['bad'],
+    ],
+    [
+      'that is cut after its header was read',
+      `fs.truncateSync('/proc/self/fd/' + fd, 1000)`,
+      /the body ends after \d+ of 200000 bytes: the file was cut while it ran/,
+      [], // the next time it is as long as it is
+    ],
+  ] as const)
+    it(`is a failure of its own task: one ${title}`, async () => {
+      const spool = spoolDirectory()
+      const hook = join(dirname(spool), 'body.cjs')
+      writeFileSync(
+        hook,
+        `const fs = require('node:fs')
+const { readSync } = fs
+fs.readSync = (...args) => { // the byte at 3 is the state
+  const [fd, , , , position] = args
+  if (position > 3 && fs.readlinkSync('/proc/self/fd/' + fd).endsWith('/bad')) ${misdeed}
+  return readSync(...args)
+}
+require('node:module').syncBuiltinESMExports()\n`,
+      )
+      drop(spool, 'bad', packet({ n: 'bad' }, 'x'.repeat(200_000)))
+      for (let i = 0; i < 5; i++) drop(spool, `good-${i}`, packet({ n: String(i) }, 'a body'))
+      const daemon = await startHost('python', {
+        spool,
+        handler: `def spooler(env):\n    journal(env['spooler_task_name'].decode())\n    return -2\nuwsgi.spooler = spooler\n`,
+        ini: { 'spooler-frequency': 1, 'spooler-max-attempts': 2 },
+        env: { ...process.env, NODE_OPTIONS: `--require=${hook}` },
+      })
+      const workers = daemon.children()
+      await until('only dead ones are left', () => leftIn(spool).length === 0)
+      await daemon.waitFor(told)
+      assert.deepEqual([...(await deadOf(spool)).keys()], dead)
+      assert.equal(daemon.journal().length, 6 - dead.length)
+      assert.deepEqual(daemon.children(), workers, 'no process went down with it')
+    })
+})
+
+describe('an interpreter that cannot be replaced, for want of descriptors', {
+  skip: skipUnless('python3'),
+}, () => {
+  it('takes its worker with it, which says why; the next one runs what comes', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `def spooler(env):\n    journal('ran')\n    return -2\nuwsgi.spooler = spooler\n`,
+    })
+    drop(spool)
+    await until('there was progress', () => leftIn(spool).length === 0)
+    const [worker = 0] = daemon.children()
+    const [host = 0] = hostsOf(daemon)
+    execFileSync('prlimit', [`--pid=${worker}`, '--nofile=3:'])
+    process.kill(host, 'SIGKILL')
+    await until('there is another worker', () => daemon.children().some(pid => pid !== worker))
+    await daemon.waitFor(/EMFILE/)
+    assert.doesNotMatch(daemon.output, /nobody|outside of a handler|unhandled/i)
+    drop(spool)
+    await until('the next one has run', () => daemon.journal().length === 2)
+  })
 })

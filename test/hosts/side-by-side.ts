@@ -109,10 +109,14 @@ async function watch(program: Program, spool: string, daemon: TestProcess): Prom
     }
   }
   try {
-    return await until(`${program.name} is over`, () => {
-      const seen = look()
-      return program.isOver(seen) && isTold(program, seen) ? seen : undefined
-    })
+    return await until(
+      `${program.name} is over`,
+      () => {
+        const seen = look()
+        return program.isOver(seen) && isTold(program, seen) ? seen : undefined
+      },
+      120_000,
+    ) // uWSGI tries a task again once per scan, and a busy machine stretches each
   } catch (error) {
     throw new Error(`${String(error)}\n${JSON.stringify(look(), null, 1)}\n${daemon.output}`)
   } finally {

@@ -5,6 +5,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  rmSync,
   symlinkSync,
   unlinkSync,
   utimesSync,
@@ -161,6 +162,25 @@ describe('a sweep', () => {
     chmodSync(join(spool, LEFTOVER), 0)
     await untilOlder(1)
     await sweep(spool, 1)
+  })
+
+  it('that fails is told of once, and again when it had worked in between', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, ini: { 'spooler-sweep': 1, 'spooler-id-ttl': 1000 } })
+    const ids = join(spool, '.spoold/ids')
+    const told = () => daemon.output.split('what dead writers left behind').length - 1
+    const swept = async () => {
+      writeFileSync(join(spool, LEFTOVER), 'x')
+      await until('a sweep came by', () => !readdirSync(spool).includes(LEFTOVER))
+    }
+    for (let round = 1; round <= 2; round++) {
+      rmSync(ids, { recursive: true, force: true })
+      writeFileSync(ids, '') // no directory
+      await until(`it is told, time ${round}`, () => told() === round)
+      rmSync(ids)
+      for (let i = 0; i < 2; i++) await swept() // the ids come after the leftovers
+    }
+    assert.equal(told(), 2)
   })
 
   it('is done by the daemon, in its own spools and in external ones', async () => {

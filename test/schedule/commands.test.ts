@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import childProcess from 'node:child_process'
+import { openSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { describe, it } from 'node:test'
+import { Emitter } from '#src/events/emitter.js'
+import { Commands } from '#src/schedule/commands.js'
+import type { CronCommand } from '#src/task/schedule.js'
+import { until } from '../helpers/until.js'
+
+const entry = (command: string) => ({ command, isUnique: false, harakiriMs: 0 }) as unknown as CronCommand
+
+describe('a command of cron', () => {
+  it('for which there is no memory is told of, and the next one runs', async () => {
+    const events = new Emitter()
+    const heard: string[] = []
+    events.on('command-failed', ({ command, error }) => heard.push(`${command}: ${error}`))
+    events.on('command-ended', ({ command }) => heard.push(`${command} ended`))
+    const commands = new Commands({ events, logFd: () => openSync('/dev/null', 'w') })
+    const { spawn } = childProcess
+    childProcess.spawn = (() => {
+      throw Object.assign(new Error('spawn ENOMEM'), { code: 'ENOMEM' }) // as Node does
+    }) as unknown as typeof spawn
+    syncBuiltinESMExports()
+    try {
+      commands.run(entry('first'))
+    } finally {
+      childProcess.spawn = spawn
+      syncBuiltinESMExports()
+    }
+    commands.run(entry('true'))
+    await until('the next one has ended', () => heard.length === 2)
+    assert.deepEqual(heard, ['first: spawn ENOMEM', 'true ended'])
+  })
+})
