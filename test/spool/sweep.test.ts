@@ -171,12 +171,12 @@ describe('a sweep', () => {
     const told = () => daemon.output.split('what dead writers left behind').length - 1
     const swept = async () => {
       writeFileSync(join(spool, LEFTOVER), 'x')
-      await until('a sweep came by', () => !readdirSync(spool).includes(LEFTOVER))
+      await until('a sweep came by', () => !readdirSync(spool).includes(LEFTOVER), 60_000)
     }
     for (let round = 1; round <= 2; round++) {
       rmSync(ids, { recursive: true, force: true })
       writeFileSync(ids, '') // no directory
-      await until(`it is told, time ${round}`, () => told() === round)
+      await until(`it is told, time ${round}`, () => told() === round, 60_000)
       rmSync(ids)
       for (let i = 0; i < 2; i++) await swept() // the ids come after the leftovers
     }

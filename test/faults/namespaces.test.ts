@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** As in two containers on one volume: both masters have pid 1. */
+const OF_ITS_OWN = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child']
+
+const mayUnshare = spawnSync('unshare', [...OF_ITS_OWN.slice(1), 'true']).status === 0
+const skip = mayUnshare ? false : 'the kernel gives this user no pid namespaces'
+
+const HANDLER = `import { readlinkSync } from 'node:fs'
+export default async (env, task) => {
+  JOURNAL(task.name + ' ' + readlinkSync('/proc/self/ns/pid'))
+  await new Promise(resolve => setTimeout(resolve, 5))
+  return task.SPOOL_OK
+}`
+
+describe('two daemons in pid namespaces of their own', { skip }, () => {
+  it('on one spool both claim with record locks, and run each task once', async () => {
+    const spool = spoolDirectory()
+    const start = () =>
+      startDaemon({
+        spool,
+        handler: HANDLER,
+        under: OF_ITS_OWN,
+        ini: { 'spooler-processes': 2, 'spooler-frequency': 1 },
+      })
+    const daemons = await Promise.all([start(), start()])
+    for (const { output } of daemons) {
+      assert.match(output, /is running \(pid: 1\)/)
+      assert.match(output, /claims with record locks/)
+    }
+    for (let i = 0; i < 400; i++) drop(spool)
+    await until('all have run', () => leftIn(spool).length === 0)
+    const runs = (daemons[0]?.journal() ?? []).map(line => line.split(' '))
+    assert.equal(runs.length, 400)
+    assert.equal(new Set(runs.map(([name]) => name)).size, 400)
+    assert.equal(new Set(runs.map(([, namespace]) => namespace)).size, 2, 'both took part')
+  })
+})
