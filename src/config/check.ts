@@ -3,7 +3,7 @@ import { describe } from '../base/errors.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
 import { checkNetwork } from './check-network.js'
 import { checkSchedules } from './check-schedules.js'
-import { statsOf } from './file-stats.js'
+import { isLinkToNothing, statsOf } from './file-stats.js'
 import { findGroup, findUser } from './identity.js'
 import type { Options } from './option-table.js'
 import { type ResolvedOptions, resolveOptions } from './options.js'
@@ -114,6 +114,8 @@ function checkDirectoryOrFree(name: string, path: string, where: Where, problems
   const parent = resolve(path, '..')
   if (stats !== undefined) {
     if (!stats.isDirectory()) problems.error(where, `${name}: expected a directory, got the file ${path}`)
+  } else if (isLinkToNothing(path)) {
+    problems.error(where, `${name}: ${path} is a link that leads nowhere`)
   } else if (/[ \t][;#]/.test(path)) {
     problems.error(
       where,

@@ -45,7 +45,8 @@ function freeName(place: Place, path: string): string {
 
 /** Can the spool's user open what is to be opened? */
 export async function* checkRights(place: Place): AsyncGenerator<Finding> {
-  yield* checkEntry(place, STATE_DIRECTORY, isPrivate)
+  const state = statsOf(place, STATE_DIRECTORY)
+  if (state?.isDirectory()) yield* checkEntry(place, STATE_DIRECTORY, isPrivate) // else it is put aside
   for (const room of ROOMS)
     if (isOurDirectory(place, room)) {
       yield* checkEntry(place, `${STATE_DIRECTORY}/${room}`, isOpenDirectory)

@@ -291,6 +291,9 @@ describe('spoold fsck mends rights', () => {
       assert.deepEqual(pictureOf(outside), before)
       assert.ok(lstatSync(join(spool, `${room}.old`)).isSymbolicLink())
     }
+    const spool = spoolDirectory()
+    writeFileSync(join(spool, '.spoold'), '')
+    await foundAndMended(spool, ['state-directory .spoold'])
   })
 })
 

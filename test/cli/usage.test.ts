@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { TASK_COMMANDS } from '#src/cli/task-commands.js'
@@ -262,6 +262,15 @@ describe('spoold check', () => {
       wrong.stdout,
       /command line: error: umask: expected 3 or 4 octal digits.*\n.*: 1 error, 0 warn/,
     )
+  })
+
+  it('knows that no spool can be made in the place of a link to nothing', async () => {
+    const spool = join(workspace(), 'spool')
+    symlinkSync('nowhere', spool)
+    const { 'spooler-import': handler } = good()
+    const { code, stdout } = await spoold(['check', '--spooler', spool, '--spooler-import', handler])
+    assert.match(stdout, /^command line: error: spooler: \S+\/spool is a link that leads nowhere$/m)
+    assert.equal(code, 1)
   })
 
   it('starts nothing and makes nothing', async () => {
