@@ -1,8 +1,11 @@
 import { once } from 'node:events'
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
+import { onDemand } from '../base/on-demand.js'
 import { entryFile } from '../base/package-root.js'
 import { Queue } from '../base/queue.js'
 import type { Chunk, ChunkFailures } from './batch-thread.js'
+
+const threads = onDemand<typeof import('node:worker_threads')>('node:worker_threads')
 
 interface Waiting {
   /** How many tasks it is about. */
@@ -30,7 +33,7 @@ export async function openBatchWriter(): Promise<BatchWriter | undefined> {
  */
 class BatchWriter {
   readonly hasStarted: Promise<boolean>
-  readonly #worker = new Worker(entryFile('batch-thread'), { execArgv: [] })
+  readonly #worker: Worker = new (threads().Worker)(entryFile('batch-thread'), { execArgv: [] })
   readonly #waiting = new Queue<Waiting>()
   #isEnded = false
   #idle: NodeJS.Timeout | undefined

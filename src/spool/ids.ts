@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { crypto } from '../base/crypto.js'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { nameOf, readlinkSync, renameSync, symlinkSync } from './anchored.js'
@@ -22,7 +22,7 @@ export function idsDirectory(spool: string): string {
 }
 
 function linkOf(spool: string, id: string): string {
-  return `${idsDirectory(spool)}/${createHash('sha256').update(id).digest('hex')}`
+  return `${idsDirectory(spool)}/${crypto().createHash('sha256').update(id).digest('hex')}`
 }
 
 /** @returns the task that has this id; undefined when none has */

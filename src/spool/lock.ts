@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto'
 import fs, { type Stats } from 'node:fs'
+import { crypto } from '../base/crypto.js'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { onDemand } from '../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
@@ -81,7 +81,7 @@ export function leasesOf(spool: string): string {
 }
 
 function leaseName(ref: Ref): string {
-  return `${createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
+  return `${crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
 }
 
 /** Does somebody hold a lease on it? @param spool a byte string */

@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto'
 import { closeSync, constants } from 'node:fs'
 import { statfs } from 'node:fs/promises'
+import { crypto } from '../base/crypto.js'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { toByteString, toFsPath } from '../task/ref.js'
 import { openSync, unlinkSync } from './anchored.js'
@@ -77,7 +77,7 @@ interface ProbeFiles {
 
 /** undefined when no file can be made, which says nothing about locks. */
 function openProbe(spool: string): ProbeFiles | undefined {
-  const name = `probe-${randomBytes(8).toString('hex')}`
+  const name = `probe-${crypto().randomBytes(8).toString('hex')}`
   let first: number | undefined
   try {
     const path = toFsPath(`${makeState(toByteString(spool))}/${name}`)

@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import { closeSync, fstatSync } from 'node:fs'
+import { crypto } from '../base/crypto.js'
 import { errnoOf, messageOf } from '../base/errors.js'
 import { baseName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
@@ -15,15 +15,14 @@ export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
 /** A run that took no longer left nobody time to put another file in the place of the one that ran. */
 const QUICK_MS = 1
-/** Of this process. */
-const RANDOM = randomBytes(6).toString('hex')
 
 /**
  * The name under which a file that is done waits for its removal. When we die in between, the sweep removes what lies
  * there, or gives it back when it is another file than the one that ran: its inode stands in the name.
  */
 function doneName(fd: number): string {
-  return `.spoold-done-${fstatSync(fd, { bigint: true }).ino}-${process.pid}-${RANDOM}.tmp`
+  const random = crypto().randomBytes(6).toString('hex')
+  return `.spoold-done-${fstatSync(fd, { bigint: true }).ino}-${process.pid}-${random}.tmp`
 }
 
 const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/

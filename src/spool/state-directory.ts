@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import type { BigIntStats } from 'node:fs'
+import { crypto } from '../base/crypto.js'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { displayName, toFsPath } from '../task/ref.js'
 import {
@@ -176,7 +176,7 @@ function hasState(spool: string): string | undefined {
 
 /** Writes a file whole or not at all; whoever wrote it last wins. `flush`: it is on disk before it has its name. */
 export function writeWhole(path: string, text: string, { flush }: { flush: boolean }): void {
-  const unfinished = toFsPath(`${path}.${randomBytes(4).toString('hex')}.tmp`)
+  const unfinished = toFsPath(`${path}.${crypto().randomBytes(4).toString('hex')}.tmp`)
   try {
     createFileSync(unfinished, text, flush)
     renameSync(unfinished, toFsPath(path))
