@@ -38,6 +38,8 @@ export class Runner implements TaskRunner {
   #turnSince = 0
   #lastReportAt = 0
   #busySince = 0
+  /** Until it is told what is in flight. */
+  #timer: NodeJS.Timeout | undefined
 
   constructor(engine: Engine, executor: Executor, options: RunnerOptions) {
     this.#engine = engine
@@ -135,8 +137,17 @@ export class Runner implements TaskRunner {
       this.#start(next, now)
       if (next.isLast && this.#queue.size > 0) this.#tell() // so that the next batch comes while this one runs
     }
-    this.#tell()
+    if (this.#inFlight.size === 0 || (this.#queue.size === 0 && !this.#outbox.isEmpty)) this.#tell()
+    else this.#tellLater()
     this.#endIfDrained()
+  }
+
+  /** Most promises settle soon: a message for each would cost more than its task. */
+  #tellLater(): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined
+      this.#tell()
+    }, SILENCE_MS)
   }
 
   get #hasRoom(): boolean {
