@@ -33,7 +33,9 @@ export class Drain {
     this.#events = events
     if (!isOn) return
     this.#state = 'draining'
-    events.on('tasks-reported', ({ spool, reports }) => {
+    events.on('tasks-reported', ({ spool, done, reports }) => {
+      this.#done += done.length
+      if (this.#unfinished.size > 0) for (const ref of done) this.#unfinished.delete(nameOf(spool, ref))
       for (const report of reports) this.#ended(spool, report)
     })
     events.on('worker-died', ({ spool, running }) => {

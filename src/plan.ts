@@ -116,6 +116,7 @@ function poolOptions(
     startTimeoutMs: options.spoolerStartTimeoutMs,
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(options, 'uWSGI spooler'),
+    isListenedTo: !options.spoolerQuiet,
     isDetailed: options.logFormat === 'json',
   }
   return {

@@ -67,6 +67,11 @@ export class DirectoryEngine implements Engine {
     return this.#index.take(limit)
   }
 
+  done(refs: readonly Ref[]): void {
+    for (const ref of refs) this.#index.done(ref)
+    this.#scanner?.tasksEnded(refs.length, false)
+  }
+
   returned(reports: readonly Report[]): void {
     const nowMs = Date.now()
     for (const report of reports) {

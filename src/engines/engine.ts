@@ -45,12 +45,14 @@ export interface Enqueuer {
  * Where tasks live. One contract for every kind of storage, in two roles: the master asks what is due and learns what
  * came of it; a worker claims and settles. The same conformance suite runs against every engine.
  *
- * A ref that `due` gave is busy until exactly one of `returned` or `abandoned` is called with it. `claim` may be called
+ * A ref that `due` gave is busy until exactly one of `done`, `returned` or `abandoned` is called with it. `claim` may be called
  * by anybody for anything: it is the claim that excludes others, never the master's book-keeping.
  */
 export interface Engine extends Enqueuer {
   /** The most urgent due refs, at most `limit`. Never blocks, opens nothing. */
   due(limit: number): readonly Ref[]
+  /** A worker ran these to SPOOL_OK, and they are gone. */
+  done(refs: readonly Ref[]): void
   /** A worker is through with these refs, with or without having run them. */
   returned(reports: readonly Report[]): void
   /** The worker that had them died; they are due again. */

@@ -50,8 +50,17 @@ export interface EventMap {
   'spool-cheaped': { spool: string }
 
   'task-started': { spool: string; pid: number; ref: Ref }
-  /** `known`: the refs whose start was told as 'task-started'. */
-  'tasks-reported': { spool: string; pid: number; reports: readonly Report[]; known: ReadonlySet<Ref> }
+  /**
+   * `done`: ran to SPOOL_OK, told without more where nobody listens to single tasks; `reports`: all others. `known`: the
+   * refs whose start was told as 'task-started'.
+   */
+  'tasks-reported': {
+    spool: string
+    pid: number
+    done: readonly Ref[]
+    reports: readonly Report[]
+    known: ReadonlySet<Ref>
+  }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
   /** In pieces, which need not end with a line. `ref`: by this task; null: by nobody that is known. */
   'task-printed': {

@@ -193,7 +193,8 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
     },
 
     'task-started': ({ spool, pid, ref }) => tasks.managing({ spool, pid }, ref),
-    'tasks-reported': ({ spool, pid, reports, known }) => {
+    'tasks-reported': ({ spool, pid, done, reports, known }) => {
+      for (const ref of done) printed.ended(pid, ref)
       for (const report of reports) {
         printed.ended(pid, report.ref)
         tasks.reported({ spool, pid }, report, known.has(report.ref))

@@ -37,6 +37,8 @@ export interface WorkerOptions {
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
+  /** Somebody listens to single tasks: also those that ran to SPOOL_OK are reported one by one. */
+  readonly isListenedTo: boolean
   /** Reports say which attempt it was and how long the task waited. */
   readonly isDetailed: boolean
 }
@@ -154,6 +156,8 @@ export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>
 /** Reports as flat numbers: at 50,000 tasks a second the JSON of objects would cost more than the tasks. */
 export interface PackedReports {
   readonly type: 'reports'
+  /** Ran to SPOOL_OK, which is all there is to say: number of the first, how many; again and again. */
+  readonly done: readonly number[]
   /** number, kind (index in REPORT_KINDS), ran ms; again and again */
   readonly packed: readonly number[]
   /** The few that have more to say, by number. */
@@ -170,14 +174,22 @@ const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
 /** Collects reports until they are worth a message. */
 export class Outbox {
+  readonly #isListenedTo: boolean
+  #done: number[] = []
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
 
+  /** @param isListenedTo good outcomes are told one by one, with their times */
+  constructor(isListenedTo: boolean) {
+    this.#isListenedTo = isListenedTo
+  }
+
   get isEmpty(): boolean {
-    return this.#packed.length === 0
+    return this.#done.length === 0 && this.#packed.length === 0
   }
 
   add(number: number, report: Report): void {
+    if (report.kind === 'ok' && !this.#isListenedTo) return this.#count(number)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
     const { atMs, detail, attempt, waitMs } = report
     if (atMs === undefined && detail === undefined && attempt === undefined) return
@@ -185,21 +197,38 @@ export class Outbox {
     this.#more[number] = { atMs, detail, attempt, waitMs } // JSON leaves out what is undefined
   }
 
+  #count(number: number): void {
+    const done = this.#done
+    const last = done.length - 1
+    if (last > 0 && (done[last - 1] ?? 0) + (done[last] ?? 0) === number) done[last] = (done[last] ?? 0) + 1
+    else done.push(number, 1)
+  }
+
   take(started: readonly number[], busyMs: number): PackedReports {
     const message: PackedReports = {
       type: 'reports',
+      done: this.#done,
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
       started,
       busyMs,
     }
+    this.#done = []
     this.#packed = []
     this.#more = undefined
     return message
   }
 }
 
-/** The reverse: every report of a message with its number. @param refOf undefined: nobody waits for that one */
+/** The reverse: the number of every task that is told to be done. */
+export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
+  for (let i = 0; i < done.length; i += 2) {
+    const first = done[i] ?? 0
+    for (let left = done[i + 1] ?? 0, number = first; left > 0; left--, number++) tell(number)
+  }
+}
+
+/** And every report of a message with its number. @param refOf undefined: nobody waits for that one */
 export function eachReport(
   message: PackedReports,
   refOf: (number: number) => Ref | undefined,

@@ -126,14 +126,22 @@ export class TaskIndex {
     return taken
   }
 
+  /** A worker ran it to its end, and it is gone, unless there is a new file of that name. */
+  done(ref: Ref): void {
+    const renames = this.#busy.get(ref) ?? 0
+    this.#busy.delete(ref)
+    if (this.#tries.size > 0) this.#tries.delete(ref)
+    if (renames > 1) this.#makeReady(ref)
+  }
+
   /** A worker is through with it. */
   returned(report: Report, nowMs: number): void {
     const { ref } = report
+    if (report.kind === 'ok') return this.done(ref)
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#tries.delete(ref)
     switch (report.kind) {
-      case 'ok':
       case 'gone':
       case 'buried':
       case 'set-aside':

@@ -17,6 +17,10 @@ export class CutShort {
     return this.#lastRuns.get(ref)?.lastRun
   }
 
+  done(refs: readonly Ref[]): void {
+    if (this.#lastRuns.size > 0) for (const ref of refs) this.#lastRuns.delete(ref)
+  }
+
   reported(reports: readonly Pick<Report, 'ref' | 'kind'>[]): void {
     if (this.#lastRuns.size === 0) return
     for (const { ref, kind } of reports) if (!UNDECIDED.has(kind)) this.#lastRuns.delete(ref)

@@ -60,13 +60,16 @@ export class Feeder {
     this.#watchdog.look()
   }
 
-  reported({ pid }: WorkerProcess, { reports, late, known }: Reported): void {
+  reported({ pid }: WorkerProcess, { done, reports, late, known }: Reported): void {
     const { spool, feed, events, cutShort } = this.#context
+    cutShort.done(done)
     cutShort.reported(reports)
-    feed.returned(reports)
+    if (done.length > 0) feed.done(done)
+    if (reports.length > 0) feed.returned(reports)
     events.emit('tasks-reported', {
       spool,
       pid,
+      done,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
     })

@@ -73,7 +73,7 @@ export class Group {
 
   #reported(worker: WorkerProcess, reported: Reported): void {
     this.feeder.reported(worker, reported)
-    if (reported.reports.some(hasEnded)) this.#context.progressed()
+    if (reported.done.length > 0 || reported.reports.some(hasEnded)) this.#context.progressed()
     this.#context.dispatch()
   }
 

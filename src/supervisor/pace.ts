@@ -9,12 +9,17 @@ export class Pace {
     return this.#ms
   }
 
-  /** What was refused says nothing. @param busyMs how long all of them took */
-  note(busyMs: number, reports: Iterable<Pick<Report, 'kind'>>): void {
-    let ran = 0
-    for (const { kind } of reports) if (isHandled(kind) || kind === 'ignore') ran++
+  /** @param ran how many tasks; what was refused says nothing. @param busyMs how long all of them took */
+  note(busyMs: number, ran: number): void {
     if (ran === 0) return
     const ms = busyMs / ran
     this.#ms = this.#ms === undefined ? ms : (this.#ms + ms) / 2
   }
+}
+
+/** How many of these have run. */
+export function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
+  let ran = 0
+  for (const { kind } of reports) if (isHandled(kind) || kind === 'ignore') ran++
+  return ran
 }

@@ -8,6 +8,7 @@ export interface Feed {
   readonly ready: number
   /** The most urgent, at most `limit`. */
   due(limit: number): readonly Ref[]
+  done(refs: readonly Ref[]): void
   returned(reports: readonly Report[]): void
   abandoned(refs: readonly Ref[]): void
 }
@@ -28,6 +29,10 @@ export class EngineFeed implements Feed {
 
   due(limit: number): readonly Ref[] {
     return this.#engine.due(limit)
+  }
+
+  done(refs: readonly Ref[]): void {
+    this.#engine.done(refs)
   }
 
   returned(reports: readonly Report[]): void {
@@ -80,6 +85,11 @@ export class Suspects implements Feed {
     }
     this.#given += refs.length
     return refs
+  }
+
+  done(refs: readonly Ref[]): void {
+    this.#given -= refs.length
+    this.#engine.done(refs)
   }
 
   returned(reports: readonly Report[]): void {

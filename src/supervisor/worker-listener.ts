@@ -5,6 +5,9 @@ import type { ChildExit } from './child-exit.js'
 import type { HostListener } from './host-messages.js'
 
 export interface Reported {
+  /** Ran to SPOOL_OK, told without their times: nobody listens to single tasks. */
+  readonly done: readonly Ref[]
+  /** All others. */
   readonly reports: readonly Report[]
   /** Of refs that were cancelled: they tell what it did, but not where the ref is now. */
   readonly late: readonly Report[]

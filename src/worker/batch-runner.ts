@@ -27,7 +27,7 @@ export class BatchRunner implements TaskRunner {
   /** What the host has, oldest first. */
   readonly #sent = new Queue<Claimed>()
   readonly #signals: SignalRunner
-  readonly #outbox = new Outbox()
+  readonly #outbox: Outbox
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isFillDue = false
   #handled = 0
@@ -43,6 +43,7 @@ export class BatchRunner implements TaskRunner {
       if (isLimit(report)) queueMicrotask(() => this.giveUp(report.detail)) // what was claimed before is sent first
     })
     this.#host = host
+    this.#outbox = new Outbox(options.isListenedTo)
     this.#options = options
     this.#signals = new SignalRunner(options)
     host.attach({

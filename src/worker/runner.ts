@@ -31,7 +31,7 @@ export class Runner implements TaskRunner {
   /** Runs that their handlers have promised to end. */
   readonly #inFlight = new Set<Run>()
   readonly #signals: SignalRunner
-  readonly #outbox = new Outbox()
+  readonly #outbox: Outbox
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isPumpDue = false
   #handled = 0
@@ -44,6 +44,7 @@ export class Runner implements TaskRunner {
   constructor(engine: Engine, executor: Executor, options: RunnerOptions) {
     this.#engine = engine
     this.#executor = executor
+    this.#outbox = new Outbox(options.isListenedTo)
     this.#options = options
     this.#signals = new SignalRunner(options)
   }

@@ -15,6 +15,8 @@ export interface RunnerOptions {
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
+  /** Somebody listens to single tasks. */
+  readonly isListenedTo: boolean
   /** Reports say which attempt it was and how long the task waited. */
   readonly isDetailed: boolean
   /** Calls the handler of a signal. */

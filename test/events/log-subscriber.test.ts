@@ -183,7 +183,7 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'spool-cheaped': [{ spool }, 'DATE - cheaping spooler /s ...'],
   'task-started': [{ spool, pid, ref: `5/${NAME}` }, `[spooler /s pid: 7] managing request ${NAME} ...`],
   'tasks-reported': [
-    { spool, pid, reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 2999 }], known: new Set() },
+    { spool, pid, done: [], reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 2999 }], known: new Set() },
     `[spooler /s pid: 7] managing request ${NAME} ...`,
     `[spooler /s pid: 7] done with task ${NAME} after 2 seconds`,
   ],
@@ -295,7 +295,13 @@ function linesOf(report: Partial<Report>, { isQuiet = false, isKnown = false } =
   const { events, texts } = listen(isQuiet)
   const ref = report.ref ?? NAME
   const known = new Set(isKnown ? [ref] : [])
-  events.emit('tasks-reported', { spool, pid, reports: [{ ref, kind: 'ok', ranMs: 0, ...report }], known })
+  events.emit('tasks-reported', {
+    spool,
+    pid,
+    done: [],
+    reports: [{ ref, kind: 'ok', ranMs: 0, ...report }],
+    known,
+  })
   return texts()
 }
 
@@ -368,6 +374,7 @@ describe('what is told of a task', () => {
       events.emit('tasks-reported', {
         spool,
         pid,
+        done: [],
         reports: [{ ref, kind: 'malformed', ranMs: 0 }],
         known: new Set(),
       })
@@ -384,7 +391,7 @@ describe('what is told of a task', () => {
     const { events, lines } = listen(false, { isStructured: true })
     const ref = '5/uwsgi_spoolfile_on_a\nb_7_1_9_1700000000_123456'
     const report: Report = { ref, kind: 'error', ranMs: 12, waitMs: 3, attempt: 2, detail: 'x', atMs: 99 }
-    events.emit('tasks-reported', { spool, pid, reports: [report], known: new Set() })
+    events.emit('tasks-reported', { spool, pid, done: [], reports: [report], known: new Set() })
     const task = { spool, worker: pid, task: ref.slice(2), priority: 5 }
     const run = { ranMs: 12, waitMs: 3, attempt: 2, arrivedAt: 1_700_000_000_123 }
     assert.deepEqual(
@@ -401,6 +408,7 @@ describe('what is told of a task', () => {
     events.emit('tasks-reported', {
       spool,
       pid,
+      done: [],
       reports: [{ ref: NAME, kind: 'retry', ranMs: 0 }],
       known: new Set([NAME]),
     })
@@ -412,6 +420,7 @@ describe('what is told of a task', () => {
     events.emit('tasks-reported', {
       spool,
       pid,
+      done: [],
       reports: [{ ref: NAME, kind: 'ok', ranMs: 12 }],
       known: new Set([NAME]),
     })
@@ -424,6 +433,7 @@ describe('what is printed', () => {
   const done = {
     spool,
     pid,
+    done: [],
     reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 0 }],
     known: new Set([`5/${NAME}`]),
   } as const
@@ -437,6 +447,13 @@ describe('what is printed', () => {
       'three',
       `[spooler /s pid: 7] done with task ${NAME} after 0 seconds`,
     ])
+  })
+
+  it('ends with its task, also where that is told by its name alone', () => {
+    const { events, texts } = listen()
+    events.emit('task-printed', { ...piece, text: 'half' })
+    events.emit('tasks-reported', { ...done, done: [piece.ref], reports: [] })
+    assert.deepEqual(texts(), ['half'])
   })
 
   it('ends with its process, too', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { eachReport, Outbox } from '#src/ipc/messages.js'
+import { eachDone, eachReport, Outbox } from '#src/ipc/messages.js'
 import { REPORT_KINDS } from '#src/task/report.js'
 
 describe('reports on their way to the master', () => {
@@ -18,7 +18,7 @@ describe('reports on their way to the master', () => {
     )
     fc.assert(
       fc.property(fc.array(report), reports => {
-        const outbox = new Outbox()
+        const outbox = new Outbox(true)
         for (const [number, each] of reports.entries()) outbox.add(number, each)
         const message = JSON.parse(JSON.stringify(outbox.take([1], 5)))
         const got: object[] = []
@@ -34,5 +34,34 @@ describe('reports on their way to the master', () => {
         assert.equal(outbox.isEmpty, true)
       }),
     )
+  })
+
+  it('are counts where nobody listens: of good outcomes alone, whatever their order', () => {
+    const outcomes = fc.uniqueArray(fc.record({ number: fc.nat(200), isGood: fc.boolean() }), {
+      selector: ({ number }) => number,
+    })
+    fc.assert(
+      fc.property(outcomes, each => {
+        const outbox = new Outbox(false)
+        for (const { number, isGood } of each)
+          outbox.add(number, { ref: `t${number}`, kind: isGood ? 'ok' : 'retry', ranMs: 1 })
+        const message = JSON.parse(JSON.stringify(outbox.take([], 5)))
+        const got = new Map<number, boolean>()
+        eachDone(message, number => got.set(number, true))
+        eachReport(
+          message,
+          number => `t${number}`,
+          number => got.set(number, false),
+        )
+        assert.deepEqual(got, new Map(each.map(({ number, isGood }) => [number, isGood])))
+        assert.equal(outbox.isEmpty, true)
+      }),
+    )
+  })
+
+  it('of a batch that went well are two numbers', () => {
+    const outbox = new Outbox(false)
+    for (let number = 64; number < 128; number++) outbox.add(number, { ref: '', kind: 'ok', ranMs: 0 })
+    assert.deepEqual(outbox.take([], 1).done, [64, 64])
   })
 })
