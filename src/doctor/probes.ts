@@ -3,10 +3,11 @@ import { closeSync, existsSync, fstatSync, openSync, rmdirSync, unlinkSync } fro
 import { join } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { isLocal } from '../spool/local.js'
 import type { LockChoice } from '../spool/lock.js'
 import { probeSpool } from '../spool/probe.js'
 import { makeState } from '../spool/state-directory.js'
-import { isLocal, type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
+import { type Watch, type WatchChoice, watchDirectory } from '../spool/watch.js'
 import { toByteString } from '../task/ref.js'
 import type { Diagnosis } from './diagnosis.js'
 

@@ -59,6 +59,7 @@ export async function openSpool(spool: string): Promise<OpenSpool> {
 function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
   return {
     kind,
+    skewMs: Math.max(...lockers.map(({ skewMs }) => skewMs)),
     tryLock(fd, ref) {
       const missing = lockers.findIndex(locker => !locker.tryLock(fd, ref))
       if (missing < 0) return true

@@ -63,8 +63,8 @@ export interface Unfit extends HeldFile {
 /** Decides about an unfit file while it is locked. */
 export type Undertaker = (file: Unfit) => Refusal
 
-/** Longer than any claim takes, and than the clocks of a network's hosts are apart. A rename sets the ctime. */
-const RECENT_MS = 2000
+/** The times of FAT, and of ext4 with small inodes, are whole seconds. */
+const COARSEST_CTIME_MS = 2000
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
 const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const scratch = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
@@ -83,6 +83,7 @@ export function claimFile(
   nowMs: number,
   undertake: Undertaker,
 ): FileClaim | Refusal {
+  const openedAtMs = Date.now()
   const isAtTop = !ref.includes('/')
   let directory: FileDirectory | undefined
   let file: OpenFile
@@ -97,7 +98,7 @@ export function claimFile(
   let isLocked = false
   try {
     isLocked = locker.tryLock(file.fd, ref)
-    const found = isLocked ? examine(file, nowMs) : LOCKED
+    const found = isLocked ? examine(file, nowMs, openedAtMs - locker.skewMs) : LOCKED
     if ('vars' in found) return found
     const refusal = 'fd' in found ? undertake(found) : found
     letGo(file, locker, isLocked)
@@ -144,13 +145,15 @@ function refusalOf(error: unknown): Refusal {
 
 type Found = FileClaim | Unfit | Refusal
 
-function examine(file: OpenFile, nowMs: number): Found {
+/** @param sinceMs when it was opened, at the earliest, by the clock of its file system */
+function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {
   const { fd } = file
   const stats = fstatSync(fd)
   if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
   if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
-  // its last holder may have renamed it, or removed one of its links
-  const isChanged = stats.nlink > 1 || stats.ctimeMs > Date.now() - RECENT_MS
+  // between our open and our lock its last holder may have renamed it, which sets the ctime, or removed one of its links
+  const isCoarse = stats.ctimeMs % 1000 === 0
+  const isChanged = stats.nlink > 1 || stats.ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
   if (isChanged && !isStillThere(file, stats)) return GONE
   const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI

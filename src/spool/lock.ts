@@ -5,6 +5,7 @@ import { onDemand } from '../base/on-demand.js'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
 import { type Directory, holdDirectory, lstatSync } from './anchored.js'
 import { STATE_DIRECTORY } from './file-name.js'
+import { isLocal } from './local.js'
 import { makeStateRoom, stateRoom } from './state-directory.js'
 
 /** The only file that knows a lock library; none is loaded before it is used. */
@@ -17,6 +18,8 @@ export type LockChoice = LockKind | 'auto'
 /** How this daemon claims a task file. */
 export interface Locker {
   readonly kind: LockKind
+  /** So far may the clock that dates changes of a file be from the one of this process. */
+  readonly skewMs: number
   /** Never blocks: true when the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
   /** Gives the claim up. To be called after the file was settled and before `fd` is closed. */
@@ -37,16 +40,16 @@ export async function loadOfd(): Promise<TryOfdLock> {
  * Open-file-description locks: they conflict with uWSGI's POSIX record locks both ways, die with the process, and unlike
  * those do not vanish when another descriptor of the same file is closed. `close` releases them.
  */
-async function ofdLocker(): Promise<Locker> {
+async function ofdLocker(skewMs: number): Promise<Locker> {
   const { tryLock, unlock } = recordLocks()
-  return { kind: 'ofd', tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
+  return { kind: 'ofd', skewMs, tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
 }
 
 /** A lease whose holder does not refresh it for this long is taken over: longer than any pause of an event loop should be. */
 const STALE_MS = 60_000
 
 /** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
-async function leaseLocker(spool: string): Promise<Locker> {
+async function leaseLocker(spool: string, skewMs: number): Promise<Locker> {
   const { lockSync, unlockSync } = leaseFiles()
   const { path: leases } = holdLeases(spool) // the library comes back to its paths for as long as we live
   const options = (ref: Ref) => ({
@@ -60,6 +63,7 @@ async function leaseLocker(spool: string): Promise<Locker> {
   })
   return {
     kind: 'lockfile',
+    skewMs,
     tryLock(_fd, ref) {
       try {
         lockSync(ref, options(ref))
@@ -109,8 +113,14 @@ export async function clearLease(path: string): Promise<boolean> {
   }
 }
 
+/** A file's times are those of the kernel's last tick. */
+const TICKS_MS = 50
+/** Than the clocks of a network's hosts are apart. */
+const HOSTS_MS = 2000
+
 export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
-  return kind === 'ofd' ? ofdLocker() : leaseLocker(spool)
+  const skewMs = (await isLocal(toByteString(spool))) ? TICKS_MS : HOSTS_MS
+  return kind === 'ofd' ? ofdLocker(skewMs) : leaseLocker(spool, skewMs)
 }
 
 /** Whatever of them is there. */

@@ -1,13 +1,14 @@
 import { Alarm } from '../base/clock.js'
 import type { Emitter } from '../events/emitter.js'
 import { Directories, type ScannedDirectories } from './directories.js'
+import { isLocal } from './local.js'
 import { LONG_BACKLOG, Race } from './race.js'
 import { type ScanVisitor, scanSpool } from './scan.js'
 import { deafScanEveryMs, lookAgainEveryMs, passEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
 import { stampTaker } from './stamps.js'
 import type { TaskIndex } from './task-index.js'
-import { isLocal, type WatchChoice } from './watch.js'
+import type { WatchChoice } from './watch.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
 export interface ScannerOptions extends WatchesOptions {

@@ -1,5 +1,4 @@
 import { type FSWatcher, watch as watchNatively } from 'node:fs'
-import { statfs } from 'node:fs/promises'
 import type { FSWatcher as Monitor } from 'chokidar'
 import { onDemand } from '../base/on-demand.js'
 import { type Ref, toFsPath } from '../task/ref.js'
@@ -18,20 +17,6 @@ export interface WatchListener {
   event(name: Ref | null, renamed: boolean): void
   /** The watch is dead, and closed: the directory is gone, … */
   lost(error: unknown): void
-}
-
-/**
- * File systems that other hosts, or a process of the user, change without an event here, and that may take long to
- * answer: NFS, SMB, SMB2, FUSE, 9p, Ceph, Lustre, AFS, GPFS, VirtualBox's (statfs f_type).
- */
-const REMOTE = new Set([
-  0x6969, 0x517b, 0xfe534d42, 0x65735546, 0x01021997, 0x00c36400, 0x0bd00bd0, 0x5346414f, 0x47504653,
-  0x786f4256,
-])
-
-/** Does the directory lie on a disk or in the memory of this machine, so that every change raises an event? */
-export async function isLocal(path: string): Promise<boolean> {
-  return !REMOTE.has((await statfs(toFsPath(path))).type)
 }
 
 /**

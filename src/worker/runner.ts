@@ -51,9 +51,11 @@ export class Runner implements TaskRunner {
 
   take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
     if (this.#queue.size === 0 && this.#inFlight.size === 0) this.#busySince = performance.now()
-    const lastRunOf = new Map(lastRuns)
-    for (const [i, ref] of refs.entries())
-      this.#queue.push({ number: first + i, ref, lastRun: lastRunOf.get(i), isLast: i === refs.length - 1 })
+    const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
+    refs.forEach((ref, i) => {
+      const isLast = i === refs.length - 1
+      this.#queue.push({ number: first + i, ref, lastRun: lastRunOf?.get(i), isLast })
+    })
     if (this.#state !== 'running') this.#handBack()
     this.#turn()
   }

@@ -212,7 +212,7 @@ describe('what is not claimed, and left exactly as it is', () => {
     const module = new URL('../../src/spool/claim.js', import.meta.url).href
     const script = `process.setgid(65534); process.setuid(65534);
       const { claimFile } = await import(${JSON.stringify(module)});
-      console.log(JSON.stringify(claimFile('x', ${JSON.stringify(join(spool, NAME))}, { tryLock: () => true, unlock() {} }, Date.now())))`
+      console.log(JSON.stringify(claimFile('x', ${JSON.stringify(join(spool, NAME))}, { skewMs: 50, tryLock: () => true, unlock() {} }, Date.now())))`
     const refusal = JSON.parse(
       execFileSync(process.execPath, ['--input-type=module', '-e', script]).toString(),
     )
@@ -230,7 +230,7 @@ describe('a file that leaves its place between open and lock', () => {
       act(path)
       return true
     }
-    const locker = { kind: 'ofd' as const, tryLock, unlock() {}, unshare() {} }
+    const locker = { kind: 'ofd' as const, skewMs: 50, tryLock, unlock() {}, unshare() {} }
     return claimFile(NAME, path, locker, Date.now(), () => assert.fail())
   }
 
@@ -263,6 +263,21 @@ describe('a file that leaves its place between open and lock', () => {
     )
     try {
       assert.deepEqual(await claimAfter(spool, unlinkSync), { kind: 'gone' })
+    } finally {
+      unhook()
+    }
+  })
+
+  it('is gone also where times are whole seconds', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME, undefined, LONG_AGO)
+    const unhook = hookFs(['fstatSync'], (_name, _args, proceed) => {
+      const stats = proceed() as { ctimeMs: number }
+      return Object.assign(stats, { ctimeMs: Math.floor(stats.ctimeMs / 1000) * 1000 })
+    })
+    try {
+      const moved = await claimAfter(spool, path => renameSync(path, `${path}.elsewhere`))
+      assert.deepEqual(moved, { kind: 'gone' })
     } finally {
       unhook()
     }
