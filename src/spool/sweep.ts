@@ -8,10 +8,10 @@ import { beside, giveBack } from './exact-move.js'
 import { createTaskName, isPriorityDirectory } from './file-name.js'
 import { idsDirectory, publishPromised, readId } from './ids.js'
 import { listEntries, listLocalEntries } from './listing.js'
+import { isLocal } from './local.js'
 import { tryHold } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { doneInode } from './settle.js'
-import { isLocal } from './watch.js'
 
 export interface SweepOptions {
   /** The spool's real path, a byte string. */
