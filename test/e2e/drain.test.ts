@@ -39,7 +39,7 @@ async function endOf(kinds: ReadonlyArray<Report['kind']>) {
   events.on('daemon-drained', ended => (unfinished = ended.unfinished))
   const reports = kinds.map(kind => ({ ref: 'a', kind, ranMs: 0 }))
   for (const report of reports)
-    events.emit('tasks-reported', { spool: '/s', pid: 1, reports: [report], known: new Set() })
+    events.emit('tasks-reported', { spool: '/s', pid: 1, done: [], reports: [report], known: new Set() })
   await drain.run({ whenDrained: async () => {}, isStopping: false }, () => true)
   return { code: drain.exitCode, buried: unfinished.buried, error: unfinished.error }
 }
