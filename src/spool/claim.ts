@@ -5,7 +5,7 @@ import { lastValue, parseVars, type Vars } from '../protocol/vars.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import type { ReportKind } from '../task/report.js'
 import { openSync } from './anchored.js'
-import { isStillThere } from './exact-move.js'
+import { isStillThere, mayHaveMoved } from './exact-move.js'
 import type { Locker } from './lock.js'
 import { type FileDirectory, holdDirectoryOf } from './priority-directory.js'
 import { KICKED, ownState } from './state-byte.js'
@@ -63,8 +63,6 @@ export interface Unfit extends HeldFile {
 /** Decides about an unfit file while it is locked. */
 export type Undertaker = (file: Unfit) => Refusal
 
-/** The times of FAT, and of ext4 with small inodes, are whole seconds. */
-const COARSEST_CTIME_MS = 2000
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
 const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
 const scratch = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
@@ -151,10 +149,7 @@ function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {
   const stats = fstatSync(fd)
   if (stats.nlink === 0) return GONE // removed by its last runner between our open and our lock
   if (!stats.isFile()) return { kind: 'unreadable', detail: 'it is not a regular file' }
-  // between our open and our lock its last holder may have renamed it, which sets the ctime, or removed one of its links
-  const isCoarse = stats.ctimeMs % 1000 === 0
-  const isChanged = stats.nlink > 1 || stats.ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
-  if (isChanged && !isStillThere(file, stats)) return GONE
+  if (mayHaveMoved(stats, sinceMs) && !isStillThere(file, stats)) return GONE // between our open and our lock
   const mtimeDueMs = dueAtMsOf(stats.mtimeMs, undefined)
   if (mtimeDueMs > nowMs) return { kind: 'later', atMs: mtimeDueMs } // strictly later, as in uWSGI
   const read = readSync(fd, scratch, 0, Math.min(stats.size, MAX_PACKET_BYTES), 0)

@@ -17,6 +17,15 @@ export function isInPlace({ fd, fsPath }: OpenFile): boolean {
   return there.ino === ino && there.dev === dev
 }
 
+/** The times of FAT, and of ext4 with small inodes, are whole seconds. */
+const COARSEST_CTIME_MS = 2000
+
+/** A rename sets the ctime; so does the removal of another link, which may be long ago. @param sinceMs by the clock of its file system */
+export function mayHaveMoved({ nlink, ctimeMs }: Stats, sinceMs: number): boolean {
+  const isCoarse = ctimeMs % 1000 === 0
+  return nlink > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
+}
+
 /** As `isInPlace`; bigints cost more than the look itself, and few inodes need them. */
 export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | 'ino'>): boolean {
   if (!Number.isSafeInteger(ino)) return isInPlace(file)

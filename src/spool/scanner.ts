@@ -11,9 +11,7 @@ import type { TaskIndex } from './task-index.js'
 import type { WatchChoice } from './watch.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
-export interface ScannerOptions extends WatchesOptions {
-  readonly watch: WatchChoice
-}
+export type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
 /**
  * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every

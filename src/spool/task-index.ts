@@ -15,6 +15,8 @@ export interface TaskIndexOptions {
 
 const WINDOW = 120_000
 const FIRST_RETRY_MS = 2
+/** Its file has left its place. */
+const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
 /** Tried again after a wait that doubles. */
 const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'alone', 'incomplete']
 
@@ -130,23 +132,17 @@ export class TaskIndex {
   done(ref: Ref): void {
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
-    if (this.#tries.size > 0) this.#tries.delete(ref)
+    this.#tries.delete(ref)
     if (renames > 1) this.#makeReady(ref)
   }
 
   /** A worker is through with it. */
   returned(report: Report, nowMs: number): void {
     const { ref } = report
-    if (report.kind === 'ok') return this.done(ref)
-    const renames = this.#busy.get(ref) ?? 0
+    if (GONE_KINDS.includes(report.kind)) return this.done(ref)
     this.#busy.delete(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#tries.delete(ref)
     switch (report.kind) {
-      case 'gone':
-      case 'buried':
-      case 'set-aside':
-        if (renames > 1) this.#makeReady(ref)
-        return
       case 'untouched':
         this.#makeReady(ref)
         return

@@ -1,19 +1,13 @@
 import type { ChildProcess } from 'node:child_process'
-import {
-  eachDone,
-  eachReport,
-  type LastRuns,
-  type MasterMessage,
-  type WorkerMessage,
-} from '../ipc/messages.js'
+import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
-import type { Report } from '../task/report.js'
 import { childExit } from './child-exit.js'
 import { forkWorker, type SpawnOptions } from './fork-worker.js'
 import { GivenSignals } from './given-signals.js'
 import { type Begun, GivenTasks } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
 import { Pace, ranOf } from './pace.js'
+import { takeReports } from './take-reports.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import { WorkerStart } from './worker-start.js'
 
@@ -223,29 +217,11 @@ export class WorkerProcess {
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
-    const known = new Set<Ref>()
-    const done: Ref[] = []
-    const reports: Report[] = []
-    const late: Report[] = []
-    eachDone(message, number => {
-      const given = this.#given.end(number)
-      if (given === undefined) return
-      if (given.startedAt !== undefined) known.add(given.ref)
-      if (given.isCancelled) late.push({ ref: given.ref, kind: 'ok', ranMs: 0 })
-      else done.push(given.ref)
-    })
-    const refOf = (number: number) => this.#given.refOf(number)
-    eachReport(message, refOf, (number, report) => {
-      const given = this.#given.end(number)
-      if (given === undefined || (given.isCancelled && report.kind === 'untouched')) return
-      if (given.startedAt !== undefined) known.add(given.ref)
-      const list = given.isCancelled ? late : reports
-      list.push(report)
-    })
+    const reported = takeReports(message, this.#given)
+    const { done, reports, late, known } = reported
     if (known.size > 0) this.#hosts.taskEnded() // it was told of before it set a deadline
     this.#pace.note(message.busyMs, done.length + ranOf(reports) + ranOf(late))
-    if (done.length + reports.length + late.length > 0)
-      this.#listener.reported(this, { done, reports, late, known })
+    if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
       const ref = this.#given.start(number, this.#lastHeardAt)
       if (ref !== undefined) this.#listener.started(this, ref)

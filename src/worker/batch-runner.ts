@@ -7,7 +7,7 @@ import { isHandled, isLimit } from '../task/report.js'
 import { ClaimAhead, type Claimed } from './claim-ahead.js'
 import type { Host } from './hosts/host.js'
 import { SignalRunner } from './signal-runner.js'
-import { type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
+import { assignmentsOf, type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
 
 // Longer than others: every step of a batch changes what the next one may do, and one file has them all.
 
@@ -57,9 +57,7 @@ export class BatchRunner implements TaskRunner {
 
   take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
     if (this.#ahead.isEmpty && this.#sent.size === 0) this.#busySince = performance.now()
-    const lastRunOf = new Map(lastRuns)
-    for (const [i, ref] of refs.entries())
-      this.#ahead.push({ number: first + i, ref, lastRun: lastRunOf.get(i), isLast: i === refs.length - 1 })
+    for (const each of assignmentsOf(first, refs, lastRuns)) this.#ahead.push(each)
     if (this.#state === 'running') this.#fill()
     else this.#handBack()
   }

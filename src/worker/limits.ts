@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { messageOf } from '../base/errors.js'
-import type { ReportKind } from '../task/report.js'
+import { isLimit, type Report, type ReportKind } from '../task/report.js'
 
 /** So many descriptors are needed to settle a task, whatever becomes of it. */
 const NEEDED = 8
@@ -8,8 +8,9 @@ const NEEDED = 8
 const TELLING: ReadonlySet<ReportKind> = new Set(['error', 'retry', 'unsettled', 'unreadable'])
 
 /** Why this process can settle nothing more, after a report that may be due to that. */
-export function limitReached({ kind }: { readonly kind: ReportKind }): string | undefined {
-  if (!TELLING.has(kind)) return undefined
+export function limitReached(report: Report): string | undefined {
+  if (isLimit(report)) return report.detail
+  if (!TELLING.has(report.kind)) return undefined
   const fds: number[] = []
   try {
     while (fds.length < NEEDED) fds.push(openSync('/dev/null', 'r'))

@@ -4,13 +4,15 @@ import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
 import { fromThrown } from '../task/answer.js'
 import { type Outcome, RELEASE } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled, isLimit, type Report } from '../task/report.js'
+import { isHandled, type Report } from '../task/report.js'
+import { afterMessages } from './after-messages.js'
 import type { Executor } from './executor.js'
 import { limitReached } from './limits.js'
 import { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
 import {
   type Assignment,
+  assignmentsOf,
   type RunnerOptions,
   SILENCE_MS,
   SLICE_MS,
@@ -51,11 +53,7 @@ export class Runner implements TaskRunner {
 
   take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
     if (this.#queue.size === 0 && this.#inFlight.size === 0) this.#busySince = performance.now()
-    const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
-    refs.forEach((ref, i) => {
-      const isLast = i === refs.length - 1
-      this.#queue.push({ number: first + i, ref, lastRun: lastRunOf?.get(i), isLast })
-    })
+    for (const each of assignmentsOf(first, refs, lastRuns)) this.#queue.push(each)
     if (this.#state !== 'running') this.#handBack()
     this.#turn()
   }
@@ -201,7 +199,7 @@ export class Runner implements TaskRunner {
 
   /** Is this process out of what it needs? */
   #look(report: Report): void {
-    const limit = isLimit(report) ? report.detail : limitReached(report)
+    const limit = limitReached(report)
     if (limit !== undefined) this.giveUp(limit)
   }
 
@@ -238,11 +236,13 @@ export class Runner implements TaskRunner {
     for (const run of this.#inFlight) if (!run.isTold) untold.push(run)
     if (this.#outbox.isEmpty && untold.length === 0) return
     const now = performance.now()
-    const started = untold.map(run => {
-      run.isTold = true
-      return run.number
-    })
-    this.#options.send(this.#outbox.take(started, now - this.#busySince))
+    for (const run of untold) run.isTold = true
+    this.#options.send(
+      this.#outbox.take(
+        untold.map(({ number }) => number),
+        now - this.#busySince,
+      ),
+    )
     this.#lastReportAt = now
     this.#busySince = now
   }
@@ -252,12 +252,4 @@ export class Runner implements TaskRunner {
     this.#state = 'drained'
     this.#options.drained()
   }
-}
-
-/**
- * Calls back when all messages that have come were heard: what was given may have been cancelled. The first turn may
- * belong to the poll in which we were called, which reads no more of a pipe that it has read from.
- */
-function afterMessages(callBack: () => void): void {
-  setImmediate(() => setImmediate(callBack))
 }

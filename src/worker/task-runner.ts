@@ -41,6 +41,16 @@ export interface Assignment {
   readonly isLast: boolean
 }
 
+export function assignmentsOf(first: number, refs: readonly Ref[], lastRuns: LastRuns): Assignment[] {
+  const lastRunOf = lastRuns.length === 0 ? undefined : new Map(lastRuns)
+  return refs.map((ref, i) => ({
+    number: first + i,
+    ref,
+    lastRun: lastRunOf?.get(i),
+    isLast: i === refs.length - 1,
+  }))
+}
+
 /** Claims, runs and settles what the master gives, and reports in batches. */
 export interface TaskRunner {
   take(first: number, refs: readonly Ref[], lastRuns?: LastRuns): void

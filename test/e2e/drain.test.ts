@@ -53,6 +53,19 @@ describe('--drain', () => {
     assert.deepEqual({ code, line }, { code: 3, line: 'drained: 0 done, 50 buried' })
   })
 
+  it('takes for done what is told by its name alone, also after a failure', async () => {
+    const events = new Emitter()
+    const drain = new Drain(events, true)
+    const told = { spool: '/s', pid: 1, known: new Set<string>() }
+    const failed = { ref: 'a', kind: 'error', ranMs: 0 } as const
+    events.emit('tasks-reported', { ...told, done: ['b'], reports: [failed] })
+    events.emit('tasks-reported', { ...told, done: ['a'], reports: [] })
+    let done = 0
+    events.on('daemon-drained', ended => (done = ended.done))
+    await drain.run({ whenDrained: async () => {}, isStopping: false }, () => true)
+    assert.deepEqual([drain.exitCode, done], [0, 2])
+  })
+
   it('exits 0 when all that was due is done, and says so', async () => {
     assert.deepEqual(await drained(['', '', '']), { code: 0, line: 'drained: 3 done' })
     assert.deepEqual(await drained([]), { code: 0, line: 'drained: 0 done' })
