@@ -152,11 +152,8 @@ export class Runner implements TaskRunner {
   }
 
   get #hasRoom(): boolean {
-    return this.#state === 'running' && this.#underWay < this.#options.concurrency
-  }
-
-  get #underWay(): number {
-    return this.#inFlight.size + this.#signals.running
+    const underWay = this.#inFlight.size + this.#signals.running
+    return this.#state === 'running' && underWay < this.#options.concurrency
   }
 
   #startSignal(): void {
@@ -237,18 +234,14 @@ export class Runner implements TaskRunner {
     if (this.#outbox.isEmpty && untold.length === 0) return
     const now = performance.now()
     for (const run of untold) run.isTold = true
-    this.#options.send(
-      this.#outbox.take(
-        untold.map(({ number }) => number),
-        now - this.#busySince,
-      ),
-    )
+    const started = untold.map(({ number }) => number)
+    this.#options.send(this.#outbox.take(started, now - this.#busySince))
     this.#lastReportAt = now
     this.#busySince = now
   }
 
   #endIfDrained(): void {
-    if (this.#state !== 'draining' || this.#underWay > 0) return
+    if (this.#state !== 'draining' || this.#inFlight.size + this.#signals.running > 0) return
     this.#state = 'drained'
     this.#options.drained()
   }
