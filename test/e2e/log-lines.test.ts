@@ -50,6 +50,20 @@ describe('what went wrong with a task', () => {
     assert.doesNotMatch(text, new RegExp(`${join(ROOT, 'dist')}|node:internal|node:events`))
   })
 
+  it('ends where spoold begins, with source maps too', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: 'function deep() { throw new Error("thrown") }\nexport default () => deep()',
+      env: { ...process.env, NODE_OPTIONS: '--enable-source-maps' },
+    })
+    drop(spool, 'task', packet({}))
+    const pattern = /Error: thrown\n((?: {6}at .*\n)+)/
+    await daemon.waitFor(pattern)
+    const frames = pattern.exec(daemon.output)?.[1] ?? ''
+    assert.match(frames, /^ {6}at deep .*\n {6}at .*handler\.mjs:\d+:\d+\)?\n$/)
+  })
+
   it('is told once when a promise that nobody awaits rejects', async () => {
     const { daemon, run } = await startRunner()
     run('floats', 'Promise.reject(new Error("floating")); await new Promise(() => {})')
