@@ -133,7 +133,8 @@ export class Master {
     try {
       if (this.isStopping) throw STOPPING
       const isReady = crew.pool.start()
-      await Promise.all([isReady, crew.engine.onWakeUp(() => crew.pool.dispatch())])
+      const isListed = crew.engine.onWakeUp(() => crew.pool.dispatch()).then(() => crew.pool.complete())
+      await Promise.all([isReady, isListed])
       return crew
     } catch (error) {
       crew.engine.close()

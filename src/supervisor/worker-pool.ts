@@ -105,10 +105,14 @@ export class WorkerPool implements SignalTeam {
     await Promise.race(first.map(({ start }) => start.whenReady))
   }
 
-  /** Spawns the other workers. From now on they are given what is due. */
+  /** Spawns the other workers: the spool is listed, and leaves them a processor. */
+  complete(): void {
+    if (!this.#options.cheap) this.#fill()
+  }
+
+  /** From now on its workers are given what is due. */
   begin(): void {
     this.#hasBegun = true
-    if (!this.#options.cheap) this.#fill()
     this.dispatch()
   }
 
