@@ -22,6 +22,7 @@ const EX_CONFIG = 78
 /** Beyond sysexits. */
 const EX_IGNORE = 100
 const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
+const SIGNALS = 64
 /** What a packet says must not be taken for PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
 
@@ -46,7 +47,7 @@ export function execPerformer(
       child.once('error', error =>
         resolve({ kind: 'error', detail: `sh cannot be run: ${messageOf(error)}` }),
       )
-      child.once('exit', (code, signal) => resolve(outcomeOf(code, signal)))
+      child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
     })
     const { pid } = child
     if (pid === undefined) return ended
@@ -69,7 +70,8 @@ export function execPerformer(
   }
 }
 
-function outcomeOf(code: number | null, signal: string | null): Outcome {
+/** @param isOnce what was killed may have done its work: of a task that is delivered at most once, nobody knows */
+function outcomeOf(code: number | null, signal: string | null, isOnce: boolean): Outcome {
   if (code === 0) return OK
   if (code === EX_TEMPFAIL) return RETRY
   if (code === EX_IGNORE) return IGNORE
@@ -79,9 +81,16 @@ function outcomeOf(code: number | null, signal: string | null): Outcome {
       : ''
   const detail =
     signal === null ? `the program exited with code ${code}${where}` : `the program was killed by ${signal}`
+  if (isOnce && isKilled(code, signal))
+    return { kind: 'crash', detail: `${detail}; it may have done its work` }
   return code !== null && code >= EX_USAGE && code <= EX_CONFIG
     ? { kind: 'bury', detail }
     : { kind: 'error', detail }
+}
+
+/** A shell tells of a command that a signal ended by 128 and the signal's number. */
+function isKilled(code: number | null, signal: string | null): boolean {
+  return signal !== null || (code !== null && code > 128 && code <= 128 + SIGNALS)
 }
 
 /** A program may well not read all of it. */

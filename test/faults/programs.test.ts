@@ -113,6 +113,18 @@ describe('two programs of one task never run at once', () => {
     })
   }
 
+  for (const [killed, pid] of Object.entries({ program: '$PPID', 'command of the program': '$$' }))
+    it(`when a ${killed} is killed, one that may run only once does not begin again`, async () => {
+      const spool = spoolDirectory()
+      const program = `echo "begin $$" >> $1/runs; kill -KILL ${pid}; sleep 1`
+      const daemon = await start(spool, program, { 'spooler-delivery': 'at-most-once' })
+      drop(spool)
+      await daemon.waitFor(
+        /is buried: the program (was killed by SIGKILL|exited with code 137); it may have done its work/,
+      )
+      assert.equal(begun(spool).length, 1)
+    })
+
   it('when the worker is stopped, and loses its lease', {
     skip: isLong ? false : 'takes a minute',
   }, async () => {

@@ -1,4 +1,5 @@
 import { appendFileSync, writeFileSync } from 'node:fs'
+import { isAlive } from '../process.js'
 import { Tail } from '../witness.js'
 import type { HeldTask } from './kill.js'
 
@@ -63,7 +64,7 @@ export class Evidence {
     for (const { n } of held) this.cuts.set(n, (this.cuts.get(n) ?? 0) + 1)
   }
 
-  /** The tasks that have begun and not ended, as their handlers say, and the process of each. */
+  /** The tasks that have begun and not ended, as their handlers say, and the process of each, which lives. */
   #inFlight(): Map<string, string> {
     const found = new Map<string, string>()
     for (const line of this.journal.read().slice(-RECENT_LINES)) {
@@ -71,6 +72,7 @@ export class Evidence {
       if (word === 'want') found.set(n, pid)
       else if (word === 'end') found.delete(n)
     }
+    for (const [n, pid] of found) if (!isAlive(Number(pid))) found.delete(n)
     return found
   }
 }
