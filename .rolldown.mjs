@@ -15,7 +15,7 @@ await build({
     rehearse: 'src/worker/rehearse.ts',
     'program-watcher': 'src/worker/program-watcher.ts',
     'own-package-hook': 'src/worker/own-package-hook.ts',
-    'batch-thread': 'src/spool/batch-thread.ts',
+    'batch-thread': 'src/spool/store/batch-thread.ts',
   },
   platform: 'node',
   external: [/^node:/, ...Object.keys(dependencies)],

@@ -6,9 +6,9 @@ export {
   openSocketTransport,
   type SocketTransport,
   type SocketTransportOptions,
-} from './client/socket-transport.js'
+} from './client/socket-client.js'
 export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './client/spool.js'
-export type { Destination } from './client/transport.js'
+export type { Destination } from './client/target.js'
 export type { Value } from './client/value.js'
 export {
   AbortTask,

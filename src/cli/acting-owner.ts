@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { lstatSync, realpathSync } from 'node:fs'
 import { join } from 'node:path'
-import { become, type Identity, ownerIdentity } from '../privileges.js'
-import { STATE_DIRECTORY } from '../spool/file-name.js'
-import { loadLockLibraries } from '../spool/lock.js'
+import { loadLockLibraries } from '../spool/locker.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
+import { become, type Identity, ownerIdentity } from '../system/privileges.js'
 
 /** In the environment of a process that does one part of its command: see `asOwners`. */
 const PART = '_SPOOLD_PART'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Sources } from '../config/read-config.js'
+import type { Sources } from '../ini/read-config.js'
 import type { DoctorOptions } from './commands/doctor.js'
 import type { FsckOptions } from './commands/fsck.js'
 

@@ -1,4 +1,4 @@
-import { type EarlySignals, keepEarlySignals } from '../base/early-signals.js'
+import { type EarlySignals, keepEarlySignals } from '../daemon/early-signals.js'
 import { main } from './program.js'
 
 /** The program, from its command line to its exit code. */

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { SpooldError } from '../base/errors.js'
-import { LOGIC_KEYS, logicTakesValue } from '../config/ini-logic.js'
 import {
   findOption,
   OPTION_TABLE,
@@ -9,8 +8,9 @@ import {
   type OptionSpec,
   optionNames,
 } from '../config/option-table.js'
-import type { Setting } from '../config/setting.js'
 import { type Arity, UWSGI_LETTERS, uwsgiArity, uwsgiNames } from '../config/uwsgi-names.js'
+import { LOGIC_KEYS, logicTakesValue } from '../ini/logic.js'
+import type { Setting } from '../ini/setting.js'
 
 /** Tells a process that it is the one in the background, with the number of sockets that it was handed. Not for people, so not in the table. */
 export const BACKGROUND_FLAG = '--in-background'

@@ -4,9 +4,9 @@ import { messageOf } from '../base/errors.js'
 import { entryFile } from '../base/package-root.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
+import { planChain } from '../daemon/handler-plan.js'
+import { SharedAreas } from '../daemon/shared-areas.js'
 import type { Diagnosis } from '../doctor/diagnosis.js'
-import { planChain } from '../handler-plan.js'
-import { SharedAreas } from '../shared-areas.js'
 import type { RehearsalOptions, RehearsalResult } from '../worker/rehearse.js'
 
 const ENTRY = entryFile('rehearse')

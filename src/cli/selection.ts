@@ -1,8 +1,8 @@
 import { isBareNumber, parseDuration } from '../base/duration.js'
 import { SpooldError } from '../base/errors.js'
-import { matches } from '../config/glob.js'
+import { matches } from '../ini/glob.js'
 import { toPairs } from '../protocol/vars.js'
-import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/task-view.js'
+import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/admin/task-view.js'
 import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
 
 /** The filters, as they are written. */

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { ChangeOptions } from './change-tasks.js'
+import type { ChangeOptions } from './commands/change.js'
 import type { LsOptions } from './commands/ls.js'
 import type { PurgeOptions } from './commands/purge.js'
 import type { ShowOptions } from './commands/show.js'

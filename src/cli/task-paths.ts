@@ -1,7 +1,7 @@
 import { lstatSync, opendirSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
-import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/file-name.js'
+import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/names.js'
 import { type Ref, toByteString } from '../task/ref.js'
 
 /** What a path on the command line means: a whole spool, or one task in it. */

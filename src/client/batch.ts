@@ -1,8 +1,8 @@
 import { SpooldError } from '../base/errors.js'
-import type { WriteResult } from '../engines/directory-enqueuer.js'
+import type { WriteResult } from '../engines/directory/enqueuer.js'
 import type { Request, Stored } from '../task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
-import { type Destination, forgetTransports, openTransport, type Transport } from './transport.js'
+import { type Destination, forgetTransports, openTransport, type Transport } from './target.js'
 
 export interface BatchOptions extends Destination {
   /** When one task cannot be stored, none is. */

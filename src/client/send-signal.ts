@@ -1,5 +1,5 @@
-import { parseAddress } from '../base/address.js'
 import { describe, SpooldError } from '../base/errors.js'
+import { parseAddress } from '../protocol/address.js'
 import { MAX_SIGNAL } from '../task/schedule.js'
 import { SocketConnection } from './socket-connection.js'
 

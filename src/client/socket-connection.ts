@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net'
-import { type Address, formatAddress, socketPath } from '../base/address.js'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { Queue } from '../base/queue.js'
+import { type Address, formatAddress, socketPath } from '../protocol/address.js'
 import { HEADER_BYTES } from '../protocol/packet.js'
 
 export interface SocketConnectionOptions {

@@ -1,6 +1,6 @@
 import type { Stored } from '../task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
-import { type Destination, forgetTransports, openTransport } from './transport.js'
+import { type Destination, forgetTransports, openTransport } from './target.js'
 
 export interface SpoolOptions extends Destination, TaskOptions {}
 

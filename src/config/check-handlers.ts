@@ -1,6 +1,8 @@
 import { accessSync, constants } from 'node:fs'
 import { resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
+import type { Problems, Where } from '../ini/setting.js'
+import { statsOf } from '../system/file-stats.js'
 import {
   type Application,
   applicationFile,
@@ -8,7 +10,6 @@ import {
   hasOtherHandlers,
   namedApplications,
 } from './applications.js'
-import { statsOf } from './file-stats.js'
 import {
   findInterpreter,
   HOST_LANGUAGES,
@@ -19,7 +20,6 @@ import {
 } from './handlers.js'
 import type { Options } from './option-table.js'
 import type { ResolvedOptions } from './options.js'
-import type { Problems, Where } from './setting.js'
 
 /** The files that handlers are in, and the interpreters that they need. */
 export function checkHandlers(

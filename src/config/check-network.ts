@@ -1,10 +1,10 @@
 import { dirname, resolve } from 'node:path'
-import { formatAddress, isLocal, parseAddress, parseNetwork } from '../base/address.js'
 import { messageOf } from '../base/errors.js'
-import { statsOf } from './file-stats.js'
-import { findGroup, findUser } from './identity.js'
+import type { Problems, Where } from '../ini/setting.js'
+import { formatAddress, isLocal, parseAddress, parseNetwork } from '../protocol/address.js'
+import { statsOf } from '../system/file-stats.js'
+import { findGroup, findUser } from '../system/identity.js'
 import type { Options } from './option-table.js'
-import type { Problems, Where } from './setting.js'
 
 const MAX_BLOCK_BYTES = 65_535
 

@@ -1,4 +1,5 @@
 import { messageOf } from '../base/errors.js'
+import type { Problems, Where } from '../ini/setting.js'
 import {
   parseCommand,
   parseCommand2,
@@ -7,7 +8,6 @@ import {
   parseTimer,
 } from '../schedule/ini-schedules.js'
 import type { Options } from './option-table.js'
-import type { Problems, Where } from './setting.js'
 
 export function checkSchedules(
   options: Options,

@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { resolve } from 'node:path'
-import { syntaxErrorIn, unsupportedEnding } from '../base/module-files.js'
+import type { Problems, Where } from '../ini/setting.js'
+import { statsOf } from '../system/file-stats.js'
+import { syntaxErrorIn, unsupportedEnding } from '../system/module-files.js'
 import { applicationFile, applicationsOf } from './applications.js'
 import { valuesOf } from './check-handlers.js'
-import { statsOf } from './file-stats.js'
 import { findInterpreter, type HostLanguage, importLanguage, searchPath } from './handlers.js'
 import type { ResolvedOptions } from './options.js'
-import type { Problems, Where } from './setting.js'
 
 const PARSE_MS = 10_000
 /** Without leaving anything compiled behind. */

@@ -1,14 +1,14 @@
 import { dirname, resolve } from 'node:path'
 import { describe } from '../base/errors.js'
+import { readConfig, type Sources } from '../ini/read-config.js'
+import type { Problems, Where } from '../ini/setting.js'
+import { isLinkToNothing, statsOf } from '../system/file-stats.js'
+import { findGroup, findUser } from '../system/identity.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
 import { checkNetwork } from './check-network.js'
 import { checkSchedules } from './check-schedules.js'
-import { isLinkToNothing, statsOf } from './file-stats.js'
-import { findGroup, findUser } from './identity.js'
 import type { Options } from './option-table.js'
 import { type ResolvedOptions, resolveOptions } from './options.js'
-import { readConfig, type Sources } from './read-config.js'
-import type { Problems, Where } from './setting.js'
 import { checkSharedAreas } from './shared-areas.js'
 
 export interface CheckedConfig extends ResolvedOptions {

@@ -1,6 +1,6 @@
 import { accessSync, closeSync, constants, openSync, readSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
-import { statsOf } from './file-stats.js'
+import { statsOf } from '../system/file-stats.js'
 import type { Options } from './option-table.js'
 
 export type HostLanguage = 'python' | 'perl' | 'ruby'

@@ -1,6 +1,8 @@
 import { describe } from '../base/errors.js'
+import { LOGIC_KEYS } from '../ini/logic.js'
+import { type Config, ENVIRONMENT } from '../ini/read-config.js'
+import { formatWhere, type Problems, type Setting, type Where } from '../ini/setting.js'
 import { coerce } from './coerce.js'
-import { LOGIC_KEYS } from './ini-logic.js'
 import {
   findOption,
   OPTION_TABLE,
@@ -9,8 +11,6 @@ import {
   optionNames,
   propertyName,
 } from './option-table.js'
-import { type Config, ENVIRONMENT } from './read-config.js'
-import { formatWhere, type Problems, type Setting, type Where } from './setting.js'
 import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
 

@@ -1,5 +1,5 @@
 import { describe } from '../base/errors.js'
-import type { Problems, Where } from './setting.js'
+import type { Problems, Where } from '../ini/setting.js'
 
 const PAGE_BYTES = 4096
 const UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 }

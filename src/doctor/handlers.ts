@@ -1,6 +1,6 @@
 import { accessSync, constants } from 'node:fs'
 import { messageOf } from '../base/errors.js'
-import { checkWay, quote } from '../spool/usable.js'
+import { checkWay, quote } from '../spool/permissions.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 
 /** Handlers and working directories, as the user of this process: the configuration was checked as whoever reads it. */

@@ -1,5 +1,5 @@
 import { statfsSync } from 'node:fs'
-import { quote } from '../spool/usable.js'
+import { quote } from '../spool/permissions.js'
 import type { Diagnosis } from './diagnosis.js'
 
 /** Below that a disk is filled by one bad night. */

@@ -1,4 +1,4 @@
-import type { Log } from '../base/log.js'
+import type { Log } from '../log/log.js'
 import type { Emitter } from './emitter.js'
 import type { EventName, Listeners } from './event-map.js'
 

@@ -1,6 +1,6 @@
 import { durationText } from '../base/duration.js'
-import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
+import type { Log } from '../log/log.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Emitter } from './emitter.js'
 import { subscribeLines } from './event-log.js'

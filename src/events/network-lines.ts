@@ -1,5 +1,5 @@
-import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
+import type { Log } from '../log/log.js'
 import type { EventName, Listeners } from './event-map.js'
 
 type NetworkEvent = Extract<

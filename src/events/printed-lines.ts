@@ -1,5 +1,5 @@
-import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
+import type { Log } from '../log/log.js'
 import { baseName, displayName, type Ref } from '../task/ref.js'
 import type { EventMap } from './event-map.js'
 

@@ -1,6 +1,6 @@
 import { durationText } from '../base/duration.js'
-import type { Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
+import type { Log } from '../log/log.js'
 import type { EventName, Listeners } from './event-map.js'
 
 /** What is told of a spool's directory. */

@@ -1,6 +1,6 @@
 import { durationText } from '../base/duration.js'
-import type { Level, Log } from '../base/log.js'
 import { printable } from '../base/printable.js'
+import type { Level, Log } from '../log/log.js'
 import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
 import { isHandled, type Report } from '../task/report.js'
 

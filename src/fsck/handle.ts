@@ -9,10 +9,10 @@ import {
   readSync,
   openSync as reopenSync,
 } from 'node:fs'
+import { openSync } from '../files/anchored-path.js'
 import { SPOOL_MODIFIER } from '../protocol/packet.js'
-import { openSync } from '../spool/anchored.js'
+import type { Owner } from '../spool/permissions.js'
 import { holdBelow } from '../spool/priority-directory.js'
-import type { Owner } from '../spool/usable.js'
 import { baseName, toFsPath } from '../task/ref.js'
 
 /** Linux: names a file without opening it, so also one that is closed to us. Node has no constant for it. */

@@ -1,8 +1,8 @@
-import { claimFile, type FileClaim } from '../spool/claim.js'
-import { letGo } from '../spool/settle.js'
+import { claimFile, type FileClaim } from '../spool/claims/claim.js'
+import { letGo } from '../spool/claims/settle.js'
 import type { Ref } from '../task/ref.js'
+import type { Place } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'
-import type { Place } from './place.js'
 
 /**
  * Mends a task while it is held, as a run holds it.

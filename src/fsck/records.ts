@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { setTime } from '../spool/claim.js'
-import { STATE_DIRECTORY } from '../spool/file-name.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
 import { jsonNameOf } from '../spool/record-name.js'
 import { isRecord, type TaskRecord } from '../spool/records.js'
+import { setTime } from '../spool/spool-file.js'
 import { RECORDED, writeState } from '../spool/state-byte.js'
 import { type Ref, toFsPath } from '../task/ref.js'
+import { filesIn, markOf, type Place, removeFile, statsOf } from './examined-spool.js'
 import { type Finding, MENDED, OVER, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
-import { filesIn, markOf, type Place, removeFile, statsOf } from './place.js'
 
 const ROOM = `${STATE_DIRECTORY}/records`
 

@@ -1,15 +1,15 @@
 import type { Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../base/errors.js'
-import { renameSync } from '../spool/anchored.js'
-import { STATE_DIRECTORY } from '../spool/file-name.js'
-import { listEntries } from '../spool/listing.js'
-import { isLeased } from '../spool/lock.js'
+import { renameSync } from '../files/anchored-path.js'
+import { listEntries } from '../files/entries.js'
+import { isLeased } from '../spool/locker.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
+import { type Owner, quote } from '../spool/permissions.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
-import { type Owner, quote } from '../spool/usable.js'
 import { baseName, displayName, toFsPath } from '../task/ref.js'
+import { filesIn, isOurDirectory, type Place, statsOf, tasksIn } from './examined-spool.js'
 import { type Finding, MENDED, OVER, type Repair } from './finding.js'
 import { Handle } from './handle.js'
-import { filesIn, isOurDirectory, type Place, statsOf, tasksIn } from './place.js'
 
 const ROOMS = ['records', 'dead', 'ids', 'locks']
 

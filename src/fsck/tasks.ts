@@ -1,15 +1,15 @@
-import type { FileClaim } from '../spool/claim.js'
-import { setTime } from '../spool/claim.js'
-import { STATE_DIRECTORY } from '../spool/file-name.js'
-import { settlePastRun } from '../spool/past-run.js'
+import type { FileClaim } from '../spool/claims/claim.js'
+import { settlePastRun } from '../spool/claims/past-run.js'
+import type { Settled } from '../spool/claims/settle.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
 import { jsonNameOf } from '../spool/record-name.js'
 import { isCounted, ownRecord, type TaskRecord } from '../spool/records.js'
-import type { Settled } from '../spool/settle.js'
+import { setTime } from '../spool/spool-file.js'
 import { type Past, pastOf, RECORDED, writeState } from '../spool/state-byte.js'
 import type { Ref } from '../task/ref.js'
+import { type Mark, markOf, type Place, statsOf, tasksIn } from './examined-spool.js'
 import { type Finding, MENDED, OVER, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
-import { type Mark, markOf, type Place, statsOf, tasksIn } from './place.js'
 
 /** The state bytes of the tasks that nobody holds. */
 export async function* checkTasks(place: Place): AsyncGenerator<Finding> {

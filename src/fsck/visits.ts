@@ -1,9 +1,9 @@
-import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../spool/file-name.js'
-import { listEntries } from '../spool/listing.js'
-import { quote } from '../spool/usable.js'
+import { listEntries } from '../files/entries.js'
+import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../spool/names.js'
+import { quote } from '../spool/permissions.js'
 import { displayName } from '../task/ref.js'
+import type { Place } from './examined-spool.js'
 import type { Finding } from './finding.js'
-import type { Place } from './place.js'
 
 /** Tasks in directories that nobody scans. Without a configuration only some of them are known not to be. */
 export async function* checkVisits(place: Place): AsyncGenerator<Finding> {

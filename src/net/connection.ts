@@ -1,12 +1,12 @@
 import { SpooldError } from '../base/errors.js'
+import { type Packet, PacketDecoder } from '../protocol/decoder.js'
 import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
-import { type Packet, PacketDecoder } from '../protocol/packet-decoder.js'
 import { requestFromPacket, type WireRequest } from '../protocol/request-vars.js'
 import { Answers, PONG, REFUSED, STORED, type StoreDuties } from './answers.js'
-import { IncomingBody } from './incoming-body.js'
+import { IncomingBody } from './body-reader.js'
+import type { Turns } from './fair-turns.js'
 import type { Peer } from './peer.js'
-import { Replies } from './replies.js'
-import type { Turns } from './turns.js'
+import { Replies } from './reply-queue.js'
 
 export interface ConnectionLimits {
   /** The most bytes a packet's block may have. */

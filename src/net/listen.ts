@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { chmod, chown, lstat, open, readFile, readlink, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
-import { type Address, formatAddress, socketPath } from '../base/address.js'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+import { type Address, formatAddress, socketPath } from '../protocol/address.js'
 
 export interface ListenSettings {
   /** How many connections may wait to be accepted; the kernel allows net.core.somaxconn. */

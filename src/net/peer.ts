@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { formatAddress } from '../base/address.js'
+import { formatAddress } from '../protocol/address.js'
 
 /** Node counts a timer's milliseconds in 31 bits. */
 const MAX_TIMER_MS = 2 ** 31 - 1

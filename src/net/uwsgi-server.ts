@@ -1,9 +1,9 @@
 import { BlockList, isIP, type Socket } from 'node:net'
-import { parseNetwork } from '../base/address.js'
+import { parseNetwork } from '../protocol/address.js'
 import { ByteBudget } from './byte-budget.js'
 import { Connection, type ConnectionDuties, type ConnectionLimits } from './connection.js'
+import { Turns } from './fair-turns.js'
 import { Peer } from './peer.js'
-import { Turns } from './turns.js'
 
 export interface ServerLimits extends ConnectionLimits {
   readonly maxConnections: number

@@ -1,12 +1,12 @@
 import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
+import { hasFields } from '../base/json-guard.js'
+import { lstatSync, named, readFileSync, unlinkSync } from '../files/anchored-path.js'
+import { moveExactly } from '../files/exact-move.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
-import { lstatSync, named, readFileSync, unlinkSync } from './anchored.js'
-import type { HeldFile } from './claim.js'
-import { moveExactly } from './exact-move.js'
-import { STATE_DIRECTORY } from './file-name.js'
-import { hasFields } from './json-guard.js'
+import { STATE_DIRECTORY } from './names.js'
 import { jsonNameOf } from './record-name.js'
+import type { HeldFile } from './spool-file.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
 /** Why a task is out of rotation. */

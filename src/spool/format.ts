@@ -1,5 +1,5 @@
+import { readFileSync } from '../files/anchored-path.js'
 import { toByteString, toFsPath } from '../task/ref.js'
-import { readFileSync } from './anchored.js'
 import { makeState, writeWhole } from './state-directory.js'
 
 /** Of what spoold keeps in a spool: 1 is that of spoold 0.1.0, which wrote no number; 2 is that of docs/spool-format.md. */

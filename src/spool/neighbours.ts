@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync, type Stats, statSync } from 'node:fs'
 import { printable } from '../base/printable.js'
+import { majorOf, minorOf } from '../files/lock-table.js'
 import { toFsPath } from '../task/ref.js'
-import { majorOf, minorOf } from './held-locks.js'
 
 /** A process that works on a spool. */
 export interface Neighbour {

@@ -1,7 +1,7 @@
 import { errnoOf } from '../base/errors.js'
+import { type Directory, holdDirectory, mkdirSync } from '../files/anchored-path.js'
 import { type Ref, toFsPath } from '../task/ref.js'
-import { type Directory, holdDirectory, mkdirSync } from './anchored.js'
-import { STATE_DIRECTORY } from './file-name.js'
+import { STATE_DIRECTORY } from './names.js'
 import { findState } from './state-directory.js'
 
 /** The directory that a file of a spool lies in, as it is now. */

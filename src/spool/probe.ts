@@ -2,9 +2,9 @@ import { closeSync, constants } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { crypto } from '../base/crypto.js'
 import { messageOf, SpooldError } from '../base/errors.js'
+import { openSync, unlinkSync } from '../files/anchored-path.js'
 import { toByteString, toFsPath } from '../task/ref.js'
-import { openSync, unlinkSync } from './anchored.js'
-import { type LockChoice, type LockKind, loadOfd, type TryOfdLock } from './lock.js'
+import { type LockChoice, type LockKind, loadOfd, type TryOfdLock } from './locker.js'
 import { makeState } from './state-directory.js'
 
 /** What the file system under a spool can be trusted with. */

@@ -1,10 +1,10 @@
 import type { Dirent } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { Slices } from '../base/slices.js'
+import { entryBatches, isSmall, listAtOnce } from '../files/entries.js'
+import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from '../files/stamps.js'
 import type { Ref } from '../task/ref.js'
-import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './file-name.js'
-import { entryBatches, isSmall, listAtOnce } from './listing.js'
-import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from './stamps.js'
+import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
 
 /** Directories inside directories inside …: deeper than any priority scheme, shallow enough for every stack. */
 const MAX_DEPTH = 16

@@ -1,7 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { crypto } from '../base/crypto.js'
 import { errnoOf, SpooldError } from '../base/errors.js'
-import { displayName, toFsPath } from '../task/ref.js'
 import {
   chmodSync,
   createFileSync,
@@ -12,9 +11,10 @@ import {
   mkdirSync,
   renameSync,
   unlinkSync,
-} from './anchored.js'
-import { STATE_DIRECTORY } from './file-name.js'
-import { foreignState, me } from './usable.js'
+} from '../files/anchored-path.js'
+import { displayName, toFsPath } from '../task/ref.js'
+import { STATE_DIRECTORY } from './names.js'
+import { foreignState, me } from './permissions.js'
 
 export type StateRoom = 'records' | 'dead' | 'locks' | 'ids'
 

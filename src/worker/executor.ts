@@ -3,8 +3,8 @@ import { fromThrown } from '../task/answer.js'
 import { IGNORE, type Outcome } from '../task/outcome.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Env } from '../task/task.js'
+import type { Performer } from './handler-call.js'
 import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
-import type { Performer } from './performer.js'
 import type { Run } from './run.js'
 
 export interface ExecutorOptions {

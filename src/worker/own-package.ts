@@ -1,7 +1,7 @@
 import * as nodeModule from 'node:module'
 import { pathToFileURL } from 'node:url'
-import { moduleFiles } from '../base/module-files.js'
 import { entryFile } from '../base/package-root.js'
+import { moduleFiles } from '../system/module-files.js'
 
 /**
  * A handler may import `spoold` wherever it lies and however spoold was installed: where none can be found from its

@@ -1,6 +1,6 @@
 import { toError } from '../base/errors.js'
 import type { WorkerOptions } from '../ipc/messages.js'
-import { openChain } from './chain.js'
+import { openChain } from './handlers.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
 

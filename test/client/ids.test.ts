@@ -14,9 +14,9 @@ import {
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Batch, enqueue, enqueueSync } from '#src/index.js'
-import { hiddenRef } from '#src/spool/draft.js'
-import { sweepSpool } from '#src/spool/sweep.js'
-import { writeSteps } from '#src/spool/write-steps.js'
+import { sweepSpool } from '#src/spool/admin/sweep.js'
+import { hiddenRef } from '#src/spool/store/draft.js'
+import { writeSteps } from '#src/spool/store/write-steps.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { formatProblem } from '#src/config/setting.js'
-import { checkGiven } from './reading.js'
+import { formatProblem } from '#src/ini/setting.js'
+import { checkGiven } from '../ini/reading.js'
 
 /** The problems of an ini, with what else it needs to be right. */
 function problemsOf(lines: string, argv: readonly string[] = ['--ini', 'app.ini']) {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { LOGIC_KEYS } from '#src/config/ini-logic.js'
 import { findOption } from '#src/config/option-table.js'
 import { uwsgiArity } from '#src/config/uwsgi-names.js'
+import { LOGIC_KEYS } from '#src/ini/logic.js'
 import { allPages, type Page } from '../helpers/markdown.js'
 
 /** The flags of the commands, which are no options of the daemon. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { Drain } from '#src/drain.js'
+import { Drain } from '#src/daemon/drain.js'
 import { Emitter } from '#src/events/emitter.js'
 import type { Report } from '#src/task/report.js'
 import { startDaemon } from '../helpers/daemon.js'

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Level, Log } from '#src/base/log.js'
 import { Emitter } from '#src/events/emitter.js'
 import type { EventMap, EventName } from '#src/events/event-map.js'
 import { subscribeLog } from '#src/events/log-subscriber.js'
+import type { Level, Log } from '#src/log/log.js'
 import { REPORT_KINDS, type Report } from '#src/task/report.js'
 
 interface Line {

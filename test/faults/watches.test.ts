@@ -112,8 +112,8 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
     const program = `
       import { writeFileSync } from 'node:fs'
       import { Emitter } from '#src/events/emitter.js'
-      import { Scanner } from '#src/spool/scanner.js'
-      import { TaskIndex } from '#src/spool/task-index.js'
+      import { Scanner } from '#src/spool/index/scanner.js'
+      import { TaskIndex } from '#src/spool/index/task-index.js'
       const frequencyMs = 1_000_000
       const rules = { ordered: true, strictNames: false }
       const index = new TaskIndex({ ordered: true, frequencyMs })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, statSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DirectoryEngine, type DirectoryEngineOptions } from '#src/engines/directory-engine.js'
+import { DirectoryEngine, type DirectoryEngineOptions } from '#src/engines/directory/engine.js'
 import { Emitter } from '#src/events/emitter.js'
 import type { LastRun } from '#src/task/last-run.js'
 import type { Company } from '#src/task/outcome.js'

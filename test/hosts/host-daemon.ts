@@ -58,6 +58,6 @@ export function hostsOf(daemon: Daemon): number[] {
   const rows = out.split('\n').map(line => /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [])
   const workers = new Set(daemon.children().map(String))
   return rows
-    .filter(([, , parent = '', args = '']) => workers.has(parent) && args.includes('/worker/hosts/'))
+    .filter(([, , parent = '', args = '']) => workers.has(parent) && args.includes('/hosts/'))
     .map(([, pid]) => Number(pid))
 }

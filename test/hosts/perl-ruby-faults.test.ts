@@ -209,7 +209,7 @@ for (const language of ['perl', 'ruby'] as const) {
       const daemon = await startHost(language, { spool, handler: sources.unloadable[0], isUnready: true })
       assert.equal(await daemon.code(), 1)
       assert.match(daemon.output, sources.unloadable[1])
-      assert.doesNotMatch(daemon.output, /worker\/hosts/)
+      assert.doesNotMatch(daemon.output, /src\/hosts/)
     })
 
     it('does not start without an interpreter, and names the package', async () => {

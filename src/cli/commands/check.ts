@@ -1,8 +1,8 @@
 import { checkConfig } from '../../config/check.js'
 import { checkSyntax } from '../../config/check-syntax.js'
-import { checkLiveUwsgi } from '../../config/live-uwsgi.js'
-import type { Sources } from '../../config/read-config.js'
-import { formatProblem } from '../../config/setting.js'
+import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
+import type { Sources } from '../../ini/read-config.js'
+import { formatProblem } from '../../ini/setting.js'
 import { output } from '../output.js'
 
 /** `spoold check app.ini`: every error and warning with its place. @returns 1 when there is an error */

@@ -1,5 +1,5 @@
 import { SpooldError } from '../../base/errors.js'
-import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/purge.js'
+import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/admin/purge.js'
 import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { output } from '../output.js'

@@ -2,15 +2,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ERROR_CATALOGUE, type ErrorCode, messageOf, SpooldError } from '../../base/errors.js'
-import { openLogFile } from '../../base/log-output.js'
 import { checkConfig } from '../../config/check.js'
-import { setReload } from '../../config/ini-logic.js'
 import type { Options } from '../../config/option-table.js'
-import type { Sources } from '../../config/read-config.js'
-import { formatProblem } from '../../config/setting.js'
-import { takeInheritedSockets } from '../../inherited-sockets.js'
-import { runDaemon } from '../../run-daemon.js'
-import { socketsOfParent, tellParent } from '../../under-root.js'
+import { takeInheritedSockets } from '../../daemon/inherited-sockets.js'
+import { runDaemon } from '../../daemon/run.js'
+import { socketsOfParent, tellParent } from '../../daemon/under-root.js'
+import { setReload } from '../../ini/logic.js'
+import type { Sources } from '../../ini/read-config.js'
+import { formatProblem } from '../../ini/setting.js'
+import { openLogFile } from '../../log/output.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
 
 export interface RunOptions {
@@ -68,7 +68,7 @@ function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
 }
 
 async function underRoot(options: Options, inherited: readonly number[]): Promise<number> {
-  const { runUnderRoot } = await import('../../root-parent.js')
+  const { runUnderRoot } = await import('../../daemon/root-parent.js')
   try {
     return await runUnderRoot({
       options,

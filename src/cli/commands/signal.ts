@@ -1,7 +1,7 @@
 import { describe, SpooldError } from '../../base/errors.js'
 import { sendSignal } from '../../client/send-signal.js'
 import { resolveOptions } from '../../config/options.js'
-import { readConfig } from '../../config/read-config.js'
+import { readConfig } from '../../ini/read-config.js'
 import { readVersion } from '../version.js'
 
 export interface SignalOptions {

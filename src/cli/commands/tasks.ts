@@ -1,11 +1,11 @@
 import { SpooldError } from '../../base/errors.js'
-import { type OpenSpool, openSpool, refused, remove } from '../../spool/change.js'
-import { hold as holdFile, kick as kickFile, release as releaseFile } from '../../spool/hold.js'
-import { move as moveFile } from '../../spool/move.js'
-import { requeue as requeueFile } from '../../spool/requeue.js'
+import { type OpenSpool, openSpool, refused, remove } from '../../spool/admin/change.js'
+import { hold as holdFile, kick as kickFile, release as releaseFile } from '../../spool/admin/hold.js'
+import { move as moveFile } from '../../spool/admin/move.js'
+import { requeue as requeueFile } from '../../spool/admin/requeue.js'
 import { ownerOf } from '../acting-owner.js'
-import { type ChangeOptions, changeTasks } from '../change-tasks.js'
 import { placeOf } from '../task-paths.js'
+import { type ChangeOptions, changeTasks } from './change.js'
 
 type Paths = readonly string[]
 

@@ -18,10 +18,10 @@ import {
   UpDecoder,
   type UpFrame,
 } from './frames.js'
-import { hearFrames } from './hear-frames.js'
 import { closed, type Death, deathOf } from './host-death.js'
-import { type EarListener, type Ended, HostEar } from './host-ear.js'
+import { type EarListener, type Ended, HostEar } from './host-reader.js'
 import { Page, STARTED } from './page.js'
+import { hearFrames } from './read-frames.js'
 
 /** A host that was told to end has so long for what it does at its end. */
 const LEAVE_MS = 2000

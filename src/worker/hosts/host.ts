@@ -2,8 +2,8 @@ import { toError } from '../../base/errors.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { Claim } from '../../engines/engine.js'
 import type { HostOptions } from '../../ipc/messages.js'
-import type { Ended } from './host-ear.js'
 import { HostProcess } from './host-process.js'
+import type { Ended } from './host-reader.js'
 
 /** Who runs tasks in a host. */
 export interface HostUser {

@@ -1,0 +1,213 @@
+import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
+import { readLocks } from '../../files/lock-table.js'
+import { type Changed, change, type OpenSpool, openSpool, type TakenFile } from '../../spool/admin/change.js'
+import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
+import { displayName, type Ref, toByteString } from '../../task/ref.js'
+import { asOwners, part } from '../acting-owner.js'
+import { jsonBytes, terminalName } from '../bytes.js'
+import { output } from '../output.js'
+import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
+import { type Place, placeOf } from '../task-paths.js'
+
+export interface ChangeOptions extends SelectionOptions {
+  readonly all?: boolean
+  readonly dryRun?: boolean
+  readonly quiet?: boolean
+  readonly json?: boolean
+}
+
+/** One of the commands that change tasks. */
+export interface Action {
+  /** As it is called. */
+  readonly command: string
+  /** For people: `remove`, and `removed`. */
+  readonly verb: string
+  readonly done: string
+  /** What it is for, when a spool is named and no state; with those that run it tells that they are left alone. */
+  readonly states: readonly TaskState[]
+  /** It may be done to dead letters, when they are asked for. */
+  readonly isForDead: boolean
+  /** The spool to which the tasks go, as it is to be printed; undefined: they stay. */
+  readonly target?: string
+  /** Is called once, as who the changes are made. */
+  prepare?(): Promise<void>
+  act(at: OpenSpool, file: TakenFile): Changed
+}
+
+/**
+ * Changes the tasks that are named, or those of spools that the filters select. Each is told, done or not.
+ *
+ * @returns 0, or 1 when something could not be done
+ */
+export async function changeTasks(
+  paths: readonly string[],
+  options: ChangeOptions,
+  action: Action,
+): Promise<number> {
+  output.purpose = options.dryRun === true ? 'look' : 'change'
+  const selection = selectionOf(options)
+  const told = new Told(action, options)
+  const places = placesOf(paths, told)
+  const whole = places.find(({ ref }) => ref === undefined)
+  if (whole !== undefined && selection.isAll && options.all !== true)
+    throw new SpooldError('USAGE', `say which tasks of ${whole.shown}: with filters, or --all`)
+  const groups = bySpool(places)
+  return asOwners([...groups.keys()], async spools => {
+    if (options.dryRun !== true) await action.prepare?.()
+    for (const spool of spools) {
+      const members = groups.get(spool) ?? []
+      try {
+        await changeIn(spool, members, { selection, options, action, told })
+      } catch (error) {
+        told.fault(refusalOf(error, members[0]?.shown ?? spool))
+      }
+    }
+    return told.end()
+  })
+}
+
+/** Of a whole spool; the next one is looked at all the same. */
+function refusalOf(error: unknown, shown: string): string {
+  if (error instanceof SpooldError) return `[${error.code}] ${error.message}`
+  if (errnoOf(error) === undefined) throw error
+  return `${shown}: ${messageOf(error)}`
+}
+
+function placesOf(paths: readonly string[], told: Told): Place[] {
+  return paths.flatMap(path => {
+    try {
+      return placeOf(path)
+    } catch (error) {
+      if (error instanceof SpooldError && error.code === 'USAGE') throw error
+      if (part === undefined) told.fault(messageOf(error)) // else it has been told
+      return []
+    }
+  })
+}
+
+function bySpool(places: readonly Place[]): Map<string, Place[]> {
+  const groups = new Map<string, Place[]>()
+  for (const place of places) {
+    const members = groups.get(place.spool) ?? []
+    members.push(place)
+    groups.set(place.spool, members)
+  }
+  return groups
+}
+
+interface Order {
+  readonly selection: Selection
+  readonly options: ChangeOptions
+  readonly action: Action
+  readonly told: Told
+}
+
+async function changeIn(spool: string, places: readonly Place[], order: Order): Promise<void> {
+  const { selection, options, action, told } = order
+  const at = options.dryRun === true ? undefined : await openSpool(spool)
+  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  for (const place of places)
+    for await (const ref of candidates(place, view, order)) {
+      if (!selection.mayHave(ref)) continue
+      const task = view.view(ref)
+      const fault = (text: string) => told.fault(`${pathOf(place.shown, ref)} ${text}`)
+      if (task === undefined) {
+        if (place.ref !== undefined) fault('does not exist')
+      } else if (isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
+      else if (task.file.isUnread === true)
+        fault(`was left alone, because it cannot be read: ${task.file.detail}`)
+    }
+}
+
+async function* candidates(place: Place, view: SpoolView, { selection, action }: Order): AsyncGenerator<Ref> {
+  if (place.ref !== undefined) return yield place.ref
+  const states = selection.states ?? action.states
+  const failed = (prefix: string, error: unknown) => {
+    throw new SpooldError(
+      'SPOOL_UNUSABLE',
+      `${place.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
+    )
+  }
+  if (states.some(state => state !== 'dead')) yield* await view.refs(failed)
+  if (states.includes('dead')) yield* view.dead()
+}
+
+/** By its path, or because it is in a state that was asked for, or that the command is for. */
+function isMeant(task: TaskView, { ref }: Place, { selection, action }: Order): boolean {
+  if (!selection.has(task)) return false
+  return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
+}
+
+type Result = Changed | { readonly kind: 'would' }
+
+function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Action): Result {
+  if (state === 'dead' && !action.isForDead)
+    return { kind: 'refused', detail: 'it is a dead letter: requeue it first' }
+  if (at === undefined) return state === 'running' ? { kind: 'running' } : { kind: 'would' }
+  try {
+    return change(at, ref, file => action.act(at, file))
+  } catch (error) {
+    return { kind: 'refused', detail: messageOf(error) }
+  }
+}
+
+/** Says what became of each task, and remembers whether all is well. */
+class Told {
+  readonly #action: Action
+  readonly #options: ChangeOptions
+  #exitCode = 0
+  #count = 0
+
+  constructor(action: Action, options: ChangeOptions) {
+    this.#action = action
+    this.#options = options
+  }
+
+  tell(place: Place, ref: Ref, result: Result): void {
+    this.#count++
+    if (this.#options.json === true) output.line(JSON.stringify(asJson(this.#action, place, ref, result)))
+    const path = pathOf(place.shown, ref)
+    const { verb, done, target = place.shown } = this.#action
+    switch (result.kind) {
+      case 'would':
+        return this.#say(`would ${verb} ${path}`)
+      case 'done':
+        return this.#say(
+          `${done} ${path}${result.to === undefined ? '' : ` to ${pathOf(target, result.to)}`}`,
+        )
+      case 'gone':
+        return this.#say(`${path} is gone: it has run, or was removed`)
+      case 'running':
+        return this.fault(`${path} is running; it was left alone`)
+      case 'refused':
+        return this.fault(`${path}: ${result.detail}`)
+    }
+  }
+
+  fault(text: string): void {
+    this.#count++
+    this.#exitCode = 1
+    output.complain(text)
+  }
+
+  end(): number {
+    if (this.#count === 0 && this.#options.quiet !== true) output.complain('no task fits')
+    return this.#exitCode
+  }
+
+  #say(text: string): void {
+    if (this.#options.quiet !== true && this.#options.json !== true) output.line(text)
+  }
+}
+
+function pathOf(directory: string, ref: Ref): string {
+  return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
+}
+
+function asJson({ command }: Action, { shown: spooler }: Place, ref: Ref, result: Result) {
+  const name = jsonBytes(Buffer.from(ref, 'latin1'))
+  const { kind, ...rest } = result
+  const to =
+    'to' in result && result.to !== undefined ? { to: jsonBytes(Buffer.from(result.to, 'latin1')) } : {}
+  return { command, spooler, name, result: kind, ...rest, ...to }
+}

@@ -1,0 +1,237 @@
+import type { CheckedConfig } from '../config/check.js'
+import type { Options } from '../config/option-table.js'
+import { SpoolTargets } from '../engines/directory/targets.js'
+import type { Emitter } from '../events/emitter.js'
+import { subscribeLog } from '../events/log-subscriber.js'
+import { formatProblem } from '../ini/setting.js'
+import type { Log } from '../log/log.js'
+import { makeSpoolFor, prepareSpool } from '../spool/layout.js'
+import { tryHold } from '../spool/locker.js'
+import { checkSpool } from '../spool/permissions.js'
+import { type CrewPlan, Master } from '../supervisor/master.js'
+import { Questions } from '../supervisor/questions.js'
+import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
+import type { DaemonRequest } from './daemon-request.js'
+import { Drain } from './drain.js'
+import { uwsgiNamedIn } from './live-uwsgi.js'
+import { Sweeper } from './maintenance.js'
+import { Pidfiles } from './pidfiles.js'
+import type { Surroundings } from './process-environment.js'
+import { Reloader, unappliedWarning } from './reload.js'
+import { Schedules } from './schedules.js'
+import { listenToSignals } from './signals.js'
+import { Network } from './sockets.js'
+import { planCrews, setProcessTitle } from './spool-plan.js'
+import { Touches } from './touch-reload.js'
+import { ParentsPidfiles } from './under-root.js'
+
+/** A stop that takes longer says why; most are done by then. */
+const STOP_NOTICE_MS = 300
+
+/**
+ * The one place where the rooms are wired together.
+ *
+ * States: starting → running ↔ reloading → stopping → stopped. Signals are obeyed in each of them.
+ */
+export class Daemon {
+  readonly #request: DaemonRequest
+  readonly #surroundings: Surroundings
+  readonly #events: Emitter
+  readonly #log: Log
+  readonly #identity: Identity | null
+  readonly #master = new Master()
+  readonly #questions = new Questions(
+    () => this.#master.questioned,
+    message => this.#events.emit('config-warning', { message }),
+  )
+  readonly #pidfiles: Pidfiles | ParentsPidfiles
+  readonly #reloader: Reloader
+  readonly #sweeper: Sweeper
+  readonly #touches: Touches
+  readonly #network: Network
+  readonly #schedules: Schedules
+  readonly #drain: Drain
+  /** In place. A reload that is refused leaves it. */
+  #config: CheckedConfig
+  #tellStopped = () => {}
+
+  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
+    this.#request = request
+    this.#surroundings = surroundings
+    this.#events = events
+    this.#log = log
+    this.#config = request.config
+    subscribeLog(events, log, { isQuiet: () => this.#options.spoolerQuiet })
+    events.on('request-stored', ({ path }) => this.#master.stored(path))
+    this.#identity = identityOf(this.#options)
+    this.#pidfiles = request.isUnderRoot
+      ? new ParentsPidfiles(events)
+      : new Pidfiles(events, tryHold, uwsgiNamedIn)
+    this.#sweeper = new Sweeper(events)
+    this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#drain = new Drain(events, this.#options.drain)
+    this.#schedules = new Schedules({ events, logFd: () => log.fd })
+    this.#network = new Network(this.#options, {
+      events,
+      inherited: request.inherited,
+      resolve: path => surroundings.resolve(path),
+      raise: signal => this.#schedules.raise(signal),
+    })
+    this.#reloader = new Reloader({
+      events,
+      log,
+      isStopping: () => this.#master.isStopping,
+      readConfig: () => {
+        surroundings.leave()
+        return request.readConfig()
+      },
+      apply: config => this.#apply(config ?? this.#config, config !== null),
+      revert: () => this.#revert(),
+    })
+  }
+
+  get #options(): Options {
+    return this.#config.options
+  }
+
+  async run(): Promise<number> {
+    const stopped = new Promise<void>(resolve => {
+      this.#tellStopped = resolve
+    })
+    let hasStarted = false
+    this.#listen()
+    try {
+      await this.#start()
+      hasStarted = true
+      await stopped
+      this.#events.emit('daemon-stopped', {})
+      return this.#drain.exitCode
+    } finally {
+      if (!hasStarted) await this.#master.kill()
+      this.#touches.stop()
+      this.#sweeper.stop()
+      await this.#schedules.stop()
+      await this.#network.close(!hasStarted || (this.#options.vacuum && !this.#request.isUnderRoot)) // else the parent
+      this.#pidfiles.release(this.#options.vacuum || !hasStarted)
+    }
+  }
+
+  #listen(): void {
+    listenToSignals({
+      stop: signal => {
+        this.#events.emit('stop-asked', { signal })
+        void this.#stop()
+      },
+      kill: signal => {
+        this.#events.emit('stop-forced', { signal })
+        this.#network.kill()
+        void this.#master.kill().then(this.#tellStopped)
+      },
+      reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
+      scanNow: () => this.#master.scanNow(),
+    })
+  }
+
+  /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
+  async #stop(): Promise<void> {
+    const mercyMs = this.#options.workerReloadMercyMs
+    const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
+    await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
+    clearTimeout(notice)
+    this.#tellStopped()
+  }
+
+  #tellWhoRuns(mercyMs: number): void {
+    const running = this.#master.running
+    if (running.length > 0 && mercyMs > 0) this.#events.emit('stop-waits', { running, mercyMs })
+  }
+
+  /** Resolves when everything runs, or when it was told to stop before. */
+  async #start(): Promise<void> {
+    const options = this.#options
+    this.#tell(this.#config)
+    const identity = this.#identity
+    for (const path of [...options.spoolerExternal, ...options.spooler])
+      if (identity !== null) makeSpoolFor(this.#surroundings.resolve(path), identity)
+    await this.#network.listen()
+    if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
+    if (identity !== null && become(identity))
+      this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
+    const spools = this.#prepareSpools(options)
+    if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
+    const plans = await this.#plan(spools, this.#config)
+    this.#events.emit('master-spawned', { pid: process.pid })
+    await this.#master.start(plans)
+    if (this.#master.isStopping) return
+    this.#serve(this.#config, spools)
+    if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
+    this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    this.#request.started()
+    this.#reloader.open()
+    if (options.drain)
+      void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
+  }
+
+  /** @throws what keeps it from being put in place */
+  async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
+    this.#surroundings.enter(config)
+    const spools = this.#prepareSpools(config.options)
+    if (isNew) this.#questions.forget()
+    await this.#master.reload(await this.#plan(spools, config))
+    if (this.#master.isStopping) return // and nothing is fired, watched or swept any more
+    this.#serve(config, spools)
+    const message = unappliedWarning(this.#options, config.options)
+    this.#config = config
+    if (isNew) this.#tell(config)
+    if (message !== undefined) this.#events.emit('config-warning', { message })
+  }
+
+  #revert(): void {
+    this.#surroundings.enter(this.#config)
+    try {
+      this.#surroundings.settle(this.#options.chdir)
+    } catch {} // it is gone, or closed to us, since the start
+  }
+
+  /** @returns the real paths */
+  #prepareSpools({ spooler, spoolerExternal }: Options): string[] {
+    const prepare = (path: string) => prepareSpool(this.#surroundings.resolve(path))
+    spoolerExternal.forEach(prepare)
+    return spooler.map(prepare)
+  }
+
+  async #plan(spools: readonly string[], config: CheckedConfig): Promise<CrewPlan[]> {
+    const { options } = config
+    this.#surroundings.settle(options.chdir)
+    for (const spool of spools) checkSpool(spool)
+    setProcessTitle(options)
+    return planCrews(spools, config, {
+      events: this.#events,
+      signals: this.#schedules.router,
+      questions: this.#questions,
+      targets: this.#targetsOf(config),
+      log: this.#log,
+      spare: this.#request.spare,
+    })
+  }
+
+  #targetsOf({ spoolTargets }: CheckedConfig): string[] {
+    return spoolTargets.map(path => this.#surroundings.resolve(path))
+  }
+
+  /** Where tasks may be put from now on; and what writers leave there when they die is swept. */
+  #serve(config: CheckedConfig, spools: readonly string[]): void {
+    const { options } = config
+    const targets = new SpoolTargets(this.#targetsOf(config), options.spoolerSync)
+    this.#network.serve(options, targets)
+    this.#touches.watch(options)
+    this.#schedules.serve(options, spools)
+    if (!this.#master.isStopping) this.#sweeper.start(targets.directories, spools, options)
+  }
+
+  #tell({ files, problems }: CheckedConfig): void {
+    for (const file of files) this.#events.emit('config-read', { file })
+    for (const problem of problems.warnings)
+      this.#events.emit('config-warning', { message: formatProblem(problem) })
+  }
+}

@@ -1,0 +1,85 @@
+import type { Emitter } from '../events/emitter.js'
+import type { Master } from '../supervisor/master.js'
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+
+/** How the last run of a task ended that did not end with SPOOL_OK. */
+export const UNFINISHED_KINDS = [
+  'retry',
+  'error',
+  'crash',
+  'buried',
+  'unsettled',
+  'ignore',
+  'unreadable',
+] as const
+type Unfinished = (typeof UNFINISHED_KINDS)[number]
+
+/** Some task that was due did not run to SPOOL_OK, or the drain was stopped before its end. */
+const EXIT_UNFINISHED = 3
+
+/**
+ * `--drain`: how the tasks ended. Of one that ran more than once the last run counts.
+ *
+ * States: off; or draining → over.
+ */
+export class Drain {
+  readonly #events: Emitter
+  readonly #unfinished = new Map<string, Unfinished>()
+  #done = 0
+  #state: 'off' | 'draining' | 'over' = 'off'
+
+  constructor(events: Emitter, isOn: boolean) {
+    this.#events = events
+    if (!isOn) return
+    this.#state = 'draining'
+    events.on('tasks-reported', ({ spool, done, reports }) => {
+      this.#done += done.length
+      if (this.#unfinished.size > 0) for (const ref of done) this.#unfinished.delete(nameOf(spool, ref))
+      for (const report of reports) this.#ended(spool, report)
+    })
+    events.on('worker-died', ({ spool, running }) => {
+      for (const ref of running) this.#unfinished.set(nameOf(spool, ref), 'crash')
+    })
+  }
+
+  /** 0: all that was due ran to SPOOL_OK, or nobody asked. */
+  get exitCode(): number {
+    if (this.#state === 'off') return 0
+    return this.#state === 'over' && this.#unfinished.size === 0 ? 0 : EXIT_UNFINISHED
+  }
+
+  /** Resolves when everything that was due has been run, or when the master stops before. */
+  async run(master: Pick<Master, 'whenDrained' | 'isStopping'>, isIdle: () => boolean): Promise<void> {
+    await master.whenDrained(isIdle)
+    if (master.isStopping) return
+    this.#state = 'over'
+    const kinds = [...this.#unfinished.values()]
+    const counts = UNFINISHED_KINDS.map(kind => [kind, kinds.filter(each => each === kind).length] as const)
+    this.#events.emit('daemon-drained', { done: this.#done, unfinished: Object.fromEntries(counts) })
+  }
+
+  #ended(spool: string, { ref, kind }: Report): void {
+    const name = nameOf(spool, ref)
+    switch (kind) {
+      case 'ok':
+        this.#done++
+        this.#unfinished.delete(name)
+        return
+      case 'gone': // whoever else ran or removed it knows how it ended; what was buried here is gone for that
+        if (this.#unfinished.get(name) !== 'buried') this.#unfinished.delete(name)
+        return
+      case 'set-aside':
+        this.#unfinished.set(name, 'buried')
+        return
+      default: {
+        const unfinished = UNFINISHED_KINDS.find(each => each === kind)
+        if (unfinished !== undefined) this.#unfinished.set(name, unfinished)
+      }
+    }
+  }
+}
+
+function nameOf(spool: string, ref: Ref): string {
+  return `${spool}/${ref}`
+}

@@ -1,0 +1,105 @@
+import { Alarm } from '../base/clock.js'
+import { messageOf } from '../base/errors.js'
+import type { Options } from '../config/option-table.js'
+import type { Emitter } from '../events/emitter.js'
+import { type PurgeLimits, purge } from '../spool/admin/purge.js'
+import { type SweepOptions, sweepSpool } from '../spool/admin/sweep.js'
+import { sweepRecords } from '../spool/admin/sweep-records.js'
+import { toByteString } from '../task/ref.js'
+
+/** A sweep lists whole directories: seldom enough that nobody notices. */
+const MAX_INTERVAL_MS = 600_000
+const MIN_INTERVAL_MS = 1000
+/** A start has a backlog to run; what is left over has time. */
+const FIRST_AFTER_MS = 10_000
+const RECORDS_INTERVAL_MS = 3_600_000
+/** Of a task that is gone the record is kept for so long. */
+const RECORD_AGE_MS = 86_400_000
+
+/** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */
+export class Sweeper {
+  readonly #events: Emitter
+  readonly #alarm = new Alarm(() => void this.#sweep())
+  #spools: readonly string[] = []
+  #ownSpools: readonly string[] = []
+  #limits: PurgeLimits = { maxAgeMs: null, maxCount: null }
+  #options: Omit<SweepOptions, 'spool'> = { graceMs: 0, idTtlMs: 0 }
+  /** What was told of a spool that cannot be swept, until that works again. */
+  readonly #told = new Map<string, string>()
+  #recordsSweptAt = Number.NEGATIVE_INFINITY
+  #isSweeping = false
+
+  constructor(events: Emitter) {
+    this.#events = events
+  }
+
+  /** Also after a reload, with what is in place now. @param own those of them that are run here */
+  start(spools: readonly string[], own: readonly string[], options: Options): void {
+    const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
+    this.#spools = [...new Set(spools)]
+    this.#ownSpools = [...new Set(own)]
+    this.#options = { graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs }
+    this.#limits = { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null }
+    this.#alarm.wakeAt(performance.now() + Math.min(FIRST_AFTER_MS, this.#intervalMs))
+  }
+
+  stop(): void {
+    this.#spools = []
+    this.#ownSpools = []
+    this.#alarm.clear()
+  }
+
+  async #sweep(): Promise<void> {
+    if (this.#isSweeping) return
+    this.#isSweeping = true
+    for (const spool of this.#spools) await this.#telling(spool, 'sweep', () => this.#sweepOne(spool))
+    for (const spool of this.#ownSpools) await this.#telling(spool, 'purge', () => this.#purgeOne(spool))
+    await this.#sweepRecords()
+    this.#isSweeping = false
+    if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + this.#intervalMs)
+  }
+
+  get #intervalMs(): number {
+    const { graceMs, idTtlMs } = this.#options
+    const ages = [graceMs, idTtlMs, this.#limits.maxAgeMs ?? 0]
+    const shortest = Math.min(...ages.filter(ms => ms > 0), MAX_INTERVAL_MS * 2)
+    return Math.max(MIN_INTERVAL_MS, Math.min(MAX_INTERVAL_MS, shortest / 2))
+  }
+
+  async #sweepOne(spool: string): Promise<void> {
+    const swept = await sweepSpool({ spool: toByteString(spool), ...this.#options })
+    if (swept.removed + swept.published + swept.givenBack > 0)
+      this.#events.emit('spool-swept', { spool, ...swept })
+  }
+
+  async #purgeOne(spool: string): Promise<void> {
+    const { removed, fault } = await purge(spool, this.#limits)
+    if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
+    if (fault !== undefined) throw new Error(fault)
+  }
+
+  /** There may be a record for each of a million tasks, and none of them is in a hurry. */
+  async #sweepRecords(): Promise<void> {
+    const now = performance.now()
+    if (now - this.#recordsSweptAt < RECORDS_INTERVAL_MS) return
+    this.#recordsSweptAt = now
+    for (const spool of this.#ownSpools)
+      await this.#telling(spool, 'records', async () => {
+        await sweepRecords(toByteString(spool), Date.now() - RECORD_AGE_MS)
+      })
+  }
+
+  /** Once, until it works or fails in another way. */
+  async #telling(spool: string, what: string, act: () => Promise<void>): Promise<void> {
+    const key = `${what} ${spool}`
+    try {
+      await act()
+      this.#told.delete(key)
+    } catch (error) {
+      const text = messageOf(error)
+      if (this.#told.get(key) === text) return
+      this.#told.set(key, text)
+      this.#events.emit('spool-unswept', { spool, error: text })
+    }
+  }
+}

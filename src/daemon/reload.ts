@@ -1,0 +1,113 @@
+import { messageOf, SpooldError } from '../base/errors.js'
+import type { CheckedConfig } from '../config/check.js'
+import type { Options } from '../config/option-table.js'
+import type { Emitter } from '../events/emitter.js'
+import { formatProblem } from '../ini/setting.js'
+import type { Log } from '../log/log.js'
+
+/** A reload is asked for by a signal, or by somebody who touches a file. */
+export type ReloadReason =
+  | { readonly kind: 'signal'; readonly signal: string }
+  | { readonly kind: 'touch'; readonly file: string; readonly asks: 'reload' | 'new-workers' }
+
+export interface ReloaderOptions {
+  readonly events: Emitter
+  readonly log: Log
+  /** Nothing is reloaded any more. */
+  isStopping(): boolean
+  /** @throws what keeps it from being read */
+  readConfig(): CheckedConfig
+  /** Puts a configuration in place; without one, replaces the workers. @throws why it cannot */
+  apply(config: CheckedConfig | null): Promise<void>
+  /** Makes everything be as it was before a reload that is refused. */
+  revert(): void
+}
+
+/**
+ * Serves reloads one at a time. What is asked for while one is under way is one more behind it: what was edited in
+ * between counts.
+ */
+export class Reloader {
+  readonly #options: ReloaderOptions
+  #waiting: ReloadReason | undefined
+  #isBusy = true
+
+  constructor(options: ReloaderOptions) {
+    this.#options = options
+  }
+
+  /** To be called once everything runs: what was asked for before is served now. */
+  open(): void {
+    this.#isBusy = false
+    void this.#serve()
+  }
+
+  ask(reason: ReloadReason): void {
+    const isLess = reason.kind === 'touch' && reason.asks === 'new-workers' && this.#waiting !== undefined
+    if (!isLess) this.#waiting = reason
+    if (!this.#isBusy) void this.#serve()
+  }
+
+  async #serve(): Promise<void> {
+    this.#isBusy = true
+    for (let reason = this.#take(); reason !== undefined; reason = this.#take()) await this.#reload(reason)
+    this.#isBusy = false
+  }
+
+  #take(): ReloadReason | undefined {
+    const reason = this.#options.isStopping() ? undefined : this.#waiting
+    this.#waiting = undefined
+    return reason
+  }
+
+  async #reload(reason: ReloadReason): Promise<void> {
+    const { events, log, apply, revert, isStopping } = this.#options
+    log.reopen() // first, so that whatever there is to say is said in the new file
+    if (reason.kind === 'touch') events.emit('file-touched', { file: reason.file, asks: reason.asks })
+    try {
+      const isWhole = reason.kind === 'signal' || reason.asks === 'reload'
+      const config = isWhole ? this.#readConfig() : null
+      if (isWhole)
+        events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
+      await apply(config)
+      events.emit('reload-done', {})
+    } catch (error) {
+      revert()
+      if (!isStopping()) events.emit('reload-refused', { error: messageOf(error) })
+    }
+  }
+
+  #readConfig(): CheckedConfig {
+    const config = this.#options.readConfig()
+    const { errors } = config.problems
+    if (errors.length > 0) throw new SpooldError('CONFIG_INVALID', errors.map(formatProblem).join('\n'))
+    return config
+  }
+}
+
+/** What a running process cannot change any more. */
+const FIXED = [
+  'uid',
+  'gid',
+  'addGid',
+  'masterAsRoot',
+  'daemonize',
+  'pidfile',
+  'safePidfile',
+  'logto',
+  'logFormat',
+  'logDate',
+  'socket',
+  'chmodSocket',
+  'chownSocket',
+  'listen',
+] as const satisfies ReadonlyArray<keyof Options>
+
+/** The options that a reload has to leave as they are, by their names in an ini. */
+export function unappliedWarning(before: Options, after: Options): string | undefined {
+  const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(name =>
+    name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`),
+  )
+  if (changed.length === 0) return undefined
+  return `these options of the new configuration count only after a restart: ${changed.join(', ')}`
+}

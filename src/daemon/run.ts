@@ -1,0 +1,50 @@
+import { setFlagsFromString } from 'node:v8'
+import { messageOf } from '../base/errors.js'
+import { Emitter } from '../events/emitter.js'
+import { openLog } from '../log/log.js'
+import { STDERR } from '../log/output.js'
+import { SpareWorker } from '../supervisor/spare-worker.js'
+import type { DaemonRequest } from './daemon-request.js'
+import { Surroundings } from './process-environment.js'
+import { withParentsLog } from './under-root.js'
+
+/** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
+const HEAP_GROWTH_PERCENT = 25
+
+/**
+ * Runs a daemon from its configuration to its end.
+ *
+ * @returns the exit code
+ * @throws SpooldError what kept it from starting; nothing is left behind
+ */
+export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<number> {
+  setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
+  const surroundings = new Surroundings()
+  surroundings.enter(request.config)
+  const { logto, logFormat: format, logDate: date } = request.config.options
+  const log = request.isUnderRoot
+    ? withParentsLog(openLog({ file: null, format, date }))
+    : openLog({ file: request.logFile ?? logto, format, date })
+  const events = new Emitter()
+  const spare = canForkAhead(request) ? new SpareWorker({ logFd: log.fd, areas: [] }) : undefined
+  try {
+    const { Daemon } = await import('./daemon.js')
+    return await new Daemon({ ...request, spare }, surroundings, events, log).run()
+  } catch (error) {
+    // standard error is told in any case, and is the log of a process in the background
+    if (log.fd !== STDERR && request.logFile === null)
+      events.emit('start-failed', { error: messageOf(error) })
+    throw error
+  } finally {
+    spare?.end()
+    await log.end()
+  }
+}
+
+/** A worker has the identity, the sockets and the shared memory that this process has when it is forked: those of now. */
+function canForkAhead({ config: { options }, inherited }: Omit<DaemonRequest, 'spare'>): boolean {
+  const { spooler, uid, gid, sharedarea } = options
+  return (
+    spooler.length > 0 && uid === null && gid === null && sharedarea.length === 0 && inherited.length === 0
+  )
+}

@@ -1,0 +1,146 @@
+import { resolve } from 'node:path'
+import { messageOf } from '../base/errors.js'
+import type { Options } from '../config/option-table.js'
+import type { Emitter } from '../events/emitter.js'
+import { watchEntry, watchTouches } from '../files/directory-watch.js'
+import { Commands } from '../schedule/commands.js'
+import {
+  parseCommand,
+  parseCommand2,
+  parseMonitor,
+  parseSignalCron,
+  parseTimer,
+} from '../schedule/ini-schedules.js'
+import { Leadership } from '../schedule/leadership.js'
+import { Scheduler } from '../schedule/scheduler.js'
+import { takeLease } from '../spool/locker.js'
+import { SignalRouter } from '../supervisor/signal-router.js'
+import type { Schedule } from '../task/schedule.js'
+
+export interface SchedulesContext {
+  readonly events: Emitter
+  /** Where the output of commands goes. */
+  logFd(): number
+}
+
+const INI = 'ini'
+
+/** Signals, and what raises them: from the options and the handlers' wishes to the processes that run them. */
+export class Schedules {
+  readonly router: SignalRouter
+  readonly #context: SchedulesContext
+  readonly #scheduler: Scheduler
+  readonly #commands: Commands
+  /** By spool: with several daemons on it, one leads. */
+  readonly #leaderships = new Map<string, Leadership>()
+  #isFiring = false
+  /** Where what belongs to no spool is at home; undefined: this daemon runs no tasks, and competes with nobody. */
+  #home: string | undefined
+
+  constructor(context: SchedulesContext) {
+    const { events } = context
+    this.#context = context
+    this.#commands = new Commands(context)
+    this.#scheduler = new Scheduler({
+      isHeld: schedule => this.#isHeld(schedule),
+      fire: (schedule, instantMs) => this.#fire(schedule, instantMs),
+      watch: ({ kind, path }, changed) =>
+        kind === 'touch'
+          ? watchTouches([path], changed)
+          : watchEntry(path, changed, error =>
+              events.emit('schedule-unwatched', { path, error: messageOf(error) }),
+            ),
+      refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
+    })
+    this.router = new SignalRouter(events, {
+      declared: (spool, schedules) => this.#change(() => this.#scheduler.set(spool, schedules)),
+      added: schedule => this.#change(() => this.#scheduler.add(schedule)),
+    })
+  }
+
+  /** What counts from now on. @param spools the real paths */
+  serve(options: Options, spools: readonly string[]): void {
+    if (options.drain) return
+    this.#isFiring = true
+    this.#home = spools[0]
+    this.#change(() => {
+      this.#scheduler.reload()
+      this.#scheduler.set(INI, iniSchedules(options))
+    })
+  }
+
+  /** @returns false when there is no room for it */
+  raise(number: number): boolean {
+    return this.router.raise(number)
+  }
+
+  /** Fires nothing more. */
+  async stop(): Promise<void> {
+    this.#isFiring = false
+    this.#scheduler.close()
+    await this.#follow()
+  }
+
+  #change(change: () => void): void {
+    change()
+    void this.#follow()
+  }
+
+  /** Stands for election where there is something to fire, and nowhere else. */
+  async #follow(): Promise<void> {
+    const schedules = this.#isFiring ? this.#scheduler.schedules : []
+    const places = new Set(schedules.map(schedule => this.#placeOf(schedule)))
+    for (const place of places)
+      if (place !== undefined && !this.#leaderships.has(place))
+        this.#leaderships.set(place, this.#stand(place))
+    const gone = [...this.#leaderships].filter(([place]) => !places.has(place))
+    for (const [place] of gone) this.#leaderships.delete(place)
+    await Promise.all(gone.map(([, leadership]) => leadership.stop()))
+  }
+
+  #stand(spool: string): Leadership {
+    const { events } = this.#context
+    return new Leadership({
+      take: (lost, renewed) => takeLease(spool, 'schedules', { lost, renewed }),
+      changed: isLeading => {
+        events.emit('schedules-led', { spool, isLeading })
+        this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)
+      },
+      failed: error => events.emit('schedules-unled', { spool, error }),
+    })
+  }
+
+  #placeOf(schedule: Schedule): string | undefined {
+    return (schedule.kind === 'command' ? undefined : this.router.spoolOf(schedule.number)) ?? this.#home
+  }
+
+  #isHeld(schedule: Schedule): boolean {
+    const place = this.#placeOf(schedule)
+    return !this.#isFiring || (place !== undefined && this.#leaderships.get(place)?.isDecided !== true)
+  }
+
+  #fire(schedule: Schedule, instantMs = Date.now()): void {
+    const place = this.#placeOf(schedule)
+    if (place !== undefined && this.#leaderships.get(place)?.leadsAt(instantMs) !== true) return
+    if (schedule.kind === 'command') return this.#commands.run(schedule)
+    this.#context.events.emit('schedule-fired', schedule)
+    this.router.raise(schedule.number, true)
+  }
+}
+
+/** @throws SpooldError SCHEDULE_INVALID */
+function iniSchedules(options: Options): Schedule[] {
+  const { cronHarakiriMs } = options
+  const monitors = [
+    ...options.fsSignal.map(text => parseMonitor('monitor', text)),
+    ...options.touchSignal.map(text => parseMonitor('touch', text)),
+  ]
+  return [
+    ...[...options.timer, ...options.rbtimer].map(parseTimer),
+    ...options.signalCron.map(parseSignalCron),
+    ...options.cron.map(text => parseCommand(text, false, cronHarakiriMs)),
+    ...options.uniqueCron.map(text => parseCommand(text, true, cronHarakiriMs)),
+    ...options.cron2.map(text => parseCommand2(text, cronHarakiriMs)),
+    ...monitors.map(monitor => ({ ...monitor, path: resolve(monitor.path) })),
+  ]
+}

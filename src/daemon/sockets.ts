@@ -1,0 +1,196 @@
+import { readFileSync } from 'node:fs'
+import { messageOf, SpooldError } from '../base/errors.js'
+import type { Options } from '../config/option-table.js'
+import type { DirectoryEnqueuer } from '../engines/directory/enqueuer.js'
+import type { SpoolTargets } from '../engines/directory/targets.js'
+import type { Emitter } from '../events/emitter.js'
+import { adopt, type Listener, type ListenSettings, listen, padsAbstractNames } from '../net/listen.js'
+import { type ServerLimits, UwsgiServer } from '../net/uwsgi-server.js'
+import { type Address, formatAddress, isLocal, parseAddress } from '../protocol/address.js'
+import { findGroup, findUser } from '../system/identity.js'
+import type { Request } from '../task/request.js'
+
+export interface NetworkContext {
+  readonly events: Emitter
+  /** Descriptors that were handed over, already listening. */
+  readonly inherited: readonly number[]
+  /** A path as the configuration means it. */
+  resolve(path: string): string
+  /** @returns false when there is no room for the signal */
+  raise(signal: number): boolean
+}
+
+/** The daemon's sockets: from the options to a server that stores tasks. */
+export class Network {
+  readonly #context: NetworkContext
+  readonly #server: UwsgiServer
+  readonly #options: Options
+  #listeners: Listener[] = []
+  #targets: SpoolTargets | undefined
+
+  /** @throws SpooldError ADDRESS_INVALID */
+  constructor(options: Options, context: NetworkContext) {
+    const { events } = context
+    this.#context = context
+    this.#options = options
+    this.#server = new UwsgiServer(limitsOf(options), {
+      storeAtOnce: (request, spooler) => this.#storeAtOnce(request, spooler),
+      store: (request, spooler, bodyBytes) => this.#store(request, spooler, bodyBytes),
+      raise: signal => context.raise(signal),
+      refused: (peer, error) => events.emit('request-refused', { peer, error: messageOf(error) }),
+      unavailable: (peer, modifier1) => events.emit('modifier-unavailable', { peer, modifier1 }),
+      turnedAway: (peer, because) => events.emit('peer-turned-away', { peer, because }),
+    })
+  }
+
+  /**
+   * Listens, with the rights that the process has from its start. Connections wait until they are served.
+   *
+   * @throws SpooldError SOCKET_UNUSABLE; nothing is left listening
+   */
+  async listen(): Promise<void> {
+    const settings = listenSettings(this.#options, socket => this.#server.accept(socket))
+    try {
+      for (const fd of this.#context.inherited) this.#add(await adopt(fd, settings), 'inherited')
+      const handedOver = this.#listeners.map(({ address }) => address)
+      for (const text of this.#options.socket) {
+        const asked = parseAddress(text)
+        const address: Address =
+          asked.kind === 'unix' ? { kind: 'unix', path: this.#context.resolve(asked.path) } : asked
+        if (!handedOver.some(each => isSame(each, address)))
+          this.#add(await listen(address, settings), 'bound', asked)
+      }
+    } catch (error) {
+      await this.close(true)
+      throw error
+    }
+  }
+
+  /** Serves, from now on with these limits and for these spools. The sockets stay what they are. */
+  serve(options: Options, targets: SpoolTargets): void {
+    this.#targets = targets
+    this.#server.change(limitsOf(options))
+    this.#server.open()
+  }
+
+  /** Takes no more connections, and resolves when what had begun is answered. */
+  async stop(mercyMs: number): Promise<void> {
+    for (const listener of this.#listeners) listener.close()
+    await this.#server.stop(mercyMs)
+  }
+
+  /** Cuts everything off. */
+  kill(): void {
+    for (const listener of this.#listeners) listener.close()
+    this.#server.kill()
+  }
+
+  /** To be called at the end. */
+  async close(isVacuum: boolean): Promise<void> {
+    this.kill()
+    if (isVacuum) for (const listener of this.#listeners) await this.#removeFile(listener)
+  }
+
+  #storeAtOnce(request: Request, spooler: Buffer | undefined): boolean {
+    const path = this.#target(spooler).enqueueAtOnce(request)
+    if (path === undefined) return false
+    this.#context.events.emit('request-stored', { path, bytes: request.packet.length })
+    return true
+  }
+
+  async #store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void> {
+    const path = await this.#target(spooler).enqueue(request)
+    this.#context.events.emit('request-stored', { path, bytes: request.packet.length + bodyBytes })
+  }
+
+  /** @throws SpooldError REQUEST_INVALID */
+  #target(spooler: Buffer | undefined): DirectoryEnqueuer {
+    const spool = this.#targets?.known(spooler)
+    if (spool !== undefined) return spool
+    throw new SpooldError('REQUEST_INVALID', `unable to find spooler "${spooler?.toString('utf8') ?? ''}"`)
+  }
+
+  #add(listener: Listener, how: 'bound' | 'inherited', asked?: Address): void {
+    const { address } = listener
+    const number = this.#listeners.push(listener) - 1
+    const isAutoPort = asked?.kind === 'tcp' && asked.port === 0
+    const family = { tcp: 'TCP', unix: 'UNIX', abstract: 'UNIX' }[address.kind]
+    const version = address.kind === 'tcp' && address.host.includes(':') ? '6' : ''
+    this.#context.events.emit('socket-opened', {
+      number,
+      how,
+      family: `${family}${version}`,
+      address: asked?.kind === 'unix' ? formatAddress(asked) : formatAddress(address),
+      isAutoPort,
+    })
+    if (how === 'inherited') this.#checkReach(address)
+    if (address.kind === 'abstract' && how === 'bound' && padsAbstractNames())
+      this.#warn(
+        `socket ${formatAddress(address)}: this Node (${process.version}) pads the names of abstract sockets, so that only programs on such a Node find it; Node 22 and later do not`,
+      )
+  }
+
+  /** For a socket that the configuration does not name. @throws SpooldError SOCKET_UNUSABLE under strict */
+  #checkReach(address: Address): void {
+    if (isLocal(address) || this.#options.socketAllow.length > 0) return
+    const problem = `everybody who reaches ${formatAddress(address)} can have tasks run; name the networks that may with socket-allow`
+    if (this.#options.strict) throw new SpooldError('SOCKET_UNUSABLE', problem)
+    this.#warn(problem)
+  }
+
+  #warn(message: string): void {
+    this.#context.events.emit('config-warning', { message })
+  }
+
+  async #removeFile(listener: Listener): Promise<void> {
+    const { events } = this.#context
+    const file = formatAddress(listener.address)
+    try {
+      if (await listener.removeFile()) events.emit('socket-removed', { file })
+    } catch (error) {
+      events.emit('socket-left', { file, error: messageOf(error) })
+    }
+  }
+}
+
+/** `:3031` in an ini and `[::]:3031` from systemd are one. */
+function isSame(a: Address, b: Address): boolean {
+  if (a.kind !== 'tcp' || b.kind !== 'tcp') return formatAddress(a) === formatAddress(b)
+  const isAny = ({ host }: { readonly host: string }) => ['', '0.0.0.0', '::'].includes(host)
+  return a.port === b.port && (a.host === b.host || (isAny(a) && isAny(b)))
+}
+
+function limitsOf(options: Options): ServerLimits {
+  return {
+    bufferBytes: Math.min(options.bufferSize, 65_535),
+    maxBodyBytes: options.socketMaxBody,
+    timeoutMs: options.socketTimeoutMs,
+    requestTimeoutMs: options.socketRequestTimeoutMs,
+    keepaliveMs: options.socketKeepaliveTimeoutMs,
+    maxConnections: Math.min(options.socketMaxConnections, descriptorLimit()),
+    allow: options.socketAllow,
+  }
+}
+
+/** Three quarters of what this process may open, two for a connection with a body; the rest is for workers and logs. */
+function descriptorLimit(): number {
+  try {
+    const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+    return soft === undefined ? Number.POSITIVE_INFINITY : Math.max(16, Math.floor((Number(soft) * 0.75) / 2))
+  } catch {
+    return Number.POSITIVE_INFINITY
+  }
+}
+
+function listenSettings(options: Options, accept: ListenSettings['accept']): ListenSettings {
+  const [user, group] = options.chownSocket?.split(':') ?? []
+  // -1 leaves the group as it is; chown(2) takes the largest number for that
+  const gid = group === undefined ? 2 ** 32 - 1 : (findGroup(group) ?? 2 ** 32 - 1)
+  const uid = user === undefined ? undefined : findUser(user)
+  return {
+    backlog: options.listen,
+    mode: options.chmodSocket,
+    owner: uid === undefined ? null : { uid, gid },
+    accept,
+  }
+}

@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs'
+import { quote } from '../spool/permissions.js'
+import type { Diagnosis } from './diagnosis.js'
+
+interface Mount {
+  readonly point: string
+  readonly type: string
+  /** Of the mount and of the file system, as /proc writes them. */
+  readonly options: readonly string[]
+}
+
+const IN_MEMORY = new Set(['tmpfs', 'ramfs'])
+const NETWORK = /^(nfs4?|cifs|smb3|9p|ceph|afs|glusterfs|fuse\..*)$/
+
+/** What kind of file system a spool lies on. Linux only: elsewhere there is nothing to say. */
+export function* checkMount(spool: string, mountinfo = read('/proc/self/mountinfo')): Generator<Diagnosis> {
+  const mount = mountOf(spool, mountinfo)
+  if (mount === undefined) return
+  const { type, point, options } = mount
+  const about = { topic: 'file-system', about: spool } as const
+  if (IN_MEMORY.has(type))
+    yield {
+      level: 'warning',
+      ...about,
+      text: `it is in memory (${type} on ${point}): its tasks do not survive a restart of the machine`,
+      mend: `findmnt --target ${quote(spool)}, and name a spool on a disk`,
+    }
+  else if (type === 'overlay')
+    yield {
+      level: 'warning',
+      ...about,
+      text: `it is in the own layer of a container (overlay on ${point}): its tasks go with the container`,
+      mend: `put it on a volume: docker run -v NAME:${quote(spool)} …`,
+    }
+  else if (NETWORK.test(type)) yield networked(spool, mount)
+  else yield { level: 'ok', ...about, text: `${type} on ${point} (${options.join(',')})` }
+}
+
+function networked(spool: string, { type, point, options }: Mount): Diagnosis {
+  const areLocal = options.some(option => option === 'nolock' || /^local_lock=(all|posix)$/.test(option))
+  return {
+    level: 'warning',
+    topic: 'file-system',
+    about: spool,
+    text: areLocal
+      ? `${type} on ${point}, mounted so that locks count on this machine alone: another one may run the same tasks`
+      : `${type} on ${point}: new files are seen once a second, and only one host at a time runs a task if locks work between them`,
+    mend: areLocal
+      ? 'set spooler-lock = lockfile, on every host'
+      : 'see docs/operations.md, NFS and other shared file systems',
+  }
+}
+
+/** The mount that a path lies on: the last one of the longest mount point. */
+function mountOf(path: string, mountinfo: string): Mount | undefined {
+  let found: Mount | undefined
+  for (const line of mountinfo.split('\n')) {
+    // 36 35 98:0 /root /mount/point rw,noatime shared:1 - ext4 /dev/sda1 rw,errors=continue
+    const [, , , , escaped = '', flags = '', ...rest] = line.split(' ')
+    const [type = '', , more = ''] = rest.slice(rest.indexOf('-') + 1)
+    const point = escaped.replace(/\\([0-7]{3})/g, (_, octal: string) =>
+      String.fromCharCode(Number.parseInt(octal, 8)),
+    )
+    const holds = point === '/' || path === point || path.startsWith(`${point}/`)
+    if (escaped === '' || !holds || point.length < (found?.point.length ?? 0)) continue
+    found = { point, type, options: [...new Set([...flags.split(','), ...more.split(',')])] }
+  }
+  return found
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,48 @@
+import { stat } from 'node:fs/promises'
+import type { Emitter } from '../../events/emitter.js'
+import { holderOf } from '../../files/lock-table.js'
+import { commandOf } from '../../spool/neighbours.js'
+import { displayName, type Ref, toFsPath } from '../../task/ref.js'
+import type { Report } from '../../task/report.js'
+
+/** A task that is locked for this long, and that nobody here runs, is worth a line. */
+const LONG_MS = 10_000
+/** Whoever holds a lock is looked for in all of /proc: not more often than this. */
+const LOOK_EVERY_MS = 5000
+const MOST_REFS = 1000
+
+/** Tells of tasks that somebody else holds for long: most often a process that a program left behind, or a uWSGI. */
+export class LongLocks {
+  readonly #spool: string
+  readonly #events: Emitter
+  /** Since when; infinite when it was told. */
+  readonly #since = new Map<Ref, number>()
+  #lookedAt = Number.NEGATIVE_INFINITY
+
+  /** @param spool a byte string */
+  constructor(spool: string, events: Emitter) {
+    this.#spool = spool
+    this.#events = events
+  }
+
+  reported({ ref, kind }: Report): void {
+    if (kind !== 'locked') {
+      if (this.#since.size > 0) this.#since.delete(ref)
+      return
+    }
+    const now = performance.now()
+    const since = this.#since.get(ref)
+    if (since === undefined && this.#since.size < MOST_REFS) this.#since.set(ref, now)
+    if (since === undefined || now < since + LONG_MS || now < this.#lookedAt + LOOK_EVERY_MS) return
+    this.#lookedAt = now
+    this.#since.set(ref, Number.POSITIVE_INFINITY)
+    void this.#tell(ref, now - since)
+  }
+
+  async #tell(ref: Ref, forMs: number): Promise<void> {
+    const stats = await stat(toFsPath(`${this.#spool}/${ref}`)).catch(() => undefined)
+    const pid = stats === undefined ? undefined : await holderOf(stats)
+    const holder = pid === undefined ? {} : { pid, command: commandOf(pid) }
+    this.#events.emit('spool-task-locked', { spool: this.#spool, name: displayName(ref), forMs, ...holder })
+  }
+}

@@ -1,0 +1,46 @@
+import { accessSync, closeSync, constants, openSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { readLocks } from '../../files/lock-table.js'
+import { toPairs } from '../../protocol/vars.js'
+import { inspectFile } from '../../spool/admin/inspect.js'
+import { UWSGI_PREFIX } from '../../spool/names.js'
+import { readBody } from '../../spool/spool-file.js'
+import { toByteString } from '../../task/ref.js'
+
+/**
+ * The tasks at the top of a spool directory, running and future ones among them, as uwsgi.spooler_jobs() lists them.
+ *
+ * @throws the error of `readdir`
+ */
+export function listTasks(directory: string): Buffer[] {
+  const entries = readdirSync(directory, { withFileTypes: true, encoding: 'latin1' as BufferEncoding })
+  return entries
+    .filter(entry => entry.isFile() && entry.name.startsWith(UWSGI_PREFIX))
+    .map(entry => Buffer.from(join(toByteString(directory), entry.name), 'latin1'))
+    .filter(isUsable)
+}
+
+function isUsable(path: Buffer): boolean {
+  try {
+    accessSync(path, constants.R_OK | constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A task's body, keys and values in turn, without taking it: uwsgi.spooler_get_task(). Undefined when there is none, when
+ * somebody holds it, and when it is no task.
+ */
+export function peekTask(path: string): Buffer[] | undefined {
+  const { state, vars, bytes, bodyOffset } = inspectFile(toByteString(path), readLocks(), Date.now())
+  if (vars === undefined || state === 'running') return undefined
+  const items = toPairs(vars).flatMap(pair => [...pair])
+  const fd = openSync(path, 'r')
+  try {
+    return [readBody(fd, bodyOffset, bytes - bodyOffset), ...items]
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -1,0 +1,70 @@
+import { realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { describe, SpooldError } from '../../base/errors.js'
+import { DirectoryEnqueuer } from './enqueuer.js'
+
+/**
+ * The spools that tasks may be put into: those of `spooler` and `spooler-external`, in their order. A task names one by
+ * its path; without a name it goes to the first (core/spooler.c, uwsgi_spool_request).
+ */
+export class SpoolTargets {
+  readonly #enqueuers: readonly DirectoryEnqueuer[]
+  /** By real path and by the path that was given. */
+  readonly #byName = new Map<string, DirectoryEnqueuer>()
+
+  /**
+   * @param directories one at least
+   * @throws SpooldError SPOOL_UNUSABLE
+   */
+  constructor(directories: readonly string[], sync = true) {
+    this.#enqueuers = directories.map(directory => new DirectoryEnqueuer(directory, sync))
+    for (const [i, enqueuer] of this.#enqueuers.entries())
+      for (const name of [enqueuer.directory, resolve(directories[i] ?? '')])
+        if (!this.#byName.has(name)) this.#byName.set(name, enqueuer)
+  }
+
+  get directories(): readonly string[] {
+    return this.#enqueuers.map(({ directory }) => directory)
+  }
+
+  /**
+   * The spool that strangers name: by its real path or the path that the configuration has for it. The file system is not
+   * asked, so that nobody can look around in it.
+   *
+   * @param name what the task's `spooler` says; empty or undefined is the first
+   * @returns undefined when it is none of ours
+   */
+  known(name?: Uint8Array): DirectoryEnqueuer | undefined {
+    if (name === undefined || name.length === 0) return this.#enqueuers[0]
+    const text = Buffer.from(name).toString()
+    return text.startsWith('/') ? this.#byName.get(resolve(text)) : undefined
+  }
+
+  /** The same by any path that leads there. */
+  find(name?: Uint8Array): DirectoryEnqueuer | undefined {
+    const known = this.known(name)
+    if (known !== undefined || name === undefined) return known
+    return this.#byName.get(realPath(Buffer.from(name).toString()) ?? '')
+  }
+
+  /** @throws SpooldError SPOOLER_UNKNOWN */
+  get(name?: Uint8Array): DirectoryEnqueuer {
+    const found = this.find(name)
+    if (found !== undefined) return found
+    const got = describe(Buffer.from(name ?? []).toString())
+    throw new SpooldError(
+      'SPOOLER_UNKNOWN',
+      `spooler must be one of ${this.directories.join(', ')}, got ${got}`,
+      { details: { key: 'spooler', got } },
+    )
+  }
+}
+
+/** undefined for what does not exist, or cannot be a path at all. */
+function realPath(path: string): string | undefined {
+  try {
+    return realpathSync(path)
+  } catch {
+    return undefined
+  }
+}

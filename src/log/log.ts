@@ -1,0 +1,89 @@
+import { messageOf } from '../base/errors.js'
+import { onDemand } from '../base/on-demand.js'
+import { printableLine, printableLines } from '../base/printable.js'
+import { LogOutput } from './output.js'
+import { createStamp, isPrecise } from './stamp.js'
+
+const pino = onDemand<typeof import('pino')>('pino')
+
+export type Level = 'info' | 'warn' | 'error'
+
+export interface LogOptions {
+  /** Appended to; null: standard error. */
+  readonly file: string | null
+  readonly format: 'text' | 'json'
+  /** Begin lines with the date: a strftime format, `iso`, or what uWSGI takes for a plain yes; null: no date. */
+  readonly date: string | null
+}
+
+/** The daemon's log. Writing never blocks and never throws: what a full disk does not take is dropped, tasks go on. */
+export interface Log {
+  /** The descriptor that children write to as well; another one after `reopen`. */
+  readonly fd: number
+  /** Fields are written, too. */
+  readonly isStructured: boolean
+  /** Times have milliseconds, and durations may be as exact. */
+  readonly isPrecise: boolean
+  line(level: Level, text: string, fields?: object): void
+  /** A line that uWSGI always dates (uwsgi_log_verbose). */
+  dated(level: Level, text: string, fields?: object): void
+  /** A line of somebody else's: in a text log as it is, without a date. */
+  plain(text: string, fields?: object): void
+  /** Opens the file anew when logrotate has moved it away; when that fails, it says so where it is. */
+  reopen(): void
+  /** Writes what is left, for the end of the process. */
+  end(): Promise<void>
+}
+
+/** @throws SpooldError LOG_UNWRITABLE */
+export function openLog({ file, format, date }: LogOptions): Log {
+  const output = new LogOutput(file, {
+    lost: lines => write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
+  })
+  const write = format === 'json' ? jsonWriter(output) : textWriter(output, date)
+  return {
+    get fd() {
+      return output.fd
+    },
+    isStructured: format === 'json',
+    isPrecise: isPrecise(date),
+    line: (level, text, fields) => write(level, text, fields, false),
+    dated: (level, text, fields) => write(level, text, fields, true),
+    plain: (text, fields) =>
+      format === 'json' ? write('info', text, fields, false) : output.write(`${printableLine(text)}\n`),
+    reopen() {
+      try {
+        output.reopen()
+      } catch (error) {
+        write('error', `the log goes on in the old file: ${messageOf(error)}`, undefined, false)
+      }
+    },
+    end: () => output.end(),
+  }
+}
+
+type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
+
+/** The one place where text is made safe: what is in a value, a stack or an error is nobody's line but the one it is in. */
+function textWriter(output: LogOutput, date: string | null): Write {
+  const stamp = createStamp(date)
+  return (_level, text, _fields, isDated) => {
+    const safe = printableLines(text)
+    output.write(isDated || date !== null ? `${stamp()} - ${safe}\n` : `${safe}\n`)
+  }
+}
+
+function jsonWriter(output: LogOutput): Write {
+  const stream = { write: (line: string) => output.write(NOT_ASCII.test(line) ? escapeJson(line) : line) }
+  const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
+  const logger = pino().pino(options, stream)
+  return (level, text, fields) => logger[level](fields ?? {}, text)
+}
+
+const NOT_ASCII = /[^\n\x20-\x7e]/
+/** What JSON lets stand in a string, and a terminal obeys. */
+const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+function escapeJson(line: string): string {
+  return line.replace(UNSAFE, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

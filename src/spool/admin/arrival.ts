@@ -1,0 +1,95 @@
+import { closeSync, constants } from 'node:fs'
+import { errnoOf, SpooldError } from '../../base/errors.js'
+import { openSync, unlinkSync } from '../../files/anchored-path.js'
+import { baseName, displayName, type Ref, toFsPath } from '../../task/ref.js'
+import { createTaskName, isPriorityDirectory, isTaskName } from '../names.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { isNoRoom } from '../store/write-error.js'
+import type { OpenSpool } from './change.js'
+
+/** A name in a spool that is ours: an empty file, locked, which is no task for anybody, and which one rename replaces. */
+export interface Arrival {
+  readonly ref: Ref
+  /** Its directory, a byte string; to be used until `end`. */
+  readonly directory: string
+  /** Its path, until `end`. */
+  readonly fsPath: string | Buffer
+  /** Gives the place up when nothing came, and the lock in any case. */
+  end(hasCome: boolean): void
+}
+
+const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
+const NAMES = { ordered: true, strictNames: false }
+
+/**
+ * Makes room for a task that comes into a spool: under its own name, or under a fresh one of uWSGI's form when that is
+ * taken. A kill leaves the empty file; it is never run, and buried as incomplete after its grace.
+ */
+export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival {
+  const prefix = directoryOf(wanted)
+  const directory = makeWay(spool, prefix)
+  try {
+    const name = baseName(wanted)
+    const isFit = name !== '' && isTaskName(name, NAMES)
+    const made = (isFit ? tryCreate(directory.path, name) : undefined) ?? create(directory.path)
+    const { name: arrived, fd } = made
+    const [ref, fsPath] = [prefix + arrived, toFsPath(`${directory.path}/${arrived}`)]
+    const isLocked = fd !== undefined && locker.tryLock(fd, ref)
+    return {
+      ref,
+      directory: directory.path,
+      fsPath,
+      end(hasCome) {
+        if (!hasCome && fd !== undefined) unlinkSync(fsPath)
+        if (isLocked) locker.unlock(ref)
+        if (fd !== undefined) closeSync(fd)
+        directory.release()
+      },
+    }
+  } catch (error) {
+    directory.release()
+    throw error
+  }
+}
+
+interface Made {
+  readonly name: string
+  /** undefined: there is no room for an empty file, and the name is one that nobody else makes. */
+  readonly fd: number | undefined
+}
+
+function create(directory: string): Made {
+  for (;;) {
+    const made = tryCreate(directory, createTaskName())
+    if (made !== undefined) return made
+  }
+}
+
+function tryCreate(directory: string, name: string): Made | undefined {
+  try {
+    return { name, fd: openSync(toFsPath(`${directory}/${name}`), NEW_FILE, 0o600) }
+  } catch (error) {
+    if (isNoRoom(error)) return { name: createTaskName(), fd: undefined }
+    if (errnoOf(error) !== 'EEXIST') throw error
+    return undefined
+  }
+}
+
+/** The priority that a path lies in, with a slash behind it; '' for what is none, or leads elsewhere. */
+function directoryOf(ref: Ref): string {
+  const names = ref.split('/').slice(0, -1)
+  return names.every(isPriorityDirectory) ? names.map(name => `${name}/`).join('') : ''
+}
+
+/** Makes the priority directories that are missing. */
+function makeWay(spool: string, prefix: string): FileDirectory {
+  try {
+    return holdDirectoryOf(spool, `${prefix}task`, { mayMake: true })
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOTDIR') throw error
+    throw new SpooldError(
+      'SPOOL_UNUSABLE',
+      `${displayName(`${spool}/${prefix}`)} is no directory, but a file or a link; remove it`,
+    )
+  }
+}

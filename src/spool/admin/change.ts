@@ -1,0 +1,147 @@
+import { closeSync, constants, existsSync, fstatSync, readSync, type Stats } from 'node:fs'
+import { errnoOf, messageOf } from '../../base/errors.js'
+import { unlinkSync } from '../../files/anchored-path.js'
+import { isInPlace } from '../../files/exact-move.js'
+import { openSafely } from '../../files/quiet-open.js'
+import { HEADER_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../../protocol/packet.js'
+import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
+import { DeadLetters, deadNameOf } from '../dead-letters.js'
+import { type Locker, leasesOf, openLocker } from '../locker.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { probeSpool } from '../probe.js'
+import { Records } from '../records.js'
+import type { HeldFile } from '../spool-file.js'
+import { ownState } from '../state-byte.js'
+
+/** One spool, and how its files are locked. */
+export interface OpenSpool {
+  /** Its real path, a byte string. */
+  readonly spool: string
+  readonly locker: Locker
+}
+
+/** A file that a command holds as a run would; `ref` is its path below the spool, also of a dead letter. */
+export interface TakenFile extends HeldFile {
+  readonly stats: Stats
+}
+
+/** What came of a change that a person asked for. */
+export type Changed =
+  /** `to`: the path below its spool that the task has now. */
+  | { readonly kind: 'done'; readonly to?: Ref }
+  /** It ran, or was removed, meanwhile. */
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'running' }
+  | { readonly kind: 'refused'; readonly detail: string }
+
+export const DONE_SO: Changed = { kind: 'done' }
+
+export function refused(detail: string): Changed {
+  return { kind: 'refused', detail }
+}
+
+/**
+ * Locks as whatever daemon may run on this spool: record locks where they work, and leases too where leases are in use.
+ *
+ * @param spool its real path
+ */
+export async function openSpool(spool: string): Promise<OpenSpool> {
+  const { locks } = await probeSpool(spool, 'auto')
+  const hasLeases = locks === 'lockfile' || existsSync(toFsPath(leasesOf(toByteString(spool))))
+  const kinds = [
+    ...(locks === 'ofd' ? (['ofd'] as const) : []),
+    ...(hasLeases ? (['lockfile'] as const) : []),
+  ]
+  const lockers = await Promise.all(kinds.map(kind => openLocker(spool, kind)))
+  return { spool: toByteString(spool), locker: all(lockers, locks) }
+}
+
+function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
+  return {
+    kind,
+    skewMs: Math.max(...lockers.map(({ skewMs }) => skewMs)),
+    tryLock(fd, ref) {
+      const missing = lockers.findIndex(locker => !locker.tryLock(fd, ref))
+      if (missing < 0) return true
+      for (const locker of lockers.slice(0, missing)) locker.unlock(ref)
+      return false
+    },
+    unlock(ref) {
+      for (const locker of lockers) locker.unlock(ref)
+    },
+    unshare(fd) {
+      for (const locker of lockers) locker.unshare(fd)
+    },
+  }
+}
+
+/**
+ * Takes hold of a file and changes it. What runs is left alone.
+ *
+ * @throws what the file system says when it cannot be changed
+ */
+export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: TakenFile) => Changed): Changed {
+  let directory: FileDirectory | undefined
+  let path: string
+  let fd: number
+  try {
+    directory = holdDirectoryOf(spool, ref)
+    path = `${directory.path}/${baseName(ref)}`
+    fd = openSafely(path, constants.O_RDWR)
+  } catch (error) {
+    directory?.release()
+    return refusalOfOpen(error)
+  }
+  let isLocked = false
+  try {
+    isLocked = locker.tryLock(fd, ref)
+    if (!isLocked) return { kind: 'running' }
+    const file = examine(ref, toFsPath(path), fd)
+    return 'kind' in file ? file : act(file)
+  } finally {
+    if (isLocked) locker.unlock(ref)
+    closeSync(fd)
+    directory.release()
+  }
+}
+
+function refusalOfOpen(error: unknown): Changed {
+  switch (errnoOf(error)) {
+    case 'ENOENT':
+    case 'ENOTDIR':
+      return { kind: 'gone' }
+    case 'ELOOP':
+      return refused('it is a symbolic link, which is never run')
+    case 'ENXIO':
+    case 'EISDIR':
+      return refused('it is no regular file, which is never run')
+    default:
+      return refused(`uid ${process.geteuid?.()} cannot open it: ${messageOf(error)}`)
+  }
+}
+
+function examine(ref: Ref, fsPath: string | Buffer, fd: number): TakenFile | Changed {
+  const stats = fstatSync(fd)
+  const file = { ref, fsPath, fd, stats, inode: stats.ino }
+  if (!stats.isFile()) return refused('it is no regular file, which is never run')
+  if (!isInPlace(file)) return { kind: 'gone' }
+  const header = Buffer.alloc(HEADER_BYTES)
+  if (readSync(fd, header, 0, HEADER_BYTES, 0) < HEADER_BYTES || header[0] !== SPOOL_MODIFIER) return file
+  return { ...file, state: ownState(header[MODIFIER2_OFFSET] ?? 0) }
+}
+
+/** The file first: a record, or a reason, without a file says nothing wrong, and fsck finds it. */
+export function remove({ spool }: OpenSpool, { ref, fsPath }: TakenFile): Changed {
+  unlinkSync(fsPath)
+  const name = deadNameOf(ref)
+  try {
+    if (name === undefined) new Records(spool).remove(ref)
+    else new DeadLetters(spool).forget(name)
+  } catch {} // the task is gone
+  return DONE_SO
+}
+
+/** A path below a spool, for people. */
+export function placeOf({ spool }: Pick<OpenSpool, 'spool'>, ref: Ref): string {
+  return displayName(`${spool}/${ref}`)
+}

@@ -1,0 +1,127 @@
+import { closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from 'node:fs'
+import { errnoOf, messageOf } from '../../base/errors.js'
+import type { Locks } from '../../files/lock-table.js'
+import { openSafely } from '../../files/quiet-open.js'
+import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../../protocol/packet.js'
+import { lastValue, parseVars, type Vars } from '../../protocol/vars.js'
+import { toFsPath } from '../../task/ref.js'
+import { dueAtMsOf } from '../spool-file.js'
+import { KICKED, ownState, STARTED } from '../state-byte.js'
+
+/** What a file in a spool is, as far as can be told without touching it. */
+export type FileState = 'due' | 'waiting' | 'running' | 'incomplete' | 'malformed' | 'unreadable' | 'gone'
+
+export interface Inspection {
+  readonly state: FileState
+  readonly bytes: number
+  /** Epoch ms. */
+  readonly mtimeMs: number
+  /** Epoch ms; mtime's when there is no packet. */
+  readonly dueAtMs: number
+  /** Epoch ms: the earliest of its times; undefined when none of them is known. */
+  readonly sinceMs: number | undefined
+  /** modifier2, our state byte; 0 when there is no packet. */
+  readonly mark: number
+  readonly vars: Vars | undefined
+  readonly bodyOffset: number
+  /** Why, for the states that have one. */
+  readonly detail?: string
+  /** A regular file that could not be read: what it is, a task or not, is not known. */
+  readonly isUnread?: true
+  /** Who holds its lock. */
+  readonly pid?: number
+  /** Epoch ms: when the run began. Only spoold marks that. */
+  readonly startedAtMs?: number
+}
+
+const buffer = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
+
+/**
+ * Looks at one file without locking it: a lock held for a moment would make a uWSGI skip the file for half a minute.
+ * Who holds a lock is read from `locks`.
+ */
+export function inspectFile(path: string, locks: Locks, nowMs: number): Inspection {
+  let fd: number
+  try {
+    fd = openSafely(path, constants.O_RDONLY)
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return nothing('gone', messageOf(error))
+    const isLink = errnoOf(error) === 'ELOOP'
+    return unreadable(path, isLink ? 'it is a symbolic link, which is never run' : messageOf(error))
+  }
+  try {
+    return inspectOpen(fd, locks, nowMs)
+  } catch (error) {
+    return unreadable(path, messageOf(error))
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function nothing(state: FileState, detail: string): Inspection {
+  return {
+    state,
+    bytes: 0,
+    mtimeMs: 0,
+    dueAtMs: 0,
+    sinceMs: undefined,
+    mark: 0,
+    vars: undefined,
+    bodyOffset: 0,
+    detail,
+  }
+}
+
+/** What its directory tells of it. */
+function unreadable(path: string, detail: string): Inspection {
+  const none = nothing('unreadable', detail)
+  try {
+    const stats = lstatSync(toFsPath(path))
+    const { size: bytes, mtimeMs } = stats
+    const isUnread = stats.isFile() ? { isUnread: true as const } : {}
+    return { ...none, ...isUnread, bytes, mtimeMs, dueAtMs: mtimeMs, sinceMs: sinceMsOf(stats) }
+  } catch {
+    return none
+  }
+}
+
+/** A time of 0 is none: file systems without a time of birth say so. */
+function sinceMsOf({ birthtimeMs, mtimeMs, ctimeMs }: Stats): number | undefined {
+  const known = [birthtimeMs, mtimeMs, ctimeMs].filter(ms => ms > 0)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
+  const stats = fstatSync(fd)
+  if (!stats.isFile())
+    return {
+      ...nothing('unreadable', 'it is no regular file, which is never run'),
+      sinceMs: sinceMsOf(stats),
+    }
+  const { size: bytes, mtimeMs, ctimeMs, dev, ino } = stats
+  const read = readSync(fd, buffer, 0, Math.min(bytes, MAX_PACKET_BYTES), 0)
+  const isHeld = locks.isHeld(dev, ino)
+  const pid = isHeld ? locks.pidOf(dev, ino) : undefined
+  const known = { bytes, mtimeMs, sinceMs: sinceMsOf(stats), ...(pid === undefined ? {} : { pid }) }
+  const bare = { ...known, dueAtMs: mtimeMs, mark: 0, vars: undefined, bodyOffset: 0 }
+  const fail = (state: FileState, detail: string): Inspection => ({
+    ...bare,
+    state: isHeld ? 'running' : state,
+    detail,
+  })
+  if (read < HEADER_BYTES) return fail('incomplete', `${read} of the header's ${HEADER_BYTES} bytes`)
+  if (buffer[0] !== SPOOL_MODIFIER)
+    return fail('malformed', `modifier1 is ${buffer[0]}, expected ${SPOOL_MODIFIER}`)
+  const bodyOffset = HEADER_BYTES + buffer.readUInt16LE(1)
+  if (read < bodyOffset)
+    return fail('incomplete', `${read - HEADER_BYTES} of the block's ${bodyOffset - HEADER_BYTES} bytes`)
+  const vars = parseVars(buffer.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
+  if ('fault' in vars) return fail('malformed', vars.fault)
+  const mark = buffer[MODIFIER2_OFFSET] ?? 0
+  const isKicked = (ownState(mark) & KICKED) !== 0
+  const dueAtMs = dueAtMsOf(mtimeMs, isKicked ? undefined : lastValue(vars, 'at'))
+  const state = isHeld ? 'running' : dueAtMs > nowMs ? 'waiting' : 'due'
+  // the byte is written at the start, and nothing else of the file changes while it runs
+  const startedAtMs = isHeld && (ownState(mark) & STARTED) !== 0 ? { startedAtMs: ctimeMs } : {}
+  return { ...known, ...startedAtMs, state, dueAtMs, mark, vars, bodyOffset }
+}

@@ -1,0 +1,53 @@
+import { renameSync } from '../../files/anchored-path.js'
+import { type DeadLetter, DeadLetters, deadNameOf } from '../dead-letters.js'
+import { Records, type TaskRecord } from '../records.js'
+import { setTime } from '../spool-file.js'
+import { RECORDED, writeState } from '../state-byte.js'
+import { makeArrival } from './arrival.js'
+import { type Changed, type OpenSpool, refused, type TakenFile } from './change.js'
+
+/**
+ * Brings a dead letter back into its spool, due at once.
+ *
+ * Everything is made ready while it is still dead; the rename publishes it. After a kill before that it is still a dead
+ * letter (with an empty file or a record of its name in the spool, which nobody runs), and can be requeued again; after
+ * it, the task is there, and its reason stays behind, which says nothing wrong.
+ */
+export function requeue(
+  at: OpenSpool,
+  file: TakenFile,
+  { keepAttempts }: { keepAttempts: boolean },
+): Changed {
+  const name = deadNameOf(file.ref)
+  if (name === undefined) return refused('it is no dead letter')
+  if (file.state === undefined) return refused('it is no spool packet: nothing could run it')
+  const letters = new DeadLetters(at.spool)
+  const letter = letters.read(name)
+  const arrival = makeArrival(at, letter?.ref ?? name)
+  let hasCome = false
+  try {
+    const record = keepAttempts && letter !== undefined ? recordOf(letter) : undefined
+    const records = new Records(at.spool)
+    if (record === undefined) records.remove(arrival.ref)
+    else records.write(arrival.ref, record)
+    const nowMs = Date.now()
+    writeState(file.fd, record === undefined ? 0 : RECORDED)
+    setTime(file.fd, nowMs) // of another user's file the write has made it now
+    renameSync(file.fsPath, arrival.fsPath)
+    hasCome = true
+    letters.forget(name)
+    return { kind: 'done', to: arrival.ref }
+  } finally {
+    arrival.end(hasCome)
+  }
+}
+
+function recordOf({ attempts, crashes, firstFailureAt, lastFailureAt, lastError }: DeadLetter): TaskRecord {
+  return {
+    attempts,
+    crashes,
+    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
+    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
+    ...(lastError === undefined ? {} : { lastError }),
+  }
+}

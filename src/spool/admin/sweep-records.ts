@@ -1,0 +1,74 @@
+import { closeSync, constants, fstatSync, readFileSync } from 'node:fs'
+import { errnoOf } from '../../base/errors.js'
+import { lstatSync, openSync, unlinkSync } from '../../files/anchored-path.js'
+import { listEntries } from '../../files/entries.js'
+import { moveExactly } from '../../files/exact-move.js'
+import { type Ref, toFsPath } from '../../task/ref.js'
+import { jsonNameOf } from '../record-name.js'
+import { isRecord } from '../records.js'
+import { hasStateRoom, stateRoom } from '../state-directory.js'
+
+/** Deeper than any priority scheme. */
+const MAX_DEPTH = 16
+
+/**
+ * Removes the records of tasks that are gone: a uWSGI ran them, or a person removed them. Only old ones are looked at,
+ * so that whoever is about to bring a task of that name, and writes its record first, has time.
+ *
+ * @param spool its real path, a byte string
+ * @param beforeMs records that changed since are left alone
+ * @returns how many
+ */
+export async function sweepRecords(spool: string, beforeMs: number): Promise<number> {
+  let removed = 0
+  if (!hasStateRoom(spool, 'records')) return removed
+  for await (const name of filesIn(spool)) if (removeOrphan(spool, name, beforeMs)) removed++
+  return removed
+}
+
+async function* filesIn(spool: string, prefix = '', depth = 0): AsyncGenerator<string> {
+  for await (const entry of listEntries(`${stateRoom(spool, 'records')}/${prefix}`))
+    if (entry.isDirectory() && depth < MAX_DEPTH) yield* filesIn(spool, `${prefix}${entry.name}/`, depth + 1)
+    else if (entry.isFile() && entry.name.endsWith('.json')) yield prefix + entry.name
+}
+
+function removeOrphan(spool: string, name: string, beforeMs: number): boolean {
+  const fsPath = toFsPath(`${stateRoom(spool, 'records')}/${name}`)
+  try {
+    if ((lstatSync(fsPath)?.ctimeMs ?? beforeMs) >= beforeMs) return false
+    const fd = openSync(fsPath, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const ref = fstatSync(fd).ctimeMs < beforeMs ? refOf(fd, name) : undefined
+      if (ref === undefined || isThere(`${spool}/${ref}`)) return false
+      return removeExactly(fd, fsPath)
+    } finally {
+      closeSync(fd)
+    }
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** The task whose record it is. undefined for what is no record, or stands under another name than its own. */
+function refOf(fd: number, name: string): Ref | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(fd, 'utf8'))
+    const ref = isRecord(value) ? (value.ref ?? name.slice(0, -'.json'.length)) : undefined
+    return ref !== undefined && jsonNameOf(ref) === name ? ref : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isThere(path: string): boolean {
+  return lstatSync(toFsPath(path)) !== undefined
+}
+
+/** Not one that a new task of the same name gets in this moment. */
+function removeExactly(fd: number, fsPath: string | Buffer): boolean {
+  const aside = Buffer.concat([Buffer.from(fsPath), Buffer.from(`.${process.pid}.tmp`)])
+  if (!moveExactly({ fd, fsPath }, aside)) return false
+  unlinkSync(aside)
+  return true
+}

@@ -1,0 +1,173 @@
+import { closeSync, constants, type Dirent, fstatSync, type Stats } from 'node:fs'
+import { errnoOf, SpooldError } from '../../base/errors.js'
+import { Slices } from '../../base/slices.js'
+import { lstatSync, openSync, unlinkSync } from '../../files/anchored-path.js'
+import { listEntries, listLocalEntries } from '../../files/entries.js'
+import { beside, giveBack } from '../../files/exact-move.js'
+import { isLocal } from '../../files/local.js'
+import { baseName, type Ref, toFsPath } from '../../task/ref.js'
+import { doneInode } from '../claims/settle.js'
+import { tryHold } from '../locker.js'
+import { createTaskName, isPriorityDirectory } from '../names.js'
+import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
+import { draftedName, hiddenRef } from '../store/draft.js'
+import { idsDirectory, publishPromised, readId } from '../store/ids.js'
+
+export interface SweepOptions {
+  /** The spool's real path, a byte string. */
+  readonly spool: string
+  /** A hidden file that nobody changed for so long has no writer any more, unless somebody holds its lock. 0: never. */
+  readonly graceMs: number
+  /** Ids are forgotten after so long. 0: never. */
+  readonly idTtlMs: number
+}
+
+/** What a sweep did. */
+export interface Swept {
+  /** Hidden files of writers that died. */
+  readonly removed: number
+  /** Tasks that were promised under an id, and whose writer did not come to publish them. */
+  readonly published: number
+  /** Tasks that had taken the name of one that was done in the very moment in which that was removed. */
+  readonly givenBack: number
+  /** Ids that were forgotten. */
+  readonly forgotten: number
+}
+
+/**
+ * Clears away what writers that died left in a spool, its priority directories and `.spoold/ids`. Only our own names are
+ * looked at, and tasks never: the listing is the price of a scan. Ages are ctimes, which nobody can set.
+ */
+export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
+  const nowMs = Date.now()
+  let [removed, published, givenBack, forgotten] = [0, 0, 0, 0]
+  if (graceMs > 0)
+    for await (const { ref, isPromised } of leftoversIn(spool, nowMs - graceMs)) {
+      const cleared = isPromised ? undefined : await clearLeftover(spool, ref)
+      if (isPromised) published += Number(publishPromised(spool, ref))
+      else if (cleared === 'removed') removed++
+      else if (cleared === 'given-back') givenBack++
+    }
+  if (idTtlMs > 0)
+    for await (const { link, ref, sinceMs } of idsIn(spool)) {
+      if (ref === undefined || sinceMs >= nowMs - idTtlMs) continue
+      published += Number(publishPromised(spool, ref))
+      forgotten += Number(forget(link))
+    }
+  return { removed, published, givenBack, forgotten }
+}
+
+/** What a writer left under a hidden name. */
+export interface Leftover {
+  /** The task that it was to become. */
+  readonly ref: Ref
+  /** Its id is taken: somebody was told that it is stored, or will be. */
+  readonly isPromised: boolean
+}
+
+const LEFTOVERS_A_LOOK = 1000
+
+/** The hidden files of writers, in the spool and its priorities, that nobody changed since `beforeMs`. */
+export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
+  let refs = new Set<Ref>()
+  for await (const ref of findLeftovers(spool, beforeMs)) {
+    refs.add(ref)
+    if (refs.size < LEFTOVERS_A_LOOK) continue
+    yield* withPromises(spool, refs)
+    refs = new Set()
+  }
+  if (refs.size > 0) yield* withPromises(spool, refs)
+}
+
+async function* withPromises(spool: string, refs: ReadonlySet<Ref>): AsyncGenerator<Leftover> {
+  const promised = new Set<Ref>()
+  for await (const { ref } of idsIn(spool)) if (ref !== undefined && refs.has(ref)) promised.add(ref)
+  for (const ref of refs) yield { ref, isPromised: promised.has(ref) }
+}
+
+async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<Ref> {
+  const list = (await isLocal(spool).catch(() => false)) ? listLocalEntries : listEntries
+  const slices = new Slices()
+  const mayBe = (entry: Dirent) => entry.isDirectory() || entry.name.startsWith('.')
+  async function* findIn(prefix: string): AsyncGenerator<Ref> {
+    const rest = slices.rest()
+    if (rest !== undefined) await rest
+    for await (const entry of list(`${spool}/${prefix}`, mayBe)) {
+      if (entry.isDirectory() && prefix === '' && isPriorityDirectory(entry.name))
+        yield* findIn(`${entry.name}/`)
+      const name = entry.isFile() ? draftedName(entry.name) : undefined
+      if (name === undefined) continue
+      const stats = statsOf(`${spool}/${prefix}${entry.name}`)
+      if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
+    }
+  }
+  yield* findIn('')
+}
+
+/** @returns false when somebody else was quicker */
+function forget(link: string): boolean {
+  try {
+    unlinkSync(toFsPath(link))
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') throw error
+    return false
+  }
+}
+
+/** Under its lock, which a writer that takes his time holds. @returns false when it is left where it is */
+export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
+  let directory: FileDirectory | undefined
+  let fd: number | undefined
+  try {
+    directory = holdDirectoryOf(spool, ref)
+    const path = toFsPath(`${directory.path}/${hiddenRef(baseName(ref))}`)
+    fd = openSync(path, constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    if (!(await tryHold(fd).catch(() => true))) return false
+    const ranAs = doneInode(baseName(ref))
+    if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
+      giveBack(path, beside(path, createTaskName()))
+      return 'given-back'
+    }
+    unlinkSync(path)
+    return 'removed'
+  } catch {
+    return false // it is gone, or somebody else's
+  } finally {
+    if (fd !== undefined) closeSync(fd)
+    directory?.release()
+  }
+}
+
+export interface IdEntry {
+  /** In `.spoold/ids`. */
+  readonly name: string
+  /** A byte string. */
+  readonly link: string
+  /** undefined for what is no id. */
+  readonly ref: Ref | undefined
+  /** Epoch ms. */
+  readonly sinceMs: number
+}
+
+export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
+  for await (const { name } of listEntries(idsDirectory(spool))) {
+    const link = `${idsDirectory(spool)}/${name}`
+    const stats = statsOf(link)
+    if (stats !== undefined) yield { name, link, ref: refOf(link), sinceMs: stats.ctimeMs }
+  }
+}
+
+/** One that is broken keeps nobody from sweeping the others. */
+function refOf(link: string): Ref | undefined {
+  try {
+    return readId(link)
+  } catch (error) {
+    if (error instanceof SpooldError) return undefined
+    throw error
+  }
+}
+
+function statsOf(path: string): Stats | undefined {
+  return lstatSync(toFsPath(path))
+}

@@ -1,0 +1,146 @@
+import { existsSync } from 'node:fs'
+import type { Locks } from '../../files/lock-table.js'
+import { baseName, type Ref, toFsPath } from '../../task/ref.js'
+import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
+import { isLeased, leasesOf } from '../locker.js'
+import { enqueuedAtMs } from '../names.js'
+import { ownRecord, Records, type TaskRecord } from '../records.js'
+import { type ScanVisitor, scanSpool } from '../scan.js'
+import { ownState } from '../state-byte.js'
+import { heldMtimeOf } from './held-time.js'
+import { type FileState, type Inspection, inspectFile } from './inspect.js'
+
+/** What a task is to people. */
+export const TASK_STATES = [
+  'due', // may run now
+  'waiting', // for its time
+  'retrying', // failed, and waits for its next run
+  'held', // by `spoold hold`
+  'running', // somebody has it locked
+  'incomplete', // shorter than its own header says
+  'malformed', // no spool packet
+  'unreadable', // may not be opened
+  'dead', // a dead letter
+] as const
+export type TaskState = (typeof TASK_STATES)[number]
+
+/** All that is known of a task without touching it. */
+export interface TaskView {
+  /** Its path below the spool; a dead letter's begins with `.spoold/dead/`. */
+  readonly ref: Ref
+  readonly state: TaskState
+  /** When it is to run; epoch ms. */
+  readonly dueAtMs: number
+  readonly file: Inspection
+  readonly record?: TaskRecord
+  readonly letter?: DeadLetter
+}
+
+/** What is another user's is not seen. */
+function seen<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch {
+    return undefined
+  }
+}
+
+function hasLeases(spool: string): boolean {
+  return seen(() => existsSync(toFsPath(leasesOf(spool)))) ?? false
+}
+
+/** Looks into one spool; takes no lock, leaves no trace. */
+export class SpoolView {
+  readonly #spool: string
+  readonly #locks: Locks
+  readonly #nowMs: number
+  readonly #records: Records
+  readonly #letters: DeadLetters
+  readonly #hasLeases: boolean
+
+  /** @param spool its real path, a byte string */
+  constructor(spool: string, locks: Locks, nowMs: number) {
+    this.#spool = spool
+    this.#locks = locks
+    this.#nowMs = nowMs
+    this.#records = new Records(spool)
+    this.#letters = new DeadLetters(spool)
+    this.#hasLeases = hasLeases(spool)
+  }
+
+  /**
+   * Also what lies in priority directories, whether the spool is ordered or not.
+   *
+   * @throws the file system's error when the spool cannot be listed
+   */
+  async refs(failed: ScanVisitor['failed']): Promise<Ref[]> {
+    const refs: Ref[] = []
+    const task = (ref: Ref) => refs.push(ref) > 0
+    const visitor = { task, directory() {}, listed() {}, unvisited() {}, failed }
+    await scanSpool(this.#spool, { ordered: true, strictNames: false }, visitor)
+    return refs
+  }
+
+  /** The paths of the dead letters, in directory order. */
+  async *dead(): AsyncGenerator<Ref> {
+    for await (const name of this.#letters.names()) yield deadPathOf(name)
+  }
+
+  /** undefined: it is gone. */
+  view(ref: Ref): TaskView | undefined {
+    const file = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
+    const { state, dueAtMs } = file
+    if (state === 'gone') return undefined
+    const name = deadNameOf(ref)
+    if (name !== undefined) {
+      const letter = seen(() => this.#letters.read(name))
+      return { ref, state: 'dead', dueAtMs, file, ...(letter === undefined ? {} : { letter }) }
+    }
+    const record = this.#recordOf(ref, file)
+    const heldMtime = heldMtimeOf(file.mtimeMs)
+    if (heldMtime !== undefined && state === 'waiting')
+      return { ref, state: 'held', dueAtMs: heldMtime, file, ...(record === undefined ? {} : { record }) }
+    if (record === undefined) return { ref, state: this.#stateOf(ref, state), dueAtMs, file }
+    return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
+  }
+
+  /** As a claim sees it. */
+  #recordOf(ref: Ref, { mark, mtimeMs }: Inspection): TaskRecord | undefined {
+    const state = ownState(mark)
+    if (state === 0) return undefined
+    return ownRecord(
+      seen(() => this.#records.read(ref)),
+      { state, mtimeMs },
+    )
+  }
+
+  #timed(state: TaskState, file: Inspection, record: TaskRecord): Pick<TaskView, 'state' | 'dueAtMs'> {
+    const { nextRunAt = 0, isTimeUnset, heldMtime, attempts } = record
+    const dueAtMs = isTimeUnset === true ? Math.max(nextRunAt, file.dueAtMs) : file.dueAtMs
+    if (state !== 'due' && state !== 'waiting') return { state, dueAtMs }
+    if (heldMtime !== undefined) return { state: 'held', dueAtMs: heldMtime }
+    if (dueAtMs <= this.#nowMs) return { state: 'due', dueAtMs }
+    return { state: attempts > 0 ? 'retrying' : 'waiting', dueAtMs }
+  }
+
+  #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
+    return this.#hasLeases && seen(() => isLeased(this.#spool, ref)) === true ? 'running' : state
+  }
+}
+
+/**
+ * When the task came into existence, epoch ms: its name says so when uWSGI, or an enqueuer like it, made the name. Else it
+ * is the earliest time that its file and its record still tell; undefined when there is none.
+ */
+export function arrivedMsOf({ ref, file, record, letter }: TaskView, nowMs: number): number | undefined {
+  const namedMs = enqueuedAtMs(baseName(letter?.ref ?? deadNameOf(ref) ?? ref))
+  if (namedMs !== undefined && namedMs <= nowMs) return namedMs
+  const failedMs = (letter ?? record)?.firstFailureAt
+  const known = [file.sinceMs, failedMs].filter(ms => ms !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+/** When it came, or was buried. */
+export function sinceMsOf(task: TaskView, nowMs: number): number | undefined {
+  return task.letter?.buriedAt ?? arrivedMsOf(task, nowMs)
+}

@@ -1,0 +1,48 @@
+import { fdatasyncSync, fstatSync, fsyncSync } from 'node:fs'
+import type { Company } from '../../task/outcome.js'
+import { isCounted, type TaskRecord } from '../records.js'
+import { setTime } from '../spool-file.js'
+import { BESIDE, lasting, ONCE, STARTED, writeState } from '../state-byte.js'
+import type { FileClaim } from './claim.js'
+
+interface Beginning {
+  readonly file: FileClaim
+  readonly record: TaskRecord | undefined
+  readonly isOnce: boolean
+}
+
+/**
+ * Writes into its file that a run begins.
+ *
+ * @throws why it cannot be written; the run must not begin then
+ */
+export function markBegun(claim: Beginning, company: Company): void {
+  if (claim.isOnce) return markOnce(claim)
+  const { fd, state } = claim.file
+  writeState(fd, STARTED | (company === 'beside' ? BESIDE : 0) | lasting(state))
+  tellApart(claim)
+}
+
+/** A power failure must not forget that it began; and what is not started must not look so. */
+function markOnce(claim: Beginning): void {
+  const { fd, state } = claim.file
+  writeState(fd, STARTED | ONCE | lasting(state))
+  try {
+    if (!tellApart(claim)) throw new Error('its times are too coarse to tell this run from the last one')
+    if (claim.record === undefined) fdatasyncSync(fd)
+    else fsyncSync(fd) // a data sync may leave the mtime of the last run, which is counted
+  } catch (error) {
+    writeState(fd, state)
+    throw error
+  }
+}
+
+/** FAT's times are even seconds; those of most are a tick of the kernel's clock. */
+const COARSEST_MTIME_MS = 2000
+
+/** A run is known by the mtime that its mark gave the file: no run may have that of the last one which was counted. */
+function tellApart({ file: { fd }, record }: Beginning): boolean {
+  if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
+  const mtimeMs = record.countedRun - COARSEST_MTIME_MS
+  return setTime(fd, mtimeMs)
+}

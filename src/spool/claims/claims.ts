@@ -1,0 +1,236 @@
+import { SpooldError, toError } from '../../base/errors.js'
+import { lastValue } from '../../protocol/vars.js'
+import type { Delivery } from '../../task/delivery.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Company, Outcome } from '../../task/outcome.js'
+import type { Ref } from '../../task/ref.js'
+import type { Report } from '../../task/report.js'
+import type { Locker } from '../locker.js'
+import { type TaskRecord, withFailure } from '../records.js'
+import { readBody, setTime } from '../spool-file.js'
+import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
+import { markBegun } from './begin.js'
+import { claimFile, type FileClaim, type Undertaker } from './claim.js'
+import { type FailureOptions, Failures } from './failures.js'
+import { settlePastRun } from './past-run.js'
+import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
+import { type UnfitOptions, undertake } from './unfit.js'
+
+export interface ClaimsOptions extends FailureOptions, UnfitOptions {
+  /** Unless the packet says otherwise. */
+  readonly delivery: Delivery
+}
+
+/** The packet's key for a delivery of its own. */
+const DELIVERY_KEY = 'spooler_delivery'
+
+/** A task file in hand, with what its record says. */
+export class ClaimedTask {
+  readonly file: FileClaim
+  readonly record: TaskRecord | undefined
+  /** Its run is not repeated, whatever becomes of it. */
+  readonly isOnce: boolean
+  #body: Buffer | undefined
+  /** From then on `fd` is closed and may be another file's number. */
+  isSettled = false
+  /** Other processes may have the descriptor too: to close it does not end the claim. */
+  isShared = false
+  readonly #isSharable: boolean
+
+  constructor(file: FileClaim, record: TaskRecord | undefined, isOnce: boolean, isSharable: boolean) {
+    this.#isSharable = isSharable
+    this.file = file
+    this.record = record
+    this.isOnce = isOnce
+    this.#body = file.body
+  }
+
+  get ref(): Ref {
+    return this.file.ref
+  }
+
+  get mustBeAlone(): boolean {
+    return pastOf(this.file.state) === 'died-beside'
+  }
+
+  get vars() {
+    return this.file.vars
+  }
+
+  get dueAtMs(): number {
+    return this.file.dueAtMs
+  }
+
+  get attempt(): number {
+    return (this.record?.attempts ?? 0) + 1
+  }
+
+  get bodyBytes(): number {
+    return this.file.bodyBytes
+  }
+
+  /** @see Claim.shareLock */
+  shareLock(): number | undefined {
+    if (!this.#isSharable) return undefined
+    this.isShared = true
+    return this.file.fd
+  }
+
+  readBody(): Buffer | undefined {
+    if (this.#body !== undefined || this.file.bodyBytes === 0) return this.#body
+    if (this.isSettled)
+      throw new SpooldError('CLAIM_LOST', `the body of ${this.ref} was asked for after its run had ended`)
+    this.#body = readBody(this.file.fd, this.file.bodyOffset, this.file.bodyBytes)
+    return this.#body
+  }
+}
+
+/** What is reported of a run whose file could not be dealt with. */
+const KIND_WHEN_UNSETTLED = {
+  ok: 'unsettled',
+  ignore: 'ignore',
+  release: 'untouched',
+  retry: 'retry',
+  error: 'error',
+  bury: 'unsettled',
+  crash: 'later',
+} as const satisfies Record<Outcome['kind'], Report['kind']>
+
+/** Takes hold of the tasks of one spool, and lets go of them: the part of a task's road that a worker goes. */
+export class Claims {
+  readonly #options: ClaimsOptions
+  readonly #locker: Locker
+  readonly #failures: Failures
+  readonly #undertake: Undertaker
+
+  constructor(options: ClaimsOptions, locker: Locker) {
+    this.#options = options
+    this.#locker = locker
+    this.#failures = new Failures(options)
+    this.#undertake = file => undertake(file, options, this.#failures)
+  }
+
+  claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
+    const path = `${this.#options.spool}/${ref}`
+    const file = claimFile(ref, path, this.#locker, Date.now(), this.#undertake)
+    if (!('fd' in file)) return { ref, ranMs: 0, ...file }
+    try {
+      const claim = file.state === 0 ? this.#take(file, undefined) : this.#resume(file, lastRun)
+      if ('file' in claim) return claim
+      letGo(file, this.#locker)
+      return { ref, ranMs: 0, ...claim, kind: claim.kind === 'buried' ? 'set-aside' : claim.kind }
+    } catch (error) {
+      letGo(file, this.#locker)
+      return { ref, ranMs: 0, kind: 'unreadable', detail: toError(error).message }
+    }
+  }
+
+  #take(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
+    return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd')
+  }
+
+  #isOnce({ vars }: FileClaim): boolean {
+    return (lastValue(vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
+  }
+
+  /** @see Engine.begin */
+  begin(claim: ClaimedTask, company: Company): Report | undefined {
+    try {
+      markBegun(claim, company)
+      return undefined
+    } catch (error) {
+      this.release(claim)
+      const detail = `was not started, because its run cannot be marked in its file: ${toError(error).message}`
+      return { ref: claim.ref, ranMs: 0, kind: 'unreadable', detail }
+    }
+  }
+
+  /** @see Engine.release */
+  release(claim: ClaimedTask): Report {
+    claim.isSettled = true
+    letGo(claim.file, this.#locker)
+    return { ref: claim.ref, ranMs: 0, kind: 'untouched' }
+  }
+
+  /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
+  #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
+    const record = this.#failures.recordOf(file)
+    const settled = settlePastRun(file, record, this.#failures, lastRun)
+    if (settled === undefined) {
+      const mustBeAlone = pastOf(file.state) === 'died-beside' && lastRun?.kind !== 'blameless'
+      return this.#resumeAt(mustBeAlone ? file : { ...file, state: lasting(file.state) }, record)
+    }
+    if (settled.kind !== 'later' || (settled.atMs ?? 0) > Date.now()) return settled
+    const settledFile = { ...file, state: readState(file.fd) }
+    if ((settledFile.state & STARTED) !== 0) return settled // nothing could be written down
+    return this.#take(settledFile, this.#failures.recordOf(settledFile))
+  }
+
+  /** At the time that its last run asked for, which an mtime of whole seconds only comes near. `touch` ends the wait. */
+  #resumeAt(file: FileClaim, record: TaskRecord | undefined): ClaimedTask | Settled {
+    const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
+    const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
+    if (nextRunAt <= Date.now()) return this.#take(file, record)
+    if (!isWaiting && !this.#failures.isTimeLost(file)) return this.#take(file, record)
+    if (!isWaiting) setTime(file.fd, nextRunAt)
+    return { kind: 'later', atMs: nextRunAt }
+  }
+
+  settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
+    const { ref } = claim
+    try {
+      const { kind, atMs, detail } = this.#apply(claim, outcome, ranMs)
+      return { ref, kind, ranMs, atMs, detail }
+    } catch (error) {
+      return {
+        ref,
+        ranMs,
+        kind: KIND_WHEN_UNSETTLED[outcome.kind],
+        detail: `could not be settled: ${toError(error).message}`,
+      }
+    } finally {
+      claim.isSettled = true
+      if (claim.isShared) this.#locker.unshare(claim.file.fd)
+      letGo(claim.file, this.#locker)
+    }
+  }
+
+  #apply({ file, record, isOnce }: ClaimedTask, outcome: Outcome, ranMs: number): Settled {
+    switch (outcome.kind) {
+      case 'ok': {
+        const fault = removeTask(file, ranMs)
+        if (fault !== undefined) return this.#failures.rememberDone(file, fault)
+        if (record !== undefined) this.#failures.forget(file.ref)
+        return { kind: 'ok' }
+      }
+      case 'release':
+        if (isOnce && outcome.isUnbegun !== true)
+          return this.#failures.bury(file, record, 'outcome-unknown', CUT_SHORT)
+        leaveAsFound(file)
+        return { kind: 'untouched' }
+      case 'ignore':
+        leaveAsFound(file)
+        return { kind: 'ignore' }
+      case 'crash': {
+        if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', outcome.detail)
+        return this.#failures.settle(file, record, { kind: 'crash', error: outcome.detail })
+      }
+      case 'retry':
+      case 'error': {
+        const { kind, detail: error } = outcome
+        const wish = outcome.kind === 'retry' ? outcome : undefined
+        return this.#failures.settle(file, record, {
+          kind,
+          ...(error === undefined ? {} : { error }),
+          ...(wish === undefined ? {} : { wish }),
+        })
+      }
+      case 'bury': {
+        const failure = { kind: 'error' as const, nowMs: Date.now(), error: outcome.detail }
+        return this.#failures.bury(file, withFailure(record, failure), 'asked', outcome.detail)
+      }
+    }
+  }
+}
+
+const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'

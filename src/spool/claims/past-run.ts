@@ -1,0 +1,64 @@
+import type { LastRun } from '../../task/last-run.js'
+import { isCounted, type TaskRecord } from '../records.js'
+import { type Past, pastOf } from '../state-byte.js'
+import type { FileClaim } from './claim.js'
+import type { FailedRun, Failures } from './failures.js'
+import { leaveAsFound, removeTask, type Settled } from './settle.js'
+
+/**
+ * Settles what the last run of a file left open: it was done and only has to be removed, it was to be buried, or its
+ * runner died, whoever that was. The caller holds the file.
+ *
+ * @returns undefined when nothing was
+ */
+export function settlePastRun(
+  file: FileClaim,
+  record: TaskRecord | undefined,
+  failures: Failures,
+  lastRun?: LastRun,
+): Settled | undefined {
+  const past = pastOf(file.state)
+  if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === file.inode))
+    return removeDone(file, failures)
+  if (record?.burial !== undefined)
+    return failures.bury(file, record, record.burial.reason, record.burial.detail)
+  if (hasBegun(past) && record !== undefined && isCounted(record, file.mtimeMs))
+    return failures.endCounted(file, record)
+  switch (past) {
+    case 'to-bury':
+      return failures.bury(file, record, 'unknown', 'it was to be buried, and why could not be written down')
+    case 'died-once': {
+      const detail = `${causeOf(lastRun)}; it may have done its work, and is delivered at most once`
+      return failures.bury(file, record, 'outcome-unknown', detail)
+    }
+    case 'died-alone':
+    case 'died-beside':
+      if (lastRun?.kind === 'blameless') leaveAsFound(file) // whoever claims it now may release it again
+      if (lastRun?.kind === 'blameless' || past === 'died-beside') return undefined
+      return failures.settle(file, record, failureOf(file, lastRun))
+    default:
+      return undefined
+  }
+}
+
+function hasBegun(past: Past): boolean {
+  return past === 'died-alone' || past === 'died-beside' || past === 'died-once'
+}
+
+/** A run that ended, and could not be counted then, left its file with a time to come; one that died did not. */
+function failureOf({ isPostponed }: FileClaim, lastRun: LastRun | undefined): FailedRun {
+  if (!isPostponed) return { kind: 'crash', isPast: true, error: causeOf(lastRun) }
+  return { kind: 'error', isPast: true, error: 'its run failed; why could not be written down at the time' }
+}
+
+function causeOf(lastRun: LastRun | undefined): string {
+  return lastRun?.kind === 'crash' ? lastRun.cause : 'its process died'
+}
+
+function removeDone(file: FileClaim, failures: Failures): Settled {
+  const fault = removeTask(file, Number.POSITIVE_INFINITY)
+  // it did not run: told once, as all that is left alone
+  if (fault !== undefined) return { kind: 'unreadable', detail: `is done but cannot be removed: ${fault}` }
+  failures.forget(file.ref)
+  return { kind: 'gone' }
+}

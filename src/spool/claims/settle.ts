@@ -1,0 +1,90 @@
+import { closeSync, fstatSync } from 'node:fs'
+import { crypto } from '../../base/crypto.js'
+import { errnoOf, messageOf } from '../../base/errors.js'
+import { unlinkSync } from '../../files/anchored-path.js'
+import { beside, isInPlace, moveExactly } from '../../files/exact-move.js'
+import { baseName } from '../../task/ref.js'
+import type { Report } from '../../task/report.js'
+import type { Locker } from '../locker.js'
+import { UWSGI_PREFIX } from '../names.js'
+import { setTime } from '../spool-file.js'
+import { lasting, RECORDED, writeState } from '../state-byte.js'
+import type { FileClaim } from './claim.js'
+
+/** What is left to say of a claim once its file is dealt with. */
+export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
+
+/** A run that took no longer left nobody time to put another file in the place of the one that ran. */
+const QUICK_MS = 1
+
+/**
+ * The name under which a file that is done waits for its removal. When we die in between, the sweep removes what lies
+ * there, or gives it back when it is another file than the one that ran: its inode stands in the name.
+ */
+function doneName(fd: number): string {
+  const random = crypto().randomBytes(6).toString('hex')
+  return `.spoold-done-${fstatSync(fd, { bigint: true }).ino}-${process.pid}-${random}.tmp`
+}
+
+const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/
+
+/** The inode that a done file's hidden name, without what makes it hidden, says it has. undefined: it is none of that form. */
+export function doneInode(name: string): bigint | undefined {
+  const inode = DONE_NAME.exec(name)?.[1]
+  return inode === undefined ? undefined : BigInt(inode)
+}
+
+/**
+ * SPOOL_OK: removes the file while it is still locked. `unlink` knows paths, not files: a free name may be used again,
+ * and a run may take long, so the file is first moved to a name that nobody else knows, and looked at there. That costs
+ * as much as the removal itself, which a quick run under a generated name, meant for one task, is spared.
+ *
+ * @returns why it could not be removed
+ */
+export function removeTask(claim: FileClaim, ranMs: number): string | undefined {
+  const isAlone = ranMs < QUICK_MS && baseName(claim.ref).startsWith(UWSGI_PREFIX)
+  try {
+    if (isAlone) unlinkSync(claim.fsPath)
+    else removeExactly(claim)
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT') return messageOf(error) // ENOENT: somebody removed it by hand while it ran
+  }
+  return undefined
+}
+
+function removeExactly(claim: FileClaim): void {
+  const hidden = beside(claim.fsPath, doneName(claim.fd))
+  try {
+    if (!moveExactly(claim, hidden)) return // it was moved or replaced while it ran
+  } catch {
+    // a full disk may have no room for another name, and a name may be too long; then a look must do
+    if (isInPlace(claim)) unlinkSync(claim.fsPath)
+    return
+  }
+  try {
+    unlinkSync(hidden)
+  } catch {} // the sweep does
+}
+
+/**
+ * Keeps the file, whose record is written, for another run at `atMs`: its mtime says so to every reader, a plain uWSGI among them.
+ *
+ * @returns false where the time may not be set (a file of another user): then only the record says it
+ */
+export function postpone(claim: FileClaim, atMs: number): boolean {
+  writeState(claim.fd, lasting(claim.state) | RECORDED)
+  return setTime(claim.fd, atMs)
+}
+
+/** Leaves the file as it was found, with its own time. */
+export function leaveAsFound(claim: FileClaim): void {
+  writeState(claim.fd, lasting(claim.state))
+  setTime(claim.fd, claim.mtimeMs)
+}
+
+/** Ends the claim: the lock falls last. */
+export function letGo(claim: FileClaim, locker: Locker): void {
+  locker.unlock(claim.ref)
+  closeSync(claim.fd)
+  claim.directory?.release()
+}

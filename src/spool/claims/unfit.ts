@@ -1,0 +1,31 @@
+import { messageOf } from '../../base/errors.js'
+import { baseName } from '../../task/ref.js'
+import { isUwsgiName, type NameRules } from '../names.js'
+import type { Refusal, Unfit } from './claim.js'
+import type { Failures } from './failures.js'
+
+export interface UnfitOptions {
+  readonly rules: NameRules
+  /** How long such a file may be as it is before it is buried. */
+  readonly graceMs: number
+}
+
+/**
+ * What becomes of a file that is no task: nobody has it locked, but its writer may only be slow, so it has its grace.
+ * Then it is buried, if it has a name that uWSGI gives to tasks alone; a free name may be anybody's, and is left alone.
+ */
+export function undertake(file: Unfit, { rules, graceMs }: UnfitOptions, failures: Failures): Refusal {
+  const { kind, detail, ref, changedAtMs } = file
+  const endsAt = changedAtMs + graceMs
+  const isOurs = isUwsgiName(baseName(ref), rules)
+  const seconds = Math.max(0, Math.round((Date.now() - changedAtMs) / 1000))
+  const story = `${detail}; nobody holds it, last changed ${seconds} s ago`
+  if (!isOurs) return { kind, detail: story, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
+  if (endsAt > Date.now()) return { kind, detail: story, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
+  try {
+    const { kind: how, detail: why } = failures.setAside(file, undefined, kind, story)
+    return how === 'gone' ? { kind: 'gone' } : { kind: 'set-aside', detail: why ?? story }
+  } catch (error) {
+    return { kind, detail: `${story}; it cannot be buried: ${messageOf(error)}` }
+  }
+}

@@ -1,0 +1,123 @@
+import { Slices } from '../../base/slices.js'
+import { directoryOf, isSame, type TakeStamp, UNKNOWN } from '../../files/stamps.js'
+import type { Listed, ScanVisitor } from '../scan.js'
+
+/** Directories of a spool by their prefixes: '' for the spool itself, `5/` for a priority. */
+export type Listing = ReadonlyMap<string, Listed>
+
+/** Of `5/3/`, `5/`. */
+export function parentOf(prefix: string): string {
+  return prefix.slice(0, prefix.lastIndexOf('/', prefix.length - 2) + 1)
+}
+
+/**
+ * The directories of a spool, as they were when they were listed. While no name was made, renamed or removed in one of
+ * them, listing it again would tell nothing new: a `stat` for each instead of a listing of a million names.
+ */
+export class Directories {
+  readonly #spool: string
+  #known: Map<string, Listed> = new Map()
+  #isDoubtful = false
+
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  get listing(): Listing {
+    return this.#known
+  }
+
+  /** Stamps do not tell all: the next scan lists everything. */
+  doubt(): void {
+    this.#isDoubtful = true
+  }
+
+  forget(): void {
+    this.#known = new Map()
+    this.#isDoubtful = false
+  }
+
+  /**
+   * Those that may have changed since they were listed. What has another inode by now, or none, is known no longer: it
+   * may be a link that leads outside, so the directory that names it is listed, which knows.
+   *
+   * @returns undefined when nothing is known for sure
+   */
+  async changed(take: TakeStamp): Promise<ReadonlySet<string> | undefined> {
+    if (this.#isDoubtful) return undefined
+    const changed = new Set<string>()
+    const gone = new Set<string>()
+    const slices = new Slices()
+    for (const [prefix, { stamp }] of this.#known) {
+      const parent = parentOf(prefix)
+      const taken = take(directoryOf(this.#spool, prefix))
+      const now = taken instanceof Promise ? await taken : taken
+      if (gone.has(parent) || now.inode !== stamp.inode) {
+        gone.add(prefix)
+        if (!gone.has(parent)) changed.add(parent)
+      } else if (!isSame(now, stamp)) changed.add(prefix)
+      const rest = slices.rest()
+      if (rest !== undefined) await rest
+    }
+    if (gone.has('')) this.forget()
+    for (const prefix of gone) this.#known.delete(prefix)
+    return this.#known.size === 0 ? undefined : changed
+  }
+
+  /** A scan begins. @param again the directories that it lists; undefined: all of them */
+  beginScan(again: ReadonlySet<string> | undefined): ScannedDirectories {
+    if (again === undefined) this.forget()
+    return new ScannedDirectories(this.#known)
+  }
+}
+
+/** What one scan meets, and how it changes what is known. */
+export class ScannedDirectories {
+  readonly #known: Map<string, Listed>
+  readonly #listed = new Set<string>()
+  readonly #named = new Set<string>()
+
+  constructor(known: Map<string, Listed>) {
+    this.#known = known
+  }
+
+  /** One that also tells `then`. */
+  visitor(then: Omit<ScanVisitor, 'enters' | 'listed'>): ScanVisitor {
+    return {
+      ...then,
+      enters: prefix => {
+        this.#named.add(prefix)
+        return !this.#known.has(prefix)
+      },
+      directory: (prefix, stamp) => {
+        this.#known.set(prefix, { stamp, entries: Number.POSITIVE_INFINITY })
+        then.directory(prefix, stamp)
+      },
+      listed: (prefix, stamp, entries) => {
+        this.#known.set(prefix, { stamp, entries })
+        this.#listed.add(prefix)
+      },
+      failed: (prefix, error) => {
+        const { stamp } = this.#known.get(prefix) ?? { stamp: UNKNOWN }
+        // the next pass tries again
+        this.#known.set(prefix, { stamp: { ...stamp, mtimeMs: Number.NaN }, entries: 0 })
+        then.failed(prefix, error)
+      },
+    }
+  }
+
+  /** What is not named any more, where a scan looked, is known no longer. */
+  end(): void {
+    for (const prefix of this.#known.keys()) {
+      if (prefix === '') continue
+      const parent = parentOf(prefix)
+      const isNamed = this.#known.has(parent) && (!this.#listed.has(parent) || this.#named.has(prefix))
+      if (!isNamed) this.#known.delete(prefix)
+    }
+  }
+
+  /** Known, and not listed by this scan: what was found there is still there. */
+  isAsBefore(prefix: string): boolean {
+    return this.#known.has(prefix) && !this.#listed.has(prefix)
+  }
+}

@@ -1,0 +1,36 @@
+import { messageOf } from '../../base/errors.js'
+import type { Emitter } from '../../events/emitter.js'
+import { displayName } from '../../task/ref.js'
+
+/** Of so many directories it is told that they cannot be listed, or that nobody enters them. */
+const MOST_TOLD = 1000
+
+/** What scans have to tell people, each thing once. */
+export class ScanNews {
+  readonly #spool: string
+  readonly #events: Emitter
+  readonly #told = new Set<string>()
+  #isMissing = false
+
+  constructor(spool: string, events: Emitter) {
+    this.#spool = spool
+    this.#events = events
+  }
+
+  /** The spool itself could not be listed. */
+  missing(error: unknown): void {
+    if (!this.#isMissing) this.#events.emit('spool-missing', { spool: this.#spool, error: messageOf(error) })
+    this.#isMissing = true
+  }
+
+  listed(): void {
+    if (this.#isMissing) this.#events.emit('spool-back', { spool: this.#spool })
+    this.#isMissing = false
+  }
+
+  priority(name: 'spool-unvisited' | 'spool-unlisted', prefix: string, error?: unknown): void {
+    if (this.#told.has(name + prefix) || this.#told.size > MOST_TOLD) return
+    this.#told.add(name + prefix)
+    this.#events.emit(name, { spool: this.#spool, prefix: displayName(prefix), error: messageOf(error) })
+  }
+}

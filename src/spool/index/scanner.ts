@@ -1,0 +1,249 @@
+import { Alarm } from '../../base/clock.js'
+import type { Emitter } from '../../events/emitter.js'
+import type { WatchChoice } from '../../files/directory-watch.js'
+import { isLocal } from '../../files/local.js'
+import { stampTaker } from '../../files/stamps.js'
+import { type ScanVisitor, scanSpool } from '../scan.js'
+import { Directories, type ScannedDirectories } from './directories.js'
+import { LONG_BACKLOG, Race } from './drain-rate.js'
+import { deafScanEveryMs, lookAgainEveryMs, passEveryMs, unclearScanInMs } from './scan-budget.js'
+import { ScanNews } from './scan-news.js'
+import type { TaskIndex } from './task-index.js'
+import { Watches, type WatchesOptions } from './watches.js'
+
+export type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
+
+/**
+ * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every
+ * `frequencyMs`; it lists directories whose stamps do not prove that nothing was made or removed there. Events, or
+ * `scanNow`, only bring it (or a single name) forward. Where there are no events from other hosts, the stamps are compared every second.
+ *
+ * It is listening, or deaf (watches on large directories are closed) while the workers race through a long backlog.
+ */
+export class Scanner {
+  readonly #options: ScannerOptions
+  readonly #index: TaskIndex
+  readonly #wakeUp: () => void
+  readonly #watches: Watches
+  readonly #directories: Directories
+  readonly #race = new Race()
+  readonly #alarm = new Alarm(() => void this.#turn())
+  readonly #news: ScanNews
+  #turning: Promise<void> | undefined
+  #isLocal = false
+  #isClosed = false
+  #isDeaf = false
+  #isForgetful = false
+  /** These on the clock of `performance.now()`. */
+  #wantedAt = Number.NEGATIVE_INFINITY
+  #lastScanAt = Number.NEGATIVE_INFINITY
+  #lastPassAt = Number.NEGATIVE_INFINITY
+  #lastForgetfulAt = performance.now()
+  #lastScanMs = 0
+  #lastScanNames = 0
+  #lastFullScanMs = 0
+  #lastPassMs = 0
+
+  constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
+    this.#options = options
+    this.#index = index
+    this.#news = new ScanNews(options.spool, events)
+    this.#wakeUp = wakeUp
+    this.#directories = new Directories(options.spool)
+    this.#watches = new Watches(options, events, {
+      changed: (ref, renamed) => {
+        if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
+      },
+      unclear: () => this.#wantScan(this.#unclearScanInMs),
+    })
+  }
+
+  /** Resolves after the first scan. */
+  start(): Promise<void> {
+    return this.#turn()
+  }
+
+  /** Looks at everything again, also at files whose time is not come. */
+  scanNow(): void {
+    this.#isForgetful = true
+    this.#wantScan(0)
+  }
+
+  /** The workers ended tasks: they may soon run dry, or be so fast that events are not worth their price. */
+  tasksEnded(count: number, isAnyGone: boolean): void {
+    if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
+    this.#race.tasksEnded(count)
+    this.#judge()
+    if (this.#isDeaf && this.#index.ready === 0) {
+      this.#isDeaf = false
+      this.#wantScan(0)
+    } else if (this.#index.runsLow) this.#wakeAt(0)
+    // a scan that was put off for its price costs little once what it would list has run
+    const isPutOff = this.#wantedAt !== Number.POSITIVE_INFINITY
+    if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
+    this.#wakeWhenDue()
+  }
+
+  /** What is gone since the last scan is not listed again. */
+  get #unclearScanInMs(): number {
+    const share = Math.min(1, (this.#index.size + 1) / (this.#lastScanNames + 1))
+    return unclearScanInMs(this.#lastScanMs * share, this.#options.frequencyMs)
+  }
+
+  /** Everything that is due is known, and none of it is left. */
+  get isDrained(): boolean {
+    const isSettled = this.#turning === undefined && this.#wantedAt === Number.POSITIVE_INFINITY
+    const { runsLow, ready, busy } = this.#index
+    return isSettled && !this.#isDeaf && !runsLow && ready === 0 && busy === 0
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#alarm.clear()
+    this.#watches.close()
+  }
+
+  /** One turn: what came due is ready, a scan where one is needed, the alarm for the next turn. */
+  async #turn(): Promise<void> {
+    if (this.#turning !== undefined || this.#isClosed) return this.#turning
+    this.#turning = this.#scanIfNeeded()
+    await this.#turning
+    this.#turning = undefined
+    if (this.#isClosed) return
+    this.#setAlarm()
+    this.#wakeUp()
+  }
+
+  async #scanIfNeeded(): Promise<void> {
+    this.#index.promote(Date.now())
+    if (this.#index.isPastHorizon(Date.now())) this.#isForgetful = true
+    if (this.#isDeaf) this.#judge()
+    const startedAt = performance.now()
+    const isPass = startedAt >= this.#nextPassAt
+    if (isPass && this.#isLookAgainDue) this.#isForgetful = true
+    const isDue = startedAt >= Math.min(this.#wantedAt, this.#deafScanAt)
+    if (isDue || isPass || this.#isForgetful || this.#index.runsLow) await this.#scan()
+    if (!isPass) return
+    this.#lastPassAt = startedAt
+    this.#lastPassMs = performance.now() - startedAt
+  }
+
+  get #nextPassAt(): number {
+    const { watch, frequencyMs } = this.#options
+    const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
+    return this.#lastPassAt + passEveryMs(this.#lastPassMs, frequencyMs, isPolled)
+  }
+
+  /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
+  get #isLookAgainDue(): boolean {
+    const { waiting } = this.#index
+    const dueAt = this.#lastForgetfulAt + lookAgainEveryMs(waiting, this.#lastFullScanMs)
+    return waiting > 0 && performance.now() >= dueAt
+  }
+
+  async #scan(): Promise<void> {
+    const [startedAt, isForgetful] = [performance.now(), this.#isForgetful]
+    const isFirst = this.#lastScanAt === Number.NEGATIVE_INFINITY
+    this.#isForgetful = false
+    this.#wantedAt = Number.POSITIVE_INFINITY
+    this.#watches.scanBegins()
+    const mayTell = !isForgetful && !this.#index.runsLow
+    const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
+    const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)
+    if (isAll) await this.#list(undefined, isForgetful)
+    else if (changed.size > 0) await this.#list(changed, false)
+    this.#lastScanNames = this.#index.size
+    this.#lastScanAt = performance.now()
+    this.#lastScanMs = this.#lastScanAt - startedAt
+    if (isAll) this.#lastFullScanMs = this.#lastScanMs
+    if (isForgetful) this.#lastForgetfulAt = startedAt
+    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#becomeDeaf()
+    else if (isAll || changed.size > 0) this.#followListed()
+  }
+
+  /** @param changed the directories that are listed again, undefined: all of them */
+  async #list(changed: ReadonlySet<string> | undefined, isForgetful: boolean): Promise<void> {
+    const { spool, rules } = this.#options
+    const scanned = this.#directories.beginScan(changed)
+    this.#index.beginScan(isForgetful)
+    try {
+      this.#isLocal = await isLocal(spool)
+      await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
+      scanned.end()
+      this.#news.listed()
+    } catch (error) {
+      this.#miss(error)
+    }
+    this.#index.endScan(prefix => scanned.isAsBefore(prefix))
+  }
+
+  #visitor(scanned: ScannedDirectories): ScanVisitor {
+    const nowMs = Date.now()
+    return scanned.visitor({
+      task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
+      directory: (prefix, stamp) => {
+        // opened now, the watch on the spool itself spares a second listing
+        if (prefix === '' && this.#isWatching && !this.#isDeaf) this.#watches.follow(prefix, stamp)
+      },
+      unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
+      failed: (prefix, error) => this.#news.priority('spool-unlisted', prefix, error),
+    })
+  }
+
+  get #isWatching(): boolean {
+    return !this.#isClosed && this.#isLocal && this.#options.watch === 'auto'
+  }
+
+  #followListed(): void {
+    if (this.#isWatching) this.#watches.followOnly(this.#directories.listing, this.#isDeaf)
+  }
+
+  #wantScan(inMs: number): void {
+    this.#wantedAt = Math.min(this.#wantedAt, performance.now() + inMs)
+    this.#wakeAt(this.#wantedAt)
+  }
+
+  /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
+  #judge(): void {
+    const isRace = this.#race.judge(this.#index.ready, this.#index.busy)
+    if (isRace === true && !this.#isDeaf) this.#becomeDeaf()
+    if (isRace !== false || !this.#isDeaf) return
+    this.#isDeaf = false // stamps tell whether something happened meanwhile
+    this.#followListed()
+  }
+
+  #becomeDeaf(): void {
+    this.#isDeaf = true
+    this.#followListed()
+    this.#race.restart()
+    this.#wakeAt(this.#race.judgeableAt)
+  }
+
+  get #deafScanAt(): number {
+    if (!this.#isDeaf) return Number.POSITIVE_INFINITY
+    return this.#lastScanAt + deafScanEveryMs(this.#lastScanMs)
+  }
+
+  #miss(error: unknown): void {
+    this.#directories.forget()
+    this.#watches.close()
+    this.#wantScan(Math.min(1000, this.#options.frequencyMs)) // costs nothing
+    this.#news.missing(error)
+  }
+
+  #setAlarm(): void {
+    this.#wakeAt(this.#nextPassAt)
+    this.#wakeWhenDue()
+    if (this.#isDeaf) this.#wakeAt(this.#race.judgeableAt)
+    this.#wakeAt(Math.min(this.#wantedAt, this.#deafScanAt))
+  }
+
+  #wakeWhenDue(): void {
+    this.#wakeAt(performance.now() + Math.max(0, this.#index.nextAtMs - Date.now()))
+  }
+
+  /** @param at on the clock of `performance.now()`; what workers report late must not keep alive what was closed */
+  #wakeAt(at: number): void {
+    if (!this.#isClosed) this.#alarm.wakeAt(at)
+  }
+}

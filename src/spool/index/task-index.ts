@@ -1,0 +1,247 @@
+import { Heap } from '../../base/heap.js'
+import { Queue } from '../../base/queue.js'
+import { prefixOf, type Ref } from '../../task/ref.js'
+import type { Report } from '../../task/report.js'
+import { compareVersions } from '../version-order.js'
+import { WaitingList } from './waiting-list.js'
+import { OrderedWindow, PlainWindow, type Window } from './window.js'
+
+export interface TaskIndexOptions {
+  readonly ordered: boolean
+  readonly frequencyMs: number
+  /** How many due refs are kept in memory; the rest is learned again from the next scan. */
+  readonly windowSize?: number
+}
+
+const WINDOW = 120_000
+const FIRST_RETRY_MS = 2
+/** Its file has left its place. */
+const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
+/** Tried again after a wait that doubles. */
+const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'alone', 'incomplete']
+
+/**
+ * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
+ * those that are with a worker. A ref is in one of these states:
+ *
+ *   ready (in the window, or fresh from an event) → busy (with a worker) → forgotten | waiting → ready
+ *
+ * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
+ */
+export class TaskIndex {
+  readonly #ordered: boolean
+  readonly #frequencyMs: number
+  readonly #windowSize: number
+  /** What the last scan met. */
+  #window: Window
+  /** Ready since that scan. */
+  #fresh: Heap<Ref> | Queue<Ref>
+  readonly #freshNames = new Set<Ref>()
+  /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
+  readonly #busy = new Map<Ref, number>()
+  readonly #waiting = new WaitingList()
+  /** How often in a row a ref was found locked or incomplete. */
+  readonly #tries = new Map<Ref, number>()
+  /** More refs are due than the window holds. */
+  #overflowed = false
+  /** Of a scan under way: what it found so far, and what was given away meanwhile. */
+  #harvest: Window | undefined
+  readonly #takenSinceScan = new Set<Ref>()
+
+  constructor({ ordered, frequencyMs, windowSize = WINDOW }: TaskIndexOptions) {
+    this.#ordered = ordered
+    this.#frequencyMs = frequencyMs
+    this.#windowSize = windowSize
+    this.#window = this.#newWindow()
+    this.#fresh = ordered ? new Heap<Ref>((a, b) => compareVersions(a, b) < 0) : new Queue<Ref>()
+  }
+
+  get ready(): number {
+    return this.#window.size + this.#freshNames.size
+  }
+
+  /** Everything it knows. */
+  get size(): number {
+    return this.ready + this.busy + this.waiting
+  }
+
+  get busy(): number {
+    return this.#busy.size
+  }
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Epoch ms of the next ref that comes due by itself. */
+  get nextAtMs(): number {
+    return Math.min(this.#waiting.nextAtMs, this.#waiting.horizonMs)
+  }
+
+  /** More refs are due than are known, and those that are known run low: a scan tells the next. */
+  get runsLow(): boolean {
+    return this.#overflowed && this.#window.size < this.#windowSize / 4
+  }
+
+  /** All that is due is known: a scan of what changed since the last one tells the rest. */
+  get knowsAll(): boolean {
+    return !this.#overflowed
+  }
+
+  /** Some of the refs that wait came due, and only a forgetful scan can name them. */
+  isPastHorizon(nowMs: number): boolean {
+    return this.#waiting.horizonMs <= nowMs
+  }
+
+  /** The file was created, renamed, written or removed. Says whether there may be something to run now. */
+  changed(ref: Ref, renamed: boolean): boolean {
+    const renames = this.#busy.get(ref)
+    if (renames !== undefined) {
+      if (renamed) this.#busy.set(ref, renames + 1)
+      return false
+    }
+    if (!this.#waiting.endOnChange(ref)) return false
+    this.#tries.delete(ref)
+    return this.#makeReady(ref)
+  }
+
+  /** Moves what came due from waiting to ready. */
+  promote(nowMs: number): void {
+    for (;;) {
+      const ref = this.#waiting.popDue(nowMs)
+      if (ref === undefined) return
+      if (!this.#busy.has(ref)) this.#makeReady(ref)
+    }
+  }
+
+  /** The best `limit` refs, from now on busy. */
+  take(limit: number, nowMs = Date.now()): Ref[] {
+    const taken: Ref[] = []
+    while (taken.length < limit) {
+      const ref = this.#next()
+      if (ref === undefined) break
+      if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) continue // named by an event and by a scan
+      this.#busy.set(ref, 0)
+      if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
+      taken.push(ref)
+    }
+    return taken
+  }
+
+  /** A worker ran it to its end, and it is gone, unless there is a new file of that name. */
+  done(ref: Ref): void {
+    const renames = this.#busy.get(ref) ?? 0
+    this.#busy.delete(ref)
+    this.#tries.delete(ref)
+    if (renames > 1) this.#makeReady(ref)
+  }
+
+  /** A worker is through with it. */
+  returned(report: Report, nowMs: number): void {
+    const { ref } = report
+    if (GONE_KINDS.includes(report.kind)) return this.done(ref)
+    this.#busy.delete(ref)
+    if (!PATIENT_KINDS.includes(report.kind)) this.#tries.delete(ref)
+    switch (report.kind) {
+      case 'untouched':
+        this.#makeReady(ref)
+        return
+      case 'locked':
+      case 'alone':
+        return this.#waiting.add(ref, nowMs + this.#patience(ref, Math.min(1000, this.#frequencyMs)), true)
+      case 'incomplete':
+        return this.#waiting.add(ref, nowMs + this.#patience(ref, this.#frequencyMs), true)
+      case 'later':
+      case 'malformed':
+      case 'unreadable':
+        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
+      case 'retry':
+      case 'error':
+        // also after a change, which may be our own: `touch` and `spoold kick` mean now
+        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
+      case 'ignore':
+      case 'unsettled':
+        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)
+    }
+  }
+
+  /** Its worker died. */
+  abandoned(ref: Ref): void {
+    this.#busy.delete(ref)
+    this.#makeReady(ref)
+  }
+
+  /** @param forgetful look again at every waiting file: its time may have been changed without an event */
+  beginScan(forgetful: boolean): void {
+    if (forgetful) this.#waiting.clear()
+    this.#harvest = this.#newWindow()
+    this.#takenSinceScan.clear()
+    this.#overflowed = false
+  }
+
+  /** The scan under way met a task's name. Says whether it should go on. */
+  seen(ref: Ref, nowMs: number): boolean {
+    const harvest = this.#harvest
+    if (harvest === undefined) return false
+    if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) return true
+    const isWorthMore = harvest.add(ref)
+    this.#overflowed ||= harvest.isOverflowed
+    return isWorthMore
+  }
+
+  /** @param isAsBefore what is known of this directory (its prefix) is still true: the scan left it out */
+  endScan(isAsBefore?: (prefix: string) => boolean): void {
+    const harvest = this.#harvest ?? this.#newWindow()
+    this.#harvest = undefined
+    if (isAsBefore !== undefined) harvest.adopt(this.#window, ref => isAsBefore(prefixOf(ref)))
+    const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
+    harvest.seal(isNowhereElse ? undefined : ref => this.#isElsewhere(ref))
+    this.#overflowed ||= harvest.isOverflowed
+    this.#window = harvest
+    this.#takenSinceScan.clear()
+  }
+
+  /** Given away since the scan met it, or ready by an event. (Beyond a full window what is fresh may wait long: twice, then.) */
+  #isElsewhere(ref: Ref): boolean {
+    return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
+  }
+
+  #newWindow(): Window {
+    return this.#ordered ? new OrderedWindow(this.#windowSize) : new PlainWindow(this.#windowSize)
+  }
+
+  #makeReady(ref: Ref): boolean {
+    if (this.#freshNames.has(ref)) return true
+    if (this.#freshNames.size >= this.#windowSize) {
+      this.#overflowed = true
+      return true
+    }
+    this.#freshNames.add(ref)
+    this.#fresh.push(ref)
+    return true
+  }
+
+  #next(): Ref | undefined {
+    const first = this.#window.peek()
+    const fresh = this.#fresh.peek()
+    if (fresh !== undefined && this.#comesFirst(fresh, first)) {
+      this.#fresh.pop()
+      this.#freshNames.delete(fresh)
+      return fresh
+    }
+    return this.#window.next()
+  }
+
+  /** In directory order what is newly ready waits its turn; when ordered, the better name wins. */
+  #comesFirst(fresh: Ref, first: Ref | undefined): boolean {
+    if (first !== undefined) return this.#ordered && compareVersions(fresh, first) < 0
+    return this.#window.isBeforeTheRest(fresh)
+  }
+
+  /** 2 ms, 4 ms, … up to `capMs`: a writer is done in a moment, a foreign runner may take long. */
+  #patience(ref: Ref, capMs: number): number {
+    const tries = this.#tries.get(ref) ?? 0
+    this.#tries.set(ref, tries + 1)
+    return Math.min(FIRST_RETRY_MS * 2 ** tries, capMs)
+  }
+}

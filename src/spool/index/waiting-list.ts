@@ -1,0 +1,103 @@
+import { Heap } from '../../base/heap.js'
+import type { Ref } from '../../task/ref.js'
+
+/** Names kept for an exact wake-up; of later ones only a number is kept. */
+const NAMED = 50_000
+/** A Map holds 2^24 entries and throws at the next; growing one of a million keeps the event loop for 50 ms. */
+const SHARDS = 64
+
+interface Waiting {
+  readonly ref: Ref
+  readonly atMs: number
+}
+
+/**
+ * Refs that are not worth a look before some time. A million of them take 60 MB: a hash and a second each, and the
+ * names of the soonest 50,000. When one of the others comes due, only a scan can tell its name: `horizonMs`.
+ */
+export class WaitingList {
+  /** hash → second; negative when a change of the file does not end the wait, because the change was our own. */
+  readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
+  #size = 0
+  #soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
+  #horizonMs = Number.POSITIVE_INFINITY
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** When the next one comes due whose name is known; epoch ms. */
+  get nextAtMs(): number {
+    return this.#soonest.peek()?.atMs ?? Number.POSITIVE_INFINITY
+  }
+
+  /** From this time on, refs are due whose names are not known; epoch ms. */
+  get horizonMs(): number {
+    return this.#horizonMs
+  }
+
+  add(ref: Ref, atMs: number, endsOnChange: boolean): void {
+    const second = Math.ceil(atMs / 1000)
+    const key = hash(ref)
+    const seconds = this.#shardOf(key)
+    if (!seconds.has(key)) this.#size++
+    seconds.set(key, endsOnChange ? second : -second)
+    this.#soonest.push({ ref, atMs })
+    if (this.#soonest.size < 2 * NAMED) return
+    const firstUnnamed = this.#soonest.truncate(NAMED)
+    if (firstUnnamed !== undefined) this.#horizonMs = Math.min(this.#horizonMs, firstUnnamed.atMs)
+  }
+
+  isWaiting(ref: Ref, nowMs: number): boolean {
+    if (this.#size === 0) return false
+    const key = hash(ref)
+    const second = this.#shardOf(key).get(key)
+    return second !== undefined && Math.abs(second) * 1000 > nowMs
+  }
+
+  /** The file changed. Ends the wait and says true, unless it waits for a time that we gave it ourselves. */
+  endOnChange(ref: Ref): boolean {
+    if (this.#size === 0) return true
+    const key = hash(ref)
+    if ((this.#shardOf(key).get(key) ?? 0) < 0) return false
+    this.#forget(key)
+    return true
+  }
+
+  /** Removes and returns one ref that is due, undefined when none is. */
+  popDue(nowMs: number): Ref | undefined {
+    const next = this.#soonest.peek()
+    if (next === undefined || next.atMs > nowMs) return undefined
+    this.#soonest.pop()
+    this.#forget(hash(next.ref))
+    return next.ref
+  }
+
+  /** Forgets everything: what still waits is learned again from a scan. */
+  clear(): void {
+    for (const seconds of this.#seconds) seconds.clear()
+    this.#size = 0
+    this.#soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
+    this.#horizonMs = Number.POSITIVE_INFINITY
+  }
+
+  #shardOf(key: number): Map<number, number> {
+    return this.#seconds[key % SHARDS] as Map<number, number>
+  }
+
+  #forget(key: number): void {
+    if (this.#shardOf(key).delete(key)) this.#size--
+  }
+}
+
+/** FNV-1a and a cousin: 52 bits, so that of a million names no two are likely to clash. */
+function hash(ref: Ref): number {
+  let high = 0x811c9dc5 | 0
+  let low = 0x2f0b4c47 | 0
+  for (let i = 0; i < ref.length; i++) {
+    const byte = ref.charCodeAt(i)
+    high = Math.imul(high ^ byte, 0x01000193)
+    low = Math.imul(low ^ byte, 0x85ebca6b)
+  }
+  return (high >>> 6) * 2 ** 26 + (low >>> 6)
+}

@@ -1,0 +1,225 @@
+import { lstatSync, readdirSync } from 'node:fs'
+import { Alarm } from '../../base/clock.js'
+import { errnoOf, messageOf } from '../../base/errors.js'
+import { Heap } from '../../base/heap.js'
+import type { Emitter } from '../../events/emitter.js'
+import { type Watch, watchDirectory } from '../../files/directory-watch.js'
+import { isSmall } from '../../files/entries.js'
+import { directoryOf, isSame, type Stamp, takeStampSync } from '../../files/stamps.js'
+import { baseName, displayName, type Ref, toFsPath } from '../../task/ref.js'
+import { isPriorityDirectory, isTaskName, type NameRules } from '../names.js'
+import { compareVersions } from '../version-order.js'
+import type { Listing } from './directories.js'
+
+export interface WatchesOptions {
+  readonly spool: string
+  readonly rules: NameRules
+  readonly frequencyMs: number
+  /** How long a watch that was refused is not asked for again, the first time; then twice as long, up to 10 minutes. */
+  readonly refusedMs?: number
+}
+
+export interface WatchesListener {
+  /** This entry may have become a task. */
+  changed(ref: Ref, renamed: boolean): void
+  /** Something happened that only a scan can tell. */
+  unclear(): void
+}
+
+/** The kernel's event queue holds 16,384 by default and overflows in silence: after so many, what happened is unclear. */
+const EVENTS_A_SCAN = 4096
+/** A watch takes kernel memory, and counts against a limit of the user; beyond these, stamps alone tell of changes. */
+const MOST_WATCHES = 1024
+/** Of a long backlog, directories of so few entries are watched all the same: an urgent task is heard of at once. */
+const FEW_ENTRIES = 1000
+const REFUSED_MS = 60_000
+const MOST_REFUSED_MS = 600_000
+
+interface Followed {
+  readonly inode: number
+  readonly watch: Watch
+}
+
+interface Refused {
+  readonly inode: number
+  readonly stamp: Stamp
+  readonly delayMs: number
+  /** On the clock of `performance.now()`. */
+  readonly retryAt: number
+}
+
+/**
+ * The watches on a spool's directories: one on the spool itself ('') and one on each of the most urgent priorities
+ * (`5/`). They are opened without waiting. One that is refused is asked for again after minutes, by a timer of its own.
+ */
+export class Watches {
+  readonly #options: WatchesOptions
+  readonly #events: Emitter
+  readonly #listener: WatchesListener
+  readonly #followed = new Map<string, Followed>()
+  readonly #refused = new Map<string, Refused>()
+  readonly #alarm = new Alarm(() => this.#retry())
+  #isTold = false
+  #heard = 0
+
+  constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
+    this.#options = options
+    this.#events = events
+    this.#listener = listener
+  }
+
+  /** A directory that is about to be listed: what happens from now on is heard of. */
+  follow(prefix: string, stamp: Stamp): void {
+    if (this.#isNew(prefix, stamp)) this.#open(prefix, stamp)
+  }
+
+  /** Directories that were listed. Watches on others end. @param few only those of few entries */
+  followOnly(listing: Listing, few: boolean): void {
+    const chosen = mostUrgent(few ? small(listing) : listing)
+    for (const prefix of this.#followed.keys()) if (!chosen.has(prefix)) this.#drop(prefix)
+    for (const prefix of this.#refused.keys()) if (!chosen.has(prefix)) this.#refused.delete(prefix)
+    for (const [prefix, { stamp }] of chosen) this.#followLate(prefix, stamp)
+    this.#tellIfBack()
+  }
+
+  /** A scan begins: it sees what the events so far were about. */
+  scanBegins(): void {
+    this.#heard = 0
+  }
+
+  close(): void {
+    this.#alarm.clear()
+    this.#refused.clear()
+    for (const prefix of this.#followed.keys()) this.#drop(prefix)
+  }
+
+  #isNew(prefix: string, { inode }: Stamp): boolean {
+    if (inode === 0 || this.#followed.get(prefix)?.inode === inode) return false
+    return this.#refused.get(prefix)?.inode !== inode
+  }
+
+  /** What happened between the stamp and the watch is unclear, unless a second stamp says: nothing. */
+  #followLate(prefix: string, stamp: Stamp): void {
+    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    if (!isSame(stamp, takeStampSync(directoryOf(this.#options.spool, prefix)))) this.#listener.unclear()
+  }
+
+  #open(prefix: string, stamp: Stamp): boolean {
+    this.#drop(prefix)
+    try {
+      const watch = watchDirectory(directoryOf(this.#options.spool, prefix), {
+        event: (name, renamed) => this.#hear(prefix, name, renamed),
+        lost: error => this.#lose(prefix, stamp, error),
+      })
+      this.#followed.set(prefix, { inode: stamp.inode, watch })
+      this.#refused.delete(prefix)
+      return true
+    } catch (error) {
+      this.#refuse(prefix, stamp, error)
+      return false
+    }
+  }
+
+  #hear(prefix: string, name: string | null, renamed: boolean): void {
+    this.#heard++
+    if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
+      this.#drop(prefix) // it was removed or moved away, and what takes its place may have its inode
+      this.#listener.unclear()
+    } else if (name === null || this.#heard === EVENTS_A_SCAN || this.#isDirectoryNews(name, renamed))
+      this.#listener.unclear()
+    if (name === null) return
+    if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)
+    if (isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
+  }
+
+  /** Before a scan sees a priority that was made now, less urgent tasks beside it would have been given away. */
+  #enter(prefix: string): void {
+    const path = directoryOf(this.#options.spool, prefix)
+    const stamp = takeStampSync(path)
+    if (!isSmall(stamp) || this.#followed.size >= MOST_WATCHES || !isRealDirectory(path)) return
+    if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
+    for (const entry of entriesNow(path)) this.#hear(prefix, entry, true)
+  }
+
+  /** A priority came or went. */
+  #isDirectoryNews(name: string, renamed: boolean): boolean {
+    return renamed && this.#options.rules.ordered && /^[0-9]/.test(name) && isPriorityDirectory(name)
+  }
+
+  #lose(prefix: string, stamp: Stamp, error: unknown): void {
+    this.#drop(prefix)
+    this.#refuse(prefix, stamp, error)
+    this.#listener.unclear()
+  }
+
+  #refuse(prefix: string, stamp: Stamp, error: unknown): void {
+    if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return // the next scan knows more
+    const before = this.#refused.get(prefix)?.delayMs
+    const { refusedMs = REFUSED_MS, spool, frequencyMs } = this.#options
+    const delayMs = before === undefined ? refusedMs : Math.min(2 * before, MOST_REFUSED_MS)
+    const retryAt = performance.now() + delayMs
+    this.#refused.set(prefix, { inode: stamp.inode, stamp, delayMs, retryAt })
+    this.#alarm.wakeAt(retryAt)
+    if (this.#isTold) return
+    this.#isTold = true
+    this.#events.emit('watch-lost', {
+      spool,
+      prefix: displayName(prefix),
+      error: messageOf(error),
+      frequencyMs,
+    })
+  }
+
+  #retry(): void {
+    const now = performance.now()
+    for (const [prefix, { stamp, retryAt }] of this.#refused)
+      if (retryAt > now) this.#alarm.wakeAt(retryAt)
+      else if (this.#open(prefix, stamp)) this.#listener.unclear()
+    this.#tellIfBack()
+  }
+
+  #tellIfBack(): void {
+    if (!this.#isTold || this.#refused.size > 0 || !this.#followed.has('')) return
+    this.#isTold = false
+    this.#events.emit('watch-back', { spool: this.#options.spool })
+  }
+
+  #drop(prefix: string): void {
+    this.#followed.get(prefix)?.watch.close()
+    this.#followed.delete(prefix)
+  }
+}
+
+/** A link is not entered. */
+function isRealDirectory(path: string): boolean {
+  return lstatSync(toFsPath(path), { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+/** Nothing where it is gone again, or closed to us: the scan tells. */
+function entriesNow(path: string): string[] {
+  try {
+    return readdirSync(toFsPath(path), 'latin1')
+  } catch {
+    return []
+  }
+}
+
+function ownName(spool: string, prefix: string): string {
+  return baseName(directoryOf(spool, prefix))
+}
+
+function small(listing: Listing): Listing {
+  return new Map([...listing].filter(([, { entries }]) => entries <= FEW_ENTRIES))
+}
+
+function mostUrgent(directories: Listing): Listing {
+  if (directories.size <= MOST_WATCHES) return directories
+  const best = new Heap<string>((a, b) => compareVersions(a, b) > 0) // the least urgent of them on top
+  for (const prefix of directories.keys()) {
+    if (best.size >= MOST_WATCHES && compareVersions(prefix, best.peek() ?? '') >= 0) continue
+    best.push(prefix)
+    if (best.size > MOST_WATCHES) best.pop()
+  }
+  const leastUrgent = best.peek() ?? ''
+  return new Map([...directories].filter(([prefix]) => compareVersions(prefix, leastUrgent) <= 0))
+}

@@ -1,0 +1,63 @@
+import { futimesSync, readSync } from 'node:fs'
+import { errnoOf, SpooldError } from '../base/errors.js'
+import type { Ref } from '../task/ref.js'
+import type { FileDirectory } from './priority-directory.js'
+
+/** Bodies up to here are read with the packet; larger ones when the handler asks for them. */
+export const EAGER_BODY_BYTES = 1024 * 1024
+
+/** A file that this process holds, open and locked. */
+export interface HeldFile {
+  readonly ref: Ref
+  readonly fd: number
+  /** Anchored in `directory`. */
+  readonly fsPath: string | Buffer
+  /** Of a file in a priority: to be released with the claim. */
+  readonly directory?: FileDirectory | undefined
+  readonly inode: number
+  /** modifier2 as it was found (spool/state-byte); undefined when there is no packet to have one. */
+  readonly state?: number
+}
+
+/**
+ * Reads a body of any size that fits a Buffer.
+ *
+ * @throws SpooldError PACKET_MALFORMED when the file became shorter than it was when it was claimed
+ */
+export function readBody(fd: number, offset: number, bytes: number): Buffer {
+  const body = Buffer.allocUnsafe(bytes)
+  let filled = 0
+  while (filled < bytes) {
+    // one read(2) gives 2 GiB at most
+    const got = readSync(fd, body, filled, Math.min(bytes - filled, 2 ** 30), offset + filled)
+    if (got === 0)
+      throw new SpooldError(
+        'PACKET_MALFORMED',
+        `the body ends after ${filled} of ${bytes} bytes: the file was cut while it ran`,
+      )
+    filled += got
+  }
+  return body
+}
+
+/** Sets the mtime, and the atime with it, which means nothing. @returns false where that is its owner's alone */
+export function setTime(fd: number, mtimeMs: number): boolean {
+  try {
+    futimesSync(fd, mtimeMs / 1000, mtimeMs / 1000)
+    return true
+  } catch (error) {
+    if (errnoOf(error) !== 'EPERM') throw error
+    return false
+  }
+}
+
+const PLAIN_NUMBER = /^[0-9]+(?:\.[0-9]*)?$/
+
+/**
+ * When a task is due, epoch ms: the later of its file's mtime, whose whole seconds count as in uWSGI, and the packet's
+ * `at`, because files of other languages rarely have the mtime set. An `at` that is no plain number does not count.
+ */
+export function dueAtMsOf(mtimeMs: number, at: string | undefined): number {
+  const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000
+  return at !== undefined && PLAIN_NUMBER.test(at) ? Math.max(mtimeDueMs, Number(at) * 1000) : mtimeDueMs
+}

@@ -1,0 +1,120 @@
+import { isUtf8 } from 'node:buffer'
+import { spawn } from 'node:child_process'
+import type { Writable } from 'node:stream'
+import { messageOf } from '../base/errors.js'
+import type { Link, WorkerMessage } from '../ipc/messages.js'
+import type { VarPair } from '../protocol/packet.js'
+import { IGNORE, OK, type Outcome, RETRY } from '../task/outcome.js'
+import type { Performer } from './handler-call.js'
+import type { HandlerTask } from './handler-task.js'
+import { logLines } from './log-lines.js'
+import type { Programs } from './programs.js'
+
+/** Descriptor 3 of the program. */
+const BODY_FD = 3
+/** Waits for a line before it becomes the command: what nobody watches yet does not begin. It reads byte by byte. */
+const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
+const OPEN_GATE = '\n'
+/** sysexits.h: what no second try mends, and what one may. */
+const EX_USAGE = 64
+const EX_TEMPFAIL = 75
+const EX_CONFIG = 78
+/** Beyond sysexits. */
+const EX_IGNORE = 100
+const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
+const SIGNALS = 64
+/** What a packet says must not be taken for PATH or LD_PRELOAD. */
+const PREFIX = 'SPOOL_'
+
+/**
+ * Any program, as one process a task. It holds the task's lock too (descriptor 4), so that nobody else runs the task before
+ * the program has ended, whoever else is killed.
+ */
+export function execPerformer(
+  { command, input }: Extract<Link, { kind: 'exec' }>,
+  send: (message: WorkerMessage) => void,
+  programs: Programs,
+): Performer {
+  return async (run, _env, task) => {
+    const { bodyBytes, vars } = run.claim
+    const lock = run.claim.shareLock()
+    const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
+      stdio: ['pipe', 'pipe', 'pipe', bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
+      env: { ...process.env, ...environmentOf(task) },
+      detached: true, // a group of its own, which can be ended as a whole
+    })
+    const ended = new Promise<Outcome>(resolve => {
+      child.once('error', error =>
+        resolve({ kind: 'error', detail: `sh cannot be run: ${messageOf(error)}` }),
+      )
+      child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
+    })
+    const { pid } = child
+    if (pid === undefined) return ended
+    send({ type: 'child-started', pid })
+    const isWatched = await programs.started(pid).then(
+      () => true,
+      () => false,
+    )
+    const packet = input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1')
+    feed(child.stdio[0], isWatched ? Buffer.concat([Buffer.from(OPEN_GATE), packet]) : Buffer.alloc(0))
+    if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
+    const logged = (['stdout', 'stderr'] as const).map(stream =>
+      logLines(child[stream], message => task.logAndWait({ message, stream })),
+    )
+    const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
+    programs.ended(pid)
+    send({ type: 'child-ended', pid })
+    for (const last of logged) await last()
+    return outcome
+  }
+}
+
+/** @param isOnce what was killed may have done its work: of a task that is delivered at most once, nobody knows */
+function outcomeOf(code: number | null, signal: string | null, isOnce: boolean): Outcome {
+  if (code === 0) return OK
+  if (code === EX_TEMPFAIL) return RETRY
+  if (code === EX_IGNORE) return IGNORE
+  const where =
+    code === 126 || code === 127
+      ? `, which is the shell's for a program that it cannot run (in ${process.cwd()})`
+      : ''
+  const detail =
+    signal === null ? `the program exited with code ${code}${where}` : `the program was killed by ${signal}`
+  if (isOnce && isKilled(code, signal))
+    return { kind: 'crash', detail: `${detail}; it may have done its work` }
+  return code !== null && code >= EX_USAGE && code <= EX_CONFIG
+    ? { kind: 'bury', detail }
+    : { kind: 'error', detail }
+}
+
+/** A shell tells of a command that a signal ended by 128 and the signal's number. */
+function isKilled(code: number | null, signal: string | null): boolean {
+  return signal !== null || (code !== null && code > 128 && code <= 128 + SIGNALS)
+}
+
+/** A program may well not read all of it. */
+function feed(stream: Writable | null, bytes: Buffer): void {
+  stream?.on('error', () => {})
+  stream?.end(bytes)
+}
+
+/** Values that are no UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
+function jsonOf(task: HandlerTask): string {
+  const entries = task.vars.map(([key, value]) => [
+    key.toString(),
+    isUtf8(value) ? value.toString() : { base64: value.toString('base64') },
+  ])
+  return `${JSON.stringify({ ...Object.fromEntries(entries), spooler_task_name: task.name })}\n`
+}
+
+function environmentOf(task: HandlerTask): Record<string, string> {
+  const usable = ([key, value]: VarPair) =>
+    /^[A-Za-z0-9_]+$/.test(key.toString('latin1')) && !value.includes(0)
+  const entries = task.vars.filter(usable).map(([key, value]) => [`${PREFIX}${key}`, value.toString()])
+  return {
+    ...Object.fromEntries(entries),
+    [`${PREFIX}task_name`]: task.name,
+    [`${PREFIX}task_path`]: task.path,
+  }
+}

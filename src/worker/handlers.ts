@@ -1,0 +1,94 @@
+import type { HostOptions, Link, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Delivery } from '../task/delivery.js'
+import { functionPerformer, type Performer } from './handler-call.js'
+import type { Host, HostDuties, HostStart } from './hosts/host.js'
+import { type LoadedHandler, loadHandler } from './load-module.js'
+import type { Programs } from './programs.js'
+import type { Run } from './run.js'
+
+/** What a worker asks for each task, loaded and started. */
+export interface Chain {
+  readonly hosts: readonly Host[]
+  /** Everything is in one host, which takes tasks many at a time. */
+  readonly only: Host | undefined
+  readonly performers: readonly Performer[]
+  /** What the JavaScript modules ask for; each of them may be the one that runs a task. */
+  readonly delivery: Delivery | undefined
+  /** What `spooler-exec` runs. */
+  readonly programs: Programs | undefined
+}
+
+/** What the chain consists of, for whoever reads a dead letter. */
+export function handlerNames(chain: readonly Link[]): string[] {
+  return chain.flatMap(link => {
+    if (link.kind === 'host') return link.host.files
+    return link.kind === 'exec' ? [link.command] : [link.file]
+  })
+}
+
+/**
+ * What a language needs is loaded where it is spoken: every worker that is replaced pays for what it loads.
+ *
+ * @throws SpooldError HANDLER_UNLOADABLE
+ */
+export async function openChain(
+  options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
+    Partial<Pick<WorkerOptions, 'locks'>>,
+  dutiesOf: (host: () => Host) => HostDuties,
+  send: (message: WorkerMessage) => void,
+  print: (author: Run | undefined, text: string) => void,
+): Promise<Chain> {
+  const { chain } = options
+  const hosts: Host[] = []
+  const loaded: LoadedHandler[] = []
+  const performers: Performer[] = []
+  let programs: Programs | undefined
+  const only = chain.length === 1 && chain[0]?.kind === 'host'
+  for (const link of chain) {
+    send({ type: 'loading', name: handlerNames([link]).join(', ') })
+    switch (link.kind) {
+      case 'host': {
+        const { Host } = await import('./hosts/host.js')
+        const host = await Host.start(settled(link.host, options), dutiesOf)
+        hosts.push(host)
+        if (only) break
+        const { hostPerformer } = await import('./hosts/call-host.js')
+        performers.push(hostPerformer(host, print))
+        break
+      }
+      case 'javascript': {
+        const module = await loadHandler(link.file)
+        loaded.push(module)
+        performers.push(functionPerformer(module.handler))
+        break
+      }
+      case 'exec': {
+        const { execPerformer } = await import('./call-program.js')
+        const { Programs } = await import('./programs.js')
+        programs ??= new Programs(options.locks === 'lockfile')
+        performers.push(execPerformer(link, send, programs))
+      }
+    }
+  }
+  return {
+    hosts,
+    only: only ? hosts[0] : undefined,
+    performers,
+    delivery: strictestDelivery(loaded),
+    programs,
+  }
+}
+
+function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {
+  const named = loaded.flatMap(({ delivery }) => delivery ?? [])
+  return named.includes('at-most-once') ? 'at-most-once' : named[0]
+}
+
+/** The plan is the same for all spools; this worker's is told with it. */
+function settled(
+  host: HostOptions,
+  { spool, chdir, startTimeoutMs }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'>,
+): HostStart {
+  const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
+  return { ...host, startTimeoutMs, settings: [...place, ...host.settings] }
+}

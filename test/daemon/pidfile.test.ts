@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { describe, it } from 'node:test'
+import { acquirePidfile } from '#src/daemon/pidfile.js'
+import { Pidfiles } from '#src/daemon/pidfiles.js'
+import { Emitter } from '#src/events/emitter.js'
+import { tryHold } from '#src/spool/locker.js'
+import { workspace } from '../helpers/workspace.js'
+
+const MINE = `${process.pid}\n`
+
+describe('a pidfile', () => {
+  it('holds the pid and a newline, and stays without vacuum', async () => {
+    const file = join(workspace(), 'pid')
+    const pidfile = await acquirePidfile(file, tryHold)
+    assert.equal(readFileSync(file, 'utf8'), MINE)
+    assert.equal(pidfile.release(false), undefined)
+    assert.equal(readFileSync(file, 'utf8'), MINE)
+  })
+
+  it('is refused while another holds it, with the pid of the other', async () => {
+    const file = join(workspace(), 'pid')
+    const held = await acquirePidfile(file, tryHold)
+    await assert.rejects(acquirePidfile(file, tryHold), {
+      code: 'PIDFILE_HELD',
+      message: `another spoold (pid ${process.pid}) holds ${file}; stop it, or name another pidfile`,
+    })
+    assert.equal(readFileSync(file, 'utf8'), MINE)
+    held.release(false)
+    ;(await acquirePidfile(file, tryHold)).release(true)
+  })
+
+  it('that a dead process left is taken over, whatever it holds', async () => {
+    const file = join(workspace(), 'pid')
+    writeFileSync(file, `${'9'.repeat(50)} and more\nlines\n`)
+    const pidfile = await acquirePidfile(file, tryHold)
+    assert.equal(readFileSync(file, 'utf8'), MINE)
+    pidfile.release(true)
+    assert.ok(!existsSync(file))
+  })
+
+  it('is taken again when its last holder removed it in that moment', async () => {
+    const file = join(workspace(), 'pid')
+    let isFirst = true
+    const pidfile = await acquirePidfile(file, async fd => {
+      if (isFirst) rmSync(file)
+      isFirst = false
+      return tryHold(fd)
+    })
+    assert.equal(readFileSync(file, 'utf8'), MINE)
+    pidfile.release(true)
+  })
+
+  it('is removed where it was made, also from another directory', async () => {
+    const directory = workspace()
+    const file = join(directory, 'pid')
+    const before = process.cwd()
+    const pidfile = await acquirePidfile(relative(before, file), tryHold)
+    try {
+      process.chdir(dirname(directory))
+      assert.equal(pidfile.release(true), undefined)
+    } finally {
+      process.chdir(before)
+    }
+    assert.ok(!existsSync(file))
+  })
+
+  it('of somebody else is not removed in its place', async () => {
+    const file = join(workspace(), 'pid')
+    const pidfile = await acquirePidfile(file, tryHold)
+    renameSync(file, `${file}.moved`)
+    writeFileSync(file, '1\n')
+    assert.equal(pidfile.release(true), undefined)
+    assert.equal(readFileSync(file, 'utf8'), '1\n')
+  })
+
+  it('that cannot be opened or written is an error that names it', async () => {
+    const missing = join(workspace(), 'missing', 'pid')
+    await assert.rejects(acquirePidfile(missing, tryHold), {
+      code: 'START_FAILED',
+      message: new RegExp(`the pidfile ${missing} cannot be opened \\(ENOENT`),
+    })
+    await assert.rejects(
+      acquirePidfile('/dev/full', async () => true),
+      { code: 'START_FAILED', message: /the pidfile \/dev\/full cannot be (opened|written) \(/ },
+    )
+  })
+})
+
+describe('pidfiles', () => {
+  it('may be of both kinds at one place', async () => {
+    const file = join(workspace(), 'pid')
+    const told: unknown[] = []
+    const events = new Emitter()
+    events.on('pidfile-written', payload => told.push(payload))
+    events.on('pidfile-removed', payload => told.push(payload))
+    const pidfiles = new Pidfiles(events, tryHold)
+    await pidfiles.acquire('pidfile', file)
+    await pidfiles.acquire('safe pidfile', file)
+    pidfiles.release(true)
+    assert.deepEqual(told, [{ file }, { file }, { kind: 'pidfile' }])
+    assert.ok(!existsSync(file))
+  })
+
+  it('tell of one that cannot be removed, and stop none the less', async () => {
+    const directory = join(workspace(), 'run')
+    mkdirSync(directory)
+    const file = join(directory, 'pid')
+    const left: unknown[] = []
+    const events = new Emitter()
+    events.on('pidfile-left', payload => left.push(payload))
+    const pidfiles = new Pidfiles(events, tryHold)
+    await pidfiles.acquire('pidfile', file)
+    chmodSync(directory, 0o500)
+    const [uid, gid] = [process.geteuid?.() ?? 0, process.getegid?.() ?? 0]
+    try {
+      if (uid === 0) process.seteuid?.(65_534)
+      pidfiles.release(true)
+    } finally {
+      process.seteuid?.(uid)
+      process.setegid?.(gid)
+      chmodSync(directory, 0o700)
+    }
+    assert.match(JSON.stringify(left), /EACCES/)
+  })
+})

@@ -1,0 +1,411 @@
+import assert from 'node:assert/strict'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import type { DirectoryEngine } from '#src/engines/directory/engine.js'
+import { DeadLetters } from '#src/spool/dead-letters.js'
+import { ONCE, RECORDED, STARTED } from '#src/spool/state-byte.js'
+import { AbortTask, fromThrown, RetryTask, toOutcome } from '#src/task/answer.js'
+import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
+import { beginOf, claimOf, crash, openEngine, POLICY, refusalOf } from '../../helpers/engine.js'
+import { drop, leftIn, packet } from '../../helpers/files.js'
+import { errnoError, hookFs } from '../../helpers/fs-hooks.js'
+import { until } from '../../helpers/until.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const LONG_AGO = 1_000_000_000
+
+const letterOf = (spool: string, name = NAME) => new DeadLetters(spool).read(name)
+const recordOf = (spool: string) =>
+  JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
+const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
+const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
+
+/** Runs the task, and lets it be due at once again. */
+function runTo(engine: DirectoryEngine, spool: string, outcome: ReturnType<typeof toOutcome>) {
+  const report = engine.settle(beginOf(engine, NAME), outcome, 0)
+  if (existsSync(join(spool, NAME))) touch(spool)
+  return report
+}
+
+/** Past the wait that a crash brings when it is found. */
+function beginAtOnce(engine: DirectoryEngine, spool: string) {
+  const first = engine.claim(NAME)
+  if ('kind' in first) touch(spool)
+  else engine.release(first)
+  return beginOf(engine, NAME)
+}
+
+describe('a task that fails', () => {
+  it('is buried after spooler-max-attempts, as it was, with its story', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME, packet({ to: 'joe' }, 'a body'))
+    const bytes = readFileSync(path, 'hex')
+    const engine = await openEngine(spool, { policy: { ...POLICY, maxAttempts: 3 } })
+    assert.equal(runTo(engine, spool, RETRY).kind, 'retry')
+    assert.equal(runTo(engine, spool, fromThrown(new Error('second'))).kind, 'error')
+    const report = runTo(engine, spool, fromThrown(new Error('third')))
+    assert.equal(report.kind, 'buried')
+    assert.match(report.detail ?? '', /it failed 3 times, as often as it may.*the last error: Error: third/s)
+    assert.deepEqual(leftIn(spool), [])
+    assert.equal(readFileSync(join(spool, '.spoold/dead', NAME), 'hex'), bytes)
+    const letter = letterOf(spool)
+    assert.deepEqual(
+      [letter?.reason, letter?.attempts, letter?.crashes, letter?.ref, letter?.host, letter?.handlers],
+      ['attempts', 3, 0, NAME, hostname(), ['/app/handler.js']],
+    )
+    assert.match(letter?.lastError ?? '', /^Error: third\n {4}at /)
+    assert.deepEqual(leftIn(join(spool, '.spoold/records')), [])
+  })
+
+  it('has a record with every failure that led there, the last ten of them', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    for (let n = 1; n <= 12; n++) runTo(engine, spool, toOutcome({ retry: true, reason: `number ${n}` }))
+    const { attempts, history, lastError } = recordOf(spool)
+    assert.deepEqual([attempts, history.length, lastError], [12, 10, 'number 12'])
+    assert.deepEqual([history[0].kind, history[0].error], ['retry', 'number 3'])
+  })
+
+  it('runs again when its handler says, to the millisecond, and says so in its mtime', async () => {
+    const spool = spoolDirectory()
+    const path = drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const at = new Date(Date.now() + 1_234_567)
+    const report = engine.settle(beginOf(engine, NAME), toOutcome({ retry: at }), 0)
+    assert.ok(Math.abs((report.atMs ?? 0) - at.getTime()) < 1000)
+    assert.equal(Math.floor(statSync(path).mtimeMs / 1000), Math.floor((report.atMs ?? 0) / 1000))
+    touch(spool)
+    const soon = engine.settle(beginOf(engine, NAME), toOutcome({ retry: '900ms', reason: 'soon' }), 0)
+    await until('it is due', () => !('kind' in engine.claim(NAME)))
+    assert.ok(Date.now() >= (soon.atMs ?? Number.POSITIVE_INFINITY))
+  })
+
+  it('follows rules of its own from the answer that brought them on', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    runTo(engine, spool, toOutcome({ retry: true, maxAttempts: 2, backoff: 'fixed', retryDelay: '2h' }))
+    assert.ok(recordOf(spool).nextRunAt > Date.now() + 7_190_000)
+    assert.equal(runTo(engine, spool, RETRY).kind, 'buried')
+  })
+
+  it('waits longer each time under exponential backoff, at random, up to the cap', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, { policy: { ...POLICY, backoff: 'exponential', capMs: 20_000 } })
+    const bounds = [6, 12, 20, 20].map(seconds => seconds * 1000)
+    for (const [n, capMs] of bounds.entries()) {
+      const nowMs = Date.now()
+      const { atMs = 0 } = runTo(engine, spool, RETRY)
+      const waitsMs = atMs - nowMs
+      assert.ok(waitsMs >= capMs / 2 && waitsMs <= capMs + 1000, `attempt ${n + 1} waits ${waitsMs}`)
+    }
+  })
+
+  it('waits not at all without backoff', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, { policy: { ...POLICY, backoff: 'none' } })
+    assert.ok((engine.settle(beginOf(engine, NAME), RETRY, 0).atMs ?? 0) <= Date.now())
+    assert.equal(beginOf(engine, NAME).attempt, 2)
+  })
+
+  it('is run earlier by `touch`', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    engine.settle(beginOf(engine, NAME), RETRY, 0)
+    assert.equal(refusalOf(engine, NAME).kind, 'later')
+    touch(spool)
+    assert.equal(beginOf(engine, NAME).attempt, 2)
+  })
+})
+
+describe('a handler that gives a task up', () => {
+  for (const [how, outcome, reason] of [
+    ['answers { bury }', toOutcome({ bury: 'no such customer' }), /^no such customer$/],
+    ['answers { bury: true }', toOutcome({ bury: true }), /^the handler gave no reason$/],
+    ['throws AbortTask', fromThrown(new AbortTask('no such customer')), /^no such customer$/],
+  ] as const)
+    it(`${how}: it is a dead letter at once`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME)
+      const engine = await openEngine(spool)
+      assert.equal(engine.settle(beginOf(engine, NAME), outcome, 0).kind, 'buried')
+      const letter = letterOf(spool)
+      assert.deepEqual([letter?.reason, letter?.attempts], ['asked', 1])
+      assert.match(letter?.detail ?? '', reason)
+    })
+
+  it('may throw RetryTask, with all that a retry may say', async () => {
+    const outcome = fromThrown(new RetryTask({ retry: '5m', reason: 'later', maxAttempts: 7 }))
+    assert.ok(outcome.kind === 'retry')
+    assert.deepEqual([outcome.delayMs, outcome.policy], [300_000, { maxAttempts: 7 }])
+    assert.match(outcome.detail ?? '', /^later$/)
+  })
+
+  for (const [answer, why] of [
+    [{ retry: 'soon' }, /wrong retry: expected true, seconds, a text such as '5m', or a Date, got "soon"/],
+    [{ retry: new Date('never') }, /wrong retry/],
+    [{ retry: -1 }, /wrong retry/],
+    [{ retry: true, maxAttempts: 1.5 }, /wrong maxAttempts: expected a whole number from 0, got 1.5/],
+    [{ retry: true, backoff: 'linear' }, /wrong backoff: expected none, fixed or exponential, got "linear"/],
+    [{ bury: 7 }, /wrong bury: expected a reason or true, got 7/],
+    [{ done: 'yes' }, /expected SPOOL_OK/],
+    [{}, /the handler returned an object/],
+    [undefined, /the handler returned undefined/],
+  ] as const)
+    it(`that answers ${JSON.stringify(answer)} is told, and the task is retried`, () => {
+      const outcome = toOutcome(answer)
+      assert.ok(outcome.kind === 'error')
+      assert.match(outcome.detail, why)
+      assert.match(outcome.detail, /so the task is retried$/)
+    })
+})
+
+describe('a task that kills its process', () => {
+  it('is buried when it has done so spooler-max-crashes times, with the cause that is known', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    for (let n = 1; n <= 3; n++) {
+      beginAtOnce(await openEngine(spool), spool)
+      crash(spool, NAME)
+    }
+    const report = (await openEngine(spool)).claim(NAME, {
+      kind: 'crash',
+      cause: 'its process was killed by SIGSEGV',
+    })
+    assert.ok('kind' in report)
+    assert.equal(report.kind, 'set-aside')
+    const letter = letterOf(spool)
+    assert.deepEqual([letter?.reason, letter?.crashes], ['crashes', 3])
+    assert.equal(letter?.lastError, 'its process was killed by SIGSEGV')
+    assert.equal(readFileSync(join(spool, '.spoold/dead', NAME))[3], 0, 'as it was')
+  })
+
+  it('is known for it after a run that left it as it was', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    beginOf(await openEngine(spool), NAME)
+    crash(spool, NAME)
+    const engine = await openEngine(spool)
+    engine.settle(beginAtOnce(engine, spool), IGNORE, 0)
+    assert.equal(stateOf(spool), RECORDED)
+    assert.equal(beginOf(engine, NAME).attempt, 2)
+  })
+
+  it('is run for ever with spooler-max-crashes = 0', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    for (let n = 1; n <= 6; n++) {
+      const engine = await openEngine(spool, { policy: { ...POLICY, maxCrashes: 0 } })
+      assert.equal(beginAtOnce(engine, spool).attempt, n)
+      crash(spool, NAME)
+    }
+  })
+})
+
+describe('a task that is delivered at most once', () => {
+  const AT_MOST_ONCE = { delivery: 'at-most-once' } as const
+
+  for (const [by, settings, vars] of [
+    ['the option', AT_MOST_ONCE, { a: 'b' }],
+    ['its own key', {}, { spooler_delivery: 'at-most-once' }],
+  ] as const)
+    it(`by ${by}: its start is marked before it runs, and it never runs again`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, packet(vars), LONG_AGO)
+      beginOf(await openEngine(spool, settings), NAME)
+      assert.equal(stateOf(spool), STARTED | ONCE)
+      crash(spool, NAME)
+      const refusal = refusalOf(await openEngine(spool), NAME)
+      assert.equal(refusal.kind, 'set-aside')
+      assert.equal(letterOf(spool)?.reason, 'outcome-unknown')
+    })
+
+  it('is not started, and does not look so, while its mark cannot be put on disk', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, AT_MOST_ONCE)
+    const restore = hookFs(['fdatasyncSync'], (call, [fd]) => {
+      throw errnoError('EIO', call, fd)
+    })
+    try {
+      const refusal = engine.begin(claimOf(engine, NAME), 'alone')
+      assert.equal(refusal?.kind, 'unreadable')
+      assert.match(refusal.detail ?? '', /was not started, because its run cannot be marked.*EIO/)
+    } finally {
+      restore()
+    }
+    assert.equal(stateOf(spool), 0)
+    assert.equal(beginOf(engine, NAME).attempt, 1)
+  })
+
+  it('is not even blameless: nobody knows how far it came', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
+    crash(spool, NAME)
+    const report = (await openEngine(spool, AT_MOST_ONCE)).claim(NAME, { kind: 'blameless' })
+    assert.ok('kind' in report && report.kind === 'set-aside')
+  })
+
+  it('is buried, too, when its run was cut short with the others of its process', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, AT_MOST_ONCE)
+    assert.equal(engine.settle(beginOf(engine, NAME), RELEASE, 0).kind, 'buried')
+  })
+
+  it('that asks for a retry, or was ignored, is run again: then its outcome is known', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, AT_MOST_ONCE)
+    runTo(engine, spool, IGNORE)
+    assert.equal(stateOf(spool), 0)
+    runTo(engine, spool, RETRY)
+    assert.equal(stateOf(spool), RECORDED)
+    assert.equal(runTo(engine, spool, OK).kind, 'ok')
+  })
+
+  it('may be overruled by its own key', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME, packet({ spooler_delivery: 'at-least-once' }))
+    beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
+    assert.equal(stateOf(spool), STARTED)
+  })
+})
+
+describe('a file that is no task', () => {
+  const BAD = Buffer.from([5, 0, 0, 0])
+
+  for (const [what, bytes, reason] of [
+    ['with another modifier1', BAD, 'malformed'],
+    ['with three bytes', Buffer.from([17, 0, 0]), 'incomplete'],
+    ['with nothing', Buffer.alloc(0), 'incomplete'],
+    ['cut in its block', packet({ key: 'value' }).subarray(0, 9), 'incomplete'],
+  ] as const)
+    it(`${what}, is buried under a name of uWSGI's when its grace is over`, async () => {
+      const spool = spoolDirectory()
+      writeFileSync(join(spool, NAME), bytes)
+      const patient = await openEngine(spool)
+      assert.equal(refusalOf(patient, NAME).kind, reason)
+      const engine = await openEngine(spool, { graceMs: 0 })
+      await until('it is buried', () => refusalOf(engine, NAME).kind === 'set-aside')
+      assert.deepEqual(readFileSync(join(spool, '.spoold/dead', NAME)), Buffer.from(bytes))
+      assert.equal(letterOf(spool)?.reason, reason)
+    })
+
+  it('is left alone under a free name: it may be anybody’s', async () => {
+    const spool = spoolDirectory()
+    writeFileSync(join(spool, 'notes.txt'), BAD)
+    const engine = await openEngine(spool, { graceMs: 0 })
+    assert.equal(refusalOf(engine, 'notes.txt').kind, 'malformed')
+    assert.deepEqual(leftIn(spool), ['notes.txt'])
+  })
+})
+
+describe('burying', () => {
+  it('keeps namesakes apart, and priorities in their directories', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const engine = await openEngine(spool)
+    for (const ref of [NAME, NAME, `5/${NAME}`, `${NAME}.json`]) {
+      drop(spool, ref, packet({ from: ref }))
+      engine.settle(beginOf(engine, ref), toOutcome({ bury: ref }), 0)
+    }
+    const letters: string[] = []
+    for await (const { name, letter } of new DeadLetters(spool).list())
+      letters.push(`${name} was ${letter?.ref}`)
+    assert.deepEqual(letters.sort(), [
+      `5/${NAME} was 5/${NAME}`,
+      `${NAME} was ${NAME}`,
+      `${NAME}.2 was ${NAME}`,
+      `${NAME}.json.2 was ${NAME}.json`,
+    ])
+  })
+
+  it('keeps namesakes apart, and finds them again, also of the longest of names', async () => {
+    const spool = spoolDirectory()
+    const name = `uwsgi_spoolfile_on_${'x'.repeat(236)}`
+    const engine = await openEngine(spool)
+    for (let n = 1; n <= 3; n++) {
+      drop(spool, name, packet({ n: String(n) }))
+      assert.equal(engine.settle(beginOf(engine, name), toOutcome({ bury: String(n) }), 0).kind, 'buried')
+    }
+    const letters: string[] = []
+    for await (const { letter } of new DeadLetters(spool).list()) {
+      assert.equal(letter?.ref, name)
+      letters.push(letter.detail)
+    }
+    assert.deepEqual(letters.sort(), ['1', '2', '3'])
+  })
+
+  it('that does not work keeps the task, unrun, and is tried again', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    mkdirSync(join(spool, '.spoold'))
+    writeFileSync(join(spool, '.spoold/dead'), 'in the way')
+    const engine = await openEngine(spool, { policy: { ...POLICY, maxAttempts: 1 } })
+    const report = runTo(engine, spool, RETRY)
+    assert.equal(report.kind, 'unsettled')
+    assert.match(report.detail ?? '', /is to be buried, but cannot be: .*dead is no directory; remove it/)
+    assert.equal(refusalOf(engine, NAME).kind, 'later', 'told once, and not run')
+    touch(spool)
+    unlinkSync(join(spool, '.spoold/dead'))
+    assert.equal(refusalOf(engine, NAME).kind, 'set-aside')
+    assert.equal(letterOf(spool)?.reason, 'attempts')
+  })
+
+  it('that does not work, without room for a record either, runs no task that is delivered at most once', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    mkdirSync(join(spool, '.spoold'))
+    for (const room of ['dead', 'records']) writeFileSync(join(spool, '.spoold', room), 'in the way')
+    const settings = { delivery: 'at-most-once' } as const
+    beginOf(await openEngine(spool, settings), NAME)
+    crash(spool, NAME)
+    for (let n = 1; n <= 3; n++) {
+      assert.equal(refusalOf(await openEngine(spool, settings), NAME).kind, 'unsettled')
+      touch(spool)
+    }
+    for (const room of ['dead', 'records']) unlinkSync(join(spool, '.spoold', room))
+    assert.equal(refusalOf(await openEngine(spool, settings), NAME).kind, 'set-aside')
+    assert.equal(letterOf(spool)?.reason, 'outcome-unknown')
+  })
+
+  it('never follows a link out of the spool', async () => {
+    const [spool, elsewhere] = [spoolDirectory(), spoolDirectory()]
+    drop(spool, NAME)
+    mkdirSync(join(spool, '.spoold'))
+    for (const room of ['dead', 'records']) symlinkSync(elsewhere, join(spool, '.spoold', room))
+    const engine = await openEngine(spool)
+    engine.settle(beginOf(engine, NAME), toOutcome({ bury: 'x' }), 0)
+    assert.deepEqual(leftIn(elsewhere), [])
+    assert.deepEqual(leftIn(spool), [NAME])
+  })
+
+  it('touches nothing but the file that ran: one that took its place stays', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME, packet({ n: '1' }))
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, NAME)
+    crash(spool, NAME) // another inode under the same name
+    engine.settle(claim, toOutcome({ bury: 'x' }), 0)
+    assert.deepEqual(leftIn(spool), [NAME])
+    assert.ok(!existsSync(join(spool, '.spoold/dead')))
+  })
+})

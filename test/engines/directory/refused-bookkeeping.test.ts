@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import { DeadLetters } from '#src/spool/dead-letters.js'
+import { toOutcome } from '#src/task/answer.js'
+import { OK, type Outcome, RETRY } from '#src/task/outcome.js'
+import { beginOf, openEngine } from '../../helpers/engine.js'
+import { drop, leftIn, packet } from '../../helpers/files.js'
+import { CHANGING_CALLS, errnoError, hookFs } from '../../helpers/fs-hooks.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+const NAME = 'uwsgi_spoolfile_on_x'
+const LONG_AGO = 1_000_000_000
+const BURY = toOutcome({ bury: 'no such customer' })
+
+const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
+
+let unhook = () => {}
+afterEach(() => unhook())
+
+/** A disk on which nothing can be made, renamed or removed, and where files can be changed in place. */
+function refuse(alsoInPlace = false): void {
+  unhook = hookFs(CHANGING_CALLS, (name, [path, bytes], proceed) => {
+    const isByte = name === 'writeSync' && Buffer.isBuffer(bytes) && bytes.length === 1
+    const isHarmless = name === 'readSync' || name === 'fsyncSync' || name === 'fdatasyncSync'
+    const isInPlace = isByte || name === 'futimesSync'
+    const isRead = name === 'openSync' && String(path).endsWith(NAME)
+    if (isHarmless || isRead || (isInPlace && !alsoInPlace)) return proceed()
+    throw errnoError('ENOSPC', name, path)
+  })
+}
+
+/** Its time has come, as often as it was put off. */
+const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
+
+describe('on a disk that takes no bookkeeping', () => {
+  for (const [delivery, done, buried] of [
+    ['at-least-once', 0x82, 0xc0],
+    ['at-most-once', 0x92, 0xd0],
+  ] as const) {
+    const vars = { spooler_delivery: delivery }
+
+    it(`what ended with SPOOL_OK does not run again (${delivery})`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, packet(vars))
+      const engine = await openEngine(spool)
+      const claim = beginOf(engine, NAME)
+      refuse()
+      const report = engine.settle(claim, OK, 0)
+      assert.equal(report.kind, 'unsettled')
+      assert.match(report.detail ?? '', /^is done but cannot be removed, it will not run again: ENOSPC/)
+      unhook()
+      assert.equal(stateOf(spool), done)
+      assert.ok(!existsSync(join(spool, '.spoold/records')), 'it needs no record')
+      refuse()
+      for (let n = 1; n <= 3; n++) {
+        unhook()
+        touch(spool)
+        refuse()
+        const refusal = (await openEngine(spool)).claim(NAME)
+        assert.ok('kind' in refusal, 'it would run again')
+        assert.equal(refusal.kind, 'unreadable')
+      }
+      unhook()
+      const last = (await openEngine(spool)).claim(NAME)
+      assert.equal('kind' in last && last.kind, 'gone')
+      assert.deepEqual(leftIn(spool), [])
+    })
+
+    it(`what is to be buried does not run again (${delivery})`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, packet(vars))
+      const engine = await openEngine(spool)
+      const claim = beginOf(engine, NAME)
+      refuse()
+      assert.equal(engine.settle(claim, BURY, 0).kind, 'unsettled')
+      unhook()
+      assert.equal(stateOf(spool), buried)
+      for (let n = 1; n <= 3; n++) {
+        touch(spool)
+        refuse()
+        const refusal = (await openEngine(spool)).claim(NAME)
+        unhook()
+        assert.equal('kind' in refusal && refusal.kind, 'later')
+      }
+      touch(spool)
+      const last = (await openEngine(spool)).claim(NAME)
+      assert.equal('kind' in last && last.kind, 'set-aside')
+      assert.equal(new DeadLetters(spool).read(NAME)?.reason, 'unknown')
+    })
+  }
+
+  it('nobody says that it will not run again when not even that can be written', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, NAME)
+    refuse(true)
+    const report = engine.settle(claim, OK, 0)
+    unhook()
+    assert.match(report.detail ?? '', /^is done but cannot be removed, it may run again, because .*ENOSPC/)
+  })
+
+  for (const [what, outcome] of [
+    ['a retry', RETRY],
+    ['an error', { kind: 'error', detail: 'boom' }],
+  ] as const satisfies ReadonlyArray<readonly [string, Outcome]>)
+    it(`${what} of a task that is delivered at most once has it buried, not run again uncounted`, async () => {
+      const spool = spoolDirectory()
+      drop(spool, NAME, packet({ spooler_delivery: 'at-most-once' }))
+      const engine = await openEngine(spool)
+      const claim = beginOf(engine, NAME)
+      refuse()
+      const report = engine.settle(claim, outcome, 0)
+      assert.match(
+        report.detail ?? '',
+        /cannot be counted, and it is delivered at most once, so it will be buried/,
+      )
+      unhook()
+      assert.equal(stateOf(spool), 0x90)
+      touch(spool)
+      const next = (await openEngine(spool)).claim(NAME)
+      assert.equal('kind' in next && next.kind, 'set-aside')
+      assert.equal(new DeadLetters(spool).read(NAME)?.reason, 'outcome-unknown')
+    })
+
+  it('a failed run is no crash when it is counted at last', async () => {
+    const spool = spoolDirectory()
+    drop(spool, NAME)
+    const engine = await openEngine(spool, { frequencyMs: 1 })
+    const claim = beginOf(engine, NAME)
+    refuse()
+    engine.settle(claim, RETRY, 0)
+    unhook()
+    const deadline = Date.now() + 10_000
+    for (;;) {
+      const next = engine.claim(NAME)
+      if (!('kind' in next)) break
+      assert.ok(Date.now() < deadline, next.kind)
+      if (next.kind === 'later') touch(spool)
+    }
+    const record = JSON.parse(readFileSync(join(spool, '.spoold/records', `${NAME}.json`), 'utf8'))
+    assert.deepEqual([record.attempts, record.crashes], [1, 0])
+  })
+})

@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict'
+import {
+  type BigIntStats,
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  type Stats,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import { moveExactly } from '#src/files/exact-move.js'
+import { OK } from '#src/task/outcome.js'
+import { beginOf, openEngine } from '../helpers/engine.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { errnoError, hookFs } from '../helpers/fs-hooks.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+let unhook = () => {}
+const opened: number[] = []
+afterEach(() => {
+  unhook()
+  for (const fd of opened.splice(0)) closeSync(fd)
+})
+
+function setUp() {
+  const spool = spoolDirectory()
+  const [path, to] = [join(spool, 'task'), join(spool, '.elsewhere')]
+  writeFileSync(path, 'ran')
+  const fd = openSync(path, 'r')
+  opened.push(fd)
+  const file = { fd, fsPath: path }
+  /** Somebody writes another one beside it and renames it over. */
+  const replace = (text: string) => {
+    writeFileSync(`${path}.new`, text)
+    renameSync(`${path}.new`, path)
+  }
+  return { spool, path, to, file, replace }
+}
+
+/** Does something in the last moment before the first such call. */
+function before(call: 'renameSync' | 'linkSync', act: () => void): void {
+  let isDone = false
+  unhook = hookFs([call], (_name, _args, proceed) => {
+    if (!isDone) {
+      isDone = true
+      act()
+    }
+    return proceed()
+  })
+}
+
+describe('the file that is held', () => {
+  it('is moved', () => {
+    const { spool, to, file } = setUp()
+    assert.equal(moveExactly(file, to), true)
+    assert.equal(readFileSync(to, 'utf8'), 'ran')
+    assert.deepEqual(leftIn(spool), ['.elsewhere'])
+  })
+
+  it('is not moved when it is gone, or when something else has its name', () => {
+    const { spool, path, to, file, replace } = setUp()
+    replace('another')
+    assert.equal(moveExactly(file, to), false)
+    renameSync(path, join(spool, 'away'))
+    assert.equal(moveExactly(file, to), false)
+    symlinkSync('away', path)
+    assert.equal(moveExactly(file, to), false)
+    assert.deepEqual(leftIn(spool), ['away', 'task'])
+  })
+
+  it('is not confused with one that takes its place in the last moment', () => {
+    const { spool, path, to, file, replace } = setUp()
+    before('renameSync', () => replace('another'))
+    assert.equal(moveExactly(file, to), false)
+    assert.equal(readFileSync(path, 'utf8'), 'another')
+    assert.deepEqual(leftIn(spool), ['task'])
+  })
+
+  it('nor with one that leaves in the last moment', () => {
+    const { spool, path, to, file } = setUp()
+    before('renameSync', () => renameSync(path, join(spool, 'away')))
+    assert.equal(moveExactly(file, to), false)
+    assert.deepEqual(leftIn(spool), ['away'])
+  })
+
+  it('and when the place is taken once more, both of the others stay', () => {
+    const { spool, path, to, file, replace } = setUp()
+    before('renameSync', () => replace('second'))
+    const unhookRename = unhook
+    before('linkSync', () => writeFileSync(path, 'third'))
+    assert.equal(moveExactly(file, to), false)
+    unhookRename()
+    const texts = readdirSync(spool).map(name => readFileSync(join(spool, name), 'utf8'))
+    assert.deepEqual(texts.sort(), ['second', 'third'])
+    assert.ok(readdirSync(spool).every(name => !name.startsWith('.')))
+  })
+
+  it('is known by its whole inode, also where those are larger than a number can tell apart', () => {
+    const { path, to, file, replace } = setUp()
+    const ids = { [file.fd]: 2n ** 53n, [path]: 2n ** 53n + 1n } as Record<string, bigint>
+    replace('another')
+    unhook = hookFs(['lstatSync', 'fstatSync'], (_name, [of], proceed) => {
+      const stats = proceed() as Stats | BigIntStats | undefined
+      const ino = ids[String(of)]
+      if (stats === undefined || ino === undefined) return stats
+      return Object.assign(stats, { ino: typeof stats.ino === 'bigint' ? ino : Number(ino) })
+    })
+    assert.equal(moveExactly(file, to), false)
+    assert.equal(readFileSync(path, 'utf8'), 'another')
+  })
+
+  it('is removed also where there is no room for another name', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'report')
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, 'report')
+    unhook = hookFs(['renameSync'], (name, args) => {
+      throw errnoError('ENOSPC', name, args[0])
+    })
+    assert.equal(engine.settle(claim, OK, 5).kind, 'ok')
+    assert.deepEqual(leftIn(spool), [])
+  })
+})

@@ -1,0 +1,56 @@
+import { spawnSync } from 'node:child_process'
+import { resolveOptions } from '#src/config/options.js'
+import { readConfig } from '#src/ini/read-config.js'
+import { formatProblem, type Setting } from '#src/ini/setting.js'
+import { type Given, sourcesOf } from './reading.js'
+
+/** What a real uWSGI makes of its start: `key = value` lines as --show-config prints them, or how it failed. */
+export type Shown = { readonly list: string } | { readonly failure: string }
+
+export interface Compared {
+  readonly uwsgi: Shown
+  readonly ours: { readonly list: string; readonly errors: readonly string[] }
+}
+
+/** It prints the list, starts nothing and exits. */
+const QUIET = ['--no-server', '--show-config']
+/** So that neither looks up what it needs in an environment that only one of them has. */
+const BASE_ENV = { PATH: process.env.PATH, HOME: '/root', EMPTY: '', NAME: 'value' }
+
+export const UWSGI_VERSION = () => spawnSync('uwsgi', ['--version'], { encoding: 'utf8' }).stdout.trim()
+
+/** Gives both the same files, command line and environment. */
+export function compare({ argv = ['--ini', 'app.ini'], env = {}, ...more }: Given): Compared {
+  const flags = [...QUIET, ...argv]
+  const environment = { ...BASE_ENV, ...env }
+  const config = readConfig(sourcesOf({ ...more, argv: flags, env: environment }))
+  resolveOptions(config)
+  return {
+    uwsgi: askUwsgi(flags, environment),
+    ours: { list: format(config.settings, argv), errors: config.problems.errors.map(formatProblem) },
+  }
+}
+
+/** It grows without limit where a value refers to itself, deaf to SIGTERM. */
+const BOUNDED = ['-c', 'ulimit -v 1000000; exec env -i "$@"', 'sh']
+
+function askUwsgi(argv: readonly string[], env: NodeJS.ProcessEnv): Shown {
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`) // env(1) keeps their order
+  const { stdout, stderr, status, signal } = spawnSync('sh', [...BOUNDED, ...variables, 'uwsgi', ...argv], {
+    input: '',
+    timeout: 2000,
+    killSignal: 'SIGKILL',
+    encoding: 'utf8',
+  })
+  const output = `${stdout}${stderr}`
+  const [, list] =
+    /;uWSGI instance configuration\n\[uwsgi\]\n([\s\S]*?);end of configuration\n/.exec(output) ?? []
+  return list === undefined ? { failure: `${signal ?? status}: ${output.slice(-300)}` } : { list }
+}
+
+/** A flag of the command line has no value at all in uWSGI, which prints it as true. */
+export function format(settings: readonly Setting[], argv: readonly string[]): string {
+  const isBare = ({ key, value, where }: Setting) =>
+    value === '' && where.file === 'command line' && !argv.some(arg => arg.endsWith(`${key}=`))
+  return settings.map(setting => `${setting.key} = ${isBare(setting) ? 'true' : setting.value}\n`).join('')
+}

@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict'
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { describe, it } from 'node:test'
+import { enqueue } from '#src/index.js'
+import { toDictionary } from '#src/protocol/vars.js'
+import { sweepSpool } from '#src/spool/admin/sweep.js'
+import { sweepRecords } from '#src/spool/admin/sweep-records.js'
+import { tryHold } from '#src/spool/locker.js'
+import { OK, RETRY } from '#src/task/outcome.js'
+import { startDaemon } from '../../helpers/daemon.js'
+import { beginOf, openEngine } from '../../helpers/engine.js'
+import { drop, leftIn, packet } from '../../helpers/files.js'
+import { errnoError, hookFs } from '../../helpers/fs-hooks.js'
+import { until } from '../../helpers/until.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+const LEFTOVER = '.spoold-uwsgi_spoolfile_on_dead_1_1_1_1_1.tmp'
+const sweep = (spool: string, graceMs: number) => sweepSpool({ spool, graceMs, idTtlMs: 0 })
+const hiddenIn = (spool: string) => readdirSync(spool).filter(name => name.startsWith('.spoold-done-'))
+/** ctimes cannot be set: the only way to an old file is to wait until it is. */
+const untilOlder = (ms: number) => new Promise(resolve => setTimeout(resolve, ms + 20))
+
+describe('a sweep', () => {
+  it('removes what dead writers left, in the spool and in its priorities, and nothing else', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    mkdirSync(join(spool, 'mine'))
+    const kept = [
+      '.hidden',
+      '.spoold-x',
+      'x.tmp',
+      'uwsgi_spoolfile_on_a',
+      'uwsgi_spoolfile_on_empty',
+      `mine/${LEFTOVER}`,
+    ]
+    for (const name of [...kept, LEFTOVER, `5/${LEFTOVER}`])
+      writeFileSync(join(spool, name), name.includes('empty') ? '' : 'x')
+    symlinkSync('/etc/passwd', join(spool, '.spoold-link.tmp'))
+    utimesSync(join(spool, LEFTOVER), 4e9, 4e9) // what it was to run at says nothing of its age
+    await untilOlder(10)
+    assert.equal((await sweep(spool, 10)).removed, 2)
+    assert.deepEqual(leftIn(spool), [...kept, '.spoold-link.tmp'].sort())
+  })
+
+  it('gives back a task that took the name of one that was done, when the runner died before it could', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'report', packet({ n: 'ran' }))
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, 'report')
+    const calls = ['renameSync', 'linkSync', 'unlinkSync'] as const
+    let isMoved = false
+    const unhook = hookFs(calls, (name, [path], proceed) => {
+      if (isMoved) throw errnoError('EIO', name, path) // as if it had died
+      if (String(path).endsWith('/report')) {
+        drop(spool, 'report', packet({ n: 'new' }))
+        isMoved = true
+      }
+      return proceed()
+    })
+    engine.settle(claim, OK, 5)
+    unhook()
+    assert.equal(hiddenIn(spool).length, 1)
+    await untilOlder(5)
+    const swept = await sweep(spool, 1)
+    assert.deepEqual([swept.removed, swept.givenBack], [0, 1])
+    const [name = ''] = leftIn(spool)
+    assert.match(name, /^uwsgi_spoolfile_on_/)
+    assert.equal(toDictionary(beginOf(engine, name).vars).n, 'new')
+  })
+
+  it('removes what is done, when the runner died before it could', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'report')
+    const engine = await openEngine(spool)
+    const claim = beginOf(engine, 'report')
+    const unhook = hookFs(['unlinkSync'], (name, [path]) => {
+      throw errnoError('EIO', name, path)
+    })
+    engine.settle(claim, OK, 5)
+    unhook()
+    assert.equal(hiddenIn(spool).length, 1)
+    await untilOlder(5)
+    const swept = await sweep(spool, 1)
+    assert.deepEqual([swept.removed, swept.givenBack, hiddenIn(spool)], [1, 0, []])
+  })
+
+  it('goes on when somebody else removes an id first', async () => {
+    const spool = spoolDirectory()
+    for (const id of ['a', 'b']) await enqueue({ n: id }, { spooler: spool, id, sync: false })
+    await untilOlder(5)
+    let isFirst = true
+    const unhook = hookFs(['unlinkSync'], (_name, _args, proceed) => {
+      if (isFirst) proceed()
+      isFirst = false
+      return proceed()
+    })
+    const { forgotten } = await sweepSpool({ spool, graceMs: 0, idTtlMs: 1 })
+    unhook()
+    assert.equal(forgotten, 1)
+    assert.deepEqual(leftIn(join(spool, '.spoold/ids')), [])
+  })
+
+  it('leaves alone what is young, and everything when it is off', async () => {
+    const spool = spoolDirectory()
+    writeFileSync(join(spool, LEFTOVER), 'x')
+    utimesSync(join(spool, LEFTOVER), 1, 1)
+    await sweep(spool, 60_000)
+    await sweep(spool, 0)
+    assert.deepEqual(leftIn(spool), [LEFTOVER])
+  })
+
+  it('leaves alone what a writer holds, however old', async () => {
+    const spool = spoolDirectory()
+    writeFileSync(join(spool, LEFTOVER), 'x')
+    const fd = openSync(join(spool, LEFTOVER), 'r+')
+    assert.ok(await tryHold(fd))
+    await untilOlder(5)
+    assert.equal((await sweep(spool, 1)).removed, 0)
+    closeSync(fd)
+    assert.equal((await sweep(spool, 1)).removed, 1)
+  })
+
+  it('does not disturb a writer whose body comes slowly', async () => {
+    const spool = spoolDirectory()
+    let sweeps = 0
+    const body = Readable.from(
+      (async function* () {
+        for (let i = 0; i < 5; i++) {
+          yield Buffer.from('part ')
+          await untilOlder(2)
+          sweeps += (await sweep(spool, 1)).removed + 1
+        }
+      })(),
+    )
+    const { path } = await enqueue({ a: 1 }, { spooler: spool, body })
+    assert.equal(sweeps, 5, 'five sweeps, nothing removed')
+    assert.deepEqual(leftIn(spool), [path.slice(spool.length + 1)])
+  })
+
+  it('is nothing to a spool that is not there, and goes on behind what is closed to it', async () => {
+    const spool = spoolDirectory()
+    assert.deepEqual(await sweep(join(spool, 'none'), 1), {
+      removed: 0,
+      published: 0,
+      givenBack: 0,
+      forgotten: 0,
+    })
+    writeFileSync(join(spool, LEFTOVER), 'x')
+    chmodSync(join(spool, LEFTOVER), 0)
+    await untilOlder(1)
+    await sweep(spool, 1)
+  })
+
+  it('that fails is told of once, and again when it had worked in between', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, ini: { 'spooler-sweep': 1, 'spooler-id-ttl': 1000 } })
+    const ids = join(spool, '.spoold/ids')
+    const told = () => daemon.output.split('what dead writers left behind').length - 1
+    const swept = async () => {
+      writeFileSync(join(spool, LEFTOVER), 'x')
+      await until('a sweep came by', () => !readdirSync(spool).includes(LEFTOVER), 60_000)
+    }
+    for (let round = 1; round <= 2; round++) {
+      rmSync(ids, { recursive: true, force: true })
+      writeFileSync(ids, '') // no directory
+      await until(`it is told, time ${round}`, () => told() === round, 60_000)
+      rmSync(ids)
+      for (let i = 0; i < 2; i++) await swept() // the ids come after the leftovers
+    }
+    assert.equal(told(), 2)
+  })
+
+  it('is done by the daemon, in its own spools and in external ones', async () => {
+    const [spool, external] = [spoolDirectory(), spoolDirectory()]
+    for (const each of [spool, external]) writeFileSync(join(each, LEFTOVER), 'x')
+    const daemon = await startDaemon({
+      spool,
+      ini: { 'spooler-external': external, 'spooler-sweep': 1 },
+    })
+    await until('both are clean', () => leftIn(spool).length + leftIn(external).length === 0)
+    assert.match(daemon.output, /swept what writers that died left behind: 1 unfinished tasks removed/)
+  })
+})
+
+describe('a sweep of the records', () => {
+  const recordsOf = (spool: string) => leftIn(join(spool, '.spoold/records'))
+  const LONG_NAME = `uwsgi_spoolfile_on_${'x'.repeat(236)}`
+
+  it('removes those whose task is gone, and no others', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const engine = await openEngine(spool)
+    const names = ['uwsgi_spoolfile_on_kept', 'uwsgi_spoolfile_on_gone', '5/kept', '5/gone', LONG_NAME]
+    for (const name of names) {
+      drop(spool, name)
+      engine.settle(beginOf(engine, name), RETRY, 0)
+    }
+    assert.equal(await sweepRecords(spool, Date.now() - 60_000), 0, 'they are young')
+    for (const name of ['uwsgi_spoolfile_on_gone', '5/gone', LONG_NAME]) unlinkSync(join(spool, name))
+    writeFileSync(join(spool, '.spoold/records/strange.json'), 'no record')
+    assert.equal(await sweepRecords(spool, Date.now() + 1000), 3)
+    assert.deepEqual(recordsOf(spool), ['5/kept.json', 'strange.json', 'uwsgi_spoolfile_on_kept.json'])
+  })
+
+  it('leaves the record that a new task of the same name gets in this moment', async () => {
+    const spool = spoolDirectory()
+    const engine = await openEngine(spool)
+    const fail = () => {
+      drop(spool, 'report')
+      engine.settle(beginOf(engine, 'report'), RETRY, 0)
+    }
+    fail()
+    unlinkSync(join(spool, 'report'))
+    let isDone = false
+    const unhook = hookFs(['renameSync'], (_name, _args, proceed) => {
+      if (!isDone) {
+        isDone = true
+        fail()
+      }
+      return proceed()
+    })
+    assert.equal(await sweepRecords(spool, Date.now() + 1000), 0)
+    unhook()
+    assert.deepEqual(recordsOf(spool), ['report.json'])
+    utimesSync(join(spool, 'report'), 1, 1)
+    assert.equal(beginOf(engine, 'report').attempt, 2)
+  })
+})

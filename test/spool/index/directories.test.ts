@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { Emitter } from '#src/events/emitter.js'
+import { Scanner } from '#src/spool/index/scanner.js'
+import { TaskIndex } from '#src/spool/index/task-index.js'
+import { drop } from '../../helpers/files.js'
+import { until } from '../../helpers/until.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+const FREQUENCY_MS = 100
+
+/** Without events: what is found is found by its passes. */
+async function scannerOf(spool: string, windowSize = 1000) {
+  const index = new TaskIndex({ ordered: true, frequencyMs: FREQUENCY_MS, windowSize })
+  const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs: FREQUENCY_MS }
+  const scanner = new Scanner({ ...options, watch: 'off' }, index, new Emitter(), () => {})
+  await scanner.start()
+  return { scanner, index }
+}
+
+/** Old enough that its stamp proves something. */
+async function aged(...paths: string[]): Promise<void> {
+  for (const path of paths) await until(`${path} is old`, () => Date.now() - statSync(path).ctimeMs > 2500)
+}
+
+/** Records which directories are listed. */
+function recordListings(): { listed: string[]; end(): void } {
+  const listed: string[] = []
+  const { readdirSync } = fs
+  const record = (path: unknown, ...rest: unknown[]) => {
+    listed.push(String(path))
+    return (readdirSync as (...args: unknown[]) => unknown)(path, ...rest)
+  }
+  fs.readdirSync = record as typeof readdirSync
+  syncBuiltinESMExports()
+  return {
+    listed,
+    end() {
+      fs.readdirSync = readdirSync
+      syncBuiltinESMExports()
+    },
+  }
+}
+
+const passes = (count: number) => new Promise(resolve => setTimeout(resolve, count * FREQUENCY_MS))
+
+describe('directories that were listed', () => {
+  it('are not listed again for what comes in one of them', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 300; i++) mkdirSync(join(spool, String(i)))
+    mkdirSync(join(spool, '7/3'))
+    await aged(join(spool, '299'), join(spool, '7'), spool)
+    const { scanner, index } = await scannerOf(spool)
+    const { listed, end } = recordListings()
+    try {
+      drop(spool, '250/of-one')
+      drop(spool, '7/3/of-a-lower-one')
+      await until('both are found', () => index.ready === 2)
+      mkdirSync(join(spool, '400'))
+      drop(spool, '400/of-a-new-one')
+      await until('the third is found', () => index.ready === 3)
+    } finally {
+      end()
+      scanner.close()
+    }
+    assert.deepEqual(
+      [...new Set(listed)].sort(),
+      ['', '/250', '/400', '/7/3'].map(path => spool + path),
+    )
+    assert.deepEqual(index.take(9), ['7/3/of-a-lower-one', '250/of-one', '400/of-a-new-one'])
+  })
+
+  it('keep what was found in them, each once, in order, while others are listed', async () => {
+    const spool = spoolDirectory()
+    for (const priority of ['3', '5', '9']) mkdirSync(join(spool, priority))
+    for (const name of ['3/a', '3/b', '5/a', '9/a', '9/b']) drop(spool, name)
+    await aged(join(spool, '3'), join(spool, '5'), join(spool, '9'), spool)
+    const { scanner, index } = await scannerOf(spool)
+    assert.equal(index.ready, 5)
+    rmSync(join(spool, '5/a'))
+    drop(spool, '5/b')
+    drop(spool, 'beside')
+    await until('they are found', () => index.ready === 6)
+    scanner.close()
+    assert.deepEqual(index.take(9), ['3/a', '3/b', '5/b', '9/a', '9/b', 'beside'])
+  })
+
+  it('of more tasks than the window holds are all listed: what had no room is in none of them alone', async () => {
+    const spool = spoolDirectory()
+    for (const priority of ['3', '5']) mkdirSync(join(spool, priority))
+    for (let i = 0; i < 9; i++) drop(spool, `5/${i}`)
+    await aged(join(spool, '3'), join(spool, '5'), spool)
+    const { scanner, index } = await scannerOf(spool, 4)
+    drop(spool, '3/urgent')
+    const given = new Set<string>()
+    await until('all are found', () => {
+      for (const ref of index.take(1)) {
+        given.add(ref)
+        rmSync(join(spool, ref))
+        index.returned({ ref, kind: 'ok', ranMs: 0 }, Date.now())
+        scanner.tasksEnded(1, false)
+      }
+      return given.size === 10
+    })
+    scanner.close()
+  })
+
+  it('are listed when somebody set their times back, as rsync -t, tar and cp -p do', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const long = new Date(Date.now() - 86_400_000)
+    utimesSync(join(spool, '5'), long, long)
+    await aged(join(spool, '5'), spool)
+    const { scanner, index } = await scannerOf(spool)
+    drop(spool, '5/restored')
+    utimesSync(join(spool, '5'), long, long)
+    await until('it is found', () => index.ready === 1)
+    scanner.close()
+  })
+
+  for (const [exchange, how] of [
+    ['a link', (spool: string, outside: string) => symlinkSync(outside, join(spool, '5'))],
+    ['a link to themselves', (spool: string) => symlinkSync(join(spool, '../moved'), join(spool, '5'))],
+    ['nothing', () => {}],
+  ] as const)
+    it(`and were exchanged for ${exchange} are entered no more`, async () => {
+      const spool = spoolDirectory()
+      const [outside, moved] = [join(spool, '../outside'), join(spool, '../moved')]
+      for (const directory of [join(spool, '5'), join(spool, '5/1'), outside, join(outside, '1')])
+        mkdirSync(directory)
+      drop(spool, '5/inside')
+      drop(spool, '5/1/inside')
+      await aged(join(spool, '5'), join(spool, '5/1'), spool)
+      const { scanner, index } = await scannerOf(spool)
+      assert.equal(index.ready, 2)
+      renameSync(join(spool, '5'), moved)
+      how(spool, outside)
+      for (const directory of [outside, moved]) for (const name of ['task', '1/task']) drop(directory, name)
+      await until('what was inside is forgotten', () => index.ready === 0)
+      await passes(5)
+      assert.equal(index.ready, 0)
+      rmSync(join(spool, '5'), { force: true })
+      mkdirSync(join(spool, '5'))
+      drop(spool, '5/again')
+      await until('a directory is entered again', () => index.ready === 1)
+      scanner.close()
+    })
+
+  it('and could not be, are tried again', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    drop(spool, '5/task')
+    const { readdirSync } = fs
+    fs.readdirSync = ((path: string, options: object) => {
+      if (path.endsWith('/5')) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+      return readdirSync(path, options as never)
+    }) as unknown as typeof readdirSync
+    syncBuiltinESMExports()
+    const { scanner, index } = await scannerOf(spool)
+    await aged(join(spool, '5'), spool)
+    await passes(3)
+    assert.equal(index.ready, 0)
+    fs.readdirSync = readdirSync
+    syncBuiltinESMExports()
+    await until('it is found', () => index.ready === 1)
+    scanner.close()
+  })
+})

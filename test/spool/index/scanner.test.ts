@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { Emitter } from '#src/events/emitter.js'
+import { takeStampSync } from '#src/files/stamps.js'
+import { Scanner } from '#src/spool/index/scanner.js'
+import { TaskIndex } from '#src/spool/index/task-index.js'
+import { Watches } from '#src/spool/index/watches.js'
+import { drop } from '../../helpers/files.js'
+import { until } from '../../helpers/until.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+function scannerOf(spool: string, frequencyMs = 1_000_000) {
+  const index = new TaskIndex({ ordered: true, frequencyMs })
+  const found: string[] = []
+  const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs, watch: 'auto' as const }
+  const scanner = new Scanner(options, index, new Emitter(), () => found.push(...index.take(1000)))
+  return { scanner, index, found }
+}
+
+const timers = () => process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length
+
+describe('a scanner', () => {
+  it('that was closed is kept alive by nothing that workers report later', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'later')
+    const { scanner, index, found } = scannerOf(spool)
+    await scanner.start()
+    assert.deepEqual(found, ['later'])
+    scanner.close()
+    const before = timers()
+    index.returned({ ref: 'later', kind: 'later', ranMs: 0, atMs: Date.now() + 86_400_000 }, Date.now())
+    scanner.tasksEnded(1, false)
+    scanner.scanNow()
+    assert.equal(timers(), before)
+  })
+
+  it('hears of the most urgent priorities, and finds the others by their stamps, when there are many', async () => {
+    const spool = spoolDirectory()
+    for (let i = 1; i <= 1200; i++) mkdirSync(join(spool, String(i)))
+    const { scanner, found } = scannerOf(spool, 500)
+    await scanner.start()
+    for (const priority of [1, 600, 1200]) drop(spool, `${priority}/t`)
+    await until('all are found', () => found.length >= 3)
+    assert.deepEqual(found.sort(), ['1/t', '1200/t', '600/t'])
+    scanner.close()
+  })
+
+  it('knows a priority that is removed and made again at once for another one', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '7'))
+    const { scanner, found } = scannerOf(spool)
+    await scanner.start()
+    for (let i = 0; i < 20; i++) {
+      rmSync(join(spool, '7'), { recursive: true })
+      mkdirSync(join(spool, '7'))
+      drop(spool, `7/t${i}`)
+      await until(`t${i} is found`, () => found.includes(`7/t${i}`))
+    }
+    scanner.close()
+  })
+})
+
+describe('watches', () => {
+  it('on directories of few entries stay when a backlog is worked off', async () => {
+    const spool = spoolDirectory()
+    for (const priority of ['1', '5']) mkdirSync(join(spool, priority))
+    const heard: string[] = []
+    const rules = { ordered: true, strictNames: false }
+    const watches = new Watches({ spool, rules, frequencyMs: 1000 }, new Emitter(), {
+      changed: ref => heard.push(ref),
+      unclear() {},
+    })
+    const listed = (prefix: string, entries: number) =>
+      [prefix, { stamp: takeStampSync(join(spool, prefix)), entries }] as const
+    const listing = new Map([listed('', 20), listed('1/', 3), listed('5/', 100_000)])
+    watches.followOnly(listing, false)
+    watches.followOnly(listing, true)
+    drop(spool, '5/of-many')
+    drop(spool, '1/urgent')
+    drop(spool, 'beside')
+    await until('they are heard of', () => heard.includes('1/urgent') && heard.includes('beside'))
+    watches.followOnly(listing, false)
+    drop(spool, '5/of-many-more')
+    await until('the others are heard of again', () => heard.includes('5/of-many-more'))
+    assert.ok(!heard.includes('5/of-many'))
+    watches.close()
+  })
+})

@@ -1,0 +1,310 @@
+import assert from 'node:assert/strict'
+import { beforeEach, describe, it } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import fc from 'fast-check'
+import { TaskIndex } from '#src/spool/index/task-index.js'
+import { WaitingList } from '#src/spool/index/waiting-list.js'
+import { compareVersions } from '#src/spool/version-order.js'
+import type { ReportKind } from '#src/task/report.js'
+import { isLong } from '../../helpers/requires.js'
+
+const NOW = 1_700_000_000_000
+const FREQUENCY_MS = 30_000
+
+function indexOf(refs: readonly string[], { ordered = true, windowSize = 100 } = {}): TaskIndex {
+  const index = new TaskIndex({ ordered, frequencyMs: FREQUENCY_MS, windowSize })
+  scan(index, refs)
+  return index
+}
+
+function scan(index: TaskIndex, refs: readonly string[], nowMs = NOW): void {
+  index.beginScan(false)
+  for (const ref of refs) if (!index.seen(ref, nowMs)) break
+  index.endScan()
+}
+
+const report = (ref: string, kind: ReportKind, atMs?: number) => ({ ref, kind, ranMs: 0, atMs })
+
+describe('an ordered index', () => {
+  it('gives the best first, and each once', () => {
+    const index = indexOf(['10', '9', '2', '1'])
+    assert.deepEqual(index.take(3), ['1', '2', '9'])
+    assert.deepEqual(index.take(3), ['10'])
+    assert.deepEqual(index.take(3), [])
+    assert.equal(index.busy, 4)
+  })
+
+  it('lets a newly dropped urgent task overtake all that is not given', () => {
+    const index = indexOf(['5/a', '5/b', '5/c'])
+    index.take(1)
+    index.changed('1/urgent', true)
+    assert.deepEqual(index.take(3), ['1/urgent', '5/b', '5/c'])
+  })
+
+  it('does not give a ref twice when an event and a scan both name it', () => {
+    const index = indexOf(['a', 'b'])
+    index.changed('a', true)
+    assert.deepEqual(index.take(9), ['a', 'b'])
+  })
+
+  it('does not count a ref twice when an event named it before the scan', () => {
+    const index = indexOf([])
+    index.changed('a', true)
+    scan(index, ['a', 'b'])
+    assert.equal(index.ready, 2)
+    assert.deepEqual(index.take(9), ['a', 'b'])
+  })
+
+  it('keeps the best of a directory that is larger than its window, and asks for a scan when it runs low', () => {
+    const all = Array.from({ length: 1000 }, (_, i) => `t${i}`)
+    const index = indexOf([...all].reverse(), { windowSize: 100 })
+    const order: string[] = []
+    while (order.length < 1000) {
+      if (index.runsLow) scan(index, all.slice(order.length))
+      const taken = index.take(7)
+      assert.ok(taken.length > 0)
+      for (const ref of taken) index.returned(report(ref, 'ok'), NOW)
+      order.push(...taken)
+    }
+    assert.deepEqual(order, all)
+    assert.equal(index.runsLow, false)
+  })
+
+  it('does not let a new task that is worse than what lies beyond the window overtake that', () => {
+    const index = indexOf(
+      Array.from({ length: 30 }, (_, i) => `t${i}`),
+      { windowSize: 10 },
+    )
+    index.changed('z-last', true)
+    assert.deepEqual(index.take(30), ['t0', 't1', 't2', 't3', 't4', 't5', 't6', 't7', 't8', 't9'])
+    assert.equal(index.runsLow, true)
+  })
+
+  it('is true to a model under random scans, events, takes and reports', () => {
+    const refs = Array.from({ length: 12 }, (_, i) => (i % 3 === 0 ? `${i}/x` : `t${i}`))
+    const step = fc.oneof(
+      fc.record({ type: fc.constant('drop' as const), i: fc.nat(11), silently: fc.boolean() }),
+      fc.record({ type: fc.constant('scan' as const) }),
+      fc.record({ type: fc.constant('take' as const), limit: fc.integer({ min: 1, max: 4 }) }),
+      fc.record({
+        type: fc.constant('done' as const),
+        pick: fc.nat(11),
+        kind: fc.constantFrom<ReportKind>('ok', 'untouched', 'retry'),
+      }),
+    )
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), steps => {
+        const index = new TaskIndex({ ordered: true, frequencyMs: FREQUENCY_MS, windowSize: 4 })
+        const present = new Set<string>() // in the directory
+        const busy: string[] = []
+        const waiting = new Set<string>()
+        for (const each of steps) {
+          const ref = each.type === 'drop' ? (refs[each.i] ?? '') : ''
+          if (each.type === 'drop' && !present.has(ref)) {
+            present.add(ref)
+            if (!each.silently) index.changed(ref, true)
+          } else if (each.type === 'scan') scan(index, [...present])
+          else if (each.type === 'take')
+            for (const taken of index.take(each.limit, NOW)) {
+              assert.ok(!busy.includes(taken), 'a busy ref was given again')
+              assert.ok(!waiting.has(taken), 'a waiting ref was given')
+              busy.push(taken)
+            }
+          else if (each.type === 'done' && busy.length > 0) {
+            const [finished = ''] = busy.splice(each.pick % busy.length, 1)
+            index.returned(report(finished, present.has(finished) ? each.kind : 'gone'), NOW)
+            if (present.has(finished) && each.kind === 'ok') present.delete(finished)
+            if (present.has(finished) && each.kind === 'retry') waiting.add(finished)
+          }
+        }
+        // nothing is ever lost: scans and takes find all that is due
+        for (let i = 0; i < 40; i++) {
+          scan(index, [...present])
+          for (const taken of index.take(3, NOW)) {
+            index.returned(report(taken, 'ok'), NOW)
+            present.delete(taken)
+          }
+        }
+        const left = [...present].filter(ref => !waiting.has(ref) && !busy.includes(ref))
+        assert.deepEqual(left, [])
+      }),
+      { numRuns: 3000 },
+    )
+  })
+})
+
+describe('an index in directory order', () => {
+  it('gives in the order of the scan, and what came later after that', () => {
+    const index = indexOf(['c', 'a'], { ordered: false })
+    index.changed('b', true)
+    assert.deepEqual(index.take(9), ['c', 'a', 'b'])
+  })
+
+  it('ends a scan when its window is full', () => {
+    const index = new TaskIndex({ ordered: false, frequencyMs: FREQUENCY_MS, windowSize: 2 })
+    index.beginScan(false)
+    assert.deepEqual([index.seen('a', NOW), index.seen('b', NOW)], [true, false])
+    index.endScan()
+    index.take(2)
+    assert.equal(index.runsLow, true)
+  })
+})
+
+describe('what a report does to its ref', () => {
+  let index: TaskIndex
+  beforeEach(() => {
+    index = indexOf(['a'])
+    index.take(1)
+  })
+  const returned = (kind: ReportKind, atMs?: number) => index.returned(report('a', kind, atMs), NOW)
+  /** Is it given at this time? */
+  const isGivenAt = (ms: number) => {
+    index.promote(ms)
+    return index.take(1, ms).length === 1
+  }
+
+  for (const kind of ['ok', 'gone'] as const)
+    it(`${kind}: it is forgotten`, () => {
+      returned(kind)
+      assert.deepEqual([index.busy, index.ready, index.waiting], [0, 0, 0])
+    })
+
+  it('untouched: it is ready again at once', () => {
+    returned('untouched')
+    assert.ok(isGivenAt(NOW))
+  })
+
+  for (const kind of ['retry', 'error', 'later'] as const)
+    it(`${kind}: it waits for its time`, () => {
+      returned(kind, NOW + 5000)
+      assert.equal(index.nextAtMs, NOW + 5000)
+      assert.ok(!isGivenAt(NOW + 4999))
+      assert.ok(isGivenAt(NOW + 5000))
+    })
+
+  for (const kind of ['ignore', 'malformed', 'unreadable', 'unsettled'] as const)
+    it(`${kind}: it is looked at again after one frequency`, () => {
+      returned(kind)
+      assert.ok(!isGivenAt(NOW + FREQUENCY_MS - 1))
+      assert.ok(isGivenAt(NOW + FREQUENCY_MS))
+    })
+
+  it('locked: looked at after 2 ms, 4 ms, … never more than a second', () => {
+    const waits: number[] = []
+    for (let i = 0; i < 14; i++) {
+      returned('locked')
+      waits.push(index.nextAtMs - NOW)
+      index.promote(NOW + 1000)
+      index.take(1)
+    }
+    assert.deepEqual(waits, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000, 1000, 1000, 1000])
+  })
+
+  it('a scan passes by what waits, unless it is forgetful', () => {
+    returned('later', NOW + 60_000)
+    scan(index, ['a'])
+    assert.deepEqual(index.take(1, NOW), [])
+    index.beginScan(true)
+    index.seen('a', NOW)
+    index.endScan()
+    assert.deepEqual(index.take(1), ['a'])
+  })
+
+  it('a change of the file ends a wait that is the file’s own', () => {
+    returned('later', NOW + 60_000)
+    assert.ok(index.changed('a', false))
+    assert.deepEqual(index.take(1), ['a'])
+  })
+
+  it('a change ends the wait of a retry: somebody may have set its time to now', () => {
+    returned('retry', NOW + 60_000)
+    assert.ok(index.changed('a', false))
+    assert.deepEqual(index.take(1), ['a'])
+  })
+
+  it('a change that is our own doing ends no wait: of what is ignored, we set the times back', () => {
+    returned('ignore', NOW + 60_000)
+    assert.ok(!index.changed('a', false))
+    assert.deepEqual(index.take(1), [])
+  })
+
+  it('a new file under the name of one that just ran is found: our unlink is one rename, its arrival a second', () => {
+    index.changed('a', true)
+    returned('ok')
+    assert.deepEqual(index.take(1), [])
+    scan(index, ['b'])
+    index.take(1)
+    index.changed('b', true)
+    index.changed('b', true)
+    index.returned(report('b', 'ok'), NOW)
+    assert.deepEqual(index.take(1), ['b'])
+  })
+
+  it('abandoned by a dead worker: it is ready again at once', () => {
+    index.abandoned('a')
+    assert.deepEqual(index.take(1), ['a'])
+  })
+})
+
+describe('many refs that wait', () => {
+  it('take little memory, and the soonest are known by name', () => {
+    const index = new TaskIndex({ ordered: true, frequencyMs: FREQUENCY_MS })
+    const before = liveBytes()
+    for (let i = 0; i < 300_000; i++) {
+      const ref = `uwsgi_spoolfile_on_host_1234_${i}_840383826_1795238706_994353`
+      index.changed(ref, true)
+      index.take(1)
+      index.returned(report(ref, 'later', NOW + 1000 * (300_000 - i)), NOW)
+    }
+    assert.equal(index.waiting, 300_000)
+    assert.ok(liveBytes() - before < 60e6, `${liveBytes() - before} bytes`)
+    index.promote(NOW + 1500)
+    assert.deepEqual(index.take(9), ['uwsgi_spoolfile_on_host_1234_299999_840383826_1795238706_994353'])
+    assert.equal(index.isPastHorizon(NOW + 1500), false)
+    assert.equal(index.isPastHorizon(NOW + 400_000_000), true)
+  })
+})
+
+describe('a waiting list', () => {
+  it('counts each ref once, however often its time changes', () => {
+    const list = new WaitingList()
+    for (let i = 0; i < 1000; i++) list.add(`t${i % 100}`, NOW + i, true)
+    assert.equal(list.size, 100)
+    assert.ok(list.endOnChange('t7'))
+    assert.deepEqual(
+      [list.size, list.isWaiting('t7', NOW - 1), list.isWaiting('t8', NOW - 1)],
+      [99, false, true],
+    )
+    list.clear()
+    assert.deepEqual([list.size, list.isWaiting('t8', NOW - 1)], [0, false])
+  })
+
+  it('holds more refs than a Map could', { skip: isLong ? false : 'takes a gigabyte and a minute' }, () => {
+    const list = new WaitingList()
+    for (let i = 0; i <= 2 ** 24; i++) list.add(`t${i}`, NOW, true)
+    assert.ok(list.size > 2 ** 24 - 100)
+  })
+})
+
+setFlagsFromString('--expose-gc')
+const collectGarbage: () => void = runInNewContext('gc')
+
+function liveBytes(): number {
+  collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+describe('compareVersions and the index', () => {
+  it('agree on random names', () => {
+    const name = fc.string({ unit: fc.constantFrom(...'0129ab_'), minLength: 1, maxLength: 6 })
+    fc.assert(
+      fc.property(fc.uniqueArray(name, { maxLength: 30 }), fc.nat(29), (names, cut) => {
+        const index = indexOf(names.slice(cut))
+        for (const each of names.slice(0, cut)) index.changed(each, true)
+        assert.deepEqual(index.take(99), [...names].sort(compareVersions))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
