@@ -18,7 +18,7 @@ export interface DestinationOptions {
 }
 
 /** Where tasks go, and what is known of who runs them. */
-export interface TaskPlace {
+export interface EnqueueDestination {
   readonly destination: Destination
   /** The configuration that runs the tasks there and enters no priority directories; undefined: not known to be so. */
   readonly unordered?: string
@@ -27,16 +27,16 @@ export interface TaskPlace {
 }
 
 /** @throws SpooldError USAGE, USER_UNKNOWN */
-export function destinationOf({ spooler, ini, socket }: DestinationOptions): TaskPlace {
+export function destinationOf({ spooler, ini, socket }: DestinationOptions): EnqueueDestination {
   if ([spooler, ini, socket].filter(place => place !== undefined).length !== 1)
     throw new SpooldError('USAGE', 'say where: --spooler DIR, --ini FILE or --socket ADDRESS')
   if (socket !== undefined) return { destination: { socket }, identity: null }
-  if (ini !== undefined) return placeOfIni(ini)
+  if (ini !== undefined) return destinationOfIni(ini)
   return { destination: { spooler: spooler ?? '' }, identity: makerIn(spooler ?? '') }
 }
 
 /** The spools of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
-function placeOfIni(file: string): TaskPlace {
+function destinationOfIni(file: string): EnqueueDestination {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
   const { options, spoolTargets } = resolveOptions(config)
   if (spoolTargets.length > 0) {
@@ -67,7 +67,10 @@ function makerIn(spool: string): Identity | null {
 }
 
 /** For good; the files that the caller named are open by then. */
-export async function becomeWriter({ destination: { spooler = [] }, identity }: TaskPlace): Promise<void> {
+export async function becomeWriter({
+  destination: { spooler = [] },
+  identity,
+}: EnqueueDestination): Promise<void> {
   if (identity === null) return
   for (const spool of [spooler].flat()) makeSpoolFor(spool, identity)
   await becomeForGood(identity)

@@ -5,7 +5,7 @@ import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/names.js'
 import { type Ref, toByteString } from '../task/ref.js'
 
 /** What a path on the command line means: a whole spool, or one task in it. */
-export interface Place {
+export interface TaskPath {
   /** As it is to be printed: what was given, as far as that goes. */
   readonly shown: string
   /** The spool's real path. */
@@ -15,7 +15,7 @@ export interface Place {
 }
 
 /** @throws SpooldError FILE_UNREADABLE for what does not exist; USAGE for a priority in the place of its spool */
-export function placeOf(path: string): Place {
+export function parseTaskPath(path: string): TaskPath {
   try {
     return lstatSync(path).isDirectory() || statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
       ? wholeSpool(path)
@@ -67,7 +67,7 @@ function listPriorities(directory: string): string[] {
   return names
 }
 
-function wholeSpool(path: string): Place {
+function wholeSpool(path: string): TaskPath {
   const spool = realpathSync(path)
   const above = spoolAbove(spool)
   if (above === spool || !isUsed(above)) return { shown: path, spool }
@@ -78,7 +78,7 @@ function wholeSpool(path: string): Place {
 }
 
 /** What is below the spool is taken by its name: a priority that is a link leads nowhere, whoever put it there. */
-function taskAt(path: string): Place {
+function taskAt(path: string): TaskPath {
   const named = resolve(path)
   const top = spoolAbove(dirname(named))
   const real = realpathSync(top)

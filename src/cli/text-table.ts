@@ -1,5 +1,5 @@
 /** Rows that are laid out together; their widths hold for all that follow. */
-const ROWS_A_BLOCK = 1000
+const ROWS_PER_BLOCK = 1000
 
 /**
  * Columns for people, line by line: each as wide as its widest cell so far, numbers (cells in `right`) to the right. Of a
@@ -29,7 +29,7 @@ function* blocks(header: readonly string[], rows: Iterable<readonly string[]>) {
   let block = [header]
   for (const row of rows) {
     block.push(row)
-    if (block.length < ROWS_A_BLOCK) continue
+    if (block.length < ROWS_PER_BLOCK) continue
     yield block
     block = []
   }

@@ -2,7 +2,7 @@ import { SpooldError } from '../base/errors.js'
 import type { WriteResult } from '../engines/directory/enqueuer.js'
 import type { Request, Stored } from '../task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
-import { type Destination, forgetTransports, openTransport, type Transport } from './target.js'
+import { type Destination, forgetTargets, openTarget, type Target } from './target.js'
 
 export interface BatchOptions extends Destination {
   /** When one task cannot be stored, none is. */
@@ -36,7 +36,7 @@ export class BatchError extends SpooldError {
  */
 export class Batch {
   readonly #options: BatchOptions
-  #transport: Transport | undefined
+  #target: Target | undefined
   #requests: Request[] = []
 
   constructor(options: BatchOptions = {}) {
@@ -55,12 +55,12 @@ export class Batch {
    */
   add(dictionary: Dictionary, options: TaskOptions = {}): this {
     const { request, spooler } = addressedFrom(dictionary, options)
-    const transport = openTransport(this.#options, spooler)
-    this.#transport ??= transport
-    if (transport.directory !== this.#transport.directory)
+    const transport = openTarget(this.#options, spooler)
+    this.#target ??= transport
+    if (transport.directory !== this.#target.directory)
       throw new SpooldError(
         'REQUEST_INVALID',
-        `a batch goes to one spool: this one to ${this.#transport.directory}, the task to ${transport.directory}`,
+        `a batch goes to one spool: this one to ${this.#target.directory}, the task to ${transport.directory}`,
         { details: { key: 'spooler' } },
       )
     this.#requests.push(request)
@@ -76,11 +76,11 @@ export class Batch {
   async spool(): Promise<Stored[]> {
     const requests = this.#requests
     this.#requests = []
-    const results = (await this.#transport?.storeAll(requests, this.#options.allOrNothing)) ?? []
+    const results = (await this.#target?.storeAll(requests, this.#options.allOrNothing)) ?? []
     const stored = results.flatMap(result => ('stored' in result ? [result.stored] : []))
     if (stored.length === results.length) return stored
-    forgetTransports()
-    this.#transport = undefined
+    forgetTargets()
+    this.#target = undefined
     throw new BatchError(results)
   }
 }

@@ -44,10 +44,10 @@ const DEFAULTS = { connectTimeoutMs: 5000, timeoutMs: 30_000, idleMs: 30_000, ma
  * @throws SpooldError ADDRESS_INVALID
  */
 export function openSocketTransport(address: string, options: SocketTransportOptions = {}): SocketTransport {
-  return new Transport(parseAddress(address), { ...DEFAULTS, ...options })
+  return new Client(parseAddress(address), { ...DEFAULTS, ...options })
 }
 
-class Transport implements SocketTransport {
+class Client implements SocketTransport {
   readonly #address: Address
   readonly #options: Required<SocketTransportOptions>
   /** The connection that all share; undefined when the server turned out to serve one packet a connection. */

@@ -1,6 +1,6 @@
 import type { Stored } from '../task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
-import { type Destination, forgetTransports, openTransport } from './target.js'
+import { type Destination, forgetTargets, openTarget } from './target.js'
 
 export interface SpoolOptions extends Destination, TaskOptions {}
 
@@ -27,9 +27,9 @@ export function spoolSync(dictionary: Dictionary, options: SpoolOptions = {}): s
 export async function enqueue(dictionary: Dictionary, options: SpoolOptions = {}): Promise<Stored> {
   const { request, spooler } = addressedFrom(dictionary, options)
   try {
-    return await openTransport(options, spooler).store(request)
+    return await openTarget(options, spooler).store(request)
   } catch (error) {
-    forgetTransports()
+    forgetTargets()
     throw error
   }
 }
@@ -38,9 +38,9 @@ export async function enqueue(dictionary: Dictionary, options: SpoolOptions = {}
 export function enqueueSync(dictionary: Dictionary, options: SpoolOptions = {}): Stored {
   const { request, spooler } = addressedFrom(dictionary, options)
   try {
-    return openTransport(options, spooler).storeSync(request)
+    return openTarget(options, spooler).storeSync(request)
   } catch (error) {
-    forgetTransports()
+    forgetTargets()
     throw error
   }
 }

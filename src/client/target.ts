@@ -6,7 +6,7 @@ import type { Request, Stored } from '../task/request.js'
 import { SocketDestination } from './socket-target.js'
 
 /** A way for tasks to travel. */
-export interface Transport {
+export interface Target {
   /** The spool's real path, or the address. */
   readonly directory: string
   store(request: Request): Promise<Stored>
@@ -44,7 +44,7 @@ const sockets = new Map<string, SocketDestination>()
  * @param named the dictionary's own `spooler`
  * @throws SpooldError SPOOL_UNUSABLE, SPOOLER_UNKNOWN; REQUEST_INVALID when there is no spool at all
  */
-export function openTransport({ spooler, socket, sync = true }: Destination, named?: Buffer): Transport {
+export function openTarget({ spooler, socket, sync = true }: Destination, named?: Buffer): Target {
   if (socket !== undefined) return openSocket(socket)
   return openTargets(spooler ?? named?.toString() ?? [], sync).get(named)
 }
@@ -81,7 +81,7 @@ function openTargets(spooler: string | readonly string[], sync: boolean): SpoolT
 }
 
 /** After a failure the directory is looked for again: it may have been moved away and made anew. */
-export function forgetTransports(): void {
+export function forgetTargets(): void {
   synced.clear()
   unsynced.clear()
 }

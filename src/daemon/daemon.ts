@@ -8,21 +8,21 @@ import type { Log } from '../log/log.js'
 import { makeSpoolFor, prepareSpool } from '../spool/layout.js'
 import { tryHold } from '../spool/locker.js'
 import { checkSpool } from '../spool/permissions.js'
-import { type CrewPlan, Master } from '../supervisor/master.js'
-import { Questions } from '../supervisor/questions.js'
+import { Master, type SpoolWorkersPlan } from '../supervisor/master.js'
+import { QuestionHandler } from '../supervisor/questions.js'
 import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
-import { Sweeper } from './maintenance.js'
+import { Maintenance } from './maintenance.js'
 import { Pidfiles } from './pidfiles.js'
-import type { Surroundings } from './process-environment.js'
+import type { ProcessEnvironment } from './process-environment.js'
 import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
 import { listenToSignals } from './signals.js'
-import { Network } from './sockets.js'
+import { DaemonSockets } from './sockets.js'
 import { planCrews, setProcessTitle } from './spool-plan.js'
-import { Touches } from './touch-reload.js'
+import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
 
 /** A stop that takes longer says why; most are done by then. */
@@ -35,29 +35,29 @@ const STOP_NOTICE_MS = 300
  */
 export class Daemon {
   readonly #request: DaemonRequest
-  readonly #surroundings: Surroundings
+  readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
   readonly #log: Log
   readonly #identity: Identity | null
   readonly #master = new Master()
-  readonly #questions = new Questions(
+  readonly #questions = new QuestionHandler(
     () => this.#master.questioned,
     message => this.#events.emit('config-warning', { message }),
   )
   readonly #pidfiles: Pidfiles | ParentsPidfiles
   readonly #reloader: Reloader
-  readonly #sweeper: Sweeper
-  readonly #touches: Touches
-  readonly #network: Network
+  readonly #sweeper: Maintenance
+  readonly #touches: TouchReload
+  readonly #network: DaemonSockets
   readonly #schedules: Schedules
   readonly #drain: Drain
   /** In place. A reload that is refused leaves it. */
   #config: CheckedConfig
   #tellStopped = () => {}
 
-  constructor(request: DaemonRequest, surroundings: Surroundings, events: Emitter, log: Log) {
+  constructor(request: DaemonRequest, processEnvironment: ProcessEnvironment, events: Emitter, log: Log) {
     this.#request = request
-    this.#surroundings = surroundings
+    this.#surroundings = processEnvironment
     this.#events = events
     this.#log = log
     this.#config = request.config
@@ -67,14 +67,14 @@ export class Daemon {
     this.#pidfiles = request.isUnderRoot
       ? new ParentsPidfiles(events)
       : new Pidfiles(events, tryHold, uwsgiNamedIn)
-    this.#sweeper = new Sweeper(events)
-    this.#touches = new Touches(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#sweeper = new Maintenance(events)
+    this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, this.#options.drain)
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
-    this.#network = new Network(this.#options, {
+    this.#network = new DaemonSockets(this.#options, {
       events,
       inherited: request.inherited,
-      resolve: path => surroundings.resolve(path),
+      resolve: path => processEnvironment.resolve(path),
       raise: signal => this.#schedules.raise(signal),
     })
     this.#reloader = new Reloader({
@@ -82,7 +82,7 @@ export class Daemon {
       log,
       isStopping: () => this.#master.isStopping,
       readConfig: () => {
-        surroundings.leave()
+        processEnvironment.leave()
         return request.readConfig()
       },
       apply: config => this.#apply(config ?? this.#config, config !== null),
@@ -200,7 +200,7 @@ export class Daemon {
     return spooler.map(prepare)
   }
 
-  async #plan(spools: readonly string[], config: CheckedConfig): Promise<CrewPlan[]> {
+  async #plan(spools: readonly string[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
     const { options } = config
     this.#surroundings.settle(options.chdir)
     for (const spool of spools) checkSpool(spool)

@@ -15,7 +15,7 @@ import { findOption } from '../config/option-table.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import { glob } from '../ini/glob.js'
-import type { HostOptions, Link } from '../ipc/messages.js'
+import type { HandlerSpec, HostOptions } from '../ipc/messages.js'
 
 const HOSTS = join(PACKAGE_ROOT, 'src/hosts')
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
@@ -26,10 +26,10 @@ const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
  *
  * @throws SpooldError CONFIG_INVALID when an interpreter has gone since the configuration was checked
  */
-export function planChain(resolved: ResolvedOptions, targets: readonly string[]): Link[] {
+export function planChain(resolved: ResolvedOptions, targets: readonly string[]): HandlerSpec[] {
   const { options, settings } = resolved
   const home = process.cwd()
-  const others = settings.flatMap(([key, value]): Link[] => {
+  const others = settings.flatMap(([key, value]): HandlerSpec[] => {
     const name = findOption(key)?.name
     if (name === 'spooler-exec') return [{ kind: 'exec', command: value, input: options.spoolerExecInput }]
     if (name !== 'spooler-import' || importLanguage(value, home) !== 'javascript') return []
@@ -38,7 +38,7 @@ export function planChain(resolved: ResolvedOptions, targets: readonly string[])
   const languages = languagesOf(resolved, home, others.length > 0)
   const isAlone = languages.length + others.length === 1
   const hosts = languages.map(
-    (language): Link => ({ kind: 'host', host: planHost(language, resolved, targets, home, isAlone) }),
+    (language): HandlerSpec => ({ kind: 'host', host: planHost(language, resolved, targets, home, isAlone) }),
   )
   return [...hosts, ...others]
 }

@@ -17,7 +17,7 @@ const RECORDS_INTERVAL_MS = 3_600_000
 const RECORD_AGE_MS = 86_400_000
 
 /** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */
-export class Sweeper {
+export class Maintenance {
   readonly #events: Emitter
   readonly #alarm = new Alarm(() => void this.#sweep())
   #spools: readonly string[] = []

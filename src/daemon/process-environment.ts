@@ -6,7 +6,7 @@ import type { CheckedConfig } from '../config/check.js'
  * What this process hands down to its children: environment, umask, current directory. A configuration changes them; the
  * next one is read, and its relative names are understood, as if no other had been there before.
  */
-export class Surroundings {
+export class ProcessEnvironment {
   readonly #environment = { ...process.env }
   readonly #home = process.cwd()
   readonly #umask = currentUmask()

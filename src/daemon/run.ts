@@ -5,7 +5,7 @@ import { openLog } from '../log/log.js'
 import { STDERR } from '../log/output.js'
 import { SpareWorker } from '../supervisor/spare-worker.js'
 import type { DaemonRequest } from './daemon-request.js'
-import { Surroundings } from './process-environment.js'
+import { ProcessEnvironment } from './process-environment.js'
 import { withParentsLog } from './under-root.js'
 
 /** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
@@ -19,8 +19,8 @@ const HEAP_GROWTH_PERCENT = 25
  */
 export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
-  const surroundings = new Surroundings()
-  surroundings.enter(request.config)
+  const processEnvironment = new ProcessEnvironment()
+  processEnvironment.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
   const log = request.isUnderRoot
     ? withParentsLog(openLog({ file: null, format, date }))
@@ -29,7 +29,7 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   const spare = canForkAhead(request) ? new SpareWorker({ logFd: log.fd, areas: [] }) : undefined
   try {
     const { Daemon } = await import('./daemon.js')
-    return await new Daemon({ ...request, spare }, surroundings, events, log).run()
+    return await new Daemon({ ...request, spare }, processEnvironment, events, log).run()
   } catch (error) {
     // standard error is told in any case, and is the log of a process in the background
     if (log.fd !== STDERR && request.logFile === null)

@@ -10,7 +10,7 @@ import { type Address, formatAddress, isLocal, parseAddress } from '../protocol/
 import { findGroup, findUser } from '../system/identity.js'
 import type { Request } from '../task/request.js'
 
-export interface NetworkContext {
+export interface DaemonSocketsContext {
   readonly events: Emitter
   /** Descriptors that were handed over, already listening. */
   readonly inherited: readonly number[]
@@ -21,15 +21,15 @@ export interface NetworkContext {
 }
 
 /** The daemon's sockets: from the options to a server that stores tasks. */
-export class Network {
-  readonly #context: NetworkContext
+export class DaemonSockets {
+  readonly #context: DaemonSocketsContext
   readonly #server: UwsgiServer
   readonly #options: Options
   #listeners: Listener[] = []
   #targets: SpoolTargets | undefined
 
   /** @throws SpooldError ADDRESS_INVALID */
-  constructor(options: Options, context: NetworkContext) {
+  constructor(options: Options, context: DaemonSocketsContext) {
     const { events } = context
     this.#context = context
     this.#options = options

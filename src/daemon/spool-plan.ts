@@ -4,11 +4,11 @@ import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import { DirectoryEngine } from '../engines/directory/engine.js'
 import type { Emitter } from '../events/emitter.js'
-import type { Link, WorkerOptions } from '../ipc/messages.js'
+import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 import { noteFormat } from '../spool/format.js'
 import { probeSpool } from '../spool/probe.js'
-import type { CrewPlan } from '../supervisor/master.js'
-import type { Questions } from '../supervisor/questions.js'
+import type { SpoolWorkersPlan } from '../supervisor/master.js'
+import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
 import { type PoolOptions, WorkerPool } from '../supervisor/worker-pool.js'
@@ -24,7 +24,7 @@ export interface PlanContext {
   readonly events: Emitter
   readonly signals: SignalRouter
   /** What handlers ask of the daemon. */
-  readonly questions: Questions
+  readonly questions: QuestionHandler
   /** Where handlers may put tasks. */
   readonly targets: readonly string[]
   /** Its `fd` is another one after it was opened anew. */
@@ -37,23 +37,23 @@ export async function planCrews(
   spools: readonly string[],
   config: ResolvedOptions,
   context: PlanContext,
-): Promise<CrewPlan[]> {
+): Promise<SpoolWorkersPlan[]> {
   const chain = planChain(config, context.targets)
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
   const times = new Map<string, number>()
   for (const spool of spools) times.set(spool, (times.get(spool) ?? 0) + 1)
   return Promise.all(
-    [...times].map(([spool, count]) => planCrew(spool, count, chain, config.options, context)),
+    [...times].map(([spool, count]) => planSpoolWorkers(spool, count, chain, config.options, context)),
   )
 }
 
-async function planCrew(
+async function planSpoolWorkers(
   spool: string,
   count: number,
-  chain: readonly Link[],
+  chain: readonly HandlerSpec[],
   options: Options,
   context: PlanContext,
-): Promise<CrewPlan> {
+): Promise<SpoolWorkersPlan> {
   const { locks, because } = await probeSpool(spool, options.spoolerLock)
   const retry = {
     policy: retryPolicyOf(options),

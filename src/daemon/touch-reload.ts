@@ -7,7 +7,7 @@ import { watchTouches } from '../files/directory-watch.js'
 export type TouchAsks = 'reload' | 'new-workers'
 
 /** The files of `touch-reload` and `touch-spoolers-reload`. */
-export class Touches {
+export class TouchReload {
   readonly #events: Emitter
   readonly #ask: (file: string, asks: TouchAsks) => void
   #watches: ReadonlyArray<{ close(): void }> = []

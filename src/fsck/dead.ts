@@ -6,8 +6,8 @@ import { STATE_DIRECTORY } from '../spool/names.js'
 import { jsonNameOf } from '../spool/record-name.js'
 import { writeWhole } from '../spool/state-directory.js'
 import { type Ref, toFsPath } from '../task/ref.js'
-import { filesIn, type Place, removeFile, statsOf } from './examined-spool.js'
-import { type Finding, MENDED, OVER } from './finding.js'
+import { type ExaminedSpool, filesIn, removeFile, statsOf } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED } from './finding.js'
 import { quietRecord } from './tasks.js'
 
 const ROOM = `${STATE_DIRECTORY}/dead`
@@ -16,7 +16,7 @@ const MAX_REASON_BYTES = 1_048_576
 const MAX_NAMESAKES = 10_000
 
 /** Dead letters without a reason, and reasons without a file. */
-export async function* checkDead(place: Place): AsyncGenerator<Finding> {
+export async function* checkDead(place: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const name of filesIn(place, 'dead')) {
     if (name.endsWith('.tmp')) continue
     const reason = reasonIn(place, name)
@@ -27,7 +27,7 @@ export async function* checkDead(place: Place): AsyncGenerator<Finding> {
 
 type Doubt = Finding & Required<Pick<Finding, 'isStill'>>
 
-function missing(place: Place, json: string, reason: DeadLetter): Doubt {
+function missing(place: ExaminedSpool, json: string, reason: DeadLetter): Doubt {
   const name = nameOf(json, reason)
   // its burial may have failed, and is tried again
   const isPending = quietRecord(place, reason.ref)?.burial !== undefined
@@ -41,12 +41,12 @@ function missing(place: Place, json: string, reason: DeadLetter): Doubt {
     repair() {
       if (!isStill()) return OVER
       removeFile(place, `${ROOM}/${json}`)
-      return MENDED
+      return REPAIRED
     },
   }
 }
 
-function unexplained(place: Place, name: Ref): Doubt {
+function unexplained(place: ExaminedSpool, name: Ref): Doubt {
   const { letters } = place
   const isStill = () => hasFile(place, name) && reasonIn(place, jsonNameOf(name)) === undefined
   return {
@@ -60,7 +60,7 @@ function unexplained(place: Place, name: Ref): Doubt {
       if (stats === undefined || !isStill()) return OVER
       const reason = lostReason(name, stats.ctimeMs)
       writeWhole(letters.jsonPathOf(name), JSON.stringify(reason), { flush: true })
-      return MENDED
+      return REPAIRED
     },
   }
 }
@@ -70,12 +70,12 @@ function lostReason(ref: Ref, buriedAt: number): DeadLetter {
   return { ref, reason: 'unknown', detail, buriedAt, attempts: 0, crashes: 0, handlers: [], host: hostname() }
 }
 
-function hasFile(place: Place, name: Ref): boolean {
+function hasFile(place: ExaminedSpool, name: Ref): boolean {
   return statsOf(place, `${ROOM}/${name}`)?.isFile() === true
 }
 
 /** undefined: it is no reason. */
-function reasonIn(place: Place, json: string): DeadLetter | undefined {
+function reasonIn(place: ExaminedSpool, json: string): DeadLetter | undefined {
   const path = `${ROOM}/${json}`
   if (!json.endsWith('.json') || (statsOf(place, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
   try {

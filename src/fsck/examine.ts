@@ -4,7 +4,7 @@ import { errnoOf, messageOf } from '../base/errors.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { toFsPath } from '../task/ref.js'
 import { checkDead } from './dead.js'
-import { type Place, statsOf } from './examined-spool.js'
+import { type ExaminedSpool, statsOf } from './examined-spool.js'
 import type { Finding } from './finding.js'
 import { checkIds, checkLeases, checkLitter, checkUnfinished } from './leftovers.js'
 import { checkRecords } from './records.js'
@@ -12,12 +12,12 @@ import { checkRights, checkStateDirectories } from './rights.js'
 import { checkTasks } from './tasks.js'
 import { checkVisits } from './visits.js'
 
-const SUSPECTS_A_LOOK = 5000
+const SUSPECTS_PER_BATCH = 5000
 /** Longer than between any two steps of a daemon that belong together. */
 const SECOND_LOOK_MS = 100
 
 /** What needs rights over others' files: done by root, on inodes, and nothing else is. */
-export async function* examineRights(place: Place): AsyncGenerator<Finding> {
+export async function* examineRights(place: ExaminedSpool): AsyncGenerator<Finding> {
   yield* confirmed(checkRights(place))
 }
 
@@ -34,7 +34,7 @@ const CHECKS = [
 ]
 
 /** All else, to be done as the user of the spool: what it makes belongs to that one. */
-export async function* examineSpool(place: Place): AsyncGenerator<Finding> {
+export async function* examineSpool(place: ExaminedSpool): AsyncGenerator<Finding> {
   try {
     statsOf(place, STATE_DIRECTORY)
     opendirSync(toFsPath(place.spool)).closeSync()
@@ -62,7 +62,7 @@ async function* confirmed(check: AsyncGenerator<Finding>): AsyncGenerator<Findin
   try {
     for await (const suspect of check) {
       suspects.push(suspect)
-      if (suspects.length < SUSPECTS_A_LOOK) continue
+      if (suspects.length < SUSPECTS_PER_BATCH) continue
       yield* await secondLook(suspects)
       suspects = []
     }

@@ -15,7 +15,7 @@ import { ownState } from '../spool/state-byte.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 
 /** The spool under examination, and by what rules. */
-export interface Place {
+export interface ExaminedSpool {
   /** The spool's real path, a byte string. */
   readonly spool: string
   /** Who has to be able to use it. */
@@ -39,16 +39,16 @@ export interface Place {
 const MAX_DEPTH = 16
 
 /** By the directory that it lies in now. */
-export function removeFile({ spool }: Place, path: string): void {
+export function removeFile({ spool }: ExaminedSpool, path: string): void {
   inDirectoryOf(spool, path, directory => unlinkSync(toFsPath(`${directory}/${baseName(path)}`)))
 }
 
-export function statsOf({ spool }: Place, path: string): Stats | undefined {
+export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefined {
   return lstatSync(toFsPath(path === '' ? spool : `${spool}/${path}`), { throwIfNoEntry: false })
 }
 
 /** Every file of the spool that may be a task, priorities too whether somebody visits them or not. */
-export async function* tasksIn(place: Place, prefix = '', depth = 0): AsyncGenerator<Ref> {
+export async function* tasksIn(place: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
   for await (const entry of listEntries(`${place.spool}/${prefix}`)) {
     if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false }))
       yield prefix + entry.name
@@ -58,7 +58,12 @@ export async function* tasksIn(place: Place, prefix = '', depth = 0): AsyncGener
 }
 
 /** Every file below a directory of ours, by its path below that; links are not followed, nor are they files. */
-export async function* filesIn(place: Place, room: string, prefix = '', depth = 0): AsyncGenerator<string> {
+export async function* filesIn(
+  place: ExaminedSpool,
+  room: string,
+  prefix = '',
+  depth = 0,
+): AsyncGenerator<string> {
   if (prefix === '' && !isOurDirectory(place, room)) return
   for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}/${room}/${prefix}`)) {
     if (entry.isDirectory() && depth < MAX_DEPTH)
@@ -67,7 +72,7 @@ export async function* filesIn(place: Place, room: string, prefix = '', depth = 
   }
 }
 
-export function isOurDirectory(place: Place, room: string): boolean {
+export function isOurDirectory(place: ExaminedSpool, room: string): boolean {
   return [STATE_DIRECTORY, `${STATE_DIRECTORY}/${room}`].every(
     path => statsOf(place, path)?.isDirectory() === true,
   )
@@ -83,7 +88,7 @@ export interface Mark {
 const header = Buffer.alloc(HEADER_BYTES)
 
 /** A task's state byte. undefined: there is no packet to be read. */
-export function markOf({ spool }: Place, ref: Ref): Mark | undefined {
+export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
   const fd = tryOpen(`${spool}/${ref}`)
   if (fd === undefined) return undefined
   try {

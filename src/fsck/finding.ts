@@ -42,5 +42,5 @@ export type Repair =
   | { readonly kind: 'over' }
   | { readonly kind: 'left'; readonly detail: string }
 
-export const MENDED: Repair = { kind: 'mended' }
+export const REPAIRED: Repair = { kind: 'mended' }
 export const OVER: Repair = { kind: 'over' }

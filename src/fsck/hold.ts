@@ -1,7 +1,7 @@
 import { claimFile, type FileClaim } from '../spool/claims/claim.js'
 import { letGo } from '../spool/claims/settle.js'
 import type { Ref } from '../task/ref.js'
-import type { Place } from './examined-spool.js'
+import type { ExaminedSpool } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'
 
 /**
@@ -11,7 +11,7 @@ import { OVER, type Repair } from './finding.js'
  * @param mendGone what is left to do when there is no such file
  */
 export async function whileHeld(
-  place: Place,
+  place: ExaminedSpool,
   ref: Ref,
   { isDue = false, mendGone }: { isDue?: boolean; mendGone?: () => Repair },
   mend: (file: FileClaim) => Repair,

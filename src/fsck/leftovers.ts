@@ -6,13 +6,13 @@ import { STATE_DIRECTORY } from '../spool/names.js'
 import { hiddenRef } from '../spool/store/draft.js'
 import { publishPromised } from '../spool/store/ids.js'
 import { baseName, toFsPath } from '../task/ref.js'
-import { filesIn, isOurDirectory, type Place, removeFile, statsOf } from './examined-spool.js'
-import { type Finding, MENDED, OVER } from './finding.js'
+import { type ExaminedSpool, filesIn, isOurDirectory, removeFile, statsOf } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED } from './finding.js'
 
 const BY_REPAIR = '--repair does, and so does a running daemon'
 
 /** What writers that died left under hidden names. */
-export async function* checkUnfinished(place: Place): AsyncGenerator<Finding> {
+export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Finding> {
   const { spool, graceMs } = place
   if (graceMs === 0) return
   for await (const { ref, isPromised } of leftoversIn(spool, Date.now() - graceMs)) {
@@ -25,7 +25,7 @@ export async function* checkUnfinished(place: Place): AsyncGenerator<Finding> {
         meaning: 'a whole task under an id, whose writer died before it gave it its name',
         mend: `publish it: ${BY_REPAIR}`,
         isStill,
-        repair: () => (publishPromised(spool, ref) ? MENDED : OVER),
+        repair: () => (publishPromised(spool, ref) ? REPAIRED : OVER),
       }
     else
       yield {
@@ -34,13 +34,13 @@ export async function* checkUnfinished(place: Place): AsyncGenerator<Finding> {
         meaning: 'its writer died before it was stored, and nobody was told that it is',
         mend: `remove it: ${BY_REPAIR}`,
         isStill,
-        repair: async () => ((await clearLeftover(spool, ref)) ? MENDED : OVER),
+        repair: async () => ((await clearLeftover(spool, ref)) ? REPAIRED : OVER),
       }
   }
 }
 
 /** Ids whose time is over, and what stands in the place of one. */
-export async function* checkIds(place: Place): AsyncGenerator<Finding> {
+export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(place, 'ids')) return
   for await (const { name, link, ref, sinceMs } of idsIn(place.spool)) {
     const path = `${STATE_DIRECTORY}/ids/${name}`
@@ -51,7 +51,7 @@ export async function* checkIds(place: Place): AsyncGenerator<Finding> {
       if (!isStill()) return OVER
       if (ref !== undefined) publishPromised(place.spool, ref)
       unlinkSync(toFsPath(link))
-      return MENDED
+      return REPAIRED
     }
     if (ref === undefined)
       yield {
@@ -78,7 +78,7 @@ export async function* checkIds(place: Place): AsyncGenerator<Finding> {
 const LITTER = /\.[0-9a-f]+\.tmp$/
 
 /** Files that were to be renamed at once, and those of a probe. */
-export async function* checkLitter(place: Place): AsyncGenerator<Finding> {
+export async function* checkLitter(place: ExaminedSpool): AsyncGenerator<Finding> {
   if (place.graceMs === 0 || !isOurDirectory(place, '.')) return
   for (const room of ['.', 'records', 'dead'])
     for await (const name of room === '.' ? topFiles(place) : filesIn(place, room)) {
@@ -96,19 +96,19 @@ export async function* checkLitter(place: Place): AsyncGenerator<Finding> {
         repair() {
           if (!isStill()) return OVER
           removeFile(place, path)
-          return MENDED
+          return REPAIRED
         },
       }
     }
 }
 
-async function* topFiles(place: Place): AsyncGenerator<string> {
+async function* topFiles(place: ExaminedSpool): AsyncGenerator<string> {
   for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}`))
     if (entry.isFile()) yield entry.name
 }
 
 /** Leases that nobody renews: their holders died. */
-export async function* checkLeases(place: Place): AsyncGenerator<Finding> {
+export async function* checkLeases(place: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(place, 'locks')) return
   for await (const { name } of listEntries(`${place.spool}/${STATE_DIRECTORY}/locks`)) {
     const path = `${STATE_DIRECTORY}/locks/${name}`
@@ -123,7 +123,7 @@ export async function* checkLeases(place: Place): AsyncGenerator<Finding> {
       meaning: 'its holder died; whoever wants it takes it over',
       mend: 'remove it: --repair does',
       isStill,
-      repair: async () => ((await clearLease(`${place.spool}/${path}`)) ? MENDED : OVER),
+      repair: async () => ((await clearLease(`${place.spool}/${path}`)) ? REPAIRED : OVER),
     }
   }
 }

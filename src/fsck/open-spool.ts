@@ -7,27 +7,27 @@ import { neighboursOf } from '../spool/neighbours.js'
 import type { Owner } from '../spool/permissions.js'
 import { Records } from '../spool/records.js'
 import { toByteString } from '../task/ref.js'
-import type { Place } from './examined-spool.js'
+import type { ExaminedSpool } from './examined-spool.js'
 import type { Finding } from './finding.js'
 
-export interface PlaceOptions
-  extends Pick<Place, 'rules' | 'graceMs' | 'idTtlMs'>,
+export interface ExaminedSpoolOptions
+  extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs'>,
     Omit<FailureOptions, 'spool'> {
   /** Whose daemon works there; null: the owner's of the directory. */
   readonly user: Owner | null
 }
 
 /** @param spool its real path */
-export function openPlace(
+export function openExaminedSpool(
   spool: string,
-  options: PlaceOptions,
-): { readonly place: Place; readonly user: Owner; readonly inUse: readonly Finding[] } {
+  options: ExaminedSpoolOptions,
+): { readonly place: ExaminedSpool; readonly user: Owner; readonly inUse: readonly Finding[] } {
   const { uid, gid } = lstatSync(spool)
   const user = options.user ?? { uid, gid }
   const bytes = toByteString(spool)
   const neighbours = neighboursOf(bytes)
   let locker: Promise<Locker> | undefined
-  const place: Place = {
+  const place: ExaminedSpool = {
     spool: bytes,
     user,
     rules: options.rules,

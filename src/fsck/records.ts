@@ -6,34 +6,34 @@ import { isRecord, type TaskRecord } from '../spool/records.js'
 import { setTime } from '../spool/spool-file.js'
 import { RECORDED, writeState } from '../spool/state-byte.js'
 import { type Ref, toFsPath } from '../task/ref.js'
-import { filesIn, markOf, type Place, removeFile, statsOf } from './examined-spool.js'
-import { type Finding, MENDED, OVER, type Repair } from './finding.js'
+import { type ExaminedSpool, filesIn, markOf, removeFile, statsOf } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
 const ROOM = `${STATE_DIRECTORY}/records`
 
 /** Each record against its task. */
-export async function* checkRecords(place: Place): AsyncGenerator<Finding> {
+export async function* checkRecords(place: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const name of filesIn(place, 'records')) {
     if (!name.endsWith('.json')) continue
-    const story = storyOf(place, name)
+    const story = assess(place, name)
     if (story === undefined) continue
     const { ref, ...told } = story
     yield {
       ...told,
       path: `${ROOM}/${name}`,
       mend: 'remove it: --repair does',
-      isStill: () => storyOf(place, name)?.kind === story.kind,
+      isStill: () => assess(place, name)?.kind === story.kind,
       repair: () => removeRecord(place, name, ref, story.kind),
     }
   }
 }
 
-interface Story extends Pick<Finding, 'kind' | 'meaning'> {
+interface Assessment extends Pick<Finding, 'kind' | 'meaning'> {
   readonly ref: Ref
 }
 
-function storyOf(place: Place, name: string): Story | undefined {
+function assess(place: ExaminedSpool, name: string): Assessment | undefined {
   const record = readRecord(place, name)
   if (record === 'closed' || record === 'gone') return undefined
   const ref = record?.ref ?? name.slice(0, -'.json'.length)
@@ -54,7 +54,7 @@ function storyOf(place: Place, name: string): Story | undefined {
   return { ref, kind: 'record-stale', meaning: 'its task was never run: it is another one of that name' }
 }
 
-function readRecord({ spool }: Place, name: string): TaskRecord | undefined | 'closed' | 'gone' {
+function readRecord({ spool }: ExaminedSpool, name: string): TaskRecord | undefined | 'closed' | 'gone' {
   try {
     const value: unknown = JSON.parse(readFileSync(toFsPath(`${spool}/${ROOM}/${name}`), 'utf8'))
     return isRecord(value) ? value : undefined
@@ -65,17 +65,17 @@ function readRecord({ spool }: Place, name: string): TaskRecord | undefined | 'c
 }
 
 /** Under the lock of its task, if there is one. */
-function removeRecord(place: Place, name: string, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+function removeRecord(place: ExaminedSpool, name: string, ref: Ref, kind: Finding['kind']): Promise<Repair> {
   const inode = statsOf(place, `${ROOM}/${name}`)?.ino
   const remove = () => {
-    const now = storyOf(place, name)
+    const now = assess(place, name)
     if (now?.kind !== kind || statsOf(place, `${ROOM}/${name}`)?.ino !== inode) return OVER
     removeFile(place, `${ROOM}/${name}`)
-    return MENDED
+    return REPAIRED
   }
   return whileHeld(place, ref, { mendGone: remove }, file => {
     const repair = remove()
-    if (repair === MENDED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
+    if (repair === REPAIRED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
     setTime(file.fd, file.mtimeMs)
     return repair
   })

@@ -7,14 +7,14 @@ import { STATE_DIRECTORY } from '../spool/names.js'
 import { type Owner, quote } from '../spool/permissions.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
 import { baseName, displayName, toFsPath } from '../task/ref.js'
-import { filesIn, isOurDirectory, type Place, statsOf, tasksIn } from './examined-spool.js'
-import { type Finding, MENDED, OVER, type Repair } from './finding.js'
+import { type ExaminedSpool, filesIn, isOurDirectory, statsOf, tasksIn } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { Handle } from './handle.js'
 
 const ROOMS = ['records', 'dead', 'ids', 'locks']
 
 /** `.spoold` and its rooms are directories; what else has their name is put aside, with all that is in it. */
-export async function* checkStateDirectories(place: Place): AsyncGenerator<Finding> {
+export async function* checkStateDirectories(place: ExaminedSpool): AsyncGenerator<Finding> {
   for (const path of [STATE_DIRECTORY, ...ROOMS.map(room => `${STATE_DIRECTORY}/${room}`)]) {
     const stats = statsOf(place, path)
     if (stats === undefined || stats.isDirectory()) continue
@@ -36,7 +36,7 @@ export async function* checkStateDirectories(place: Place): AsyncGenerator<Findi
   }
 }
 
-function freeName(place: Place, path: string): string {
+function freeName(place: ExaminedSpool, path: string): string {
   for (let n = 1; ; n++) {
     const name = n === 1 ? `${path}.old` : `${path}.old.${n}`
     if (statsOf(place, name) === undefined) return name
@@ -44,7 +44,7 @@ function freeName(place: Place, path: string): string {
 }
 
 /** Can the spool's user open what is to be opened? */
-export async function* checkRights(place: Place): AsyncGenerator<Finding> {
+export async function* checkRights(place: ExaminedSpool): AsyncGenerator<Finding> {
   const state = statsOf(place, STATE_DIRECTORY)
   if (state?.isDirectory()) yield* checkEntry(place, STATE_DIRECTORY, isPrivate) // else it is put aside
   for (const room of ROOMS)
@@ -57,7 +57,7 @@ export async function* checkRights(place: Place): AsyncGenerator<Finding> {
 }
 
 /** The files, and the directories of priorities between them. */
-async function* entriesOf(place: Place, room: string): AsyncGenerator<string> {
+async function* entriesOf(place: ExaminedSpool, room: string): AsyncGenerator<string> {
   if (room === 'locks') return // whoever takes over a lease makes it anew
   for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}/${room}`))
     if (entry.isDirectory()) yield entry.name
@@ -77,7 +77,7 @@ function isUsable(stats: Stats, user: Owner): boolean {
   return user.uid === 0 || ((stats.mode >> shift) & needed) === needed
 }
 
-async function* checkEntry(place: Place, path: string, isRight: Rule): AsyncGenerator<Finding> {
+async function* checkEntry(place: ExaminedSpool, path: string, isRight: Rule): AsyncGenerator<Finding> {
   const { user } = place
   const stats = statsOf(place, path)
   const isWrong = (now = statsOf(place, path)) =>
@@ -113,7 +113,7 @@ interface Change {
   readonly owner: Owner | null
 }
 
-function changeRights({ spool }: Place, path: string, { isWrong, mode, owner }: Change): Repair {
+function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, owner }: Change): Repair {
   let handle: Handle | undefined
   try {
     handle = new Handle(spool, path)
@@ -125,7 +125,7 @@ function changeRights({ spool }: Place, path: string, { isWrong, mode, owner }: 
       return { kind: 'left', detail: 'it is no spool packet: look at it before you give it away' }
     if (owner !== null) handle.chown(owner)
     handle.chmod(mode)
-    return MENDED
+    return REPAIRED
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return OVER
     return { kind: 'left', detail: messageOf(error) }
@@ -134,6 +134,6 @@ function changeRights({ spool }: Place, path: string, { isWrong, mode, owner }: 
   }
 }
 
-function display({ spool }: Place, path: string): string {
+function display({ spool }: ExaminedSpool, path: string): string {
   return displayName(`${spool}/${path}`)
 }

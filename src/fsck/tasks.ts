@@ -7,25 +7,25 @@ import { isCounted, ownRecord, type TaskRecord } from '../spool/records.js'
 import { setTime } from '../spool/spool-file.js'
 import { type Past, pastOf, RECORDED, writeState } from '../spool/state-byte.js'
 import type { Ref } from '../task/ref.js'
-import { type Mark, markOf, type Place, statsOf, tasksIn } from './examined-spool.js'
-import { type Finding, MENDED, OVER, type Repair } from './finding.js'
+import { type ExaminedSpool, type Mark, markOf, statsOf, tasksIn } from './examined-spool.js'
+import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
 /** The state bytes of the tasks that nobody holds. */
-export async function* checkTasks(place: Place): AsyncGenerator<Finding> {
+export async function* checkTasks(place: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const ref of tasksIn(place)) {
-    const story = storyOf(place, ref)
+    const story = assess(place, ref)
     if (story === undefined) continue
-    const isStill = () => storyOf(place, ref)?.kind === story.kind
+    const isStill = () => assess(place, ref)?.kind === story.kind
     yield { ...story, path: ref, isStill, repair: () => mend(place, ref, story.kind) }
   }
 }
 
-type Story = Pick<Finding, 'kind' | 'meaning' | 'mend' | 'isNote'>
+type Assessment = Pick<Finding, 'kind' | 'meaning' | 'mend' | 'isNote'>
 
 const AS_NEXT_CLAIM = '--repair does now what the next claim does'
 
-function storyOf(place: Place, ref: Ref): Story | undefined {
+function assess(place: ExaminedSpool, ref: Ref): Assessment | undefined {
   const mark = markOf(place, ref)
   if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
   const record = ownRecord(quietRecord(place, ref), mark)
@@ -55,7 +55,7 @@ function storyOf(place: Place, ref: Ref): Story | undefined {
 }
 
 /** Of a task that is not due yet, the claim is still to come; where a daemon works, it knows better who is to blame. */
-function openRun({ isInUse }: Place, { mtimeMs }: Mark, past: Past): Story | undefined {
+function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Assessment | undefined {
   if (isInUse || mtimeMs > Date.now()) return undefined
   return {
     kind: 'run-open',
@@ -67,7 +67,7 @@ function openRun({ isInUse }: Place, { mtimeMs }: Mark, past: Past): Story | und
   }
 }
 
-function mend(place: Place, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+function mend(place: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
   if (kind === 'mark-unrecorded') return whileHeld(place, ref, {}, file => clearMark(place, file))
   return whileHeld(place, ref, { isDue: true }, file => {
     const settled = settlePastRun(file, place.failures.recordOf(file), place.failures)
@@ -91,11 +91,11 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
   }
 }
 
-function clearMark(place: Place, { ref, fd, state, mtimeMs }: FileClaim): Repair {
+function clearMark(place: ExaminedSpool, { ref, fd, state, mtimeMs }: FileClaim): Repair {
   if ((state & RECORDED) === 0 || statsOf(place, recordPath(ref)) !== undefined) return OVER
   writeState(fd, state & ~RECORDED)
   setTime(fd, mtimeMs) // the write has moved it
-  return MENDED
+  return REPAIRED
 }
 
 /** Below the spool. */
@@ -104,7 +104,7 @@ export function recordPath(ref: Ref): string {
 }
 
 /** One that may not be read is told of as such. */
-export function quietRecord({ records }: Place, ref: Ref): TaskRecord | undefined {
+export function quietRecord({ records }: ExaminedSpool, ref: Ref): TaskRecord | undefined {
   try {
     return records.read(ref)
   } catch {

@@ -2,11 +2,11 @@ import { listEntries } from '../files/entries.js'
 import { isPriorityDirectory, isTaskName, isUwsgiName, STATE_DIRECTORY } from '../spool/names.js'
 import { quote } from '../spool/permissions.js'
 import { displayName } from '../task/ref.js'
-import type { Place } from './examined-spool.js'
+import type { ExaminedSpool } from './examined-spool.js'
 import type { Finding } from './finding.js'
 
 /** Tasks in directories that nobody scans. Without a configuration only some of them are known not to be. */
-export async function* checkVisits(place: Place): AsyncGenerator<Finding> {
+export async function* checkVisits(place: ExaminedSpool): AsyncGenerator<Finding> {
   const isOrdered = place.rules?.ordered
   for await (const entry of listEntries(place.spool)) {
     if (!entry.isDirectory() || entry.name === STATE_DIRECTORY) continue
@@ -25,7 +25,7 @@ export async function* checkVisits(place: Place): AsyncGenerator<Finding> {
 }
 
 /** In a directory of any name, only what uWSGI would have put there. */
-async function countTasks({ spool }: Place, directory: string, isPriority: boolean): Promise<number> {
+async function countTasks({ spool }: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
   const rules = { ordered: true, strictNames: false }
   let tasks = 0
   for await (const { name } of listEntries(`${spool}/${directory}`))
@@ -33,7 +33,7 @@ async function countTasks({ spool }: Place, directory: string, isPriority: boole
   return tasks
 }
 
-function moveUp({ spool }: Place, directory: string): string {
+function moveUp({ spool }: ExaminedSpool, directory: string): string {
   const from = quote(displayName(`${spool}/${directory}`))
   return `mv -n ${from}/uwsgi_spoolfile_on_* ${quote(displayName(spool))}/`
 }

@@ -19,7 +19,7 @@ export interface WorkerOptions {
   /** So long may a file be malformed or unfinished before it is buried. */
   readonly graceMs: number
   /** Who is asked, one after the other, until somebody does not answer SPOOL_IGNORE. */
-  readonly chain: readonly Link[]
+  readonly chain: readonly HandlerSpec[]
   /** Where handlers may put tasks; the first is the default. */
   readonly targets: readonly string[]
   /** A task that a handler puts there is on disk before it counts as stored. */
@@ -43,7 +43,7 @@ export interface WorkerOptions {
   readonly isDetailed: boolean
 }
 
-export type Link =
+export type HandlerSpec =
   | { readonly kind: 'javascript'; readonly file: string }
   | { readonly kind: 'host'; readonly host: HostOptions }
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }

@@ -7,7 +7,7 @@ export const STORED = Buffer.of(255, 0, 0, 1)
 export const REFUSED = Buffer.of(255, 0, 0, 0)
 export const PONG = Buffer.of(100, 0, 0, 1)
 
-export interface StoreDuties {
+export interface StoreActions {
   readonly budget: ByteBudget
   /** Stores what needs no waiting. @returns whether it did. @throws SpooldError why there is no task */
   storeAtOnce(request: Request, spooler: Buffer | undefined): boolean
@@ -21,18 +21,18 @@ export interface StoreDuties {
 
 /** Stores what a connection asks for, and says what that is answered. */
 export class Answers {
-  readonly #duties: StoreDuties
+  readonly #actions: StoreActions
   readonly #peer: { readonly name: string }
 
-  constructor(duties: StoreDuties, peer: { readonly name: string }) {
-    this.#duties = duties
+  constructor(actions: StoreActions, peer: { readonly name: string }) {
+    this.#actions = actions
     this.#peer = peer
   }
 
   /** The answer to a request without body: at once, where storing it needs no waiting. */
   to(wire: WireRequest): Buffer | Promise<Buffer> {
     try {
-      if (this.#duties.storeAtOnce(wire.request, wire.spooler)) return STORED
+      if (this.#actions.storeAtOnce(wire.request, wire.spooler)) return STORED
     } catch (error) {
       return this.refusal(error)
     }
@@ -42,7 +42,7 @@ export class Answers {
   /** The answer to one whose body comes with the request. */
   async toBodied({ spooler, bodyBytes }: WireRequest, request: Request): Promise<Buffer> {
     try {
-      await this.#duties.store(request, spooler, bodyBytes)
+      await this.#actions.store(request, spooler, bodyBytes)
       return STORED
     } catch (error) {
       return this.refusal(error)
@@ -50,17 +50,17 @@ export class Answers {
   }
 
   refusal(error: unknown): Buffer {
-    this.#duties.refused(this.#peer.name, error)
+    this.#actions.refused(this.#peer.name, error)
     return REFUSED
   }
 
   async #inTurn(wire: WireRequest): Promise<Buffer> {
     const { packet } = wire.request
-    await this.#duties.budget.take(packet.length)
+    await this.#actions.budget.take(packet.length)
     try {
       return await this.toBodied(wire, wire.request)
     } finally {
-      this.#duties.budget.give(packet.length)
+      this.#actions.budget.give(packet.length)
     }
   }
 }

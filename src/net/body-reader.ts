@@ -1,7 +1,7 @@
 import type { ByteBudget } from './byte-budget.js'
 import { PeerLost } from './peer.js'
 
-export interface IncomingBodyOptions {
+export interface BodyReaderOptions {
   readonly bytes: number
   readonly budget: ByteBudget
   /** The peer's next bytes; null when it sends no more. @throws PeerLost */
@@ -19,12 +19,12 @@ export interface IncomingBodyOptions {
 const DEADLINE_BYTES = 1024 * 1024
 
 /** The body behind a packet, as it comes off the wire: a chunk at a time, never more. */
-export class IncomingBody implements AsyncIterable<Buffer> {
-  readonly #options: IncomingBodyOptions
+export class BodyReader implements AsyncIterable<Buffer> {
+  readonly #options: BodyReaderOptions
   #left: number
   #isBroken = false
 
-  constructor(options: IncomingBodyOptions) {
+  constructor(options: BodyReaderOptions) {
     this.#options = options
     this.#left = options.bytes
   }

@@ -2,11 +2,11 @@ import { SpooldError } from '../base/errors.js'
 import { type Packet, PacketDecoder } from '../protocol/decoder.js'
 import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
 import { requestFromPacket, type WireRequest } from '../protocol/request-vars.js'
-import { Answers, PONG, REFUSED, STORED, type StoreDuties } from './answers.js'
-import { IncomingBody } from './body-reader.js'
-import type { Turns } from './fair-turns.js'
+import { Answers, PONG, REFUSED, STORED, type StoreActions } from './answers.js'
+import { BodyReader } from './body-reader.js'
+import type { FairTurns } from './fair-turns.js'
 import type { Peer } from './peer.js'
-import { Replies } from './reply-queue.js'
+import { ReplyQueue } from './reply-queue.js'
 
 export interface ConnectionLimits {
   /** The most bytes a packet's block may have. */
@@ -20,8 +20,8 @@ export interface ConnectionLimits {
   readonly keepaliveMs: number
 }
 
-export interface ConnectionDuties extends StoreDuties {
-  readonly turns: Turns
+export interface ConnectionActions extends StoreActions {
+  readonly turns: FairTurns
   /** @returns false when there is no room for the signal */
   raise(signal: number): boolean
   unavailable(peer: string, modifier1: number): void
@@ -40,9 +40,9 @@ const NOTHING = Buffer.alloc(0)
 export class Connection {
   readonly #peer: Peer
   readonly #limits: ConnectionLimits
-  readonly #duties: ConnectionDuties
+  readonly #actions: ConnectionActions
   readonly #decoder: PacketDecoder
-  readonly #replies: Replies
+  readonly #replies: ReplyQueue
   readonly #answers: Answers
   /** Has come, but is not looked at yet. */
   #rest: Buffer = NOTHING
@@ -54,13 +54,13 @@ export class Connection {
   /** The request whose body is under way; it waits for its peer, not for us. */
   #bodies = 0
 
-  constructor(peer: Peer, limits: ConnectionLimits, duties: ConnectionDuties) {
+  constructor(peer: Peer, limits: ConnectionLimits, actions: ConnectionActions) {
     this.#peer = peer
     this.#limits = limits
-    this.#duties = duties
+    this.#actions = actions
     this.#decoder = new PacketDecoder(limits.bufferBytes)
-    this.#answers = new Answers(duties, peer)
-    this.#replies = new Replies(
+    this.#answers = new Answers(actions, peer)
+    this.#replies = new ReplyQueue(
       reply => peer.write(reply, limits.timeoutMs),
       () => peer.close(),
     )
@@ -102,7 +102,7 @@ export class Connection {
       const next = this.#next()
       const packet = next === undefined ? await this.#receive(idleMs) : next
       if (packet === null) return
-      const turn = this.#duties.turns.take()
+      const turn = this.#actions.turns.take()
       if (turn !== undefined) await turn
       if (!this.#replies.hasRoom(WINDOW_REQUESTS, WINDOW_BYTES))
         await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
@@ -137,7 +137,7 @@ export class Connection {
     this.#rest = decoded.kind === 'packet' ? decoded.rest : NOTHING
     const modifier1 = decoded.kind === 'packet' ? decoded.packet.modifier1 : decoded.modifier1
     if (modifier1 !== undefined && !isKnown(modifier1)) {
-      this.#duties.unavailable(this.#peer.name, modifier1)
+      this.#actions.unavailable(this.#peer.name, modifier1)
       return null
     }
     if (decoded.kind === 'packet') return decoded.packet
@@ -150,7 +150,7 @@ export class Connection {
 
   /** @returns whether there may be another one */
   #serve({ modifier1, modifier2, bytes }: Packet): boolean | Promise<boolean> {
-    this.#duties.progressed(this)
+    this.#actions.progressed(this)
     const isLast = modifier1 === SIGNAL_MODIFIER || modifier2 !== KEEP_OPEN
     if (!isLast) this.#peer.expectMore()
     this.#isMisread = !isLast || this.#rest.length > 0
@@ -159,7 +159,7 @@ export class Connection {
         this.#replies.push(PONG, 0)
         return !isLast
       case SIGNAL_MODIFIER:
-        this.#replies.push(this.#duties.raise(modifier2) ? STORED : REFUSED, 0)
+        this.#replies.push(this.#actions.raise(modifier2) ? STORED : REFUSED, 0)
         return false
       default:
         return this.#spool(bytes, isLast)
@@ -182,15 +182,15 @@ export class Connection {
   }
 
   async #spoolWithBody(wire: WireRequest, bytes: number, isLast: boolean): Promise<boolean> {
-    const body = new IncomingBody({
+    const body = new BodyReader({
       ...this.#limits,
       bytes: wire.bodyBytes,
-      budget: this.#duties.budget,
+      budget: this.#actions.budget,
       read: deadlineMs => this.#read(deadlineMs),
       unread: rest => {
         this.#rest = rest
       },
-      progressed: () => this.#duties.progressed(this),
+      progressed: () => this.#actions.progressed(this),
     })
     this.#bodies++
     const reply = this.#answers.toBodied(wire, { ...wire.request, body })

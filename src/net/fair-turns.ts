@@ -5,7 +5,7 @@ import { Queue } from '../base/queue.js'
  * the loop. Otherwise thousands of requests that came in one chunk keep everybody waiting, new connections most of all:
  * libuv accepts one a turn.
  */
-export class Turns {
+export class FairTurns {
   readonly #size: number
   readonly #waiting = new Queue<() => void>()
   #left: number

@@ -7,7 +7,7 @@ interface Due {
 }
 
 /** The replies of one connection, in the order of its requests, however long each takes to be found. */
-export class Replies {
+export class ReplyQueue {
   readonly #write: (replies: Buffer) => Promise<void>
   readonly #lost: () => void
   readonly #due = new Queue<Due>()

@@ -1,8 +1,8 @@
 import { BlockList, isIP, type Socket } from 'node:net'
 import { parseNetwork } from '../protocol/address.js'
 import { ByteBudget } from './byte-budget.js'
-import { Connection, type ConnectionDuties, type ConnectionLimits } from './connection.js'
-import { Turns } from './fair-turns.js'
+import { Connection, type ConnectionActions, type ConnectionLimits } from './connection.js'
+import { FairTurns } from './fair-turns.js'
 import { Peer } from './peer.js'
 
 export interface ServerLimits extends ConnectionLimits {
@@ -11,7 +11,7 @@ export interface ServerLimits extends ConnectionLimits {
   readonly allow: readonly string[]
 }
 
-export interface ServerDuties extends Omit<ConnectionDuties, 'budget' | 'turns' | 'progressed'> {
+export interface ServerActions extends Omit<ConnectionActions, 'budget' | 'turns' | 'progressed'> {
   turnedAway(peer: string, because: string): void
 }
 
@@ -26,7 +26,7 @@ const TURN_REQUESTS = 64
  * States: closed (connections wait) → open → stopping → stopped.
  */
 export class UwsgiServer {
-  readonly #duties: ServerDuties & ConnectionDuties
+  readonly #actions: ServerActions & ConnectionActions
   /** The one that made no progress for longest comes first. */
   readonly #connections = new Set<Connection>()
   readonly #serving = new Set<Promise<void>>()
@@ -37,11 +37,11 @@ export class UwsgiServer {
   #isStopping = false
 
   /** @throws SpooldError ADDRESS_INVALID for a network to allow that is none */
-  constructor(limits: ServerLimits, duties: ServerDuties) {
-    this.#duties = {
-      ...duties,
+  constructor(limits: ServerLimits, actions: ServerActions) {
+    this.#actions = {
+      ...actions,
       budget: new ByteBudget(BUDGET_BYTES),
-      turns: new Turns(TURN_REQUESTS),
+      turns: new FairTurns(TURN_REQUESTS),
       progressed: connection => this.#putLast(connection),
     }
     this.#limits = limits
@@ -68,7 +68,7 @@ export class UwsgiServer {
     if (!this.#isAllowed(socket)) return this.#turnAway(peer, 'socket-allow does not name it')
     const isFull = this.#connections.size >= this.#limits.maxConnections
     if (isFull && !this.#dropOldest()) return this.#turnAway(peer, 'socket-max-connections is reached')
-    const connection = new Connection(peer, this.#limits, this.#duties)
+    const connection = new Connection(peer, this.#limits, this.#actions)
     this.#connections.add(connection)
     const serving = this.#serve(connection)
     this.#serving.add(serving)
@@ -92,7 +92,7 @@ export class UwsgiServer {
   }
 
   #turnAway(peer: Peer, because: string): void {
-    this.#duties.turnedAway(peer.name, because)
+    this.#actions.turnedAway(peer.name, because)
     peer.close()
   }
 

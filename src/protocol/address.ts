@@ -7,7 +7,7 @@ export type Address =
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'abstract'; readonly name: string }
 
-export interface Network {
+export interface AddressBlock {
   readonly address: string
   /** How many of its leading bits count. */
   readonly prefix: number
@@ -60,7 +60,7 @@ export function socketPath(address: Exclude<Address, { kind: 'tcp' }>): string {
  *
  * @throws SpooldError ADDRESS_INVALID
  */
-export function parseNetwork(text: string): Network {
+export function parseNetwork(text: string): AddressBlock {
   const [, address = '', bits] = /^([^/]+)(?:\/([0-9]{1,3}))?$/.exec(text.trim()) ?? []
   const version = isIP(address)
   const widest = version === 6 ? 128 : 32

@@ -8,7 +8,7 @@ export type HostMessage = Extract<
   { type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | 'host-died' | 'host-revived' | 'stored' }
 >
 
-export interface HostListener {
+export interface HostEventListener {
   /** The worker may be given something again. */
   opened(): void
   /** What runs has set itself another deadline. */
@@ -18,7 +18,7 @@ export interface HostListener {
 }
 
 export interface HostMessagesOptions {
-  readonly listener: HostListener
+  readonly listener: HostEventListener
   answer(question: Question): Answer
   send(message: MasterMessage): void
 }

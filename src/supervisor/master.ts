@@ -1,11 +1,11 @@
 import { SpooldError } from '../base/errors.js'
 import type { Engine } from '../engines/engine.js'
 import { type Ref, toByteString } from '../task/ref.js'
-import type { Questioned } from './questions.js'
+import type { SpoolControls } from './questions.js'
 import type { PoolOptions, Replacement, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
-export interface Crew {
+export interface SpoolWorkers {
   readonly spool: string
   readonly engine: Engine
   readonly pool: WorkerPool
@@ -14,11 +14,11 @@ export interface Crew {
 }
 
 /** What a reload wants: the same spool with other processes, or a crew that is to be opened. */
-export interface CrewPlan {
+export interface SpoolWorkersPlan {
   readonly spool: string
   readonly engineKey: string
   readonly pool: PoolOptions
-  open(): Promise<Crew>
+  open(): Promise<SpoolWorkers>
 }
 
 /** How often --drain looks whether anything is left. */
@@ -31,13 +31,13 @@ const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
  * States: starting → running ↔ reloading → stopping → stopped. A stop is obeyed in each of them.
  */
 export class Master {
-  #crews: Crew[] = []
+  #crews: SpoolWorkers[] = []
   /** Not yet, or no longer, among the crews: they start, or finish what they run. */
-  readonly #aside = new Set<Crew>()
+  readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
 
   /** What handlers may ask of every spool. */
-  get questioned(): Questioned[] {
+  get questioned(): SpoolControls[] {
     return this.#crews.map(({ engine, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => engine.setFrequency(frequencyMs),
@@ -59,9 +59,9 @@ export class Master {
    *
    * @throws SpooldError what keeps a spool from starting; nothing is left running
    */
-  async start(plans: readonly CrewPlan[]): Promise<void> {
+  async start(plans: readonly SpoolWorkersPlan[]): Promise<void> {
     try {
-      const crews = await Promise.all(plans.map(plan => this.#openCrew(plan)))
+      const crews = await Promise.all(plans.map(plan => this.#openSpoolWorkers(plan)))
       if (this.isStopping) return
       for (const crew of crews) {
         this.#aside.delete(crew)
@@ -97,16 +97,16 @@ export class Master {
    *
    * @throws SpooldError why the crews are what they were
    */
-  async reload(plans: readonly CrewPlan[]): Promise<void> {
+  async reload(plans: readonly SpoolWorkersPlan[]): Promise<void> {
     const old = new Map(this.#crews.map(crew => [crew.spool, crew]))
-    const fresh: Crew[] = []
+    const fresh: SpoolWorkers[] = []
     const replacements: Replacement[] = []
-    const staying = new Set<Crew>()
+    const staying = new Set<SpoolWorkers>()
     try {
       for (const plan of plans) {
         if (this.isStopping) throw STOPPING
         const crew = old.get(plan.spool)
-        if (crew?.engineKey !== plan.engineKey) fresh.push(await this.#openCrew(plan))
+        if (crew?.engineKey !== plan.engineKey) fresh.push(await this.#openSpoolWorkers(plan))
         else {
           replacements.push(await crew.pool.prepare(plan.pool))
           staying.add(crew)
@@ -127,7 +127,7 @@ export class Master {
   }
 
   /** Its workers are ready, its tasks are known, and nobody gets one yet. */
-  async #openCrew(plan: CrewPlan): Promise<Crew> {
+  async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
     const crew = await plan.open()
     this.#aside.add(crew)
     try {
@@ -147,7 +147,7 @@ export class Master {
   }
 
   /** Lets a crew finish; its successor shares the directory with it meanwhile, as two daemons would. */
-  #retire(crew: Crew): void {
+  #retire(crew: SpoolWorkers): void {
     this.#aside.add(crew)
     crew.engine.close()
     void crew.pool.stop().then(() => this.#aside.delete(crew))

@@ -6,21 +6,21 @@ export type Question = Extract<WorkerMessage, { type: 'ask' }>
 export type Answer = Extract<MasterMessage, { type: 'answer' }>
 
 /** One spool, as far as handlers may ask of it. */
-export interface Questioned {
+export interface SpoolControls {
   readonly pids: readonly number[]
   setFrequency(frequencyMs: number | null): void
 }
 
 /** Answers what handlers ask of the whole daemon. */
-export class Questions {
-  readonly #spools: () => readonly Questioned[]
+export class QuestionHandler {
+  readonly #spools: () => readonly SpoolControls[]
   readonly #warn: (message: string) => void
   readonly #caches = new CacheStore()
   /** What only one worker may do, and what is said once, for as long as a configuration lasts. */
   readonly #taken = new Set<string>()
 
   /** @param warn tells people what workers found out while they loaded handlers */
-  constructor(spools: () => readonly Questioned[], warn: (message: string) => void) {
+  constructor(spools: () => readonly SpoolControls[], warn: (message: string) => void) {
     this.#spools = spools
     this.#warn = warn
   }

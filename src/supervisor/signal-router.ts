@@ -5,7 +5,7 @@ import { audienceOf } from './signal-targets.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** The processes of one spool. */
-export interface SignalTeam {
+export interface SignalReceivers {
   readonly spool: string
   readonly workers: ReadonlySet<WorkerProcess>
   /** A signal may wait for one of them. */
@@ -38,7 +38,7 @@ const MAX_WAITING = 1024
 export class SignalRouter {
   readonly #events: Emitter
   readonly #listener: SignalRouterListener
-  readonly #teams = new Set<SignalTeam>()
+  readonly #teams = new Set<SignalReceivers>()
   /** The targets of the signals that the newest process of a spool has handlers for. */
   readonly #targets = new Map<string, ReadonlyMap<number, string>>()
   #waiting: Waiting[] = []
@@ -48,11 +48,11 @@ export class SignalRouter {
     this.#listener = listener
   }
 
-  join(team: SignalTeam): void {
+  join(team: SignalReceivers): void {
     this.#teams.add(team)
   }
 
-  leave(team: SignalTeam): void {
+  leave(team: SignalReceivers): void {
     this.#teams.delete(team)
     if (this.#spools.includes(team.spool)) return // by its successor
     this.#targets.delete(team.spool)
@@ -94,7 +94,7 @@ export class SignalRouter {
   }
 
   /** How many wait for a spool, or run there. */
-  loadOf({ spool, workers }: SignalTeam): number {
+  loadOf({ spool, workers }: SignalReceivers): number {
     const waiting = this.#waiting.filter(each => (each.spool ?? this.#homeOf(each.number)) === spool).length
     return [...workers].reduce((sum, { signals }) => sum + signals.size, waiting)
   }

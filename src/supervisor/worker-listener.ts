@@ -2,7 +2,7 @@ import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { ChildExit } from './child-exit.js'
-import type { HostListener } from './host-messages.js'
+import type { HostEventListener } from './host-messages.js'
 
 export interface Reported {
   /** Ran to SPOOL_OK, told without their times: nobody listens to single tasks. */
@@ -16,7 +16,7 @@ export interface Reported {
 }
 
 /** What a worker says. */
-export interface WorkerListener<Worker> extends HostListener {
+export interface WorkerListener<Worker> extends HostEventListener {
   signalled(worker: Worker, message: SignalMessage): void
   reported(worker: Worker, reported: Reported): void
   started(worker: Worker, ref: Ref): void

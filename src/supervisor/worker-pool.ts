@@ -8,7 +8,7 @@ import { CutShort } from './cut-short.js'
 import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
 import type { RosterOptions } from './roster.js'
-import type { SignalRouter, SignalTeam } from './signal-router.js'
+import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import { EngineFeed, Suspects } from './suspects.js'
 import type { WorkerProcess } from './worker-process.js'
 
@@ -34,7 +34,7 @@ const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
  *
  * States: starting (nobody is given anything) → open → stopping (workers drain, nobody is replaced).
  */
-export class WorkerPool implements SignalTeam {
+export class WorkerPool implements SignalReceivers {
   readonly #engine: Engine
   readonly #events: Emitter
   readonly #signals: SignalRouter

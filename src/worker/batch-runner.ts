@@ -7,7 +7,13 @@ import { isHandled, isLimit } from '../task/report.js'
 import { ClaimAhead, type Claimed } from './claim-ahead.js'
 import type { Host } from './hosts/host.js'
 import { SignalRunner } from './signal-runner.js'
-import { assignmentsOf, type RunnerOptions, SILENCE_MS, type TaskRunner, withClaim } from './task-runner.js'
+import {
+  assignmentsOf,
+  REPORT_WITHIN_MS,
+  type RunnerOptions,
+  type TaskRunner,
+  withClaim,
+} from './task-runner.js'
 
 // Longer than others: every step of a batch changes what the next one may do, and one file has them all.
 
@@ -150,11 +156,11 @@ export class BatchRunner implements TaskRunner {
     const [head] = batch
     if (this.#sent.size === 0) {
       this.#lastEndAt = now
-      if (head !== undefined && now - this.#lastReportAt > SILENCE_MS) this.#tell(head)
+      if (head !== undefined && now - this.#lastReportAt > REPORT_WITHIN_MS) this.#tell(head)
     }
     for (const sent of batch) this.#sent.push(sent)
     this.#host.send(batch.map(({ claim }) => claim))
-    this.#ticker ??= setInterval(() => this.#tick(), SILENCE_MS)
+    this.#ticker ??= setInterval(() => this.#tick(), REPORT_WITHIN_MS)
   }
 
   /** While the host works and does not speak: what takes long is told of. */

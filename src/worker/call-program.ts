@@ -2,10 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import { spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import { messageOf } from '../base/errors.js'
-import type { Link, WorkerMessage } from '../ipc/messages.js'
+import type { HandlerSpec, WorkerMessage } from '../ipc/messages.js'
 import type { VarPair } from '../protocol/packet.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../task/outcome.js'
-import type { Performer } from './handler-call.js'
+import type { HandlerCall } from './handler-call.js'
 import type { HandlerTask } from './handler-task.js'
 import { logLines } from './log-lines.js'
 import type { Programs } from './programs.js'
@@ -30,11 +30,11 @@ const PREFIX = 'SPOOL_'
  * Any program, as one process a task. It holds the task's lock too (descriptor 4), so that nobody else runs the task before
  * the program has ended, whoever else is killed.
  */
-export function execPerformer(
-  { command, input }: Extract<Link, { kind: 'exec' }>,
+export function callProgram(
+  { command, input }: Extract<HandlerSpec, { kind: 'exec' }>,
   send: (message: WorkerMessage) => void,
   programs: Programs,
-): Performer {
+): HandlerCall {
   return async (run, _env, task) => {
     const { bodyBytes, vars } = run.claim
     const lock = run.claim.shareLock()

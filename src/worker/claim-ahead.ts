@@ -29,7 +29,7 @@ export class ClaimAhead {
   readonly #queue = new Queue<Assignment>()
   readonly #report: (number: number, report: Report) => void
   /** Claimed, and waiting until the host is idle. */
-  #loner: Claimed | undefined
+  #waitsToBeAlone: Claimed | undefined
   #isAlone = false
 
   /** @param report what is not sent */
@@ -39,12 +39,12 @@ export class ClaimAhead {
   }
 
   get isEmpty(): boolean {
-    return this.#queue.size === 0 && this.#loner === undefined
+    return this.#queue.size === 0 && this.#waitsToBeAlone === undefined
   }
 
   /** What was sent last is alone in the host, or what comes next has to be. */
   get isAlone(): boolean {
-    return this.#isAlone || this.#loner !== undefined
+    return this.#isAlone || this.#waitsToBeAlone !== undefined
   }
 
   push(assignment: Assignment): void {
@@ -77,8 +77,9 @@ export class ClaimAhead {
 
   /** Gives up what is not sent. */
   drop(): void {
-    if (this.#loner !== undefined) this.#report(this.#loner.number, this.#engine.release(this.#loner.claim))
-    this.#loner = undefined
+    if (this.#waitsToBeAlone !== undefined)
+      this.#report(this.#waitsToBeAlone.number, this.#engine.release(this.#waitsToBeAlone.claim))
+    this.#waitsToBeAlone = undefined
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
       this.#report(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
   }
@@ -88,13 +89,13 @@ export class ClaimAhead {
     const since = performance.now()
     let bytes = 0
     while (batch.length < Math.min(BATCH_TASKS, room) && bytes < BATCH_BYTES) {
-      const claimed = this.#loner ?? this.#claim()
+      const claimed = this.#waitsToBeAlone ?? this.#claim()
       if (claimed === undefined) break
-      this.#loner = undefined
+      this.#waitsToBeAlone = undefined
       const { mustBeAlone, isOnce, bodyBytes } = claimed.claim
       const isLoner = mustBeAlone || isOnce
       if (isLoner && (batch.length > 0 || !isHostIdle)) {
-        this.#loner = claimed
+        this.#waitsToBeAlone = claimed
         break
       }
       batch.push(claimed)

@@ -3,12 +3,12 @@ import { fromThrown } from '../task/answer.js'
 import { IGNORE, type Outcome } from '../task/outcome.js'
 import { displayName, type Ref } from '../task/ref.js'
 import type { Env } from '../task/task.js'
-import type { Performer } from './handler-call.js'
+import type { HandlerCall } from './handler-call.js'
 import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
 import type { Run } from './run.js'
 
 export interface ExecutorOptions {
-  readonly chain: readonly Performer[]
+  readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
   /** Entered before each task; null: the directory that holds the task, as uWSGI does. */
   readonly chdir: string | null

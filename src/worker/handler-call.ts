@@ -5,10 +5,10 @@ import type { HandlerTask } from './handler-task.js'
 import type { Run } from './run.js'
 
 /** Asks one link of the chain for one task; may throw. */
-export type Performer = (run: Run, env: Env, task: HandlerTask) => Outcome | Promise<Outcome>
+export type HandlerCall = (run: Run, env: Env, task: HandlerTask) => Outcome | Promise<Outcome>
 
 /** A function of a JavaScript module. */
-export function functionPerformer(handler: Handler): Performer {
+export function callFunction(handler: Handler): HandlerCall {
   return (_run, env, task) => {
     const answer = handler(env, task)
     return isThenable(answer) ? outcomeOf(answer) : toOutcome(answer)

@@ -1,17 +1,17 @@
-import type { HostOptions, Link, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Delivery } from '../task/delivery.js'
-import { functionPerformer, type Performer } from './handler-call.js'
-import type { Host, HostDuties, HostStart } from './hosts/host.js'
+import { callFunction, type HandlerCall } from './handler-call.js'
+import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
 import type { Programs } from './programs.js'
 import type { Run } from './run.js'
 
 /** What a worker asks for each task, loaded and started. */
-export interface Chain {
+export interface LoadedHandlers {
   readonly hosts: readonly Host[]
   /** Everything is in one host, which takes tasks many at a time. */
   readonly only: Host | undefined
-  readonly performers: readonly Performer[]
+  readonly performers: readonly HandlerCall[]
   /** What the JavaScript modules ask for; each of them may be the one that runs a task. */
   readonly delivery: Delivery | undefined
   /** What `spooler-exec` runs. */
@@ -19,7 +19,7 @@ export interface Chain {
 }
 
 /** What the chain consists of, for whoever reads a dead letter. */
-export function handlerNames(chain: readonly Link[]): string[] {
+export function handlerNames(chain: readonly HandlerSpec[]): string[] {
   return chain.flatMap(link => {
     if (link.kind === 'host') return link.host.files
     return link.kind === 'exec' ? [link.command] : [link.file]
@@ -31,17 +31,17 @@ export function handlerNames(chain: readonly Link[]): string[] {
  *
  * @throws SpooldError HANDLER_UNLOADABLE
  */
-export async function openChain(
+export async function openHandlers(
   options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
     Partial<Pick<WorkerOptions, 'locks'>>,
-  dutiesOf: (host: () => Host) => HostDuties,
+  callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
-): Promise<Chain> {
+): Promise<LoadedHandlers> {
   const { chain } = options
   const hosts: Host[] = []
   const loaded: LoadedHandler[] = []
-  const performers: Performer[] = []
+  const performers: HandlerCall[] = []
   let programs: Programs | undefined
   const only = chain.length === 1 && chain[0]?.kind === 'host'
   for (const link of chain) {
@@ -49,24 +49,24 @@ export async function openChain(
     switch (link.kind) {
       case 'host': {
         const { Host } = await import('./hosts/host.js')
-        const host = await Host.start(settled(link.host, options), dutiesOf)
+        const host = await Host.start(settled(link.host, options), callbacksOf)
         hosts.push(host)
         if (only) break
-        const { hostPerformer } = await import('./hosts/call-host.js')
-        performers.push(hostPerformer(host, print))
+        const { callHost } = await import('./hosts/call-host.js')
+        performers.push(callHost(host, print))
         break
       }
       case 'javascript': {
         const module = await loadHandler(link.file)
         loaded.push(module)
-        performers.push(functionPerformer(module.handler))
+        performers.push(callFunction(module.handler))
         break
       }
       case 'exec': {
-        const { execPerformer } = await import('./call-program.js')
+        const { callProgram } = await import('./call-program.js')
         const { Programs } = await import('./programs.js')
         programs ??= new Programs(options.locks === 'lockfile')
-        performers.push(execPerformer(link, send, programs))
+        performers.push(callProgram(link, send, programs))
       }
     }
   }

@@ -8,10 +8,10 @@ import { stackOf } from '../task/stack.js'
 import type { Stream } from '../task/stream.js'
 import { takeChildrensOutput } from './children-output.js'
 import { Executor, enterDirectory } from './executor.js'
-import { type Chain, handlerNames, openChain } from './handlers.js'
+import { handlerNames, type LoadedHandlers, openHandlers } from './handlers.js'
 import { takeOutput } from './own-output.js'
 import { Printer } from './printer.js'
-import { Questions } from './questions.js'
+import { MasterQuestions } from './questions.js'
 import type { Run } from './run.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
@@ -26,11 +26,11 @@ const EXIT_TOLD = 30
 const ORPHAN_MERCY_MS = 60_000
 
 let runner: TaskRunner | undefined
-let chain: Chain | undefined
+let chain: LoadedHandlers | undefined
 /** Of JavaScript handlers. */
 let executor: Executor | undefined
 const printer = new Printer(send)
-const questions = new Questions(send)
+const questions = new MasterQuestions(send)
 /** What was said about signals before the master was told that this worker is ready. */
 const earlyNews: SignalNews[] = []
 const signals = new WorkerSignals(news => {
@@ -103,8 +103,8 @@ async function clearMarksOf(options: WorkerOptions, refs: readonly Ref[]): Promi
   }
 }
 
-function openChainOf(options: WorkerOptions): Promise<Chain> {
-  return openChain(
+function openChainOf(options: WorkerOptions): Promise<LoadedHandlers> {
+  return openHandlers(
     options,
     host => {
       const opening = import('./hosts/calls.js').then(
@@ -145,7 +145,7 @@ function setDeadline(afterMs: number): void {
 
 function openRunner(
   engine: DirectoryEngine,
-  { performers }: Chain,
+  { performers }: LoadedHandlers,
   options: WorkerOptions,
   runnerOptions: RunnerOptions,
 ): Runner {

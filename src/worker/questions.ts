@@ -1,7 +1,7 @@
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 
 /** What handlers ask of the master, and who waits for which answer. */
-export class Questions {
+export class MasterQuestions {
   readonly #send: (message: WorkerMessage) => void
   readonly #waiting = new Map<number, { resolve(values: Buffer[]): void; reject(error: Error): void }>()
   #next = 0

@@ -1,6 +1,6 @@
 import { toError } from '../base/errors.js'
 import type { WorkerOptions } from '../ipc/messages.js'
-import { openChain } from './handlers.js'
+import { openHandlers } from './handlers.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
 
@@ -23,7 +23,7 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
   }
   try {
     offerSignals(new WorkerSignals(() => {}))
-    const chain = await openChain(
+    const chain = await openHandlers(
       { ...options, startTimeoutMs: 0 },
       () => ({
         call: async (name, values) => answer(name, values),

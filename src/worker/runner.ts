@@ -13,8 +13,8 @@ import { SignalRunner } from './signal-runner.js'
 import {
   type Assignment,
   assignmentsOf,
+  REPORT_WITHIN_MS,
   type RunnerOptions,
-  SILENCE_MS,
   SLICE_MS,
   type TaskRunner,
   withClaim,
@@ -148,7 +148,7 @@ export class Runner implements TaskRunner {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#tell()
-    }, SILENCE_MS)
+    }, REPORT_WITHIN_MS)
   }
 
   get #hasRoom(): boolean {
@@ -179,7 +179,7 @@ export class Runner implements TaskRunner {
     const refusal = this.#begin(claim)
     if (refusal !== undefined) return this.#refused(number, refusal)
     const run = new Run(claim, number, now, this.#options.harakiriMs)
-    if (now - this.#lastReportAt > SILENCE_MS) this.#tell(run)
+    if (now - this.#lastReportAt > REPORT_WITHIN_MS) this.#tell(run)
     const outcome = this.#executor.perform(run)
     if (!(outcome instanceof Promise)) return this.#finish(run, outcome)
     this.#inFlight.add(run)

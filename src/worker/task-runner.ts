@@ -75,4 +75,4 @@ export interface TaskRunner {
 /** The loop is given back this often: messages, timers and signals want their turn. */
 export const SLICE_MS = 5
 /** The master is told before a task begins when it has not heard of us for so long, and of what is in flight after so long; deadlines are that exact. */
-export const SILENCE_MS = 20
+export const REPORT_WITHIN_MS = 20

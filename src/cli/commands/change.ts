@@ -1,13 +1,13 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { readLocks } from '../../files/lock-table.js'
-import { type Changed, change, type OpenSpool, openSpool, type TakenFile } from '../../spool/admin/change.js'
+import { type Changed, change, type LockedFile, type OpenSpool, openSpool } from '../../spool/admin/change.js'
 import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners, part } from '../acting-owner.js'
 import { jsonBytes, terminalName } from '../bytes.js'
 import { output } from '../output.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
-import { type Place, placeOf } from '../task-paths.js'
+import { parseTaskPath, type TaskPath } from '../task-paths.js'
 
 export interface ChangeOptions extends SelectionOptions {
   readonly all?: boolean
@@ -31,7 +31,7 @@ export interface Action {
   readonly target?: string
   /** Is called once, as who the changes are made. */
   prepare?(): Promise<void>
-  act(at: OpenSpool, file: TakenFile): Changed
+  act(at: OpenSpool, file: LockedFile): Changed
 }
 
 /**
@@ -46,8 +46,8 @@ export async function changeTasks(
 ): Promise<number> {
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
-  const told = new Told(action, options)
-  const places = placesOf(paths, told)
+  const told = new ChangeReport(action, options)
+  const places = parseTaskPaths(paths, told)
   const whole = places.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `say which tasks of ${whole.shown}: with filters, or --all`)
@@ -73,10 +73,10 @@ function refusalOf(error: unknown, shown: string): string {
   return `${shown}: ${messageOf(error)}`
 }
 
-function placesOf(paths: readonly string[], told: Told): Place[] {
+function parseTaskPaths(paths: readonly string[], told: ChangeReport): TaskPath[] {
   return paths.flatMap(path => {
     try {
-      return placeOf(path)
+      return parseTaskPath(path)
     } catch (error) {
       if (error instanceof SpooldError && error.code === 'USAGE') throw error
       if (part === undefined) told.fault(messageOf(error)) // else it has been told
@@ -85,8 +85,8 @@ function placesOf(paths: readonly string[], told: Told): Place[] {
   })
 }
 
-function bySpool(places: readonly Place[]): Map<string, Place[]> {
-  const groups = new Map<string, Place[]>()
+function bySpool(places: readonly TaskPath[]): Map<string, TaskPath[]> {
+  const groups = new Map<string, TaskPath[]>()
   for (const place of places) {
     const members = groups.get(place.spool) ?? []
     members.push(place)
@@ -99,10 +99,10 @@ interface Order {
   readonly selection: Selection
   readonly options: ChangeOptions
   readonly action: Action
-  readonly told: Told
+  readonly told: ChangeReport
 }
 
-async function changeIn(spool: string, places: readonly Place[], order: Order): Promise<void> {
+async function changeIn(spool: string, places: readonly TaskPath[], order: Order): Promise<void> {
   const { selection, options, action, told } = order
   const at = options.dryRun === true ? undefined : await openSpool(spool)
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
@@ -113,13 +113,17 @@ async function changeIn(spool: string, places: readonly Place[], order: Order): 
       const fault = (text: string) => told.fault(`${pathOf(place.shown, ref)} ${text}`)
       if (task === undefined) {
         if (place.ref !== undefined) fault('does not exist')
-      } else if (isMeant(task, place, order)) told.tell(place, ref, perform(at, task, action))
+      } else if (matches(task, place, order)) told.tell(place, ref, perform(at, task, action))
       else if (task.file.isUnread === true)
         fault(`was left alone, because it cannot be read: ${task.file.detail}`)
     }
 }
 
-async function* candidates(place: Place, view: SpoolView, { selection, action }: Order): AsyncGenerator<Ref> {
+async function* candidates(
+  place: TaskPath,
+  view: SpoolView,
+  { selection, action }: Order,
+): AsyncGenerator<Ref> {
   if (place.ref !== undefined) return yield place.ref
   const states = selection.states ?? action.states
   const failed = (prefix: string, error: unknown) => {
@@ -133,7 +137,7 @@ async function* candidates(place: Place, view: SpoolView, { selection, action }:
 }
 
 /** By its path, or because it is in a state that was asked for, or that the command is for. */
-function isMeant(task: TaskView, { ref }: Place, { selection, action }: Order): boolean {
+function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
   return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
 }
@@ -152,7 +156,7 @@ function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Ac
 }
 
 /** Says what became of each task, and remembers whether all is well. */
-class Told {
+class ChangeReport {
   readonly #action: Action
   readonly #options: ChangeOptions
   #exitCode = 0
@@ -163,7 +167,7 @@ class Told {
     this.#options = options
   }
 
-  tell(place: Place, ref: Ref, result: Result): void {
+  tell(place: TaskPath, ref: Ref, result: Result): void {
     this.#count++
     if (this.#options.json === true) output.line(JSON.stringify(asJson(this.#action, place, ref, result)))
     const path = pathOf(place.shown, ref)
@@ -204,7 +208,7 @@ function pathOf(directory: string, ref: Ref): string {
   return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
 }
 
-function asJson({ command }: Action, { shown: spooler }: Place, ref: Ref, result: Result) {
+function asJson({ command }: Action, { shown: spooler }: TaskPath, ref: Ref, result: Result) {
   const name = jsonBytes(Buffer.from(ref, 'latin1'))
   const { kind, ...rest } = result
   const to =

@@ -118,14 +118,14 @@ function* identityOf({ uid, gid, addGid }: Options): Generator<Diagnosis, Identi
 /** Libraries, log, pidfiles, and what handlers open without much ado. */
 const FILES_OF_A_PROCESS = 64
 /** Three pipes and a channel. */
-const FILES_A_WORKER = 4
+const FILES_PER_WORKER = 4
 
 function needsOf(options: Options): Needs {
   const touched = options.touchReload.length + options.touchSpoolersReload.length
   const workers = options.spooler.length * Math.max(1, options.spoolerProcesses)
   return {
     watches: options.spooler.length + touched,
-    files: FILES_OF_A_PROCESS + Math.max(workers * FILES_A_WORKER, 2 * options.spoolerConcurrency),
+    files: FILES_OF_A_PROCESS + Math.max(workers * FILES_PER_WORKER, 2 * options.spoolerConcurrency),
     connections: options.socket.length === 0 ? 0 : options.socketMaxConnections,
     backlog: options.socket.length === 0 ? null : options.listen,
   }

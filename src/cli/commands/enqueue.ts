@@ -5,7 +5,12 @@ import type { TaskOptions } from '../../client/request-from.js'
 import { enqueue as store } from '../../client/spool.js'
 import type { Destination } from '../../client/target.js'
 import { parseAt } from '../at-time.js'
-import { becomeWriter, type DestinationOptions, destinationOf, type TaskPlace } from '../destination.js'
+import {
+  becomeWriter,
+  type DestinationOptions,
+  destinationOf,
+  type EnqueueDestination,
+} from '../destination.js'
 import { enqueueLines } from '../enqueue-lines.js'
 import { output } from '../output.js'
 import { openInput, type Pair, pairOf, readInputWhole } from '../task-input.js'
@@ -43,7 +48,7 @@ export async function enqueue(args: readonly string[], options: EnqueueOptions):
 interface Work {
   readonly pairs: readonly Pair[]
   readonly common: TaskOptions
-  readonly place: TaskPlace
+  readonly place: EnqueueDestination
   readonly isQuiet: boolean
   /** Is told of each task that is stored. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
@@ -83,7 +88,7 @@ async function tellingWhatIsMade(
 }
 
 /** Once, for all tasks of a run. */
-function priorityWarning({ unordered }: TaskPlace): Work['warn'] {
+function priorityWarning({ unordered }: EnqueueDestination): Work['warn'] {
   let isTold = unordered === undefined
   return ({ pairs, common }) => {
     const priority = common.priority ?? pairs.findLast(([key]) => key === 'priority')?.[1]

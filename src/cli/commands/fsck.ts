@@ -5,7 +5,7 @@ import { resolveOptions } from '../../config/options.js'
 import { retryPolicyOf } from '../../daemon/spool-plan.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
 import type { Finding, Repair } from '../../fsck/finding.js'
-import { openPlace } from '../../fsck/open-spool.js'
+import { openExaminedSpool } from '../../fsck/open-spool.js'
 import { readConfig } from '../../ini/read-config.js'
 import { findIdentity } from '../../system/privileges.js'
 import { becomeForGood, ownerOf, part, runPart } from '../acting-owner.js'
@@ -20,7 +20,7 @@ export interface FsckOptions {
 }
 
 type State = 'found' | 'note' | 'mended' | 'left'
-type Told = { readonly state: State; readonly detail?: string }
+type RepairResult = { readonly state: State; readonly detail?: string }
 
 /** `spoold fsck DIR…`: what is wrong in spools, and mends it when asked. @returns 1 when something is left */
 export async function fsck(
@@ -68,7 +68,7 @@ async function* examine(directory: string, options: Options, isConfigured: boole
   const spool = realPath(directory)
   const configured = findIdentity(options.uid, options.gid, options.addGid)
   const identity = configured ?? ownerOf(spool)
-  const { place, user, inUse } = openPlace(spool, {
+  const { place, user, inUse } = openExaminedSpool(spool, {
     user: identity,
     rules: isConfigured
       ? { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames }
@@ -97,12 +97,12 @@ function realPath(directory: string): string {
   throw new SpooldError('SPOOL_UNUSABLE', `${directory} is not a directory; an ini file goes with --ini`)
 }
 
-function asFound({ isNote }: Finding): Told {
+function asFound({ isNote }: Finding): RepairResult {
   return { state: isNote ? 'note' : 'found' }
 }
 
 /** undefined: there is nothing left to tell. */
-async function mend(finding: Finding): Promise<Told | undefined> {
+async function mend(finding: Finding): Promise<RepairResult | undefined> {
   if (finding.repair === undefined) return finding.isNote ? { state: 'note' } : { state: 'left' }
   const repair = await tried(finding.repair)
   if (repair.kind === 'over') return undefined
@@ -117,7 +117,7 @@ async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
   }
 }
 
-function asText({ kind, path, meaning, mend: how }: Finding, { state, detail }: Told): string {
+function asText({ kind, path, meaning, mend: how }: Finding, { state, detail }: RepairResult): string {
   const place = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
   const ways = how === '' ? [] : [`to mend it: ${how}`]
   const end = (state === 'mended' ? [detail ?? ''] : [detail ?? '', ...ways])
@@ -126,7 +126,7 @@ function asText({ kind, path, meaning, mend: how }: Finding, { state, detail }: 
   return `${state} ${kind}${place}: ${meaning}${end === '' ? '' : `; ${end}`}`
 }
 
-function asJson(spooler: string, { kind, path, meaning, mend: how }: Finding, told: Told): string {
+function asJson(spooler: string, { kind, path, meaning, mend: how }: Finding, told: RepairResult): string {
   return JSON.stringify({
     spooler,
     ...told,

@@ -4,7 +4,7 @@ import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { output } from '../output.js'
 import { ageOf } from '../selection.js'
-import { placeOf } from '../task-paths.js'
+import { parseTaskPath } from '../task-paths.js'
 
 export interface PurgeOptions {
   readonly maxAge?: string
@@ -28,7 +28,7 @@ async function purgeAll(
 ): Promise<number> {
   let code = 0
   for (const directory of directories) {
-    const { spool, ref } = placeOf(directory)
+    const { spool, ref } = parseTaskPath(directory)
     if (ref !== undefined)
       throw new SpooldError(
         'USAGE',

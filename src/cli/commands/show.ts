@@ -11,7 +11,7 @@ import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
 import { output } from '../output.js'
-import { placeOf } from '../task-paths.js'
+import { parseTaskPath } from '../task-paths.js'
 
 export interface ShowOptions {
   readonly json?: boolean
@@ -33,7 +33,7 @@ export function show(files: readonly string[], options: ShowOptions): Promise<nu
 /** '' for what is in none: that is told when it is looked at. */
 function spoolOf(file: string): string {
   try {
-    return placeOf(file).spool
+    return parseTaskPath(file).spool
   } catch {
     return ''
   }
@@ -63,7 +63,7 @@ function openView(): View {
 }
 
 function showOne(file: string, { json }: ShowOptions, view: View): number {
-  const { spool, ref } = placeOf(file)
+  const { spool, ref } = parseTaskPath(file)
   if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
   const task = view(spool, ref)
   if (task === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)

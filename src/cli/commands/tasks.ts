@@ -4,7 +4,7 @@ import { hold as holdFile, kick as kickFile, release as releaseFile } from '../.
 import { move as moveFile } from '../../spool/admin/move.js'
 import { requeue as requeueFile } from '../../spool/admin/requeue.js'
 import { ownerOf } from '../acting-owner.js'
-import { placeOf } from '../task-paths.js'
+import { parseTaskPath } from '../task-paths.js'
 import { type ChangeOptions, changeTasks } from './change.js'
 
 type Paths = readonly string[]
@@ -84,7 +84,7 @@ export function requeue(
 
 /** `spoold move --to DIR PATH…` */
 export async function move(paths: Paths, options: ChangeOptions & { readonly to: string }): Promise<number> {
-  const { spool, ref, shown: target } = placeOf(options.to)
+  const { spool, ref, shown: target } = parseTaskPath(options.to)
   if (ref !== undefined) throw new SpooldError('USAGE', `--to: expected a spool directory, got ${options.to}`)
   let to: OpenSpool | undefined
   return changeTasks(paths, options, {

@@ -15,7 +15,7 @@ export interface Arrival {
   /** Its path, until `end`. */
   readonly fsPath: string | Buffer
   /** Gives the place up when nothing came, and the lock in any case. */
-  end(hasCome: boolean): void
+  end(hasArrived: boolean): void
 }
 
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
@@ -27,7 +27,7 @@ const NAMES = { ordered: true, strictNames: false }
  */
 export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival {
   const prefix = directoryOf(wanted)
-  const directory = makeWay(spool, prefix)
+  const directory = makePriorityDirectories(spool, prefix)
   try {
     const name = baseName(wanted)
     const isFit = name !== '' && isTaskName(name, NAMES)
@@ -39,8 +39,8 @@ export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival 
       ref,
       directory: directory.path,
       fsPath,
-      end(hasCome) {
-        if (!hasCome && fd !== undefined) unlinkSync(fsPath)
+      end(hasArrived) {
+        if (!hasArrived && fd !== undefined) unlinkSync(fsPath)
         if (isLocked) locker.unlock(ref)
         if (fd !== undefined) closeSync(fd)
         directory.release()
@@ -82,7 +82,7 @@ function directoryOf(ref: Ref): string {
 }
 
 /** Makes the priority directories that are missing. */
-function makeWay(spool: string, prefix: string): FileDirectory {
+function makePriorityDirectories(spool: string, prefix: string): FileDirectory {
   try {
     return holdDirectoryOf(spool, `${prefix}task`, { mayMake: true })
   } catch (error) {

@@ -21,7 +21,7 @@ export interface OpenSpool {
 }
 
 /** A file that a command holds as a run would; `ref` is its path below the spool, also of a dead letter. */
-export interface TakenFile extends HeldFile {
+export interface LockedFile extends HeldFile {
   readonly stats: Stats
 }
 
@@ -34,7 +34,7 @@ export type Changed =
   | { readonly kind: 'running' }
   | { readonly kind: 'refused'; readonly detail: string }
 
-export const DONE_SO: Changed = { kind: 'done' }
+export const DONE: Changed = { kind: 'done' }
 
 export function refused(detail: string): Changed {
   return { kind: 'refused', detail }
@@ -80,7 +80,7 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
  *
  * @throws what the file system says when it cannot be changed
  */
-export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: TakenFile) => Changed): Changed {
+export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: LockedFile) => Changed): Changed {
   let directory: FileDirectory | undefined
   let path: string
   let fd: number
@@ -120,7 +120,7 @@ function refusalOfOpen(error: unknown): Changed {
   }
 }
 
-function examine(ref: Ref, fsPath: string | Buffer, fd: number): TakenFile | Changed {
+function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Changed {
   const stats = fstatSync(fd)
   const file = { ref, fsPath, fd, stats, inode: stats.ino }
   if (!stats.isFile()) return refused('it is no regular file, which is never run')
@@ -131,17 +131,17 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): TakenFile | Cha
 }
 
 /** The file first: a record, or a reason, without a file says nothing wrong, and fsck finds it. */
-export function remove({ spool }: OpenSpool, { ref, fsPath }: TakenFile): Changed {
+export function remove({ spool }: OpenSpool, { ref, fsPath }: LockedFile): Changed {
   unlinkSync(fsPath)
   const name = deadNameOf(ref)
   try {
     if (name === undefined) new Records(spool).remove(ref)
     else new DeadLetters(spool).forget(name)
   } catch {} // the task is gone
-  return DONE_SO
+  return DONE
 }
 
 /** A path below a spool, for people. */
-export function placeOf({ spool }: Pick<OpenSpool, 'spool'>, ref: Ref): string {
+export function displayPath({ spool }: Pick<OpenSpool, 'spool'>, ref: Ref): string {
   return displayName(`${spool}/${ref}`)
 }

@@ -3,7 +3,7 @@ import type { Ref } from '../../task/ref.js'
 import { ownRecord, Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { KICKED, RECORDED, writeState } from '../state-byte.js'
-import { type Changed, DONE_SO, type OpenSpool, refused, type TakenFile } from './change.js'
+import { type Changed, DONE, type LockedFile, type OpenSpool, refused } from './change.js'
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 
 const DAY_MS = 86_400_000
@@ -15,7 +15,11 @@ const NO_PACKET = refused('it is no spool packet')
  * The record comes first, because to write the state byte makes the mtime now. After a kill behind the record the task
  * is as it was; behind the byte it is held, but a plain uWSGI would run it, and `hold` again mends that.
  */
-export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecord, 'movedTo'> = {}): Changed {
+export function hold(
+  { spool }: OpenSpool,
+  file: LockedFile,
+  note: Pick<TaskRecord, 'movedTo'> = {},
+): Changed {
   const { ref, fd, stats, state } = file
   if (state === undefined) return NO_PACKET
   if (!isOwner(stats.uid)) return refused(`only its owner, uid ${stats.uid}, can hold it`)
@@ -28,11 +32,11 @@ export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecor
   try {
     records.write(ref, { attempts: 0, crashes: 0, ...before, ...note, ...times })
   } catch (error) {
-    if (note.movedTo === undefined && holdByTime(file, heldMtime)) return DONE_SO
+    if (note.movedTo === undefined && holdByTime(file, heldMtime)) return DONE
     throw error
   }
   if ((state & RECORDED) === 0) writeState(fd, state | RECORDED)
-  if (HELD_UNTIL_MS.some(untilMs => reaches(file, untilMs))) return DONE_SO
+  if (HELD_UNTIL_MS.some(untilMs => reaches(file, untilMs))) return DONE
   setTime(fd, stats.mtimeMs)
   if (before === undefined) records.remove(ref)
   else records.write(ref, before)
@@ -40,13 +44,13 @@ export function hold({ spool }: OpenSpool, file: TakenFile, note: Pick<TaskRecor
 }
 
 /** A file system that cannot count so far takes its last time, or any other. */
-function reaches({ fd }: TakenFile, untilMs: number): boolean {
+function reaches({ fd }: LockedFile, untilMs: number): boolean {
   setTime(fd, untilMs)
   return fstatSync(fd).mtimeMs > Date.now() + DAY_MS
 }
 
 /** Without a record, for which the disk has no room. */
-function holdByTime({ fd, stats }: TakenFile, heldMtime: number): boolean {
+function holdByTime({ fd, stats }: LockedFile, heldMtime: number): boolean {
   setTime(fd, heldTimeFor(heldMtime))
   const isHeld = heldMtimeOf(fstatSync(fd).mtimeMs) !== undefined
   if (!isHeld) setTime(fd, stats.mtimeMs)
@@ -59,14 +63,14 @@ function holdByTime({ fd, stats }: TakenFile, heldMtime: number): boolean {
  * The mtime comes first: after a kill behind it the task is still held, and can be released again. A record stays, even
  * one that tells of no failure: to clear the bit that announces it would make the mtime now.
  */
-export function release({ spool }: OpenSpool, file: TakenFile): Changed {
+export function release({ spool }: OpenSpool, file: LockedFile): Changed {
   const records = new Records(spool)
   const record = recordOf(records, file)
   const { heldMtime, movedTo } = record ?? {}
   const bareMtime = heldMtimeOf(file.stats.mtimeMs)
   if (bareMtime !== undefined && heldMtime === undefined) {
     setTime(file.fd, bareMtime)
-    return DONE_SO
+    return DONE
   }
   if (record === undefined || heldMtime === undefined) return refused('it is not held')
   if (movedTo !== undefined)
@@ -76,7 +80,7 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
   const isSet = setTime(file.fd, heldMtime)
   const unset = isSet ? {} : { isTimeUnset: true }
   records.write(file.ref, { ...withoutTimes(record), nextRunAt: heldMtime, ...unset })
-  return DONE_SO
+  return DONE
 }
 
 /**
@@ -85,7 +89,7 @@ export function release({ spool }: OpenSpool, file: TakenFile): Changed {
  * The byte comes first: to write it makes the mtime now, also where only the file's owner may set it. After a kill behind
  * it a held task is still held, and any other is kicked.
  */
-export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
+export function kick({ spool }: OpenSpool, file: LockedFile): Changed {
   if (file.state === undefined) return NO_PACKET
   const nowMs = Date.now()
   const records = new Records(spool)
@@ -95,7 +99,7 @@ export function kick({ spool }: OpenSpool, file: TakenFile): Changed {
   writeState(file.fd, (file.state & ~RECORDED) | KICKED | (isKept ? RECORDED : 0))
   setTime(file.fd, nowMs) // by our clock, which a server's may be ahead of
   if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref) // also another's of that name: from now on it would count
-  return DONE_SO
+  return DONE
 }
 
 /** Where there is no room for it, the count is lost, and the task runs. */
@@ -109,12 +113,12 @@ function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
 }
 
 /** As a claim sees it. */
-export function recordOf(records: Records, { ref, state = 0, stats }: TakenFile): TaskRecord | undefined {
+export function recordOf(records: Records, { ref, state = 0, stats }: LockedFile): TaskRecord | undefined {
   return state === 0 ? undefined : ownRecord(records.read(ref), { state, mtimeMs: stats.mtimeMs })
 }
 
 /** What it waits for. */
-function timeOf({ stats }: TakenFile, record: TaskRecord | undefined): number {
+function timeOf({ stats }: LockedFile, record: TaskRecord | undefined): number {
   return record?.isTimeUnset === true ? (record.nextRunAt ?? stats.mtimeMs) : stats.mtimeMs
 }
 

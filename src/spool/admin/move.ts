@@ -8,7 +8,7 @@ import { setTime } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
 import { hiddenRef } from '../store/draft.js'
 import { type Arrival, makeArrival } from './arrival.js'
-import { type Changed, DONE_SO, type OpenSpool, placeOf, refused, type TakenFile } from './change.js'
+import { type Changed, DONE, displayPath, type LockedFile, type OpenSpool, refused } from './change.js'
 import { hold, recordOf } from './hold.js'
 
 const CHUNK_BYTES = 1024 * 1024
@@ -20,11 +20,11 @@ const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
  * On one file system a rename is all: after a kill before it the task is here (and there an empty file or a record,
  * which nobody runs), after it there (and its record here, which fsck finds). Elsewhere see `copyAcross`.
  */
-export function move(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed {
+export function move(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed {
   const refusal = whyNot(from, to, file)
   if (refusal !== undefined) return refusal
   const arrival = makeArrival(to, file.ref)
-  let hasCome = false
+  let hasArrived = false
   try {
     const records = new Records(from.spool)
     const record = recordOf(records, file)
@@ -32,15 +32,15 @@ export function move(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed {
     else new Records(to.spool).write(arrival.ref, record)
     const moved = bring(from, to, file, arrival)
     if (moved.kind !== 'done') return moved
-    hasCome = true
+    hasArrived = true
     records.remove(file.ref)
     return { kind: 'done', to: arrival.ref }
   } finally {
-    arrival.end(hasCome)
+    arrival.end(hasArrived)
   }
 }
 
-function whyNot(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed | undefined {
+function whyNot(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed | undefined {
   if (from.spool === to.spool) return refused('it is there already')
   const record = recordOf(new Records(from.spool), file)
   // the record knows it by its inode, which a copy has not: it would run once more
@@ -54,10 +54,10 @@ function whyNot(from: OpenSpool, to: OpenSpool, file: TakenFile): Changed | unde
   return undefined
 }
 
-function bring(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival): Changed {
+function bring(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arrival): Changed {
   try {
     renameSync(file.fsPath, arrival.fsPath)
-    return DONE_SO
+    return DONE
   } catch (error) {
     if (errnoOf(error) !== 'EXDEV') throw error
     return copyAcross(from, to, file, arrival)
@@ -74,7 +74,7 @@ function bring(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival
  *
  * So there never are two that run, and what does not run is there to be seen.
  */
-function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Arrival): Changed {
+function copyAcross(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arrival): Changed {
   const { ref, directory, fsPath } = arrival
   const draft = hiddenRef(createTaskName()) // made of a name of 255 bytes it would be too long
   const hidden = toFsPath(`${directory}/${draft}`)
@@ -87,13 +87,13 @@ function copyAcross(from: OpenSpool, to: OpenSpool, file: TakenFile, arrival: Ar
     fchmodSync(copy, file.stats.mode & 0o7777)
     setTime(copy, file.stats.mtimeMs)
     fsyncSync(copy)
-    const held = hold(from, file, { movedTo: placeOf(to, ref) })
+    const held = hold(from, file, { movedTo: displayPath(to, ref) })
     if (held.kind !== 'done') return held
     renameSync(hidden, fsPath)
     isHidden = false
     syncDirectory(directory)
     unlinkSync(file.fsPath)
-    return DONE_SO
+    return DONE
   } finally {
     if (isHidden) unlinkSync(hidden)
     if (to.locker.kind === 'ofd') to.locker.unlock(draft)

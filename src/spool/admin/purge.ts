@@ -12,7 +12,7 @@ export interface PurgeLimits {
   readonly maxCount: number | null
 }
 
-const REMOVALS_A_TURN = 100
+const REMOVALS_PER_TURN = 100
 
 /**
  * The dead letters beyond the limits, in directory order. Twice the directory is listed, so that of a million only
@@ -70,7 +70,7 @@ export async function purge(spool: string, limits: PurgeLimits): Promise<Purged>
     const faultOfThis = removeLetter(at, name)
     if (faultOfThis === undefined) removed++
     else fault ??= `${displayName(name)}: ${faultOfThis}`
-    if (removed % REMOVALS_A_TURN === 0) await setImmediate() // a daemon has other work
+    if (removed % REMOVALS_PER_TURN === 0) await setImmediate() // a daemon has other work
   }
   return { removed, ...(fault === undefined ? {} : { fault }) }
 }

@@ -4,7 +4,7 @@ import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { RECORDED, writeState } from '../state-byte.js'
 import { makeArrival } from './arrival.js'
-import { type Changed, type OpenSpool, refused, type TakenFile } from './change.js'
+import { type Changed, type LockedFile, type OpenSpool, refused } from './change.js'
 
 /**
  * Brings a dead letter back into its spool, due at once.
@@ -15,7 +15,7 @@ import { type Changed, type OpenSpool, refused, type TakenFile } from './change.
  */
 export function requeue(
   at: OpenSpool,
-  file: TakenFile,
+  file: LockedFile,
   { keepAttempts }: { keepAttempts: boolean },
 ): Changed {
   const name = deadNameOf(file.ref)
@@ -24,7 +24,7 @@ export function requeue(
   const letters = new DeadLetters(at.spool)
   const letter = letters.read(name)
   const arrival = makeArrival(at, letter?.ref ?? name)
-  let hasCome = false
+  let hasArrived = false
   try {
     const record = keepAttempts && letter !== undefined ? recordOf(letter) : undefined
     const records = new Records(at.spool)
@@ -34,11 +34,11 @@ export function requeue(
     writeState(file.fd, record === undefined ? 0 : RECORDED)
     setTime(file.fd, nowMs) // of another user's file the write has made it now
     renameSync(file.fsPath, arrival.fsPath)
-    hasCome = true
+    hasArrived = true
     letters.forget(name)
     return { kind: 'done', to: arrival.ref }
   } finally {
-    arrival.end(hasCome)
+    arrival.end(hasArrived)
   }
 }
 

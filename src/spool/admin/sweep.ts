@@ -65,14 +65,14 @@ export interface Leftover {
   readonly isPromised: boolean
 }
 
-const LEFTOVERS_A_LOOK = 1000
+const LEFTOVERS_PER_SCAN = 1000
 
 /** The hidden files of writers, in the spool and its priorities, that nobody changed since `beforeMs`. */
 export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
   let refs = new Set<Ref>()
   for await (const ref of findLeftovers(spool, beforeMs)) {
     refs.add(ref)
-    if (refs.size < LEFTOVERS_A_LOOK) continue
+    if (refs.size < LEFTOVERS_PER_SCAN) continue
     yield* withPromises(spool, refs)
     refs = new Set()
   }

@@ -46,7 +46,7 @@ export interface Unfit extends HeldFile {
 }
 
 /** Decides about an unfit file while it is locked. */
-export type Undertaker = (file: Unfit) => Refusal
+export type HandleUnfit = (file: Unfit) => Refusal
 
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
 const OPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
@@ -64,7 +64,7 @@ export function claimFile(
   bytePath: string,
   locker: Locker,
   nowMs: number,
-  undertake: Undertaker,
+  handleUnfit: HandleUnfit,
 ): FileClaim | Refusal {
   const openedAtMs = Date.now()
   const isAtTop = !ref.includes('/')
@@ -83,7 +83,7 @@ export function claimFile(
     isLocked = locker.tryLock(file.fd, ref)
     const found = isLocked ? examine(file, nowMs, openedAtMs - locker.skewMs) : LOCKED
     if ('vars' in found) return found
-    const refusal = 'fd' in found ? undertake(found) : found
+    const refusal = 'fd' in found ? handleUnfit(found) : found
     letGo(file, locker, isLocked)
     return refusal
   } catch (error) {

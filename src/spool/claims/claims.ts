@@ -10,11 +10,11 @@ import { type TaskRecord, withFailure } from '../records.js'
 import { readBody, setTime } from '../spool-file.js'
 import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
 import { markBegun } from './begin.js'
-import { claimFile, type FileClaim, type Undertaker } from './claim.js'
+import { claimFile, type FileClaim, type HandleUnfit } from './claim.js'
 import { type FailureOptions, Failures } from './failures.js'
 import { settlePastRun } from './past-run.js'
 import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
-import { type UnfitOptions, undertake } from './unfit.js'
+import { handleUnfit, type UnfitOptions } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
   /** Unless the packet says otherwise. */
@@ -101,18 +101,18 @@ export class Claims {
   readonly #options: ClaimsOptions
   readonly #locker: Locker
   readonly #failures: Failures
-  readonly #undertake: Undertaker
+  readonly #handleUnfit: HandleUnfit
 
   constructor(options: ClaimsOptions, locker: Locker) {
     this.#options = options
     this.#locker = locker
     this.#failures = new Failures(options)
-    this.#undertake = file => undertake(file, options, this.#failures)
+    this.#handleUnfit = file => handleUnfit(file, options, this.#failures)
   }
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
     const path = `${this.#options.spool}/${ref}`
-    const file = claimFile(ref, path, this.#locker, Date.now(), this.#undertake)
+    const file = claimFile(ref, path, this.#locker, Date.now(), this.#handleUnfit)
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
       const claim = file.state === 0 ? this.#take(file, undefined) : this.#resume(file, lastRun)

@@ -14,7 +14,7 @@ export interface UnfitOptions {
  * What becomes of a file that is no task: nobody has it locked, but its writer may only be slow, so it has its grace.
  * Then it is buried, if it has a name that uWSGI gives to tasks alone; a free name may be anybody's, and is left alone.
  */
-export function undertake(file: Unfit, { rules, graceMs }: UnfitOptions, failures: Failures): Refusal {
+export function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, failures: Failures): Refusal {
   const { kind, detail, ref, changedAtMs } = file
   const endsAt = changedAtMs + graceMs
   const isOurs = isUwsgiName(baseName(ref), rules)

@@ -5,7 +5,7 @@ const FAST_TASKS_PER_SECOND = 2000
 export const RATE_WINDOW_MS = 100
 
 /** Measures whether the workers race through a long backlog. */
-export class Race {
+export class DrainRate {
   #since = performance.now()
   #tasks = 0
 

@@ -7,7 +7,7 @@ const LOOK_AGAIN_MS_PER_FILE = 1.2
 /** And the scan that names them a hundredth. */
 const LOOK_AGAIN_SHARE = 100
 /** A deaf scanner scans as often as takes a twentieth of one core. */
-const DEAF_SHARE = 20
+const SUSPENDED_SHARE = 20
 /** Scans because of events that do not say enough take a tenth of one core. */
 const UNCLEAR_SHARE = 10
 /** Polling takes a fiftieth of one core. */
@@ -18,8 +18,8 @@ export function lookAgainEveryMs(waiting: number, lastScanMs: number): number {
   return Math.max(waiting * LOOK_AGAIN_MS_PER_FILE, lastScanMs * LOOK_AGAIN_SHARE)
 }
 
-export function deafScanEveryMs(lastScanMs: number): number {
-  return Math.max(RATE_WINDOW_MS, lastScanMs * DEAF_SHARE)
+export function suspendedScanEveryMs(lastScanMs: number): number {
+  return Math.max(RATE_WINDOW_MS, lastScanMs * SUSPENDED_SHARE)
 }
 
 export function unclearScanInMs(lastScanMs: number, frequencyMs: number): number {

@@ -5,8 +5,8 @@ import { isLocal } from '../../files/local.js'
 import { stampTaker } from '../../files/stamps.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { Directories, type ScannedDirectories } from './directories.js'
-import { LONG_BACKLOG, Race } from './drain-rate.js'
-import { deafScanEveryMs, lookAgainEveryMs, passEveryMs, unclearScanInMs } from './scan-budget.js'
+import { DrainRate, LONG_BACKLOG } from './drain-rate.js'
+import { lookAgainEveryMs, passEveryMs, suspendedScanEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
@@ -26,19 +26,19 @@ export class Scanner {
   readonly #wakeUp: () => void
   readonly #watches: Watches
   readonly #directories: Directories
-  readonly #race = new Race()
+  readonly #race = new DrainRate()
   readonly #alarm = new Alarm(() => void this.#turn())
   readonly #news: ScanNews
   #turning: Promise<void> | undefined
   #isLocal = false
   #isClosed = false
-  #isDeaf = false
-  #isForgetful = false
+  #isSuspended = false
+  #mustRecheck = false
   /** These on the clock of `performance.now()`. */
   #wantedAt = Number.NEGATIVE_INFINITY
   #lastScanAt = Number.NEGATIVE_INFINITY
   #lastPassAt = Number.NEGATIVE_INFINITY
-  #lastForgetfulAt = performance.now()
+  #lastRecheckAt = performance.now()
   #lastScanMs = 0
   #lastScanNames = 0
   #lastFullScanMs = 0
@@ -65,7 +65,7 @@ export class Scanner {
 
   /** Looks at everything again, also at files whose time is not come. */
   scanNow(): void {
-    this.#isForgetful = true
+    this.#mustRecheck = true
     this.#wantScan(0)
   }
 
@@ -74,8 +74,8 @@ export class Scanner {
     if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
     this.#race.tasksEnded(count)
     this.#judge()
-    if (this.#isDeaf && this.#index.ready === 0) {
-      this.#isDeaf = false
+    if (this.#isSuspended && this.#index.ready === 0) {
+      this.#isSuspended = false
       this.#wantScan(0)
     } else if (this.#index.runsLow) this.#wakeAt(0)
     // a scan that was put off for its price costs little once what it would list has run
@@ -94,7 +94,7 @@ export class Scanner {
   get isDrained(): boolean {
     const isSettled = this.#turning === undefined && this.#wantedAt === Number.POSITIVE_INFINITY
     const { runsLow, ready, busy } = this.#index
-    return isSettled && !this.#isDeaf && !runsLow && ready === 0 && busy === 0
+    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
   }
 
   close(): void {
@@ -116,13 +116,13 @@ export class Scanner {
 
   async #scanIfNeeded(): Promise<void> {
     this.#index.promote(Date.now())
-    if (this.#index.isPastHorizon(Date.now())) this.#isForgetful = true
-    if (this.#isDeaf) this.#judge()
+    if (this.#index.isPastHorizon(Date.now())) this.#mustRecheck = true
+    if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
     const isPass = startedAt >= this.#nextPassAt
-    if (isPass && this.#isLookAgainDue) this.#isForgetful = true
-    const isDue = startedAt >= Math.min(this.#wantedAt, this.#deafScanAt)
-    if (isDue || isPass || this.#isForgetful || this.#index.runsLow) await this.#scan()
+    if (isPass && this.#isLookAgainDue) this.#mustRecheck = true
+    const isDue = startedAt >= Math.min(this.#wantedAt, this.#suspendedScanAt)
+    if (isDue || isPass || this.#mustRecheck || this.#index.runsLow) await this.#scan()
     if (!isPass) return
     this.#lastPassAt = startedAt
     this.#lastPassMs = performance.now() - startedAt
@@ -137,35 +137,35 @@ export class Scanner {
   /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
   get #isLookAgainDue(): boolean {
     const { waiting } = this.#index
-    const dueAt = this.#lastForgetfulAt + lookAgainEveryMs(waiting, this.#lastFullScanMs)
+    const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#lastFullScanMs)
     return waiting > 0 && performance.now() >= dueAt
   }
 
   async #scan(): Promise<void> {
-    const [startedAt, isForgetful] = [performance.now(), this.#isForgetful]
+    const [startedAt, recheckWaiting] = [performance.now(), this.#mustRecheck]
     const isFirst = this.#lastScanAt === Number.NEGATIVE_INFINITY
-    this.#isForgetful = false
+    this.#mustRecheck = false
     this.#wantedAt = Number.POSITIVE_INFINITY
     this.#watches.scanBegins()
-    const mayTell = !isForgetful && !this.#index.runsLow
+    const mayTell = !recheckWaiting && !this.#index.runsLow
     const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
     const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)
-    if (isAll) await this.#list(undefined, isForgetful)
+    if (isAll) await this.#list(undefined, recheckWaiting)
     else if (changed.size > 0) await this.#list(changed, false)
     this.#lastScanNames = this.#index.size
     this.#lastScanAt = performance.now()
     this.#lastScanMs = this.#lastScanAt - startedAt
     if (isAll) this.#lastFullScanMs = this.#lastScanMs
-    if (isForgetful) this.#lastForgetfulAt = startedAt
-    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#becomeDeaf()
+    if (recheckWaiting) this.#lastRecheckAt = startedAt
+    if (isFirst && this.#index.ready > LONG_BACKLOG) this.#suspendWatches()
     else if (isAll || changed.size > 0) this.#followListed()
   }
 
   /** @param changed the directories that are listed again, undefined: all of them */
-  async #list(changed: ReadonlySet<string> | undefined, isForgetful: boolean): Promise<void> {
+  async #list(changed: ReadonlySet<string> | undefined, recheckWaiting: boolean): Promise<void> {
     const { spool, rules } = this.#options
     const scanned = this.#directories.beginScan(changed)
-    this.#index.beginScan(isForgetful)
+    this.#index.beginScan(recheckWaiting)
     try {
       this.#isLocal = await isLocal(spool)
       await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)
@@ -183,7 +183,7 @@ export class Scanner {
       task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
       directory: (prefix, stamp) => {
         // opened now, the watch on the spool itself spares a second listing
-        if (prefix === '' && this.#isWatching && !this.#isDeaf) this.#watches.follow(prefix, stamp)
+        if (prefix === '' && this.#isWatching && !this.#isSuspended) this.#watches.follow(prefix, stamp)
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
       failed: (prefix, error) => this.#news.priority('spool-unlisted', prefix, error),
@@ -195,7 +195,7 @@ export class Scanner {
   }
 
   #followListed(): void {
-    if (this.#isWatching) this.#watches.followOnly(this.#directories.listing, this.#isDeaf)
+    if (this.#isWatching) this.#watches.followOnly(this.#directories.listing, this.#isSuspended)
   }
 
   #wantScan(inMs: number): void {
@@ -206,22 +206,22 @@ export class Scanner {
   /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
   #judge(): void {
     const isRace = this.#race.judge(this.#index.ready, this.#index.busy)
-    if (isRace === true && !this.#isDeaf) this.#becomeDeaf()
-    if (isRace !== false || !this.#isDeaf) return
-    this.#isDeaf = false // stamps tell whether something happened meanwhile
+    if (isRace === true && !this.#isSuspended) this.#suspendWatches()
+    if (isRace !== false || !this.#isSuspended) return
+    this.#isSuspended = false // stamps tell whether something happened meanwhile
     this.#followListed()
   }
 
-  #becomeDeaf(): void {
-    this.#isDeaf = true
+  #suspendWatches(): void {
+    this.#isSuspended = true
     this.#followListed()
     this.#race.restart()
     this.#wakeAt(this.#race.judgeableAt)
   }
 
-  get #deafScanAt(): number {
-    if (!this.#isDeaf) return Number.POSITIVE_INFINITY
-    return this.#lastScanAt + deafScanEveryMs(this.#lastScanMs)
+  get #suspendedScanAt(): number {
+    if (!this.#isSuspended) return Number.POSITIVE_INFINITY
+    return this.#lastScanAt + suspendedScanEveryMs(this.#lastScanMs)
   }
 
   #miss(error: unknown): void {
@@ -234,8 +234,8 @@ export class Scanner {
   #setAlarm(): void {
     this.#wakeAt(this.#nextPassAt)
     this.#wakeWhenDue()
-    if (this.#isDeaf) this.#wakeAt(this.#race.judgeableAt)
-    this.#wakeAt(Math.min(this.#wantedAt, this.#deafScanAt))
+    if (this.#isSuspended) this.#wakeAt(this.#race.judgeableAt)
+    this.#wakeAt(Math.min(this.#wantedAt, this.#suspendedScanAt))
   }
 
   #wakeWhenDue(): void {

@@ -88,7 +88,7 @@ export class TaskIndex {
     return !this.#overflowed
   }
 
-  /** Some of the refs that wait came due, and only a forgetful scan can name them. */
+  /** Some of the refs that wait came due, and only a recheckWaiting scan can name them. */
   isPastHorizon(nowMs: number): boolean {
     return this.#waiting.horizonMs <= nowMs
   }
@@ -171,9 +171,9 @@ export class TaskIndex {
     this.#makeReady(ref)
   }
 
-  /** @param forgetful look again at every waiting file: its time may have been changed without an event */
-  beginScan(forgetful: boolean): void {
-    if (forgetful) this.#waiting.clear()
+  /** @param recheckWaiting look again at every waiting file: its time may have been changed without an event */
+  beginScan(recheckWaiting: boolean): void {
+    if (recheckWaiting) this.#waiting.clear()
     this.#harvest = this.#newWindow()
     this.#takenSinceScan.clear()
     this.#overflowed = false

@@ -27,7 +27,7 @@ export interface WatchesListener {
 }
 
 /** The kernel's event queue holds 16,384 by default and overflows in silence: after so many, what happened is unclear. */
-const EVENTS_A_SCAN = 4096
+const EVENTS_PER_SCAN = 4096
 /** A watch takes kernel memory, and counts against a limit of the user; beyond these, stamps alone tell of changes. */
 const MOST_WATCHES = 1024
 /** Of a long backlog, directories of so few entries are watched all the same: an urgent task is heard of at once. */
@@ -125,7 +125,7 @@ export class Watches {
     if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
       this.#drop(prefix) // it was removed or moved away, and what takes its place may have its inode
       this.#listener.unclear()
-    } else if (name === null || this.#heard === EVENTS_A_SCAN || this.#isDirectoryNews(name, renamed))
+    } else if (name === null || this.#heard === EVENTS_PER_SCAN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
     if (name === null) return
     if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)

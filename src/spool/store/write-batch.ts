@@ -10,10 +10,10 @@ export interface BatchOptions extends WriteOptions {
 }
 
 /** Files that are written and synced side by side; each holds a descriptor meanwhile. */
-const ABREAST = 128
+const MAX_PARALLEL_WRITES = 128
 
 /** One task on its way: where it stands, or what became of it. */
-interface Walker {
+interface PendingWrite {
   readonly request: Request
   readonly steps: Steps
   wait: Wait | undefined
@@ -32,24 +32,24 @@ export async function writeTasks(
     return requests.every(one => needsNoWaiting(one, options))
       ? writeMany(requests, options.spool)
       : Promise.all(requests.map(one => resultOf(one, options)))
-  const walkers = requests.map(
-    (request): Walker => ({
+  const pending = requests.map(
+    (request): PendingWrite => ({
       request,
       steps: writeSteps(request, options),
       wait: undefined,
       result: undefined,
     }),
   )
-  for (let i = 0; i < walkers.length; i += ABREAST)
-    await Promise.all(walkers.slice(i, i + ABREAST).map(walkToWritten))
+  for (let i = 0; i < pending.length; i += MAX_PARALLEL_WRITES)
+    await Promise.all(pending.slice(i, i + MAX_PARALLEL_WRITES).map(advanceToWritten))
   for (;;) {
-    if (options.isAllOrNothing && walkers.some(hasFailed)) giveUp(walkers)
-    const waiting = walkers.filter(({ wait }) => wait !== undefined)
+    if (options.isAllOrNothing && pending.some(hasFailed)) giveUp(pending)
+    const waiting = pending.filter(({ wait }) => wait !== undefined)
     if (waiting.length === 0) break
     const failures = await syncDirectories(waiting)
-    for (const walker of waiting) advance(walker, failures.get(pathOf(walker.wait)))
+    for (const write of waiting) advance(write, failures.get(pathOf(write.wait)))
   }
-  return walkers.map(({ result }) => result ?? { error: new Error('unreachable') })
+  return pending.map(({ result }) => result ?? { error: new Error('unreachable') })
 }
 
 /** Nothing to share, nothing to take back. */
@@ -61,21 +61,21 @@ async function resultOf(request: Request, options: WriteOptions): Promise<WriteR
   }
 }
 
-async function walkToWritten(walker: Walker): Promise<void> {
-  advance(walker)
-  while (walker.wait !== undefined && walker.wait.kind !== 'written')
+async function advanceToWritten(write: PendingWrite): Promise<void> {
+  advance(write)
+  while (write.wait !== undefined && write.wait.kind !== 'written')
     try {
-      await perform(walker.wait)
-      advance(walker)
+      await perform(write.wait)
+      advance(write)
     } catch (error) {
-      advance(walker, error)
+      advance(write, error)
     }
 }
 
 /** @returns the directories whose sync failed, with the reason */
-async function syncDirectories(walkers: readonly Walker[]): Promise<Map<string, unknown>> {
+async function syncDirectories(pending: readonly PendingWrite[]): Promise<Map<string, unknown>> {
   const failures = new Map<string, unknown>()
-  const paths = new Set(walkers.map(({ wait }) => pathOf(wait)).filter(path => path !== ''))
+  const paths = new Set(pending.map(({ wait }) => pathOf(wait)).filter(path => path !== ''))
   for (const path of paths)
     await perform({ kind: 'directory', path }).catch(error => failures.set(path, error))
   return failures
@@ -86,29 +86,29 @@ function pathOf(wait: Wait | undefined): string {
 }
 
 /** To the next wait; with an error, it ends as one that failed. */
-function advance(walker: Walker, error?: unknown): void {
-  walker.wait = undefined
+function advance(write: PendingWrite, error?: unknown): void {
+  write.wait = undefined
   try {
-    const step = error === undefined ? walker.steps.next() : walker.steps.throw(error)
-    if (step.done === true) walker.result = { stored: step.value }
-    else walker.wait = step.value
+    const step = error === undefined ? write.steps.next() : write.steps.throw(error)
+    if (step.done === true) write.result = { stored: step.value }
+    else write.wait = step.value
   } catch (reason) {
-    walker.result = { error: toError(reason) }
+    write.result = { error: toError(reason) }
   }
 }
 
-function hasFailed({ result }: Walker): boolean {
+function hasFailed({ result }: PendingWrite): boolean {
   return result !== undefined && 'error' in result
 }
 
 /** What waits still can be taken back, but for a promise that others may rely on (spool/ids). */
-function giveUp(walkers: readonly Walker[]): void {
-  const failed = walkers.find(hasFailed)?.result
+function giveUp(pending: readonly PendingWrite[]): void {
+  const failed = pending.find(hasFailed)?.result
   if (failed === undefined || !('error' in failed)) return
   const { error: cause } = failed
   const code = cause instanceof SpooldError ? cause.code : 'ENQUEUE_FAILED'
   const message = `not stored, because another task of the batch was not: ${cause.message}`
-  for (const walker of walkers)
-    if (walker.wait?.kind === 'written' || (walker.wait !== undefined && walker.request.id === undefined))
-      advance(walker, new SpooldError(code, message, { cause }))
+  for (const write of pending)
+    if (write.wait?.kind === 'written' || (write.wait !== undefined && write.request.id === undefined))
+      advance(write, new SpooldError(code, message, { cause }))
 }

@@ -1,7 +1,7 @@
 import { Queue } from '../../base/queue.js'
 import { fromThrown } from '../../task/answer.js'
 import { type Outcome, RELEASE } from '../../task/outcome.js'
-import type { Performer } from '../handler-call.js'
+import type { HandlerCall } from '../handler-call.js'
 import type { Run } from '../run.js'
 import { loadBody } from './frames.js'
 import type { Host } from './host.js'
@@ -12,7 +12,7 @@ interface Waiting {
 }
 
 /** A host as one link among others: it is given one task at a time. */
-export function hostPerformer(host: Host, print: (author: Run | undefined, text: string) => void): Performer {
+export function callHost(host: Host, print: (author: Run | undefined, text: string) => void): HandlerCall {
   const queue = new Queue<Waiting>()
   let isBusy = false
 

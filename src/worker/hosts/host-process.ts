@@ -19,14 +19,14 @@ import {
   type UpFrame,
 } from './frames.js'
 import { closed, type Death, deathOf } from './host-death.js'
-import { type EarListener, type Ended, HostEar } from './host-reader.js'
+import { type Ended, HostReader, type HostReaderListener } from './host-reader.js'
 import { Page, STARTED } from './page.js'
-import { hearFrames } from './read-frames.js'
+import { readFrames } from './read-frames.js'
 
 /** A host that was told to end has so long for what it does at its end. */
 const LEAVE_MS = 2000
 
-export interface HostListener extends EarListener {
+export interface HostProcessListener extends HostReaderListener {
   /** The last `count` of those sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void
@@ -41,7 +41,7 @@ export interface HostListener extends EarListener {
  */
 export class HostProcess {
   readonly #child: ChildProcess
-  readonly #listener: HostListener
+  readonly #listener: HostProcessListener
   readonly #page = new Page()
   readonly #details = new Map<number, string>()
   /** Tasks are numbered in the order in which they were sent. */
@@ -52,17 +52,17 @@ export class HostProcess {
   #isDead = false
   #fault: string | undefined
   /** What it prints. */
-  readonly ear: HostEar
+  readonly ear: HostReader
   /** Rejects with a SpooldError when it cannot load what it was told to. */
   readonly whenReady: Promise<void>
   readonly whenDead: Promise<Death>
   #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
 
-  constructor(options: HostOptions, listener: HostListener) {
+  constructor(options: HostOptions, listener: HostProcessListener) {
     const { command, args, environment, home, settings } = options
     const areas = Array.from({ length: options.areas }, (_, i) => FIRST_AREA_FD + i)
     this.#listener = listener
-    this.ear = new HostEar(this.#page, listener)
+    this.ear = new HostReader(this.#page, listener)
     this.#child = spawn(command, args, {
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe', ...areas],
       env: { ...process.env, ...environment },
@@ -76,8 +76,8 @@ export class HostProcess {
     this.whenDead = this.#awaitDeath()
     if (this.#child.pid === undefined) return // it has no pipes; its death tells why
     const broken = (error: unknown) => this.#broken(error)
-    hearFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
-    hearFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
+    readFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
+    readFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
     this.#pipe(LIFELINE_FD).on('error', () => {})
     this.#pipe(TASKS_FD).write(encodeList(settings.flat()))
   }

@@ -3,7 +3,7 @@ import type { Outcome } from '../../task/outcome.js'
 import { HostOutput } from './host-output.js'
 import type { Page } from './page.js'
 
-export interface EarListener {
+export interface HostReaderListener {
   /** Something was printed. */
   progress(): void
   /** The log takes no more output for now. */
@@ -23,14 +23,14 @@ const LISTEN_MS = 250
 const TOKEN_BYTES = 16
 
 /** Whose output it is that a host prints. Until it is open, and where it cannot be, output goes where the worker's own goes. */
-export class HostEar {
+export class HostReader {
   readonly #page: Page
-  readonly #listener: EarListener
+  readonly #listener: HostReaderListener
   #output: HostOutput | undefined
   #timer: NodeJS.Timeout | undefined
   #isDead = false
 
-  constructor(page: Page, listener: EarListener) {
+  constructor(page: Page, listener: HostReaderListener) {
     this.#page = page
     this.#listener = listener
   }

@@ -6,7 +6,7 @@ import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'
 
 /** Who runs tasks in a host. */
-export interface HostUser {
+export interface HostTaskListener {
   /** Some of what was sent has ended, and can be collected. */
   progress(): void
   /** The last `count` of those sent will not be started. */
@@ -24,7 +24,7 @@ export interface HostStart extends HostOptions {
   readonly startTimeoutMs: number
 }
 
-export interface HostDuties {
+export interface HostCallbacks {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
   /** The log takes no more output for now. */
   isLogBehind(): boolean
@@ -45,8 +45,8 @@ export interface HostDuties {
  */
 export class Host {
   readonly options: HostStart
-  readonly #duties: HostDuties
-  #user: HostUser | undefined
+  readonly #callbacks: HostCallbacks
+  #user: HostTaskListener | undefined
   #process: HostProcess
   #state: 'loading' | 'open' | 'closed' = 'loading'
   readonly #pace = new RespawnPace()
@@ -54,21 +54,21 @@ export class Host {
   #hasProgressed = false
   readonly #signals = new Map<number, { resolve(): void; reject(error: Error): void }>()
 
-  private constructor(options: HostStart, dutiesOf: (host: () => Host) => HostDuties) {
+  private constructor(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks) {
     this.options = options
-    this.#duties = dutiesOf(() => this)
+    this.#callbacks = callbacksOf(() => this)
     this.#process = this.#spawn()
   }
 
   /** @throws SpooldError HANDLER_UNLOADABLE */
-  static async start(options: HostStart, dutiesOf: (host: () => Host) => HostDuties): Promise<Host> {
-    const host = new Host(options, dutiesOf)
+  static async start(options: HostStart, callbacksOf: (host: () => Host) => HostCallbacks): Promise<Host> {
+    const host = new Host(options, callbacksOf)
     await host.#process.whenReady
     host.#state = 'open'
     return host
   }
 
-  attach(user: HostUser): void {
+  attach(user: HostTaskListener): void {
     this.#user = user
   }
 
@@ -141,9 +141,9 @@ export class Host {
       progress: () => this.#user?.progress(),
       recalled: count => this.#user?.recalled(count),
       signalEnded: (number, error) => this.#signalEnded(number, error),
-      isLogBehind: () => this.#duties.isLogBehind(),
-      printed: text => this.#duties.printed(text),
-      call: (name, values) => this.#duties.call(name, values),
+      isLogBehind: () => this.#callbacks.isLogBehind(),
+      printed: text => this.#callbacks.printed(text),
+      call: (name, values) => this.#callbacks.call(name, values),
     })
     void process.whenDead.then(death => this.#died(process, death))
     return process
@@ -161,12 +161,12 @@ export class Host {
     const wasOpen = this.#state === 'open'
     if (wasOpen) {
       this.#state = 'loading'
-      this.#duties.died(this, death)
+      this.#callbacks.died(this, death)
       for (const { reject } of this.#signals.values())
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       this.#user?.died(`the ${language} interpreter that ran it ${death}`)
-    } else this.#duties.printed(process.ear.takeOpen(process.oldest)) // while it was loaded, or at its end
+    } else this.#callbacks.printed(process.ear.takeOpen(process.oldest)) // while it was loaded, or at its end
     process.release()
     if (wasOpen) this.#replace(death)
   }
@@ -191,12 +191,12 @@ export class Host {
     }
     if (this.#isClosed) return
     this.#state = 'open'
-    this.#duties.revived()
+    this.#callbacks.revived()
     this.#user?.revived()
   }
 
   #failed(error: Error): void {
-    this.#duties.failed(error)
+    this.#callbacks.failed(error)
     this.#user?.failed()
   }
 

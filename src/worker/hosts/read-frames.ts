@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 
 /** Hears what comes through a pipe of a host, up to the first byte that is none of a host's. */
-export function hearFrames<Frame>(
+export function readFrames<Frame>(
   pipe: Readable,
   decoder: { push(chunk: Buffer): Frame[] },
   hear: (frame: Frame) => void,
