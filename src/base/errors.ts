@@ -5,7 +5,7 @@
 export const ERROR_CATALOGUE = {
   CONFIG_INVALID: 'The configuration has errors; the message lists each with its file and line.',
   SPOOL_UNUSABLE:
-    'A spool directory cannot be used; the message says which check failed and the command that mends it.',
+    'A spool directory cannot be used; the message says which check failed and the command that fixes it.',
   LOCKS_UNUSABLE: 'The lock kind asked for does not work in this directory.',
   HANDLER_UNLOADABLE: 'A handler file could not be loaded, or exports no function.',
   PIDFILE_HELD: 'Another running spoold holds the pidfile.',

@@ -11,11 +11,11 @@ export function addExaminers(
 ): void {
   program
     .command('fsck')
-    .description('find what is wrong in spool directories, and mend it; exit 1 if something is left')
+    .description('find damage in spool directories, and repair it on request; exit 1 if something is left')
     .argument('[dir...]', 'spool directories; none: those of --ini')
-    .option('--repair', 'mend what is found; no task is removed that did not run')
+    .option('--repair', 'repair what is found; never removes a task that has not run')
     .option('--ini <file>', 'the configuration by which the daemon runs them')
-    .option('--json', 'one JSON object a line')
+    .option('--json', 'one JSON object per line')
     .action(async (directories: string[], options: FsckOptions) => {
       const { fsck } = await import('./commands/fsck.js')
       done(await fsck(directories, options))
@@ -25,7 +25,7 @@ export function addExaminers(
     .command('doctor')
     .description('examine a whole installation as the user that will run it; exit 1 if there is an error')
     .argument('<files...>', 'ini files, each as FILE or FILE:SECTION')
-    .option('--json', 'one JSON object a line')
+    .option('--json', 'one JSON object per line')
     .action(async (files: string[], options: DoctorOptions) => {
       const { doctor } = await import('./commands/doctor.js')
       done(await doctor(sources(files), options))

@@ -140,7 +140,7 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
   return program
 }
 
-/** What the operating system says needs no stack: it is not ours to mend. */
+/** What the operating system says needs no stack: it is not ours to fix. */
 function withCode(thrown: unknown): unknown {
   if (thrown instanceof SpooldError || errnoOf(thrown) === undefined) return thrown
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown
@@ -151,7 +151,7 @@ function withCode(thrown: unknown): unknown {
   return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
 }
 
-/** A sentence for what people can mend, with the code under which docs/errors.md explains it; else a stack. */
+/** A sentence for what people can fix, with the code under which docs/errors.md explains it; else a stack. */
 function complain(thrown: unknown): void {
   const error = toError(thrown)
   const text =

@@ -13,7 +13,7 @@ export const TASK_COMMANDS = ['ls', 'show', 'rm', 'requeue', 'kick', 'hold', 're
 export function addTaskCommands(program: Command, done: Done): void {
   addFilters(program.command('ls').description('list the tasks of spool directories, the dead letters last'))
     .argument('<dir...>')
-    .option('--json', 'one JSON object a line')
+    .option('--json', 'one JSON object per line')
     .action(async (directories: string[], options: LsOptions) => {
       const { ls } = await import('./commands/ls.js')
       done(await ls(directories, options))

@@ -136,7 +136,7 @@ function pidIn(path: string): string {
 function failure(path: string, verb: string, error: unknown): SpooldError {
   return new SpooldError(
     'START_FAILED',
-    `the pidfile ${path} cannot be ${verb} (${messageOf(error)}); name another one, or mend its directory`,
+    `the pidfile ${path} cannot be ${verb} (${messageOf(error)}); name another one, or fix its directory`,
     { cause: error },
   )
 }

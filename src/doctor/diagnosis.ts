@@ -24,18 +24,18 @@ export interface Diagnosis {
   /** A path, or another name of what it is about. */
   readonly about: string
   readonly text: string
-  /** The command that mends it. */
-  readonly mend?: string
+  /** The command that fixes it. */
+  readonly fix?: string
 }
 
-/** What a check threw; the errors of a spool say what mends them. */
+/** What a check threw; the errors of a spool say what fixes them. */
 export function diagnosisOf(topic: Topic, about: string, thrown: unknown): Diagnosis {
-  const { fault, mend } = thrown instanceof SpooldError ? thrown.details : {}
+  const { fault, fix } = thrown instanceof SpooldError ? thrown.details : {}
   return {
     level: 'error',
     topic,
     about,
     text: typeof fault === 'string' ? fault : messageOf(thrown),
-    ...(typeof mend === 'string' ? { mend } : {}),
+    ...(typeof fix === 'string' ? { fix } : {}),
   }
 }

@@ -23,14 +23,14 @@ export function* checkMount(spool: string, mountinfo = read('/proc/self/mountinf
       level: 'warning',
       ...about,
       text: `it is in memory (${type} on ${point}): its tasks do not survive a restart of the machine`,
-      mend: `findmnt --target ${quote(spool)}, and name a spool on a disk`,
+      fix: `findmnt --target ${quote(spool)}, and name a spool on a disk`,
     }
   else if (type === 'overlay')
     yield {
       level: 'warning',
       ...about,
       text: `it is in the own layer of a container (overlay on ${point}): its tasks go with the container`,
-      mend: `put it on a volume: docker run -v NAME:${quote(spool)} …`,
+      fix: `put it on a volume: docker run -v NAME:${quote(spool)} …`,
     }
   else if (NETWORK.test(type)) yield networked(spool, mount)
   else yield { level: 'ok', ...about, text: `${type} on ${point} (${options.join(',')})` }
@@ -45,7 +45,7 @@ function networked(spool: string, { type, point, options }: Mount): Diagnosis {
     text: areLocal
       ? `${type} on ${point}, mounted so that locks count on this machine alone: another one may run the same tasks`
       : `${type} on ${point}: new files are seen once a second, and only one host at a time runs a task if locks work between them`,
-    mend: areLocal
+    fix: areLocal
       ? 'set spooler-lock = lockfile, on every host'
       : 'see docs/operations.md, NFS and other shared file systems',
   }

@@ -26,12 +26,12 @@ function checkRight(path: string, right: number, needed: string): Diagnosis {
     accessSync(path, right)
     return { level: 'ok', ...about, text: `it can be ${needed}` }
   } catch (error) {
-    const mend = `chmod a+r${needed === 'read' ? '' : 'x'} ${quote(path)}`
+    const fix = `chmod a+r${needed === 'read' ? '' : 'x'} ${quote(path)}`
     return {
       level: 'error',
       ...about,
       text: `it cannot be ${needed} by uid ${process.geteuid?.()}: ${messageOf(error)}`,
-      mend,
+      fix,
     }
   }
 }

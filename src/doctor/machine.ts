@@ -54,7 +54,7 @@ function* checkInotify({ watches }: Needs, used: InotifyUse): Generator<Diagnosi
       ...(isEnough
         ? {}
         : {
-            mend: `sysctl fs.inotify.max_user_${kind}=${Math.max(512, 2 ** Math.ceil(Math.log2((used[kind] + needed) * 2)))}`,
+            fix: `sysctl fs.inotify.max_user_${kind}=${Math.max(512, 2 ** Math.ceil(Math.log2((used[kind] + needed) * 2)))}`,
           }),
     }
   }
@@ -74,9 +74,7 @@ function* checkFiles({ files, connections }: Needs): Generator<Diagnosis> {
     topic: 'limits',
     about: 'open files',
     text: `${needed} needed, ${soft} allowed to this process${isEnough ? '' : fewer}`,
-    ...(isEnough
-      ? {}
-      : { mend: `ulimit -n ${needed * 2}, or LimitNOFILE=${needed * 2} in the systemd unit` }),
+    ...(isEnough ? {} : { fix: `ulimit -n ${needed * 2}, or LimitNOFILE=${needed * 2} in the systemd unit` }),
   }
 }
 
@@ -89,7 +87,7 @@ function* checkBacklog(backlog: number): Generator<Diagnosis> {
     topic: 'socket',
     about: 'listen',
     text: `${backlog} connections may wait to be accepted, and the kernel allows ${limit}`,
-    ...(isEnough ? {} : { mend: `sysctl net.core.somaxconn=${backlog}, or set listen = ${limit}` }),
+    ...(isEnough ? {} : { fix: `sysctl net.core.somaxconn=${backlog}, or set listen = ${limit}` }),
   }
 }
 

@@ -18,7 +18,7 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
         level: 'error',
         ...about,
         text: `${text}, and sees no leases: tasks may run twice`,
-        mend: `kill ${pid}, or set spooler-lock = auto`,
+        fix: `kill ${pid}, or set spooler-lock = auto`,
       }
     else yield { level: 'note', ...about, text: `${text}; a task has one runner at a time all the same` }
   }

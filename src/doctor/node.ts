@@ -12,6 +12,6 @@ export function checkNode(range: string, version = process.versions.node): Diagn
     level: 'error',
     ...about,
     text: `Node ${version}, and spoold needs ${needed}`,
-    mend: 'install a later Node',
+    fix: 'install a later Node',
   }
 }

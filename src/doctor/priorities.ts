@@ -28,6 +28,6 @@ export async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis>
       topic: 'spool',
       about: spool,
       text: `nobody runs the ${count === 1 ? 'task' : `${count} tasks`} in ${displayName(prefix)}: without spooler-ordered priority directories are not entered`,
-      mend: 'set spooler-ordered = true, or move the files into the spool itself',
+      fix: 'set spooler-ordered = true, or move the files into the spool itself',
     }
 }

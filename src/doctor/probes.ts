@@ -48,7 +48,7 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
       level: 'error',
       ...about,
       text: found.fault,
-      mend: 'set spooler-lock = lockfile, and run no uWSGI on it',
+      fix: 'set spooler-lock = lockfile, and run no uWSGI on it',
     }
   const { locks, because } = found
   if (because !== undefined)
@@ -56,7 +56,7 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
       level: 'warning',
       ...about,
       text: `record locks do not work (${because}): claims are leases, which no uWSGI sees`,
-      mend: 'mount it with locking, or set spooler-lock = lockfile and run no uWSGI on it',
+      fix: 'mount it with locking, or set spooler-lock = lockfile and run no uWSGI on it',
     }
   else
     yield {
@@ -88,7 +88,7 @@ function probeClock(spool: string, state: string): Diagnosis {
     level: 'warning',
     ...about,
     text: `the file system's clock is ${(Math.abs(skewMs) / 1000).toFixed(1)} s ${skewMs > 0 ? 'ahead of' : 'behind'} ours: tasks are ${skewMs > 0 ? 'late' : 'early'} by that`,
-    mend: 'timedatectl set-ntp true, here and on the file server',
+    fix: 'timedatectl set-ntp true, here and on the file server',
   }
 }
 
@@ -118,7 +118,7 @@ async function probeEvents(spool: string, state: string, choice: WatchChoice): P
     level: 'warning',
     ...about,
     text: `no event of a new file (${fault.text}): new tasks are found every spooler-frequency`,
-    mend: fault.isLimit
+    fix: fault.isLimit
       ? 'sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512'
       : 'set spooler-watch = poll',
   }

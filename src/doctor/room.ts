@@ -19,9 +19,9 @@ export function* checkRoom(spool: string): Generator<Diagnosis> {
   }
 }
 
-function levelOf(blocks: number, inodes: number, spool: string): Pick<Diagnosis, 'level' | 'mend'> {
+function levelOf(blocks: number, inodes: number, spool: string): Pick<Diagnosis, 'level' | 'fix'> {
   if (Math.min(blocks, inodes) >= SCARCE) return { level: 'ok' }
   const level = blocks === 0 || inodes === 0 ? 'error' : 'warning'
-  const mend = `spoold purge --max-age 7d ${quote(spool)} removes dead letters; ${inodes < SCARCE ? 'df -i' : 'df'} ${quote(spool)} tells what is full`
-  return { level, mend }
+  const fix = `spoold purge --max-age 7d ${quote(spool)} removes dead letters; ${inodes < SCARCE ? 'df -i' : 'df'} ${quote(spool)} tells what is full`
+  return { level, fix }
 }

@@ -61,7 +61,7 @@ function* findSpool(
       level: 'error',
       ...about,
       text: 'it is not a directory',
-      mend: `${asideCommand(path)} && ${makeCommand(path, owner)}`,
+      fix: `${asideCommand(path)} && ${makeCommand(path, owner)}`,
     }
   } catch (error) {
     if (errnoOf(error) !== 'ENOENT') throw error
@@ -72,7 +72,7 @@ function* findSpool(
       text: canBeMade
         ? 'it does not exist yet; the daemon makes it'
         : `it does not exist, and cannot be made in ${dirname(path)}`,
-      mend: makeCommand(path, owner),
+      fix: makeCommand(path, owner),
     }
   }
   return undefined
@@ -96,6 +96,6 @@ function* checkMode(spool: string): Generator<Diagnosis> {
     topic: 'spool',
     about: spool,
     text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: everybody on this machine may write tasks, and remove them`,
-    mend: `chmod o-w ${quote(spool)}`,
+    fix: `chmod o-w ${quote(spool)}`,
   }
 }

@@ -36,7 +36,7 @@ function missing(place: ExaminedSpool, json: string, reason: DeadLetter): Doubt 
     kind: 'dead-missing',
     path: `${ROOM}/${json}`,
     meaning: 'why a task was buried, and the task is not here: it came back, or never left the spool',
-    mend: 'remove it: --repair does',
+    fix: 'remove it: --repair does',
     isStill,
     repair() {
       if (!isStill()) return OVER
@@ -53,7 +53,7 @@ function unexplained(place: ExaminedSpool, name: Ref): Doubt {
     kind: 'dead-unexplained',
     path: `${ROOM}/${name}`,
     meaning: 'a dead letter, and nothing says why it is one',
-    mend: 'write down that its reason is lost: --repair does',
+    fix: 'write down that its reason is lost: --repair does',
     isStill,
     repair() {
       const stats = statsOf(place, `${ROOM}/${name}`)

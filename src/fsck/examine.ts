@@ -49,7 +49,7 @@ function unchecked(error: unknown): Finding {
     kind: 'unchecked',
     path: '',
     meaning: `it could not be looked at by uid ${process.geteuid?.()}: ${messageOf(error)}`,
-    mend: 'spoold doctor tells what closes the way, for the user of a configuration',
+    fix: 'spoold doctor tells what closes the way, for the user of a configuration',
   }
 }
 

@@ -31,7 +31,7 @@ export interface ExaminedSpool {
   readonly records: Records
   readonly letters: DeadLetters
   readonly failures: Failures
-  /** Only to mend: it may make files. */
+  /** Only to fix: it may make files. */
   locker(): Promise<Locker>
 }
 

@@ -26,8 +26,8 @@ export interface Finding {
   /** Below the spool, a byte string; '' is the spool itself. */
   readonly path: string
   readonly meaning: string
-  /** What mends it: a command, or what --repair does; '' when nothing is wrong. */
-  readonly mend: string
+  /** What fixes it: a command, or what --repair does; '' when nothing is wrong. */
+  readonly fix: string
   /** Worth knowing, and not wrong for sure. */
   readonly isNote?: true
   /** Asked a moment later: what lives is in motion. */
@@ -37,10 +37,10 @@ export interface Finding {
 }
 
 export type Repair =
-  | { readonly kind: 'mended'; readonly detail?: string }
-  /** Somebody else was quicker: there is nothing to mend any more, or it is in use. */
+  | { readonly kind: 'repaired'; readonly detail?: string }
+  /** Somebody else was quicker: there is nothing to fix any more, or it is in use. */
   | { readonly kind: 'over' }
   | { readonly kind: 'left'; readonly detail: string }
 
-export const REPAIRED: Repair = { kind: 'mended' }
+export const REPAIRED: Repair = { kind: 'repaired' }
 export const OVER: Repair = { kind: 'over' }

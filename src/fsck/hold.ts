@@ -5,16 +5,16 @@ import type { ExaminedSpool } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'
 
 /**
- * Mends a task while it is held, as a run holds it.
+ * Fixes a task while it is held, as a run holds it.
  *
  * @param isDue only a task that may run now
- * @param mendGone what is left to do when there is no such file
+ * @param fixGone what is left to do when there is no such file
  */
 export async function whileHeld(
   place: ExaminedSpool,
   ref: Ref,
-  { isDue = false, mendGone }: { isDue?: boolean; mendGone?: () => Repair },
-  mend: (file: FileClaim) => Repair,
+  { isDue = false, fixGone }: { isDue?: boolean; fixGone?: () => Repair },
+  fix: (file: FileClaim) => Repair,
 ): Promise<Repair> {
   const locker = await place.locker()
   const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
@@ -22,11 +22,11 @@ export async function whileHeld(
   const file = claimFile(ref, `${place.spool}/${ref}`, locker, nowMs, leave)
   if ('fd' in file)
     try {
-      return mend(file)
+      return fix(file)
     } finally {
       letGo(file, locker)
     }
-  if (file.kind === 'gone' && mendGone !== undefined) return mendGone()
+  if (file.kind === 'gone' && fixGone !== undefined) return fixGone()
   if (file.kind === 'gone' || file.kind === 'locked' || file.kind === 'later') return OVER
   return { kind: 'left', detail: file.detail ?? file.kind }
 }

@@ -23,7 +23,7 @@ export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Fin
         kind: 'promised',
         path,
         meaning: 'a whole task under an id, whose writer died before it gave it its name',
-        mend: `publish it: ${BY_REPAIR}`,
+        fix: `publish it: ${BY_REPAIR}`,
         isStill,
         repair: () => (publishPromised(spool, ref) ? REPAIRED : OVER),
       }
@@ -32,7 +32,7 @@ export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Fin
         kind: 'unfinished',
         path,
         meaning: 'its writer died before it was stored, and nobody was told that it is',
-        mend: `remove it: ${BY_REPAIR}`,
+        fix: `remove it: ${BY_REPAIR}`,
         isStill,
         repair: async () => ((await clearLeftover(spool, ref)) ? REPAIRED : OVER),
       }
@@ -58,7 +58,7 @@ export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
         kind: 'id-broken',
         path,
         meaning: 'it names no task, and who brings this id is refused',
-        mend: 'remove it: --repair does',
+        fix: 'remove it: --repair does',
         isStill,
         ...(stats.isDirectory() ? {} : { repair: remove }),
       }
@@ -67,7 +67,7 @@ export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
         kind: 'id-expired',
         path,
         meaning: 'an id that is remembered for longer than spooler-id-ttl',
-        mend: `forget it: ${BY_REPAIR}`,
+        fix: `forget it: ${BY_REPAIR}`,
         isStill,
         repair: remove,
       }
@@ -91,7 +91,7 @@ export async function* checkLitter(place: ExaminedSpool): AsyncGenerator<Finding
         kind: 'litter',
         path,
         meaning: 'a daemon died while it wrote it; nobody reads it',
-        mend: 'remove it: --repair does',
+        fix: 'remove it: --repair does',
         isStill,
         repair() {
           if (!isStill()) return OVER
@@ -121,7 +121,7 @@ export async function* checkLeases(place: ExaminedSpool): AsyncGenerator<Finding
       kind: 'lease-stale',
       path,
       meaning: 'its holder died; whoever wants it takes it over',
-      mend: 'remove it: --repair does',
+      fix: 'remove it: --repair does',
       isStill,
       repair: async () => ((await clearLease(`${place.spool}/${path}`)) ? REPAIRED : OVER),
     }

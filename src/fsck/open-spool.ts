@@ -43,7 +43,7 @@ export function openExaminedSpool(
     kind: 'in-use' as const,
     path: '',
     meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} works here, and the runs of its workers are its business`,
-    mend: '',
+    fix: '',
     isNote: true as const,
   }))
   return { place, user, inUse }

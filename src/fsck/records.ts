@@ -22,7 +22,7 @@ export async function* checkRecords(place: ExaminedSpool): AsyncGenerator<Findin
     yield {
       ...told,
       path: `${ROOM}/${name}`,
-      mend: 'remove it: --repair does',
+      fix: 'remove it: --repair does',
       isStill: () => assess(place, name)?.kind === story.kind,
       repair: () => removeRecord(place, name, ref, story.kind),
     }
@@ -73,7 +73,7 @@ function removeRecord(place: ExaminedSpool, name: string, ref: Ref, kind: Findin
     removeFile(place, `${ROOM}/${name}`)
     return REPAIRED
   }
-  return whileHeld(place, ref, { mendGone: remove }, file => {
+  return whileHeld(place, ref, { fixGone: remove }, file => {
     const repair = remove()
     if (repair === REPAIRED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
     setTime(file.fd, file.mtimeMs)

@@ -23,13 +23,13 @@ export async function* checkStateDirectories(place: ExaminedSpool): AsyncGenerat
       kind: 'state-directory',
       path,
       meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'no directory'}, and nobody enters it: records, dead letters and ids are not found`,
-      mend: `mv -T ${quote(display(place, path))} ${quote(display(place, aside))}`,
+      fix: `mv -T ${quote(display(place, path))} ${quote(display(place, aside))}`,
       repair() {
         if (statsOf(place, path)?.isDirectory() !== false) return OVER
         inDirectoryOf(place.spool, path, directory =>
           renameSync(toFsPath(`${directory}/${baseName(path)}`), toFsPath(`${directory}/${baseName(aside)}`)),
         )
-        return { kind: 'mended', detail: `it is ${displayName(aside)} now` }
+        return { kind: 'repaired', detail: `it is ${displayName(aside)} now` }
       },
     }
     if (path === STATE_DIRECTORY) return
@@ -93,7 +93,7 @@ async function* checkEntry(place: ExaminedSpool, path: string, isRight: Rule): A
     kind: 'rights',
     path,
     meaning: `owner ${stats.uid}:${stats.gid}, mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')}: ${meaningOf(path, stats, user)}`,
-    mend: commands.join(' && '),
+    fix: commands.join(' && '),
     isStill: () => isWrong(),
     repair: () => changeRights(place, path, { isWrong, mode, owner: isChown ? user : null }),
   }

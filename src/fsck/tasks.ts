@@ -17,11 +17,11 @@ export async function* checkTasks(place: ExaminedSpool): AsyncGenerator<Finding>
     const story = assess(place, ref)
     if (story === undefined) continue
     const isStill = () => assess(place, ref)?.kind === story.kind
-    yield { ...story, path: ref, isStill, repair: () => mend(place, ref, story.kind) }
+    yield { ...story, path: ref, isStill, repair: () => repairTask(place, ref, story.kind) }
   }
 }
 
-type Assessment = Pick<Finding, 'kind' | 'meaning' | 'mend' | 'isNote'>
+type Assessment = Pick<Finding, 'kind' | 'meaning' | 'fix' | 'isNote'>
 
 const AS_NEXT_CLAIM = '--repair does now what the next claim does'
 
@@ -34,13 +34,13 @@ function assess(place: ExaminedSpool, ref: Ref): Assessment | undefined {
     return {
       kind: 'done-left',
       meaning: 'it ran to SPOOL_OK and could not be removed; it will not run again',
-      mend: `remove it: ${AS_NEXT_CLAIM}`,
+      fix: `remove it: ${AS_NEXT_CLAIM}`,
     }
   if (record?.burial !== undefined || past === 'to-bury')
     return {
       kind: 'burial-open',
       meaning: `it is to be buried, and could not be: ${record?.burial?.detail ?? 'why could not be written down'}`,
-      mend: `bury it: ${AS_NEXT_CLAIM}`,
+      fix: `bury it: ${AS_NEXT_CLAIM}`,
     }
   if ((past === 'died-alone' || past === 'died-once') && !isCounted(record, mark.mtimeMs))
     return openRun(place, mark, past)
@@ -48,7 +48,7 @@ function assess(place: ExaminedSpool, ref: Ref): Assessment | undefined {
     return {
       kind: 'mark-unrecorded',
       meaning: 'it is marked as recorded, and there is no record: its attempts count from 1 again',
-      mend: 'clear the mark: --repair does',
+      fix: 'clear the mark: --repair does',
       isNote: true,
     }
   return undefined
@@ -63,11 +63,11 @@ function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Ass
       past === 'died-once'
         ? 'a run began and did not end; it is delivered at most once, so the next claim buries it: nobody knows how far it came'
         : 'a run began and did not end: its process died, and the next claim counts a crash',
-    mend: AS_NEXT_CLAIM,
+    fix: AS_NEXT_CLAIM,
   }
 }
 
-function mend(place: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+function repairTask(place: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
   if (kind === 'mark-unrecorded') return whileHeld(place, ref, {}, file => clearMark(place, file))
   return whileHeld(place, ref, { isDue: true }, file => {
     const settled = settlePastRun(file, place.failures.recordOf(file), place.failures)
@@ -79,13 +79,13 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
   switch (kind) {
     case 'later':
       return {
-        kind: 'mended',
+        kind: 'repaired',
         detail: `a crash was counted; it may run from ${new Date(atMs).toISOString()} on`,
       }
     case 'buried':
-      return { kind: 'mended', detail: `it is buried: ${detail}` }
+      return { kind: 'repaired', detail: `it is buried: ${detail}` }
     case 'gone':
-      return { kind: 'mended', detail: 'it is removed' }
+      return { kind: 'repaired', detail: 'it is removed' }
     default:
       return { kind: 'left', detail: detail ?? kind }
   }

@@ -18,7 +18,7 @@ export async function* checkVisits(place: ExaminedSpool): AsyncGenerator<Finding
       kind: 'unvisited',
       path: entry.name,
       meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'nobody scans: its name is no number'}`,
-      mend: isPriority ? 'set spooler-ordered = true' : moveUp(place, entry.name),
+      fix: isPriority ? 'set spooler-ordered = true' : moveUp(place, entry.name),
       ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
     }
   }

@@ -134,7 +134,7 @@ export function openLogFile(file: string): number {
   } catch (error) {
     throw new SpooldError(
       'LOG_UNWRITABLE',
-      `the log file ${file} cannot be opened (${messageOf(error)}); name another one, or mend its directory`,
+      `the log file ${file} cannot be opened (${messageOf(error)}); name another one, or fix its directory`,
       { cause: error },
     )
   }

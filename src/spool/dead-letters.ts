@@ -67,7 +67,7 @@ export class DeadLetters {
 
   /**
    * Moves a file that the caller holds locked out of the spool. The reason is on disk first: when it ends in between, the
-   * task is still in the spool, and the reason without a file is overwritten by the next one, or mended by fsck.
+   * task is still in the spool, and the reason without a file is overwritten by the next one, or fixed by fsck.
    *
    * @returns the name it has among the dead; undefined when it is not where it was, and another file may be
    */

@@ -58,15 +58,15 @@ function isRoots(directory: string): boolean {
  * Makes the spool directory when it is missing (0750, one level, as uWSGI).
  *
  * @returns the real path: the spool's identity, by which a directory named twice is one spool.
- * @throws SpooldError SPOOL_UNUSABLE that says which check failed and the command that mends it.
+ * @throws SpooldError SPOOL_UNUSABLE that says which check failed and the command that fixes it.
  */
 export function prepareSpool(path: string): string {
   const absolute = resolve(path)
   if (makeDirectory(absolute)) chmodSync(absolute, MODE)
   const real = realPath(absolute)
   if (!statSync(real).isDirectory()) {
-    const mend = `${asideCommand(absolute)} && ${makeCommand(absolute, null)}`
-    throw unusable(absolute, 'it is not a directory', mend)
+    const fix = `${asideCommand(absolute)} && ${makeCommand(absolute, null)}`
+    throw unusable(absolute, 'it is not a directory', fix)
   }
   return real
 }
@@ -80,8 +80,8 @@ function makeDirectory(path: string): boolean {
     checkWay(path)
     const isOrphan = errnoOf(error) === 'ENOENT'
     const fault = isOrphan ? `its parent ${dirname(path)} does not exist` : messageOf(error)
-    const mend = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
-    throw unusable(path, `it cannot be made (${fault})`, mend, error)
+    const fix = errnoOf(error) === 'EROFS' ? remountCommand(dirname(path)) : makeCommand(path, null)
+    throw unusable(path, `it cannot be made (${fault})`, fix, error)
   }
   return true
 }
@@ -91,7 +91,7 @@ function realPath(path: string): string {
     return realpathSync(path)
   } catch (error) {
     checkWay(path)
-    const mend = `rm ${quote(path)} && ${makeCommand(path, null)}`
-    throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, mend, error)
+    const fix = `rm ${quote(path)} && ${makeCommand(path, null)}`
+    throw unusable(path, `it is a link that leads nowhere (${messageOf(error)})`, fix, error)
   }
 }

@@ -66,8 +66,8 @@ function checkDirectory(spool: string, directory: string): void {
     const fault = `${which} cannot be ${done} by uid ${uid} (${describeRights(directory)})`
     if (isReadOnly(directory)) throw unusable(spool, `${fault}: read-only`, remountCommand(directory))
     const [path, recursive] = [quote(directory), directory === spool ? '' : '-R ']
-    const mend = `chown ${recursive}${uid}:${gid} ${path} && chmod ${recursive}u+rwX ${path}`
-    throw unusable(spool, fault, mend)
+    const fix = `chown ${recursive}${uid}:${gid} ${path} && chmod ${recursive}u+rwX ${path}`
+    throw unusable(spool, fault, fix)
   }
 }
 
@@ -151,10 +151,10 @@ export function quote(path: string): string {
   return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 }
 
-export function unusable(path: string, fault: string, mend: string, cause?: unknown): SpooldError {
+export function unusable(path: string, fault: string, fix: string, cause?: unknown): SpooldError {
   return new SpooldError(
     'SPOOL_UNUSABLE',
-    `the spool directory ${path} cannot be used: ${fault}. To mend it: ${mend}`,
-    { cause, details: { path, fault, mend } },
+    `the spool directory ${path} cannot be used: ${fault}. To fix it: ${fix}`,
+    { cause, details: { path, fault, fix } },
   )
 }

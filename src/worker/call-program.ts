@@ -15,7 +15,7 @@ const BODY_FD = 3
 /** Waits for a line before it becomes the command: what nobody watches yet does not begin. It reads byte by byte. */
 const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
 const OPEN_GATE = '\n'
-/** sysexits.h: what no second try mends, and what one may. */
+/** sysexits.h: what no second try fixes, and what one may. */
 const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 const EX_CONFIG = 78

@@ -16,7 +16,7 @@ interface Diagnosis {
   readonly topic: string
   readonly about: string
   readonly text: string
-  readonly mend?: string
+  readonly fix?: string
 }
 
 interface Visit {
@@ -45,13 +45,13 @@ function doctor(ini: string, around = 'exec "$@"', env: NodeJS.ProcessEnv = {}):
 }
 
 /** The only complaint, which matches; its command is run, and then there is none. */
-function complainsAndMends(ini: string, pattern: RegExp, code: number): void {
+function complainsAndIsFixed(ini: string, pattern: RegExp, code: number): void {
   const before = doctor(ini)
   assert.equal(before.complaints.length, 1, before.complaints.join('\n'))
   assert.match(before.complaints[0] ?? '', pattern)
   assert.equal(before.code, code)
   const [told] = before.all.filter(({ level, topic, text }) => pattern.test(`${level} ${topic}: ${text}`))
-  execFileSync('sh', ['-c', told?.mend ?? 'false'])
+  execFileSync('sh', ['-c', told?.fix ?? 'false'])
   assert.deepEqual(doctor(ini).complaints, [])
   assert.equal(doctor(ini).code, 0)
 }
@@ -108,7 +108,7 @@ describe('spoold doctor', () => {
     assert.match(stdout, /^ok {6}node: .*: Node \d/)
     assert.match(
       stdout,
-      /\nnote {4}spool: .*none: it does not exist yet; the daemon makes it\n {8}to mend it: install -d /,
+      /\nnote {4}spool: .*none: it does not exist yet; the daemon makes it\n {8}to fix it: install -d /,
     )
     assert.match(stdout, /app\.ini: 0 errors, 0 warnings, \d notes?\n$/)
     assert.equal(status, 0)
@@ -135,7 +135,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
   it('that belongs to somebody else', () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
-    complainsAndMends(
+    complainsAndIsFixed(
       install(spool, NOBODY),
       /^error spool: it cannot be entered by uid 65534 \(owner 0:0, mode 0750\)/,
       1,
@@ -148,7 +148,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     const ini = install(spool, NOBODY)
     execFileSync('chown', ['65534:65534', spool])
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
-    complainsAndMends(ini, /^error spool: .*\.spoold cannot be entered by uid 65534/, 1)
+    complainsAndIsFixed(ini, /^error spool: .*\.spoold cannot be entered by uid 65534/, 1)
   })
 
   it('below a directory that does not let it through', () => {
@@ -158,7 +158,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     assert.equal(code, 1)
     assert.equal(complaints.length, 2, 'the handler is there, too')
     for (const complaint of complaints) assert.match(complaint, /cannot be entered by uid 65534/)
-    execFileSync('sh', ['-c', all.find(({ level }) => level === 'error')?.mend ?? 'false'])
+    execFileSync('sh', ['-c', all.find(({ level }) => level === 'error')?.fix ?? 'false'])
     execFileSync('chown', ['65534:65534', spool])
     assert.deepEqual(doctor(ini).complaints, [])
   })
@@ -169,7 +169,7 @@ describe('spoold doctor examines a spool as the user of the daemon', { skip: ski
     execFileSync('chown', ['65534:65534', spool])
     const ini = install(spool, NOBODY)
     chmodSync(join(dirname(spool), 'handler.mjs'), 0o600)
-    complainsAndMends(ini, /^error handlers: it cannot be read by uid 65534: EACCES/, 1)
+    complainsAndIsFixed(ini, /^error handlers: it cannot be read by uid 65534: EACCES/, 1)
   })
 
   it('and says whom it could not become', () => {
@@ -188,14 +188,14 @@ describe('spoold doctor examines the directory', () => {
     const { code, complaints, all } = doctor(ini)
     assert.equal(code, 1)
     assert.ok(complaints.includes('error spool: it is not a directory'))
-    execFileSync('sh', ['-c', all.find(({ topic }) => topic === 'spool')?.mend ?? 'false'])
+    execFileSync('sh', ['-c', all.find(({ topic }) => topic === 'spool')?.fix ?? 'false'])
     assert.deepEqual(doctor(ini).complaints, [])
   })
 
   it('in which everybody may write', () => {
     const spool = spoolDirectory()
     chmodSync(spool, 0o777)
-    complainsAndMends(install(spool), /^warning spool: its mode is 0777: everybody/, 0)
+    complainsAndIsFixed(install(spool), /^warning spool: its mode is 0777: everybody/, 0)
   })
 })
 
@@ -224,7 +224,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
     const { code, complaints, all } = doctor(ini)
     assert.equal(code, 1)
     assert.match(complaints[0] ?? '', /^error room: 0 MiB free/)
-    assert.match(all.find(({ topic }) => topic === 'room')?.mend ?? '', /; df \//)
+    assert.match(all.find(({ topic }) => topic === 'room')?.fix ?? '', /; df \//)
     rmSync(join(disk, 'ballast'))
     const after = doctor(ini)
     assert.deepEqual([after.code, after.complaints], [0, []])
@@ -236,7 +236,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
     const { code, complaints, all } = doctor(ini)
     assert.equal(code, 1)
     assert.match(complaints[0] ?? '', /^error room: .* 0 inodes free$/)
-    assert.match(all.find(({ topic }) => topic === 'room')?.mend ?? '', /; df -i \//)
+    assert.match(all.find(({ topic }) => topic === 'room')?.fix ?? '', /; df -i \//)
   })
 
   it('that is nearly full', () => {
@@ -250,7 +250,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
   it('that is read-only', () => {
     const { disk, ini } = installOn('size=1m')
     execFileSync('mount', ['-o', 'remount,ro', disk])
-    complainsAndMends(ini, /^error spool: it cannot be written to by uid 0 .*: read-only$/, 1)
+    complainsAndIsFixed(ini, /^error spool: it cannot be written to by uid 0 .*: read-only$/, 1)
   })
 
   it('without access times, which mean nothing', () => {
@@ -305,8 +305,8 @@ describe('spoold doctor tries out', () => {
       /^warning events: no event of a new file \(EMFILE.*found every spooler-frequency$/,
     )
     assert.match(complaints[1] ?? '', /^warning limits: 1 needed, 0 of 0 in use/)
-    for (const { level, mend } of all)
-      if (level === 'warning' && mend?.startsWith('sysctl')) assert.match(mend, /max_user_instances=\d+$/)
+    for (const { level, fix } of all)
+      if (level === 'warning' && fix?.startsWith('sysctl')) assert.match(fix, /max_user_instances=\d+$/)
   })
 
   it('events: those that were asked for', () => {

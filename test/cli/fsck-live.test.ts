@@ -6,7 +6,7 @@ import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import {
   configure,
-  foundAndMended,
+  foundAndRepaired,
   fsck,
   giveTo,
   HANGS,
@@ -30,7 +30,7 @@ describe('spoold fsck settles runs that did not end', () => {
     const path = drop(spool, NAME, packet({ name: NAME }), LONG_AGO)
     await runAndKill(spool, HANGS)
     assert.ok(((readFileSync(path)[3] ?? 0) & 0x80) !== 0)
-    const [told] = await foundAndMended(spool, [`run-open ${NAME}`])
+    const [told] = await foundAndRepaired(spool, [`run-open ${NAME}`])
     assert.match(told?.detail ?? '', /^a crash was counted; it may run from 20/)
     const daemon = await startDaemon({
       spool,
@@ -44,7 +44,7 @@ describe('spoold fsck settles runs that did not end', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     await runAndKill(spool, HANGS, { 'spooler-delivery': 'at-most-once' })
-    const [told] = await foundAndMended(spool, [`run-open ${NAME}`])
+    const [told] = await foundAndRepaired(spool, [`run-open ${NAME}`])
     assert.match(told?.detail ?? '', /^it is buried: its process died; it may have done its work/)
     assert.deepEqual(leftIn(spool), [])
     assert.equal(
@@ -58,7 +58,7 @@ describe('spoold fsck settles runs that did not end', () => {
     readFileSync(drop(spool, NAME, packet({ name: NAME }), LONG_AGO))
     await runAndKill(spool, HANGS)
     const ini = configure(spool, { 'spooler-max-crashes': 1 })
-    const [told] = await foundAndMended(spool, [`run-open ${NAME}`], ...ini)
+    const [told] = await foundAndRepaired(spool, [`run-open ${NAME}`], ...ini)
     assert.match(told?.detail ?? '', /spooler-max-crashes/)
   })
 
@@ -85,7 +85,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     await isClean(spool, '--repair')
     holder.child.kill('SIGKILL')
     await holder.exited
-    await foundAndMended(spool, [`run-open ${NAME}`])
+    await foundAndRepaired(spool, [`run-open ${NAME}`])
   })
 
   it('but leaves alone what a process holds by lease', async () => {
@@ -98,7 +98,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     const leases = readdirSync(locks)
     assert.ok(leases.length > 0)
     for (const name of leases) utimesSync(join(locks, name), LONG_AGO, LONG_AGO)
-    await foundAndMended(spool, [
+    await foundAndRepaired(spool, [
       ...leases.map(name => `lease-stale .spoold/locks/${name}`),
       `run-open ${NAME}`,
     ])
@@ -131,7 +131,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     await killAll(daemon)
     chmodSync(spool, 0o777)
     utimesSync(join(spool, 'dead'), LONG_AGO, LONG_AGO)
-    await foundAndMended(
+    await foundAndRepaired(
       spool,
       ['done-left done', 'burial-open dead'],
       ...configure(spool, { uid: NOBODY, gid: NOBODY }),
@@ -143,7 +143,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
 })
 
 describe('spoold fsck --repair beside a daemon under load', () => {
-  it('loses nothing, and mends nothing that is alive', async () => {
+  it('loses nothing, and repairs nothing that is alive', async () => {
     const spool = spoolDirectory()
     const tasks = 1500
     for (let n = 0; n < tasks; n++)

@@ -23,7 +23,7 @@ import { drop, leftIn, packet } from '../helpers/files.js'
 import {
   configure,
   FAILS,
-  foundAndMended,
+  foundAndRepaired,
   fsck,
   giveTo,
   isClean,
@@ -54,13 +54,13 @@ describe('spoold fsck', () => {
     assert.deepEqual([stdout, code], [`${spool}: clean\n`, 0])
   })
 
-  it('says for people what, where, what it means and what mends it', async () => {
+  it('says for people what, where, what it means and what fixes it', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'), { mode: 0o755 })
     const { stdout } = await spoold(['fsck', spool])
     assert.equal(
       stdout,
-      `found rights .spoold: owner ${process.getuid?.()}:${process.getgid?.()}, mode 0755: it is for uid ${process.getuid?.()} alone, with mode 0700; to mend it: chmod 700 ${spool}/.spoold\n${spool}: 1 found\n`,
+      `found rights .spoold: owner ${process.getuid?.()}:${process.getgid?.()}, mode 0755: it is for uid ${process.getuid?.()} alone, with mode 0700; to fix it: chmod 700 ${spool}/.spoold\n${spool}: 1 found\n`,
     )
   })
 
@@ -72,7 +72,7 @@ describe('spoold fsck', () => {
   })
 })
 
-describe('spoold fsck mends what writers left', () => {
+describe('spoold fsck repairs what writers left', () => {
   it('that were killed in the middle, when the grace time is over', async () => {
     const spool = spoolDirectory()
     const writer = new TestProcess(process.execPath, [
@@ -92,7 +92,7 @@ describe('spoold fsck mends what writers left', () => {
     await isClean(spool) // it is young, by the default
     const ini = configure(spool, { 'spooler-sweep': 1 })
     await until('its grace is over', async () => (await fsck(spool, ...ini)).code === 1)
-    await foundAndMended(spool, [`unfinished ${leftover}`], ...ini)
+    await foundAndRepaired(spool, [`unfinished ${leftover}`], ...ini)
     assert.deepEqual(leftIn(spool), [])
   })
 
@@ -103,7 +103,7 @@ describe('spoold fsck mends what writers left', () => {
     renameSync(join(spool, name), join(spool, `.spoold-${name}.tmp`))
     const ini = configure(spool, { 'spooler-sweep': 1 })
     await until('its grace is over', async () => (await fsck(spool, ...ini)).code === 1)
-    await foundAndMended(spool, [`promised .spoold-${name}.tmp`], ...ini)
+    await foundAndRepaired(spool, [`promised .spoold-${name}.tmp`], ...ini)
     assert.deepEqual(leftIn(spool), [name])
   })
 
@@ -113,10 +113,10 @@ describe('spoold fsck mends what writers left', () => {
     const ids = join(spool, '.spoold/ids')
     const [id = ''] = readdirSync(ids)
     symlinkSync('/etc/passwd', join(ids, 'f'.repeat(64)))
-    await foundAndMended(spool, [`id-broken .spoold/ids/${'f'.repeat(64)}`])
+    await foundAndRepaired(spool, [`id-broken .spoold/ids/${'f'.repeat(64)}`])
     const ini = configure(spool, { 'spooler-id-ttl': 1 })
     await until('its time is over', async () => (await fsck(spool, ...ini)).code === 1)
-    await foundAndMended(spool, [`id-expired .spoold/ids/${id}`], ...ini)
+    await foundAndRepaired(spool, [`id-expired .spoold/ids/${id}`], ...ini)
     assert.equal(leftIn(spool).length, 1)
   })
 
@@ -128,7 +128,7 @@ describe('spoold fsck mends what writers left', () => {
     await isClean(spool)
     const ini = configure(spool, { 'spooler-sweep': 1 })
     await until('its grace is over', async () => (await fsck(spool, ...ini)).told.length === 3)
-    await foundAndMended(
+    await foundAndRepaired(
       spool,
       litter.map(name => `litter .spoold/${name}`),
       ...ini,
@@ -136,7 +136,7 @@ describe('spoold fsck mends what writers left', () => {
   })
 })
 
-describe('spoold fsck mends records', () => {
+describe('spoold fsck repairs records', () => {
   it('whose task is gone, also of names that are too long for a file', async () => {
     const spool = spoolDirectory()
     const names = ['a', `b${'x'.repeat(230)}`]
@@ -145,7 +145,7 @@ describe('spoold fsck mends records', () => {
     const records = readdirSync(join(spool, '.spoold/records'))
     await isClean(spool)
     for (const name of names) unlinkSync(join(spool, name))
-    await foundAndMended(
+    await foundAndRepaired(
       spool,
       records.map(name => `record-orphan .spoold/records/${name}`),
     )
@@ -159,7 +159,7 @@ describe('spoold fsck mends records', () => {
     const { mtimeMs } = statSync(path)
     assert.equal(readFileSync(path)[3], 1)
     truncateSync(join(spool, `.spoold/records/${NAME}.json`), 5)
-    await foundAndMended(spool, [`record-broken .spoold/records/${NAME}.json`])
+    await foundAndRepaired(spool, [`record-broken .spoold/records/${NAME}.json`])
     assert.equal(readFileSync(path)[3], 0)
     assert.equal(
       Math.floor(statSync(path).mtimeMs / 1000),
@@ -173,7 +173,7 @@ describe('spoold fsck mends records', () => {
     drop(spool, 'report')
     await runAndKill(spool, FAILS)
     drop(spool, 'report')
-    await foundAndMended(spool, ['record-stale .spoold/records/report.json'])
+    await foundAndRepaired(spool, ['record-stale .spoold/records/report.json'])
     assert.deepEqual(leftIn(spool), ['report'])
   })
 
@@ -184,15 +184,15 @@ describe('spoold fsck mends records', () => {
     unlinkSync(join(spool, `.spoold/records/${NAME}.json`))
     const { code, told } = await fsck(spool)
     assert.deepEqual([code, summary(told)], [0, [`note mark-unrecorded ${NAME}`]])
-    const mended = await fsck('--repair', spool)
-    assert.deepEqual([mended.code, summary(mended.told)], [0, [`mended mark-unrecorded ${NAME}`]])
+    const repaired = await fsck('--repair', spool)
+    assert.deepEqual([repaired.code, summary(repaired.told)], [0, [`repaired mark-unrecorded ${NAME}`]])
     assert.equal(readFileSync(path)[3], 0)
     assert.ok(statSync(path).mtimeMs > Date.now())
     await isClean(spool)
   })
 })
 
-describe('spoold fsck mends what is dead', () => {
+describe('spoold fsck repairs what is dead', () => {
   it('without a reason, and reasons without what is dead', async () => {
     const spool = spoolDirectory()
     const long = `${NAME}${'x'.repeat(220)}`
@@ -206,7 +206,7 @@ describe('spoold fsck mends what is dead', () => {
     unlinkSync(join(dead, 'other'))
     unlinkSync(join(dead, long))
     const [hashed = ''] = readdirSync(dead).filter(name => /^[0-9a-f]{40}\.json$/.test(name))
-    await foundAndMended(spool, [
+    await foundAndRepaired(spool, [
       `dead-unexplained .spoold/dead/${NAME}`,
       'dead-missing .spoold/dead/other.json',
       `dead-missing .spoold/dead/${hashed}`,
@@ -216,7 +216,7 @@ describe('spoold fsck mends what is dead', () => {
   })
 })
 
-describe('spoold fsck mends rights', () => {
+describe('spoold fsck repairs rights', () => {
   it('of .spoold, and of what is closed to its own owner', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
@@ -232,7 +232,7 @@ describe('spoold fsck mends rights', () => {
       for (const path of readdirSync(spool, { recursive: true }))
         chownSync(join(spool, String(path)), NOBODY, NOBODY)
     }
-    await foundAndMended(
+    await foundAndRepaired(
       spool,
       rights.map(path => `rights ${path}`),
     )
@@ -247,12 +247,12 @@ describe('spoold fsck mends rights', () => {
     giveTo(spool, NOBODY)
     const paths = ["it's", '5/a'].map(name => drop(spool, name))
     const expected = ["rights it's", 'rights 5/a']
-    await foundAndMended(spool, expected, ...configure(spool, { 'spooler-ordered': true }))
+    await foundAndRepaired(spool, expected, ...configure(spool, { 'spooler-ordered': true }))
     for (const path of paths) assert.equal(statSync(path).uid, NOBODY)
     for (const path of paths) chownSync(path, 0, 0)
     const { told } = await fsck(spool)
-    for (const { kind, mend } of told)
-      if (kind === 'rights') assert.equal(spawnSync('sh', ['-c', mend]).status, 0)
+    for (const { kind, fix } of told)
+      if (kind === 'rights') assert.equal(spawnSync('sh', ['-c', fix]).status, 0)
     await isClean(spool, ...configure(spool, { 'spooler-ordered': true }))
   })
 
@@ -287,13 +287,13 @@ describe('spoold fsck mends rights', () => {
       if (room !== '.spoold') mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
       symlinkSync(outside, join(spool, room))
       const before = pictureOf(outside)
-      await foundAndMended(spool, [`state-directory ${room}`])
+      await foundAndRepaired(spool, [`state-directory ${room}`])
       assert.deepEqual(pictureOf(outside), before)
       assert.ok(lstatSync(join(spool, `${room}.old`)).isSymbolicLink())
     }
     const spool = spoolDirectory()
     writeFileSync(join(spool, '.spoold'), '')
-    await foundAndMended(spool, ['state-directory .spoold'])
+    await foundAndRepaired(spool, ['state-directory .spoold'])
   })
 })
 
@@ -310,7 +310,7 @@ describe('spoold fsck knows what nobody visits', () => {
     const { code, told } = await fsck(spool, ...ordered)
     assert.deepEqual([code, summary(told)], [1, ['found unvisited urgent']])
     assert.equal((await fsck('--repair', spool, ...ordered)).code, 1)
-    assert.equal(spawnSync('sh', ['-c', told[0]?.mend ?? '']).status, 0)
+    assert.equal(spawnSync('sh', ['-c', told[0]?.fix ?? '']).status, 0)
     await isClean(spool, ...ordered)
     assert.deepEqual(
       leftIn(spool).filter(name => name.endsWith(NAME)),

@@ -92,7 +92,7 @@ describe('a wrong command line', { concurrency: 4 }, () => {
       ['enqueue', '--spooler', missing, 'a=b', '--body', missing],
       /the body \/nonexistent\/spool cannot be read: ENOENT/,
     ],
-    [['enqueue', '--spooler', missing, 'a=b'], /To mend it: install -d -m 0750 .* \/nonexistent\/spool$/],
+    [['enqueue', '--spooler', missing, 'a=b'], /To fix it: install -d -m 0750 .* \/nonexistent\/spool$/],
     [['--logto', '127.0.0.1:99', '--spooler', '.', '--spooler-import', 'package.json'], /not sent over UDP/],
   ]
   for (const [args, expected, exitCode = 1] of WRONG)

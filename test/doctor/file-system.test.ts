@@ -25,7 +25,7 @@ describe('the file system under a spool', () => {
       const [told, ...more] = checkMount(path, MOUNTINFO)
       assert.equal(told?.level, level)
       assert.match(told?.text ?? '', pattern)
-      assert.equal(told?.mend === undefined, level === 'ok')
+      assert.equal(told?.fix === undefined, level === 'ok')
       assert.deepEqual(more, [])
     })
 

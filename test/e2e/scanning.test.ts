@@ -276,13 +276,13 @@ describe('what is no task', () => {
     assert.equal(daemon.output.split('README is left alone').length, 2)
   })
 
-  it('runs after it was mended', async () => {
+  it('runs after it was fixed', async () => {
     const spool = spoolDirectory()
-    const path = drop(spool, 'mendable', 'rubbish')
+    const path = drop(spool, 'fixable', 'rubbish')
     const daemon = await startDaemon({ spool, handler: NAMED, ini: { 'spooler-frequency': 1000 } })
-    await daemon.waitFor('mendable is left alone')
+    await daemon.waitFor('fixable is left alone')
     writeFileSync(path, packet({ a: 'b' }))
-    await until('it has run', () => daemon.journal().includes('mendable'))
+    await until('it has run', () => daemon.journal().includes('fixable'))
   })
 
   it('tasks in a priority are told of when the spool is not ordered', async () => {

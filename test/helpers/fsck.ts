@@ -11,7 +11,7 @@ export interface Told {
   readonly kind: string
   readonly path: string
   readonly meaning: string
-  readonly mend: string
+  readonly fix: string
   readonly detail?: string
 }
 
@@ -30,8 +30,8 @@ export const toldIn = ({ stdout }: CliResult): Told[] =>
 export const summary = (told: readonly Told[]) =>
   told.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort()
 
-/** Found; changed by nobody but --repair; mended; then clean. */
-export async function foundAndMended(
+/** Found; changed by nobody but --repair; repaired; then clean. */
+export async function foundAndRepaired(
   spool: string,
   expected: readonly string[],
   ...args: string[]
@@ -40,13 +40,13 @@ export async function foundAndMended(
   const { code, told } = await fsck(spool, ...args)
   assert.deepEqual(summary(told), expected.map(each => `found ${each}`).sort())
   assert.equal(code, 1)
-  for (const { meaning, mend } of told) assert.ok(meaning.length > 10 && mend.length > 5)
+  for (const { meaning, fix } of told) assert.ok(meaning.length > 10 && fix.length > 5)
   assert.deepEqual(pictureOf(spool), before, 'a look changes nothing')
-  const mended = await fsck('--repair', spool, ...args)
-  assert.deepEqual(summary(mended.told), expected.map(each => `mended ${each}`).sort())
-  assert.equal(mended.code, 0)
+  const repaired = await fsck('--repair', spool, ...args)
+  assert.deepEqual(summary(repaired.told), expected.map(each => `repaired ${each}`).sort())
+  assert.equal(repaired.code, 0)
   await isClean(spool, ...args)
-  return mended.told
+  return repaired.told
 }
 
 export async function isClean(spool: string, ...args: string[]): Promise<void> {

@@ -102,9 +102,9 @@ function* takeIdentity(options: Options, isRoot: boolean) {
 
 const AS_ROOT = {
   level: 'note',
-  mend: 'set uid and gid, or User= in the systemd unit: handlers need not be root',
+  fix: 'set uid and gid, or User= in the systemd unit: handlers need not be root',
 } as const
-const AS_OTHER = { level: 'note', mend: 'run doctor as root, or as that user' } as const
+const AS_OTHER = { level: 'note', fix: 'run doctor as root, or as that user' } as const
 
 function* identityOf({ uid, gid, addGid }: Options): Generator<Diagnosis, Identity | null> {
   try {
@@ -138,9 +138,9 @@ function enginesOf(): string {
   return manifest.engines.node
 }
 
-function asText({ level, topic, about, text, mend }: Diagnosis): string {
+function asText({ level, topic, about, text, fix }: Diagnosis): string {
   const line = `${level.padEnd(8)}${topic}: ${topic === 'configuration' ? '' : `${about}: `}${text}`
-  return mend === undefined ? line : `${line}\n        to mend it: ${mend}`
+  return fix === undefined ? line : `${line}\n        to fix it: ${fix}`
 }
 
 function count(n: number, word: string): string {

@@ -19,10 +19,10 @@ export interface FsckOptions {
   readonly ini?: string
 }
 
-type State = 'found' | 'note' | 'mended' | 'left'
+type State = 'found' | 'note' | 'repaired' | 'left'
 type RepairResult = { readonly state: State; readonly detail?: string }
 
-/** `spoold fsck DIR…`: what is wrong in spools, and mends it when asked. @returns 1 when something is left */
+/** `spoold fsck DIR…`: what is wrong in spools, and repairs it when asked. @returns 1 when something is left */
 export async function fsck(
   directories: readonly string[],
   { repair, json, ini }: FsckOptions,
@@ -40,9 +40,9 @@ export async function fsck(
   }
   let exitCode = 0
   for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
-    const tally = { found: 0, note: 0, mended: 0, left: 0 }
+    const tally = { found: 0, note: 0, repaired: 0, left: 0 }
     for await (const finding of examine(directory, options, ini !== undefined)) {
-      const told = repair ? await mend(finding) : asFound(finding)
+      const told = repair ? await repairOne(finding) : asFound(finding)
       if (told === undefined) continue
       tally[told.state]++
       output.line(json ? asJson(directory, finding, told) : asText(finding, told))
@@ -102,7 +102,7 @@ function asFound({ isNote }: Finding): RepairResult {
 }
 
 /** undefined: there is nothing left to tell. */
-async function mend(finding: Finding): Promise<RepairResult | undefined> {
+async function repairOne(finding: Finding): Promise<RepairResult | undefined> {
   if (finding.repair === undefined) return finding.isNote ? { state: 'note' } : { state: 'left' }
   const repair = await tried(finding.repair)
   if (repair.kind === 'over') return undefined
@@ -117,28 +117,28 @@ async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
   }
 }
 
-function asText({ kind, path, meaning, mend: how }: Finding, { state, detail }: RepairResult): string {
+function asText({ kind, path, meaning, fix }: Finding, { state, detail }: RepairResult): string {
   const place = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
-  const ways = how === '' ? [] : [`to mend it: ${how}`]
-  const end = (state === 'mended' ? [detail ?? ''] : [detail ?? '', ...ways])
+  const ways = fix === '' ? [] : [`to fix it: ${fix}`]
+  const end = (state === 'repaired' ? [detail ?? ''] : [detail ?? '', ...ways])
     .filter(part => part !== '')
     .join('; ')
   return `${state} ${kind}${place}: ${meaning}${end === '' ? '' : `; ${end}`}`
 }
 
-function asJson(spooler: string, { kind, path, meaning, mend: how }: Finding, told: RepairResult): string {
+function asJson(spooler: string, { kind, path, meaning, fix }: Finding, told: RepairResult): string {
   return JSON.stringify({
     spooler,
     ...told,
     kind,
     path: jsonBytes(Buffer.from(path, 'latin1')),
     meaning,
-    mend: how,
+    fix,
   })
 }
 
-function verdict({ found, note, mended, left }: Record<State, number>): string {
-  const parts = [`${found} found`, `${mended} mended`, `${left} left`, `${note} noted`]
+function verdict({ found, note, repaired, left }: Record<State, number>): string {
+  const parts = [`${found} found`, `${repaired} repaired`, `${left} left`, `${note} noted`]
   const told = parts.filter(part => !part.startsWith('0 '))
-  return found + left > 0 || mended > 0 ? told.join(', ') : ['clean', ...told].join(', ')
+  return found + left > 0 || repaired > 0 ? told.join(', ') : ['clean', ...told].join(', ')
 }

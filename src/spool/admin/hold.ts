@@ -13,7 +13,7 @@ const NO_PACKET = refused('it is no spool packet')
  * Keeps a task from being run until it is released or kicked: its record says so to us, its mtime to a plain uWSGI.
  *
  * The record comes first, because to write the state byte makes the mtime now. After a kill behind the record the task
- * is as it was; behind the byte it is held, but a plain uWSGI would run it, and `hold` again mends that.
+ * is as it was; behind the byte it is held, but a plain uWSGI would run it, and `hold` again fixes that.
  */
 export function hold(
   { spool }: OpenSpool,
