@@ -8,6 +8,7 @@ import { IGNORE, OK, type Outcome, RETRY } from '../task/outcome.js'
 import type { HandlerCall } from './handler-call.js'
 import type { HandlerTask } from './handler-task.js'
 import { logLines } from './log-lines.js'
+import { OutputPipe } from './output-pipe.js'
 import type { Programs } from './programs.js'
 
 /** Descriptor 3 of the program. */
@@ -38,8 +39,10 @@ export function callProgram(
   return async (run, _env, task) => {
     const { bodyBytes, vars } = run.claim
     const lock = run.claim.shareLock()
+    const pipes = [OutputPipe.open(), OutputPipe.open()]
+    const [stdout, stderr] = pipes.map(pipe => pipe?.writer ?? 'pipe')
     const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
-      stdio: ['pipe', 'pipe', 'pipe', bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
+      stdio: ['pipe', stdout, stderr, bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
       env: { ...process.env, ...environmentOf(task) },
       detached: true, // a group of its own, which can be ended as a whole
     })
@@ -50,6 +53,7 @@ export function callProgram(
       child.once('exit', (code, signal) => resolve(outcomeOf(code, signal, run.claim.isOnce)))
     })
     const { pid } = child
+    for (const pipe of pipes) pipe?.spawned(pid)
     if (pid === undefined) return ended
     send({ type: 'child-started', pid })
     const isWatched = await programs.started(pid).then(
@@ -59,8 +63,8 @@ export function callProgram(
     const packet = input === 'json' ? Buffer.from(jsonOf(task)) : Buffer.from(vars.text, 'latin1')
     feed(child.stdio[0], isWatched ? Buffer.concat([Buffer.from(OPEN_GATE), packet]) : Buffer.alloc(0))
     if (bodyBytes > 0) feed(child.stdio[BODY_FD] as Writable | null, task.body ?? Buffer.alloc(0))
-    const logged = (['stdout', 'stderr'] as const).map(stream =>
-      logLines(child[stream], message => task.logAndWait({ message, stream })),
+    const logged = (['stdout', 'stderr'] as const).map((stream, i) =>
+      logLines(pipes[i]?.reader ?? child[stream], message => task.logAndWait({ message, stream })),
     )
     const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
     programs.ended(pid)

@@ -4,6 +4,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import type { Stream } from '../task/stream.js'
+import { OutputPipe } from './output-pipe.js'
 import type { Print } from './own-output.js'
 
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
@@ -23,9 +24,17 @@ export function takeChildrensOutput(print: Print): void {
   const { spawn } = prototype
   prototype.spawn = function (this: ChildProcess, options) {
     const [stdio, taken] = divert(options)
-    const result = spawn.call(this, taken.size === 0 ? options : { ...options, stdio })
-    for (const [fd, name] of taken) forward(this, fd, name, print)
-    return result
+    if (taken.size === 0 || !Array.isArray(stdio)) return spawn.call(this, options)
+    const pipes = new Map(Array.from(taken.keys(), fd => [fd, OutputPipe.open()]))
+    try {
+      return spawn.call(this, { ...options, stdio: stdio.map((entry, fd) => pipes.get(fd)?.writer ?? entry) })
+    } finally {
+      for (const [fd, name] of taken) {
+        const pipe = pipes.get(fd)
+        pipe?.spawned(this.pid)
+        forward(this, pipe?.reader ?? this.stdio?.[fd], name, print)
+      }
+    }
   }
   Object.assign(childProcess, {
     spawnSync: sync(childProcess.spawnSync, print),
@@ -54,8 +63,8 @@ function ourDescriptor(entry: unknown, fd: number): unknown {
   return typeof entry === 'object' && entry !== null && 'fd' in entry ? entry.fd : entry
 }
 
-function forward(child: ChildProcess, fd: number, name: Stream, print: Print): void {
-  const stream = child.stdio[fd] as (Readable & { _handle?: { fd?: number } | null }) | null | undefined
+function forward(child: ChildProcess, from: unknown, name: Stream, print: Print): void {
+  const stream = from as (Readable & { _handle?: { fd?: number } | null }) | null | undefined
   if (stream === null || stream === undefined) return // it could not be started
   const decoder = new StringDecoder('utf8')
   stream.on('data', (chunk: Buffer) => {

@@ -54,9 +54,11 @@ describe('what a JavaScript handler prints', () => {
       import { once } from 'node:events'
       import { writeFileSync } from 'node:fs'
       const say = what => ['-c', 'echo "$0 ' + what + '"; echo "$0 ' + what + ' error" >&2']
+      const byName = ['-c', 'echo "$0 by name" > /dev/stdout; echo "$0 by name error" > /dev/stderr']
       export default async (env, task) => {
         const child = spawn('sh', [...say('spawned'), task.name], { stdio: 'inherit' })
         await once(child, 'exit')
+        await once(spawn('sh', [...byName, task.name], { stdio: 'inherit' }), 'exit')
         const program = task.spooler + '/../forked.mjs'
         writeFileSync(program, 'console.log(process.argv[2] + " forked")')
         await once(fork(program, [task.name]), 'exit')
@@ -67,7 +69,16 @@ describe('what a JavaScript handler prints', () => {
     const some = names.slice(0, 20)
     const printed = printedBetween(await logOf(handler, { 'spooler-processes': 1 }, some))
     assert.equal(printed.size, some.length)
-    const lines = ['spawned', 'spawned error', 'forked', 'waited', 'waited error', '\\x1b[2J *** HARAKIRI']
+    const lines = [
+      'spawned',
+      'spawned error',
+      'by name',
+      'by name error',
+      'forked',
+      'waited',
+      'waited error',
+      '\\x1b[2J *** HARAKIRI',
+    ]
     for (const [name, found] of printed) assert.deepEqual(found.sort(), lines.sort(), name)
   })
 

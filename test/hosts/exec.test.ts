@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { startDaemon } from '../helpers/daemon.js'
@@ -9,13 +9,18 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 /** Starts a daemon with these shell commands, in files beside the spool. */
-function startExec(spool: string, scripts: readonly string[], ini = {}) {
+function startExec(spool: string, scripts: readonly string[], ini = {}, env = {}) {
   const commands = scripts.map((script, i) => {
     const file = join(dirname(spool), `program${i}.sh`)
     writeFileSync(file, script)
     return `sh ${file} ${dirname(spool)}/out`
   })
-  return startDaemon({ spool, isForeign: true, ini: { 'spooler-exec': commands, ...ini } })
+  return startDaemon({
+    spool,
+    isForeign: true,
+    ini: { 'spooler-exec': commands, ...ini },
+    env: { ...process.env, ...env },
+  })
 }
 
 describe('spooler-exec', () => {
@@ -96,6 +101,70 @@ describe('spooler-exec', () => {
     drop(spool, 'uwsgi_spoolfile_on_a')
     await until('it ran', () => leftIn(spool).length === 0)
     for (const line of ['one', 'two', 'three']) await daemon.waitFor(`uwsgi_spoolfile_on_a: ${line}\n`)
+  })
+
+  it('lets a program open its output by name, as in a terminal', async () => {
+    const spool = spoolDirectory()
+    const script = `
+      for i in 1 2 3; do
+        echo "$i error" > /dev/stderr; echo "$i out" > /dev/stdout; echo "$i number" >> /proc/self/fd/2
+      done`
+    const daemon = await startExec(spool, [script], { 'spooler-concurrency': 12 })
+    const names = Array.from({ length: 40 }, (_, i) => `t${i}`)
+    for (const name of names) drop(spool, name)
+    await until('all have run', () => leftIn(spool).length === 0)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    for (const name of names) {
+      const printed = daemon.output.match(new RegExp(`(?<= ${name}: ).*$`, 'gm'))
+      const each = (what: string) => [1, 2, 3].map(i => `${i} ${what}`)
+      const sorted = (what: RegExp) => printed?.filter(line => what.test(line))
+      assert.equal(printed?.length, 9, `${name}: ${printed}`)
+      assert.deepEqual(sorted(/out/), each('out'))
+      assert.deepEqual(
+        sorted(/error|number/),
+        [1, 2, 3].flatMap(i => [`${i} error`, `${i} number`]),
+      )
+    }
+  })
+
+  it('gives no program the pipe that a process of another one still writes to', async () => {
+    const spool = spoolDirectory()
+    const script = `case $SPOOL_task_name in
+      first) setsid sh -c 'until ! echo escaped; do sleep 0.01; done' & ;;
+      *) sleep 0.05; echo mine > /dev/stdout ;;
+    esac`
+    const daemon = await startExec(spool, [script])
+    drop(spool, 'first')
+    await until('it ran', () => leftIn(spool).length === 0)
+    for (let i = 0; i < 10; i++) drop(spool, `next${i}`)
+    await until('all have run', () => leftIn(spool).length === 0)
+    for (let i = 0; i < 10; i++) await daemon.waitFor(`next${i}: mine`)
+    assert.doesNotMatch(daemon.output, /next\d: escaped/)
+  })
+
+  it('leaves no descriptor and no file behind for what programs print', async () => {
+    const spool = spoolDirectory()
+    const temporary = join(dirname(spool), 'tmp')
+    mkdirSync(temporary)
+    const daemon = await startExec(spool, ['echo it > /dev/stderr'], {}, { TMPDIR: temporary })
+    const runSome = async () => {
+      for (let i = 0; i < 20; i++) drop(spool)
+      await until('all have run', () => leftIn(spool).length === 0)
+      const [worker] = daemon.children()
+      return readdirSync(`/proc/${worker}/fd`).length
+    }
+    const first = await runSome()
+    await until('there are no more than before', async () => (await runSome()) <= first)
+    assert.deepEqual(readdirSync(temporary), [])
+  })
+
+  it('needs no directory for temporary files', async () => {
+    const spool = spoolDirectory()
+    const env = { TMPDIR: join(dirname(spool), 'missing') }
+    const daemon = await startExec(spool, ['echo one; echo two >&2'], {}, env)
+    drop(spool, 'uwsgi_spoolfile_on_a')
+    for (const line of ['one', 'two']) await daemon.waitFor(`uwsgi_spoolfile_on_a: ${line}\n`)
   })
 
   it('takes little memory for what a program prints', async () => {
