@@ -1,12 +1,12 @@
 /**
- * Every error that spoold raises on purpose, by its stable code. docs/errors.md explains each one and a test holds the
- * two together; a caller may match on `code`, never on the message.
+ * Every error that spoold raises on purpose, by its stable code. docs/errors.md explains each one, and a test keeps the
+ * two in step. Callers may match on `code`, never on the message.
  */
 export const ERROR_CATALOGUE = {
   CONFIG_INVALID: 'The configuration has errors; the message lists each with its file and line.',
   SPOOL_UNUSABLE:
     'A spool directory cannot be used; the message says which check failed and the command that fixes it.',
-  LOCKS_UNUSABLE: 'The lock kind asked for does not work in this directory.',
+  LOCKS_UNUSABLE: 'The requested kind of lock does not work in this directory.',
   HANDLER_UNLOADABLE: 'A handler file could not be loaded, or exports no function.',
   PIDFILE_HELD: 'Another running spoold holds the pidfile.',
   USER_UNKNOWN: 'The user or group to run as does not exist, or this process may not become it.',
@@ -14,26 +14,26 @@ export const ERROR_CATALOGUE = {
   START_FAILED: 'The daemon could not start; the message says what failed.',
   USAGE: 'The command line is wrong.',
   FILE_UNREADABLE: 'A file named on the command line could not be read.',
-  OUTPUT_FAILED: 'What a command prints could not be written; the message says why.',
+  OUTPUT_FAILED: 'The output of a command could not be written; the message says why.',
   SYSTEM_REFUSED:
-    'The operating system refused what a command needs: no room, no rights, no descriptors, or read-only.',
-  REQUEST_INVALID:
-    'A task cannot be written as asked; the message names the key, the limit and what was given.',
-  SPOOLER_UNKNOWN: 'The spooler that a task names is none of those that are allowed here.',
-  SPOOL_FULL: 'A task could not be stored, because there is no room; nothing of it is left in the spool.',
+    'The operating system refused an operation: disk full, permission denied, too many open files, or read-only.',
+  REQUEST_INVALID: 'The task is invalid; the message names the key, the limit and the value given.',
+  SPOOLER_UNKNOWN: 'The spooler named by the task is not one of the allowed ones.',
+  SPOOL_FULL:
+    'A task could not be stored, because the file system is full; nothing of it is left in the spool.',
   ENQUEUE_FAILED: 'A task could not be stored; nothing of it is left in the spool.',
-  BATCH_INCOMPLETE: 'Some tasks of a batch could not be stored; the error has a result for each.',
-  ADDRESS_INVALID: 'An address of a socket is none.',
-  SOCKET_UNUSABLE: 'A socket to listen on could not be had; the message says why.',
+  BATCH_INCOMPLETE: 'Some tasks of a batch could not be stored; the error has one result per task.',
+  ADDRESS_INVALID: 'Not a valid socket address.',
+  SOCKET_UNUSABLE: 'Could not open a listening socket; the message says why.',
   SOCKET_UNREACHABLE: 'No connection to the daemon; nothing was stored.',
   SOCKET_REFUSED: 'The daemon refused the task; nothing was stored.',
-  SOCKET_UNANSWERED: 'The connection broke before the answer; the task may have been stored.',
-  SOCKET_BODYLESS: 'The server at the other end takes no bodies; nothing was sent.',
-  PACKET_MALFORMED: 'Bytes that should be a uwsgi spool packet are not one.',
-  SIGNAL_INVALID: 'A signal, its handler or what raises it was asked for in a wrong way.',
-  SIGNAL_REFUSED: 'The daemon did not take a signal; its log says why.',
-  SCHEDULE_INVALID: 'A cron expression, or the time zone of one, is none.',
-  NOT_IN_A_WORKER: 'A function that only handler modules may call was called by some other program.',
+  SOCKET_UNANSWERED: 'The connection was lost before the reply; the task may have been stored.',
+  SOCKET_BODYLESS: 'The server does not accept bodies; nothing was sent.',
+  PACKET_MALFORMED: 'Not a valid uwsgi spool packet.',
+  SIGNAL_INVALID: 'A signal, its handler or its trigger is invalid.',
+  SIGNAL_REFUSED: 'The daemon refused a signal; its log says why.',
+  SCHEDULE_INVALID: 'A cron expression, or its time zone, is invalid.',
+  NOT_IN_A_WORKER: 'A function reserved for handler modules was called by another program.',
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const
 

@@ -4,30 +4,30 @@ const PREAMBLE = `<!-- Written by \`npm run docs\` from src/config/option-table.
 
 # Options
 
-Every option that does something in spoold. \`spoold --help\` says the same; \`spoold check app.ini\` tells what a
-configuration has wrong, with file and line.
+Every option that has an effect in spoold. \`spoold --help\` lists the same; \`spoold check app.ini\` reports the errors of a
+configuration with file and line.
 
-An option can be written in three places, by the same name:
+An option has the same name in all three places:
 
 | where | how |
 |---|---|
 | ini file | \`spooler-frequency = 5\` in the section \`[uwsgi]\` |
-| command line | \`--spooler-frequency 5\`, or a beginning of it that fits no other option |
+| command line | \`--spooler-frequency 5\`, or any unambiguous abbreviation |
 | environment | \`SPOOLD_SPOOLER_FREQUENCY=5\`, or \`UWSGI_SPOOLER_FREQUENCY=5\` |
 
-**When an option is given twice, the later one counts; a repeatable one adds up.** They are read in this order, which is
-uWSGI's: the environment, then the command line from left to right (\`--ini FILE\` is read where it stands), then the files
-that were named without \`--ini\`, then the files of \`inherit\`. So \`spoold app.ini --spooler-frequency 5\` leaves the last
-word to \`app.ini\`, and \`spoold --ini app.ini --spooler-frequency 5\` does not.
+**If an option is given twice, the later one counts; repeatable options accumulate.** The order is uWSGI's: the environment,
+then the command line from left to right (\`--ini FILE\` is read where it stands), then the files named without \`--ini\`, then
+the files of \`inherit\`. So in \`spoold app.ini --spooler-frequency 5\` the file has the last word, and in
+\`spoold --ini app.ini --spooler-frequency 5\` the flag does.
 
-**Values.** A flag is \`true\`, \`on\`, \`yes\`, \`1\` or nothing at all; or \`false\`, \`off\`, \`no\`, \`0\`. SECONDS may have a
-fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with \`ms\`, \`s\`, \`m\`, \`h\`, \`d\`, \`w\`. A number that is none is an error, where uWSGI would quietly take 0. Relative paths start at the directory in
-which spoold was started. With \`chdir\`, those of handlers, \`spooler-chdir\`, \`safe-pidfile\` and the \`touch-\` options
-start there.
+**Values.** A flag is on with \`true\`, \`on\`, \`yes\`, \`1\` or no value, and off with \`false\`, \`off\`, \`no\` or \`0\`. SECONDS
+may have a fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with \`ms\`, \`s\`, \`m\`, \`h\`, \`d\`, \`w\`. An invalid number is an
+error, where uWSGI silently takes 0. Relative paths are relative to the directory in which spoold was started. With
+\`chdir\`, the paths of handlers, \`spooler-chdir\`, \`safe-pidfile\` and the \`touch-\` options are relative to that directory.
 
-Options of uWSGI that are not listed here are accepted and have no effect; one warning names them. What uWSGI does not
-know either gets a warning with the nearest name, or is an error under \`strict\`. Options marked **spoold** do not exist in
-uWSGI.
+uWSGI options that are not listed here are accepted and have no effect; one warning names them all. An option that uWSGI
+does not know either gets a warning with the closest name, or is an error under \`strict\`. Options marked **spoold** do
+not exist in uWSGI.
 `
 
 /** docs/options.md, from the table. */
