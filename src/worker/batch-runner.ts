@@ -253,9 +253,10 @@ export class BatchRunner implements TaskRunner {
       starting.isTold = true
       started.push(starting.number)
     }
+    const hasEnded = !this.#outbox.isEmpty
     this.#options.send(this.#outbox.take(started, now - this.#busySince))
     this.#lastReportAt = now
-    this.#busySince = now
+    if (hasEnded) this.#busySince = now // else the time is that of tasks that still run
   }
 
   #endIfDrained(): void {

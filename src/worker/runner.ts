@@ -235,9 +235,10 @@ export class Runner implements TaskRunner {
     const now = performance.now()
     for (const run of untold) run.isTold = true
     const started = untold.map(({ number }) => number)
+    const hasEnded = !this.#outbox.isEmpty
     this.#options.send(this.#outbox.take(started, now - this.#busySince))
     this.#lastReportAt = now
-    this.#busySince = now
+    if (hasEnded) this.#busySince = now // else the time is that of tasks that still run
   }
 
   #endIfDrained(): void {

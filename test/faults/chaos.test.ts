@@ -45,6 +45,22 @@ const TRIALS: Readonly<Record<string, Trial>> = {
     pauseMs: 15,
     kills: [80, 3],
   },
+  promises: {
+    language: 'js',
+    ini: {},
+    acts: ACTS,
+    promisesMs: 50,
+    pauseMs: 30,
+    kills: [60, 2],
+  },
+  'promises, four at a time': {
+    language: 'js',
+    ini: { 'spooler-concurrency': 4, 'spooler-max-tasks': 50, 'spooler-quiet': false },
+    acts: ACTS,
+    promisesMs: 50,
+    pauseMs: 15,
+    kills: [60, 2],
+  },
   'Python hosts': {
     language: 'python',
     ini: { python: '/usr/bin/python3' },

@@ -18,8 +18,10 @@ const FENCE_MS = 3000
 /**
  * Each run locks its task's fence, for which the kernel answers: it falls when the process is dead. `ms` is how long a
  * task takes, `how` whether it blocks meanwhile, `guilty` how it takes its process with it.
+ *
+ * @param promisesMs also a task without `ms` is a promise, which takes up to so long
  */
-export const CHAOS_JS = ({ journal, fences }: Witnesses) => `
+export const CHAOS_JS = ({ journal, fences }: Witnesses, promisesMs?: number) => `
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { createRequire } from 'node:module'
 const { tryLock } = createRequire(${JSON.stringify(ROOT)})('fs-native-extensions')
@@ -40,7 +42,7 @@ const run = (env, task, fence) => {
     crash[env.guilty]()
     return sleep(60_000).then(end)
   }
-  if (env.ms === undefined) return end()
+  if (env.ms === undefined) return ${promisesMs === undefined ? 'end()' : `sleep(Math.random() * ${promisesMs}).then(end)`}
   if (env.how !== 'block') return sleep(Number(env.ms)).then(end)
   block(Number(env.ms))
   return end()

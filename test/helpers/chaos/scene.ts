@@ -79,7 +79,7 @@ export class Scene {
   }
 
   async start(): Promise<void> {
-    const { language, ini, hasUwsgi } = this.#variant
+    const { language, ini, hasUwsgi, promisesMs } = this.#variant
     const directory = dirname(this.spool)
     const foreign = { python: 'import', shell: 'spooler-exec' } as const
     const file = join(directory, language === 'python' ? 'chaos.py' : 'chaos.sh')
@@ -93,7 +93,9 @@ export class Scene {
       })
     const daemon = await startDaemon({
       spool: this.spool,
-      ...(language === 'js' ? { handler: CHAOS_JS(this.witnesses) } : { isForeign: true as const }),
+      ...(language === 'js'
+        ? { handler: CHAOS_JS(this.witnesses, promisesMs) }
+        : { isForeign: true as const }),
       ini: {
         socket: this.#socket,
         'spooler-processes': 2,

@@ -21,6 +21,8 @@ export interface Variant {
   readonly base?: string
   /** Between two tasks of the fastest writer. */
   readonly pauseMs: number
+  /** Handlers return a promise for every task, which takes up to so long. */
+  readonly promisesMs?: number
   /** What a killed process had stays locked for a minute. */
   readonly hasLeases?: boolean
   /** A uWSGI runs tasks of the same directory, and it knows no "at most once". */

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { PackedReports, WorkerMessage } from '#src/ipc/messages.js'
+import { OK } from '#src/task/outcome.js'
+import { Executor } from '#src/worker/executor.js'
+import { Printer } from '#src/worker/printer.js'
+import { Runner } from '#src/worker/runner.js'
+import { openEngine } from '../helpers/engine.js'
+import { drop, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** A runner whose handler promises to be done after so many milliseconds, by task, and what it sends. */
+async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
+  const sent: PackedReports[] = []
+  const send = (message: WorkerMessage) => {
+    if (message.type === 'reports') sent.push(message)
+  }
+  const executor = new Executor({
+    chain: [({ claim }) => sleep(ms[claim.ref], OK)],
+    context: { spool, log() {} },
+    chdir: spool,
+    isConcurrent: false,
+  })
+  const runner = new Runner(await openEngine(spool), executor, {
+    concurrency: 1,
+    maxTasks: 0,
+    signalAsTask: false,
+    harakiriMs: 0,
+    isListenedTo: false,
+    isDetailed: false,
+    handle() {},
+    send,
+    printer: new Printer(send),
+    drained() {},
+  })
+  return { runner, sent }
+}
+
+describe('what a runner tells', () => {
+  it('says how long a task took in all, also when its start was told meanwhile, so that it counts as slow', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
+    const { runner, sent } = await runnerOf(spool, { quick: 0, slow: 60 })
+    runner.take(0, ['quick', 'slow'])
+    await until('both are reported', () => sent.filter(({ done }) => done.length > 0).length === 2)
+    const told = sent.find(({ started, done }) => started.includes(1) && done.length === 0)
+    if (told === undefined) return // on a busy machine it was told when it began
+    assert.deepEqual(sent.at(-1)?.done, [1, 1])
+    assert.ok((sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${sent.at(-1)?.busyMs}`)
+  })
+})
