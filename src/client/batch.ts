@@ -1,8 +1,8 @@
 import { SpooldError } from '../base/errors.js'
-import type { WriteResult } from '../engines/directory/enqueuer.js'
+import type { Enqueuer, StoreResult } from '../engines/enqueuer.js'
 import type { Request, Stored } from '../task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
-import { type Destination, forgetTargets, openTarget, type Target } from './target.js'
+import { type Destination, forgetTargets, openTarget } from './target.js'
 
 export interface BatchOptions extends Destination {
   /** When one task cannot be stored, none is. */
@@ -10,7 +10,7 @@ export interface BatchOptions extends Destination {
 }
 
 /** What became of one task: it is stored, or here is why not. */
-export type BatchResult = WriteResult
+export type BatchResult = StoreResult
 
 /** Some tasks of a batch are not stored. */
 export class BatchError extends SpooldError {
@@ -36,7 +36,7 @@ export class BatchError extends SpooldError {
  */
 export class Batch {
   readonly #options: BatchOptions
-  #target: Target | undefined
+  #target: Enqueuer | undefined
   #requests: Request[] = []
 
   constructor(options: BatchOptions = {}) {
@@ -55,12 +55,12 @@ export class Batch {
    */
   add(dictionary: Dictionary, options: TaskOptions = {}): this {
     const { request, spooler } = addressedFrom(dictionary, options)
-    const transport = openTarget(this.#options, spooler)
-    this.#target ??= transport
-    if (transport.directory !== this.#target.directory)
+    const target = openTarget(this.#options, spooler)
+    this.#target ??= target
+    if (target.name !== this.#target.name)
       throw new SpooldError(
         'REQUEST_INVALID',
-        `a batch goes to one spool: this one to ${this.#target.directory}, the task to ${transport.directory}`,
+        `a batch goes to one spool: this one to ${this.#target.name}, the task to ${target.name}`,
         { details: { key: 'spooler' } },
       )
     this.#requests.push(request)

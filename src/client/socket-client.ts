@@ -18,7 +18,7 @@ export interface SocketTransportOptions {
   readonly maxBodyBytes?: number
 }
 
-/** Enqueues over the network. An engine's `Enqueuer`, and to be closed. */
+/** Enqueues over the network; to be closed. */
 export interface SocketTransport {
   /**
    * Resolves when the task is stored, to the address that took it: the protocol has no room for the file's name.

@@ -1,5 +1,6 @@
 import type { Stored } from '../task/request.js'
 import { addressedFrom, type Dictionary, type TaskOptions } from './request-from.js'
+import { notOverSocket } from './socket-target.js'
 import { type Destination, forgetTargets, openTarget } from './target.js'
 
 export interface SpoolOptions extends Destination, TaskOptions {}
@@ -38,7 +39,9 @@ export async function enqueue(dictionary: Dictionary, options: SpoolOptions = {}
 export function enqueueSync(dictionary: Dictionary, options: SpoolOptions = {}): Stored {
   const { request, spooler } = addressedFrom(dictionary, options)
   try {
-    return openTarget(options, spooler).storeSync(request)
+    const target = openTarget(options, spooler)
+    if (target.storeSync === undefined) throw notOverSocket('to store without waiting', 'socket')
+    return target.storeSync(request)
   } catch (error) {
     forgetTargets()
     throw error

@@ -1,18 +1,8 @@
 import { resolve } from 'node:path'
 import { SpooldError } from '../base/errors.js'
-import type { WriteResult } from '../engines/directory/enqueuer.js'
 import { SpoolTargets } from '../engines/directory/targets.js'
-import type { Request, Stored } from '../task/request.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
 import { SocketDestination } from './socket-target.js'
-
-/** A way for tasks to travel. */
-export interface Target {
-  /** The spool's real path, or the address. */
-  readonly directory: string
-  store(request: Request): Promise<Stored>
-  storeSync(request: Request): Stored
-  storeAll(requests: readonly Request[], isAllOrNothing?: boolean): Promise<WriteResult[]>
-}
 
 /** Where tasks go. */
 export interface Destination {
@@ -44,7 +34,7 @@ const sockets = new Map<string, SocketDestination>()
  * @param named the dictionary's own `spooler`
  * @throws SpooldError SPOOL_UNUSABLE, SPOOLER_UNKNOWN; REQUEST_INVALID when there is no spool at all
  */
-export function openTarget({ spooler, socket, sync = true }: Destination, named?: Buffer): Target {
+export function openTarget({ spooler, socket, sync = true }: Destination, named?: Buffer): Enqueuer {
   if (socket !== undefined) return openSocket(socket)
   return openTargets(spooler ?? named?.toString() ?? [], sync).get(named)
 }

@@ -62,7 +62,7 @@ export class Daemon {
     this.#log = log
     this.#config = request.config
     subscribeLog(events, log, { isQuiet: () => this.#options.spoolerQuiet })
-    events.on('request-stored', ({ path }) => this.#master.stored(path))
+    events.on('request-stored', ({ path }) => this.#master.lookNow(path))
     this.#identity = identityOf(this.#options)
     this.#pidfiles = request.isUnderRoot
       ? new ParentsPidfiles(events)
@@ -128,7 +128,7 @@ export class Daemon {
         void this.#master.kill().then(this.#tellStopped)
       },
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
-      scanNow: () => this.#master.scanNow(),
+      scanNow: () => this.#master.lookNow(),
     })
   }
 

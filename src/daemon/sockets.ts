@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { messageOf, SpooldError } from '../base/errors.js'
 import type { Options } from '../config/option-table.js'
-import type { DirectoryEnqueuer } from '../engines/directory/enqueuer.js'
 import type { SpoolTargets } from '../engines/directory/targets.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
 import type { Emitter } from '../events/emitter.js'
 import { adopt, type Listener, type ListenSettings, listen, padsAbstractNames } from '../net/listen.js'
 import { type ServerLimits, UwsgiServer } from '../net/uwsgi-server.js'
@@ -92,19 +92,19 @@ export class DaemonSockets {
   }
 
   #storeAtOnce(request: Request, spooler: Buffer | undefined): boolean {
-    const path = this.#target(spooler).enqueueAtOnce(request)
-    if (path === undefined) return false
-    this.#context.events.emit('request-stored', { path, bytes: request.packet.length })
+    const stored = this.#target(spooler).storeAtOnce?.(request)
+    if (stored === undefined) return false
+    this.#context.events.emit('request-stored', { path: stored.path, bytes: request.packet.length })
     return true
   }
 
   async #store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void> {
-    const path = await this.#target(spooler).enqueue(request)
+    const { path } = await this.#target(spooler).store(request)
     this.#context.events.emit('request-stored', { path, bytes: request.packet.length + bodyBytes })
   }
 
   /** @throws SpooldError REQUEST_INVALID */
-  #target(spooler: Buffer | undefined): DirectoryEnqueuer {
+  #target(spooler: Buffer | undefined): Enqueuer {
     const spool = this.#targets?.known(spooler)
     if (spool !== undefined) return spool
     throw new SpooldError('REQUEST_INVALID', `unable to find spooler "${spooler?.toString('utf8') ?? ''}"`)

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { Options } from '../config/option-table.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
-import { DirectoryEngine } from '../engines/directory/engine.js'
+import { DirectoryFeed } from '../engines/directory/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 import { noteFormat } from '../spool/format.js'
@@ -77,9 +77,9 @@ async function planSpoolWorkers(
     pool,
     async open() {
       noteFormat(spool)
-      const engine = await DirectoryEngine.open(engineOptions, context.events)
+      const feed = new DirectoryFeed(engineOptions, context.events)
       context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
-      return { spool, engineKey, engine, pool: new WorkerPool(pool, engine, context.events, context.signals) }
+      return { spool, engineKey, feed, pool: new WorkerPool(pool, feed, context.events, context.signals) }
     },
   }
 }

@@ -4,7 +4,7 @@ import type { CutShort } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { Feed } from './suspects.js'
+import type { Supply } from './suspects.js'
 import { Watchdog } from './watchdog.js'
 import type { Exit, Reported } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -12,7 +12,7 @@ import type { WorkerProcess } from './worker-process.js'
 export interface FeederContext {
   readonly spool: string
   readonly roster: Roster
-  readonly feed: Feed
+  readonly supply: Supply
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly cutShort: CutShort
@@ -21,20 +21,20 @@ export interface FeederContext {
 /** What killed its process lets others go first for so long, so that it starves nobody. */
 const YIELD_MS = 1000
 
-/** Who has what: gives the workers of a pool what the engine has, takes it back, and watches over deadlines. */
+/** Who has what: gives the workers of a pool what there is to run, takes it back, and watches over deadlines. */
 export class Feeder {
   readonly #context: FeederContext
   readonly #watchdog: Watchdog
 
   constructor(context: FeederContext) {
-    const { roster, feed } = context
+    const { roster, supply } = context
     this.#context = context
     this.#watchdog = new Watchdog({
       harakiriMs: () => roster.options.worker.harakiriMs,
       workers: () => roster.workers,
       overran: worker => this.#harakiri(worker),
       slow: worker => {
-        feed.abandoned(worker.cancel())
+        supply.abandoned(worker.cancel())
         this.dispatch()
       },
     })
@@ -42,14 +42,14 @@ export class Feeder {
 
   /** Gives what is ready to workers with room. To be called when either may be new. */
   dispatch(): void {
-    const { roster, feed, signals, cutShort } = this.#context
+    const { roster, supply, signals, cutShort } = this.#context
     if (roster.isClosed) return
     dispatch(roster.workers, {
       signalFor: worker => signals.take(worker),
       get ready() {
-        return feed.ready
+        return supply.ready
       },
-      due: limit => feed.due(limit),
+      due: limit => supply.take(limit),
       lastRun: ref => cutShort.of(ref),
     })
     this.#watchdog.look()
@@ -61,11 +61,11 @@ export class Feeder {
   }
 
   reported({ pid }: WorkerProcess, { done, reports, late, known }: Reported): void {
-    const { spool, feed, events, cutShort } = this.#context
+    const { spool, supply, events, cutShort } = this.#context
     cutShort.done(done)
     cutShort.reported(reports)
-    if (done.length > 0) feed.done(done)
-    if (reports.length > 0) feed.returned(reports)
+    if (done.length > 0) supply.done(done)
+    if (reports.length > 0) supply.returned(reports)
     events.emit('tasks-reported', {
       spool,
       pid,
@@ -76,7 +76,7 @@ export class Feeder {
   }
 
   dropped(refs: readonly Ref[]): void {
-    this.#context.feed.abandoned(refs)
+    this.#context.supply.abandoned(refs)
   }
 
   /** It is about to be killed because it was replaced or stopped, and its mercy is over. */
@@ -87,12 +87,12 @@ export class Feeder {
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { feed, signals, cutShort } = this.#context
+    const { supply, signals, cutShort } = this.#context
     cutShort.byDeath(worker, exit)
     signals.exited(worker)
-    if (exit.why !== 'failed' || exit.isExplained) return feed.abandoned(worker.left)
+    if (exit.why !== 'failed' || exit.isExplained) return supply.abandoned(worker.left)
     const begun = new Set(refsOf(worker.begun))
-    feed.abandoned(worker.left.filter(ref => !begun.has(ref)))
+    supply.abandoned(worker.left.filter(ref => !begun.has(ref)))
     this.#yield(worker.left.filter(ref => begun.has(ref)))
   }
 
@@ -101,13 +101,13 @@ export class Feeder {
   }
 
   #yield(refs: readonly Ref[]): void {
-    const { feed } = this.#context
+    const { supply } = this.#context
     if (refs.length === 0) return
     const giveBack = () => {
-      feed.abandoned(refs)
+      supply.abandoned(refs)
       this.dispatch()
     }
-    if (feed.ready === 0) giveBack()
+    if (supply.ready === 0) giveBack()
     else setTimeout(giveBack, YIELD_MS).unref()
   }
 

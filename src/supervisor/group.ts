@@ -5,14 +5,14 @@ import type { CutShort } from './cut-short.js'
 import { Feeder } from './feeder.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { Feed } from './suspects.js'
+import type { Supply } from './suspects.js'
 import type { Exit, Reported, WorkerListener } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface GroupContext {
   readonly events: Emitter
   readonly signals: SignalRouter
-  readonly feed: Feed
+  readonly supply: Supply
   readonly cutShort: CutShort
   readonly pace: RespawnPace
   /** It is ready. */

@@ -1,15 +1,15 @@
 import { SpooldError } from '../base/errors.js'
-import type { Engine } from '../engines/engine.js'
-import { type Ref, toByteString } from '../task/ref.js'
+import type { Feed } from '../engines/feed.js'
+import type { Ref } from '../task/ref.js'
 import type { SpoolControls } from './questions.js'
 import type { PoolOptions, Replacement, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
 export interface SpoolWorkers {
   readonly spool: string
-  readonly engine: Engine
+  readonly feed: Feed
   readonly pool: WorkerPool
-  /** What the engine was opened with: when that changes, a reload needs another engine. */
+  /** What the spool was opened with: when that changes, a reload needs another feed. */
   readonly engineKey: string
 }
 
@@ -38,9 +38,9 @@ export class Master {
 
   /** What handlers may ask of every spool. */
   get questioned(): SpoolControls[] {
-    return this.#crews.map(({ engine, pool }) => ({
+    return this.#crews.map(({ feed, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
-      setFrequency: frequencyMs => engine.setFrequency(frequencyMs),
+      setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
     }))
   }
 
@@ -75,19 +75,14 @@ export class Master {
     }
   }
 
-  /** A task was stored from within: its engine need not find it. */
-  stored(path: string): void {
-    for (const { spool, engine } of this.#crews)
-      if (path.startsWith(`${spool}/`)) engine.stored(toByteString(path.slice(spool.length + 1)))
-  }
-
-  scanNow(): void {
-    for (const { engine } of this.#crews) engine.scanNow()
+  /** @param stored the path of a task that was stored from within: its feed need not find it */
+  lookNow(stored?: string): void {
+    for (const { feed } of this.#crews) feed.lookNow(stored)
   }
 
   /** Resolves when every spool has run what was due, and nothing else is under way. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
-    while (!isIdle() || !this.#crews.every(({ engine }) => engine.isDrained))
+    while (!isIdle() || !this.#crews.every(({ feed }) => feed.isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 
@@ -133,11 +128,11 @@ export class Master {
     try {
       if (this.isStopping) throw STOPPING
       const isReady = crew.pool.start()
-      const isListed = crew.engine.onWakeUp(() => crew.pool.dispatch()).then(() => crew.pool.complete())
+      const isListed = crew.feed.open(() => crew.pool.dispatch()).then(() => crew.pool.complete())
       await Promise.all([isReady, isListed])
       return crew
     } catch (error) {
-      crew.engine.close()
+      crew.feed.close()
       if (!this.isStopping) {
         await crew.pool.kill()
         this.#aside.delete(crew)
@@ -149,7 +144,7 @@ export class Master {
   /** Lets a crew finish; its successor shares the directory with it meanwhile, as two daemons would. */
   #retire(crew: SpoolWorkers): void {
     this.#aside.add(crew)
-    crew.engine.close()
+    crew.feed.close()
     void crew.pool.stop().then(() => this.#aside.delete(crew))
   }
 
@@ -168,7 +163,7 @@ export class Master {
 
   async #end(endPool: (pool: WorkerPool) => Promise<void>): Promise<void> {
     const crews = [...this.#crews, ...this.#aside]
-    for (const { engine } of crews) engine.close()
+    for (const { feed } of crews) feed.close()
     await Promise.all(crews.map(({ pool }) => endPool(pool)))
   }
 }

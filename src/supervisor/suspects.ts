@@ -1,48 +1,48 @@
 import { Queue } from '../base/queue.js'
-import type { Engine } from '../engines/engine.js'
+import type { Feed } from '../engines/feed.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
-/** Where workers are fed from: an engine, or what has to run alone. */
-export interface Feed {
+/** Where workers get their tasks from: the spool's feed, or what has to run alone. */
+export interface Supply {
   readonly ready: number
   /** The most urgent, at most `limit`. */
-  due(limit: number): readonly Ref[]
+  take(limit: number): readonly Ref[]
   done(refs: readonly Ref[]): void
   returned(reports: readonly Report[]): void
   abandoned(refs: readonly Ref[]): void
 }
 
 /** What is due, but for what has to run alone: that goes to the suspects. */
-export class EngineFeed implements Feed {
-  readonly #engine: Engine
+export class SpoolSupply implements Supply {
+  readonly #feed: Feed
   readonly #suspects: Suspects
 
-  constructor(engine: Engine, suspects: Suspects) {
-    this.#engine = engine
+  constructor(feed: Feed, suspects: Suspects) {
+    this.#feed = feed
     this.#suspects = suspects
   }
 
   get ready(): number {
-    return this.#engine.counts().ready
+    return this.#feed.counts().ready
   }
 
-  due(limit: number): readonly Ref[] {
-    return this.#engine.due(limit)
+  take(limit: number): readonly Ref[] {
+    return this.#feed.take(limit)
   }
 
   done(refs: readonly Ref[]): void {
-    this.#engine.done(refs)
+    this.#feed.done(refs)
   }
 
   returned(reports: readonly Report[]): void {
-    if (!reports.some(isForAlone)) return this.#engine.returned(reports)
+    if (!reports.some(isForAlone)) return this.#feed.returned(reports)
     for (const report of reports) if (isForAlone(report)) this.#suspects.add(report.ref)
-    this.#engine.returned(reports.filter(report => !isForAlone(report)))
+    this.#feed.returned(reports.filter(report => !isForAlone(report)))
   }
 
   abandoned(refs: readonly Ref[]): void {
-    this.#engine.abandoned(refs)
+    this.#feed.abandoned(refs)
   }
 }
 
@@ -52,15 +52,15 @@ function isForAlone({ kind }: Report): boolean {
 
 /**
  * Tasks that began beside others when their process died. Nobody knows which of them it was, so none is counted, and each
- * runs alone the next time. For the engine they are with a worker.
+ * runs alone the next time. For the feed they are with a worker.
  */
-export class Suspects implements Feed {
-  readonly #engine: Engine
+export class Suspects implements Supply {
+  readonly #feed: Feed
   readonly #waiting = new Queue<Ref>()
   #given = 0
 
-  constructor(engine: Engine) {
-    this.#engine = engine
+  constructor(feed: Feed) {
+    this.#feed = feed
   }
 
   /** Those that wait, and those that run. */
@@ -76,7 +76,7 @@ export class Suspects implements Feed {
     this.#waiting.push(ref)
   }
 
-  due(limit: number): readonly Ref[] {
+  take(limit: number): readonly Ref[] {
     const refs: Ref[] = []
     while (refs.length < limit) {
       const ref = this.#waiting.pop()
@@ -89,16 +89,16 @@ export class Suspects implements Feed {
 
   done(refs: readonly Ref[]): void {
     this.#given -= refs.length
-    this.#engine.done(refs)
+    this.#feed.done(refs)
   }
 
   returned(reports: readonly Report[]): void {
     this.#given -= reports.length
-    this.#engine.returned(reports)
+    this.#feed.returned(reports)
   }
 
   abandoned(refs: readonly Ref[]): void {
     this.#given -= refs.length
-    this.#engine.abandoned(refs)
+    this.#feed.abandoned(refs)
   }
 }

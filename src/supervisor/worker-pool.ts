@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { RespawnPace } from '../base/respawn-pace.js'
-import type { Engine } from '../engines/engine.js'
+import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
 import { clearMarks } from './clear-marks.js'
@@ -9,7 +9,7 @@ import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
 import type { RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
-import { EngineFeed, Suspects } from './suspects.js'
+import { SpoolSupply, Suspects } from './suspects.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface PoolOptions extends RosterOptions {
@@ -29,13 +29,13 @@ export interface Replacement {
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
 /**
- * The worker processes of one spool: as many as asked, each replaced when it dies, fed from the engine; and one more
+ * The worker processes of one spool: as many as asked, each replaced when it dies, fed from its feed; and one more
  * while there are tasks that have to run alone.
  *
  * States: starting (nobody is given anything) → open → stopping (workers drain, nobody is replaced).
  */
 export class WorkerPool implements SignalReceivers {
-  readonly #engine: Engine
+  readonly #feed: Feed
   readonly #events: Emitter
   readonly #signals: SignalRouter
   #options: PoolOptions
@@ -48,13 +48,13 @@ export class WorkerPool implements SignalReceivers {
   readonly #loneIdleTimer = new IdleTimer(() => this.#dismissLone())
   #hasBegun = false
 
-  constructor(options: PoolOptions, engine: Engine, events: Emitter, signals: SignalRouter) {
+  constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
     this.#options = options
-    this.#engine = engine
+    this.#feed = feed
     this.#events = events
     this.#signals = signals
     signals.join(this)
-    this.#suspects = new Suspects(engine)
+    this.#suspects = new Suspects(feed)
     const shared = {
       events,
       signals,
@@ -69,7 +69,7 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#main = new Group(options, {
       ...shared,
-      feed: new EngineFeed(engine, this.#suspects),
+      supply: new SpoolSupply(feed, this.#suspects),
       joined: worker => {
         signals.declared(worker, worker.start.news)
         this.dispatch()
@@ -77,7 +77,7 @@ export class WorkerPool implements SignalReceivers {
     })
     this.#lone = new Group(alone(options), {
       ...shared,
-      feed: this.#suspects,
+      supply: this.#suspects,
       joined: () => this.dispatch(),
     })
   }
@@ -205,7 +205,7 @@ export class WorkerPool implements SignalReceivers {
 
   /** How much there is to do. */
   get #load(): number {
-    const { ready, busy } = this.#engine.counts()
+    const { ready, busy } = this.#feed.counts()
     return ready + busy - this.#suspects.size + this.#signals.loadOf(this)
   }
 

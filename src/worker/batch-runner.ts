@@ -1,5 +1,5 @@
 import { Queue } from '../base/queue.js'
-import type { Engine } from '../engines/engine.js'
+import type { ClaimsAtOnce } from '../engines/claims.js'
 import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
 import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
@@ -26,7 +26,7 @@ const MESSAGES_AHEAD = 2
  * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
  */
 export class BatchRunner implements TaskRunner {
-  readonly #engine: Engine
+  readonly #claims: ClaimsAtOnce
   readonly #ahead: ClaimAhead
   readonly #host: Host
   readonly #options: RunnerOptions
@@ -42,9 +42,9 @@ export class BatchRunner implements TaskRunner {
   #lastEndAt = 0
   #ticker: NodeJS.Timeout | undefined
 
-  constructor(engine: Engine, host: Host, options: RunnerOptions) {
-    this.#engine = engine
-    this.#ahead = new ClaimAhead(engine, (number, report) => {
+  constructor(claims: ClaimsAtOnce, host: Host, options: RunnerOptions) {
+    this.#claims = claims
+    this.#ahead = new ClaimAhead(claims, (number, report) => {
       this.#outbox.add(number, report)
       if (isLimit(report)) queueMicrotask(() => this.giveUp(report.detail)) // what was claimed before is sent first
     })
@@ -206,7 +206,7 @@ export class BatchRunner implements TaskRunner {
   #settleNext(outcome: Outcome, ranMs: number): void {
     const sent = this.#sent.pop()
     if (sent === undefined) return
-    const report = this.#engine.settle(sent.claim, outcome, ranMs)
+    const report = this.#claims.settle(sent.claim, outcome, ranMs)
     this.#outbox.add(sent.number, this.#options.isDetailed ? withClaim(report, sent.claim) : report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
   }

@@ -1,5 +1,5 @@
 import { Queue } from '../base/queue.js'
-import type { Claim, Engine } from '../engines/engine.js'
+import type { Claim, ClaimsAtOnce } from '../engines/claims.js'
 import { fromThrown } from '../task/answer.js'
 import type { Company } from '../task/outcome.js'
 import type { Report } from '../task/report.js'
@@ -25,7 +25,7 @@ export interface Claimed {
  * must be alone, and what runs at most once, is sent when the host is idle, and nothing is sent behind it.
  */
 export class ClaimAhead {
-  readonly #engine: Engine
+  readonly #claims: ClaimsAtOnce
   readonly #queue = new Queue<Assignment>()
   readonly #report: (number: number, report: Report) => void
   /** Claimed, and waiting until the host is idle. */
@@ -33,8 +33,8 @@ export class ClaimAhead {
   #isAlone = false
 
   /** @param report what is not sent */
-  constructor(engine: Engine, report: (number: number, report: Report) => void) {
-    this.#engine = engine
+  constructor(claims: ClaimsAtOnce, report: (number: number, report: Report) => void) {
+    this.#claims = claims
     this.#report = report
   }
 
@@ -65,20 +65,20 @@ export class ClaimAhead {
 
   /** A body that cannot be read, or is more than a host takes, is a failure of its own task. */
   #begin({ claim }: Claimed, company: Company): Report | undefined {
-    const refusal = this.#engine.begin(claim, company)
+    const refusal = this.#claims.begin(claim, company)
     if (refusal !== undefined || claim.bodyBytes === 0) return refusal
     try {
       loadBody(claim)
       return undefined
     } catch (error) {
-      return this.#engine.settle(claim, fromThrown(error), 0)
+      return this.#claims.settle(claim, fromThrown(error), 0)
     }
   }
 
   /** Gives up what is not sent. */
   drop(): void {
     if (this.#waitsToBeAlone !== undefined)
-      this.#report(this.#waitsToBeAlone.number, this.#engine.release(this.#waitsToBeAlone.claim))
+      this.#report(this.#waitsToBeAlone.number, this.#claims.release(this.#waitsToBeAlone.claim))
     this.#waitsToBeAlone = undefined
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
       this.#report(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
@@ -107,7 +107,7 @@ export class ClaimAhead {
 
   #claim(): Claimed | undefined {
     for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop()) {
-      const claim = this.#engine.claim(next.ref, next.lastRun)
+      const claim = this.#claims.claim(next.ref, next.lastRun)
       if (!('kind' in claim)) return { claim, number: next.number, isTold: false }
       this.#report(next.number, claim)
     }

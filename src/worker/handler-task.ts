@@ -1,4 +1,4 @@
-import type { Claim } from '../engines/engine.js'
+import type { Claim } from '../engines/claims.js'
 import type { VarPair } from '../protocol/packet.js'
 import { toDictionary, toPairs } from '../protocol/vars.js'
 import { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../task/outcome.js'

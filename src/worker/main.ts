@@ -1,6 +1,6 @@
 import { toError } from '../base/errors.js'
-import { DirectoryEngine } from '../engines/directory/engine.js'
-import { Emitter } from '../events/emitter.js'
+import type { ClaimsAtOnce } from '../engines/claims.js'
+import { openDirectoryClaims } from '../engines/directory/claims.js'
 import type { MarksCleared, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { SignalNews } from '../task/schedule.js'
@@ -63,7 +63,7 @@ async function open(options: WorkerOptions): Promise<void> {
     offerSignals(signals)
     chain = await openChainOf(options)
     const { spool } = options
-    const engine = await openEngine({ ...options, delivery: chain.delivery ?? options.delivery })
+    const claims = await openClaims({ ...options, delivery: chain.delivery ?? options.delivery })
     const runnerOptions = {
       ...options,
       handle(number: number) {
@@ -74,10 +74,10 @@ async function open(options: WorkerOptions): Promise<void> {
       printer,
       drained: () => void leave(),
     }
-    if (chain.only === undefined) runner = openRunner(engine, chain, options, runnerOptions)
+    if (chain.only === undefined) runner = openRunner(claims, chain, options, runnerOptions)
     else {
       const { BatchRunner } = await import('./batch-runner.js')
-      runner = new BatchRunner(engine, chain.only, runnerOptions)
+      runner = new BatchRunner(claims, chain.only, runnerOptions)
     }
     send({ type: 'ready', news: earlyNews })
   } catch (thrown) {
@@ -85,19 +85,20 @@ async function open(options: WorkerOptions): Promise<void> {
   }
 }
 
-function openEngine(options: WorkerOptions): Promise<DirectoryEngine> {
+function openClaims(options: WorkerOptions): Promise<ClaimsAtOnce> {
   const { ordered, strictNames, chain: links } = options
-  return DirectoryEngine.open(
-    { ...options, rules: { ordered, strictNames }, watch: 'off', handlers: handlerNames(links) },
-    new Emitter(),
-  )
+  return openDirectoryClaims({
+    ...options,
+    rules: { ordered, strictNames },
+    handlers: handlerNames(links),
+  })
 }
 
 async function clearMarksOf(options: WorkerOptions, refs: readonly Ref[]): Promise<void> {
   try {
-    const engine = await openEngine(options)
+    const claims = await openClaims(options)
     const { clearMarks } = await import('./clear-marks.js')
-    exitAfter({ type: 'marks-cleared', ...(await clearMarks(engine, refs)) }, 0)
+    exitAfter({ type: 'marks-cleared', ...(await clearMarks(claims, refs)) }, 0)
   } catch (thrown) {
     exitAfter({ type: 'marks-cleared', left: refs, error: toError(thrown).message }, 1)
   }
@@ -144,7 +145,7 @@ function setDeadline(afterMs: number): void {
 }
 
 function openRunner(
-  engine: DirectoryEngine,
+  claims: ClaimsAtOnce,
   { performers }: LoadedHandlers,
   options: WorkerOptions,
   runnerOptions: RunnerOptions,
@@ -162,7 +163,7 @@ function openRunner(
     chdir: options.chdir,
     isConcurrent: options.concurrency > 1,
   })
-  const opened = new Runner(engine, executor, runnerOptions)
+  const opened = new Runner(claims, executor, runnerOptions)
   return opened
 }
 

@@ -1,4 +1,4 @@
-import type { Claim } from '../engines/engine.js'
+import type { Claim } from '../engines/claims.js'
 
 /** A handler learns of its end this long before, or half the time it has, whichever is less. */
 const WARNING_MS = 1000

@@ -1,5 +1,5 @@
 import { Queue } from '../base/queue.js'
-import type { Claim, Engine } from '../engines/engine.js'
+import type { Claim, ClaimsAtOnce } from '../engines/claims.js'
 import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
 import { fromThrown } from '../task/answer.js'
 import { type Outcome, RELEASE } from '../task/outcome.js'
@@ -26,7 +26,7 @@ import {
  * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
  */
 export class Runner implements TaskRunner {
-  readonly #engine: Engine
+  readonly #claims: ClaimsAtOnce
   readonly #executor: Executor
   readonly #options: RunnerOptions
   readonly #queue = new Queue<Assignment>()
@@ -43,8 +43,8 @@ export class Runner implements TaskRunner {
   /** Until it is told what is in flight. */
   #timer: NodeJS.Timeout | undefined
 
-  constructor(engine: Engine, executor: Executor, options: RunnerOptions) {
-    this.#engine = engine
+  constructor(claims: ClaimsAtOnce, executor: Executor, options: RunnerOptions) {
+    this.#claims = claims
     this.#executor = executor
     this.#outbox = new Outbox(options.isListenedTo)
     this.#options = options
@@ -174,7 +174,7 @@ export class Runner implements TaskRunner {
   }
 
   #start({ number, ref, lastRun }: Assignment, now: number): void {
-    const claim = this.#engine.claim(ref, lastRun)
+    const claim = this.#claims.claim(ref, lastRun)
     if ('kind' in claim) return this.#refused(number, claim)
     const refusal = this.#begin(claim)
     if (refusal !== undefined) return this.#refused(number, refusal)
@@ -203,13 +203,13 @@ export class Runner implements TaskRunner {
   /** What must be alone is for a worker that runs one task at a time. */
   #begin(claim: Claim): Report | undefined {
     const isAlone = this.#options.concurrency === 1
-    if (claim.mustBeAlone && !isAlone) return { ...this.#engine.release(claim), kind: 'alone' }
-    return this.#engine.begin(claim, isAlone ? 'alone' : 'beside')
+    if (claim.mustBeAlone && !isAlone) return { ...this.#claims.release(claim), kind: 'alone' }
+    return this.#claims.begin(claim, isAlone ? 'alone' : 'beside')
   }
 
   #finish(run: Run, outcome: Outcome): void {
     run.end()
-    const report = this.#engine.settle(run.claim, outcome, performance.now() - run.startedAt)
+    const report = this.#claims.settle(run.claim, outcome, performance.now() - run.startedAt)
     this.#outbox.add(run.number, this.#options.isDetailed ? withClaim(report, run.claim) : report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
     this.#look(report)

@@ -1,4 +1,4 @@
-import type { Claim } from '../engines/engine.js'
+import type { Claim } from '../engines/claims.js'
 import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'

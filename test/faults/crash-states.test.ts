@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utime
 import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
-import type { DirectoryEngine } from '#src/engines/directory/engine.js'
+import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { enqueueSync } from '#src/index.js'
 import { type Changed, change, type LockedFile, openSpool, remove } from '#src/spool/admin/change.js'
 import { hold, kick, release } from '#src/spool/admin/hold.js'
@@ -209,7 +209,7 @@ function hasMore(spool: string): boolean {
   return readdirSync(spool).some(name => name !== '.spoold' && !/^\d+$/.test(name))
 }
 
-function runAll(spool: string, engine: DirectoryEngine): number {
+function runAll(spool: string, engine: DirectoryClaims): number {
   let runs = 0
   const visible = (directory: string) => readdirSync(directory).filter(name => !name.startsWith('.'))
   const refs = visible(spool).flatMap(name =>

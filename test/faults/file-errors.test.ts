@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync, readlinkSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import type { DirectoryEngine } from '#src/engines/directory/engine.js'
+import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { enqueueSync, SpooldError } from '#src/index.js'
 import { sweepSpool } from '#src/spool/admin/sweep.js'
 import { fromThrown, toOutcome } from '#src/task/answer.js'
@@ -86,7 +86,7 @@ class Script {
   }
 
   /** Claims, runs and settles everything that is there, once. */
-  run(engine: DirectoryEngine, answers: typeof ANSWERS): void {
+  run(engine: DirectoryClaims, answers: typeof ANSWERS): void {
     for (const name of readdirSync(this.spool)
       .filter(each => !each.startsWith('.'))
       .sort()) {
@@ -107,7 +107,7 @@ class Script {
     }
   }
 
-  open(): Promise<DirectoryEngine> {
+  open(): Promise<DirectoryClaims> {
     return openEngine(this.spool, {
       policy: { ...POLICY, backoff: 'none', maxCrashes: 0 },
       frequencyMs: 0,

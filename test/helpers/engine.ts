@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { readFileSync, statSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DirectoryEngine, type DirectoryEngineOptions } from '#src/engines/directory/engine.js'
-import { Emitter } from '#src/events/emitter.js'
+import {
+  type DirectoryClaims,
+  type DirectoryClaimsOptions,
+  openDirectoryClaims,
+} from '#src/engines/directory/claims.js'
 import type { LastRun } from '#src/task/last-run.js'
 import type { Company } from '#src/task/outcome.js'
 
-export type EngineSettings = Partial<Omit<DirectoryEngineOptions, 'spool'>>
+export type EngineSettings = Partial<Omit<DirectoryClaimsOptions, 'spool'>>
 
 export const POLICY = {
   maxAttempts: 0,
@@ -16,36 +19,35 @@ export const POLICY = {
   capMs: 1_200_000,
 } as const
 
-/** An engine with the options' defaults; nothing is watched, unless it is asked for. */
-export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryEngine> {
-  const options: DirectoryEngineOptions = {
+/** The claims of a worker, with the options' defaults. */
+export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryClaims> {
+  const options: DirectoryClaimsOptions = {
     spool,
     rules: { ordered: true, strictNames: false },
     frequencyMs: 30_000,
-    watch: 'off',
     locks: 'ofd',
     policy: POLICY,
     delivery: 'at-least-once',
     graceMs: 60_000,
     handlers: ['/app/handler.js'],
   }
-  return DirectoryEngine.open({ ...options, ...settings }, new Emitter())
+  return openDirectoryClaims({ ...options, ...settings })
 }
 
-export function claimOf(engine: DirectoryEngine, ref: string, lastRun?: LastRun) {
+export function claimOf(engine: DirectoryClaims, ref: string, lastRun?: LastRun) {
   const claim = engine.claim(ref, lastRun)
   assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
   return claim
 }
 
 /** A claim whose run has begun. */
-export function beginOf(engine: DirectoryEngine, ref: string, company: Company = 'alone') {
+export function beginOf(engine: DirectoryClaims, ref: string, company: Company = 'alone') {
   const claim = claimOf(engine, ref)
   assert.equal(engine.begin(claim, company)?.detail, undefined)
   return claim
 }
 
-export function refusalOf(engine: DirectoryEngine, ref: string) {
+export function refusalOf(engine: DirectoryClaims, ref: string) {
   const refusal = engine.claim(ref)
   assert.ok('kind' in refusal, 'it was claimed')
   return refusal

@@ -1,17 +1,14 @@
 import { prepareSpool } from '../../spool/layout.js'
 import { type WriteOptions, writeAtOnce, writeTask, writeTaskSync } from '../../spool/store/write.js'
 import { writeTasks } from '../../spool/store/write-batch.js'
-import type { WriteResult } from '../../spool/store/write-many.js'
 import { toByteString } from '../../task/ref.js'
 import type { Request, Stored } from '../../task/request.js'
-import type { Enqueuer } from '../engine.js'
-
-export type { WriteResult } from '../../spool/store/write-many.js'
+import type { Enqueuer, StoreResult } from '../enqueuer.js'
 
 /** Puts tasks into one spool directory, which is made when it is missing, as uWSGI's `spooler` does. */
 export class DirectoryEnqueuer implements Enqueuer {
   /** The real path. */
-  readonly directory: string
+  readonly name: string
   readonly #options: WriteOptions
 
   /**
@@ -19,20 +16,15 @@ export class DirectoryEnqueuer implements Enqueuer {
    * @throws SpooldError SPOOL_UNUSABLE
    */
   constructor(directory: string, sync = true) {
-    this.directory = prepareSpool(directory)
-    this.#options = { spool: toByteString(this.directory), sync }
+    this.name = prepareSpool(directory)
+    this.#options = { spool: toByteString(this.name), sync }
   }
 
-  async enqueue(request: Request): Promise<string> {
-    return (await this.store(request)).path
+  /** A small task without sync needs no waiting. */
+  storeAtOnce(request: Request): Stored | undefined {
+    return writeAtOnce(request, this.#options)
   }
 
-  /** What needs no waiting: a small task without sync. @returns undefined for all others */
-  enqueueAtOnce(request: Request): string | undefined {
-    return writeAtOnce(request, this.#options)?.path
-  }
-
-  /** @throws SpooldError REQUEST_INVALID, SPOOL_FULL, ENQUEUE_FAILED; nothing of the task is left */
   store(request: Request): Promise<Stored> {
     return writeTask(request, this.#options)
   }
@@ -42,7 +34,7 @@ export class DirectoryEnqueuer implements Enqueuer {
   }
 
   /** Many with one sync; the results come in the order of the requests. */
-  storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<WriteResult[]> {
+  storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
     return writeTasks(requests, { ...this.#options, isAllOrNothing })
   }
 }

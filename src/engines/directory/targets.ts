@@ -19,12 +19,12 @@ export class SpoolTargets {
   constructor(directories: readonly string[], sync = true) {
     this.#enqueuers = directories.map(directory => new DirectoryEnqueuer(directory, sync))
     for (const [i, enqueuer] of this.#enqueuers.entries())
-      for (const name of [enqueuer.directory, resolve(directories[i] ?? '')])
+      for (const name of [enqueuer.name, resolve(directories[i] ?? '')])
         if (!this.#byName.has(name)) this.#byName.set(name, enqueuer)
   }
 
   get directories(): readonly string[] {
-    return this.#enqueuers.map(({ directory }) => directory)
+    return this.#enqueuers.map(({ name }) => name)
   }
 
   /**

@@ -133,7 +133,7 @@ export class Claims {
     return (lastValue(vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
   }
 
-  /** @see Engine.begin */
+  /** @see Claims.begin */
   begin(claim: ClaimedTask, company: Company): Report | undefined {
     try {
       markBegun(claim, company)
@@ -145,7 +145,7 @@ export class Claims {
     }
   }
 
-  /** @see Engine.release */
+  /** @see Claims.release */
   release(claim: ClaimedTask): Report {
     claim.isSettled = true
     letGo(claim.file, this.#locker)

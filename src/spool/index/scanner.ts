@@ -11,6 +11,7 @@ import { ScanNews } from './scan-news.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
+// Longer than others: what brings a scan forward or puts it off is decided in one place.
 export type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
 /**
@@ -22,6 +23,7 @@ export type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
  */
 export class Scanner {
   readonly #options: ScannerOptions
+  #frequencyMs: number
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
   readonly #watches: Watches
@@ -46,6 +48,7 @@ export class Scanner {
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
     this.#options = options
+    this.#frequencyMs = options.frequencyMs
     this.#index = index
     this.#news = new ScanNews(options.spool, events)
     this.#wakeUp = wakeUp
@@ -69,6 +72,13 @@ export class Scanner {
     this.#wantScan(0)
   }
 
+  /** From now on, beginning with a look at everything. */
+  setFrequency(frequencyMs: number): void {
+    this.#frequencyMs = frequencyMs
+    this.#watches.frequencyMs = frequencyMs
+    this.scanNow()
+  }
+
   /** The workers ended tasks: they may soon run dry, or be so fast that events are not worth their price. */
   tasksEnded(count: number, isAnyGone: boolean): void {
     if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
@@ -87,7 +97,7 @@ export class Scanner {
   /** What is gone since the last scan is not listed again. */
   get #unclearScanInMs(): number {
     const share = Math.min(1, (this.#index.size + 1) / (this.#lastScanNames + 1))
-    return unclearScanInMs(this.#lastScanMs * share, this.#options.frequencyMs)
+    return unclearScanInMs(this.#lastScanMs * share, this.#frequencyMs)
   }
 
   /** Everything that is due is known, and none of it is left. */
@@ -129,9 +139,9 @@ export class Scanner {
   }
 
   get #nextPassAt(): number {
-    const { watch, frequencyMs } = this.#options
+    const { watch } = this.#options
     const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
-    return this.#lastPassAt + passEveryMs(this.#lastPassMs, frequencyMs, isPolled)
+    return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.#frequencyMs, isPolled)
   }
 
   /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
@@ -227,7 +237,7 @@ export class Scanner {
   #miss(error: unknown): void {
     this.#directories.forget()
     this.#watches.close()
-    this.#wantScan(Math.min(1000, this.#options.frequencyMs)) // costs nothing
+    this.#wantScan(Math.min(1000, this.#frequencyMs)) // costs nothing
     this.#news.missing(error)
   }
 

@@ -59,11 +59,14 @@ export class Watches {
   readonly #followed = new Map<string, Followed>()
   readonly #refused = new Map<string, Refused>()
   readonly #alarm = new Alarm(() => this.#retry())
+  /** For whoever is told that a watch is lost: so often is the spool scanned all the same. */
+  frequencyMs: number
   #isTold = false
   #heard = 0
 
   constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
     this.#options = options
+    this.frequencyMs = options.frequencyMs
     this.#events = events
     this.#listener = listener
   }
@@ -155,7 +158,7 @@ export class Watches {
   #refuse(prefix: string, stamp: Stamp, error: unknown): void {
     if (errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR') return // the next scan knows more
     const before = this.#refused.get(prefix)?.delayMs
-    const { refusedMs = REFUSED_MS, spool, frequencyMs } = this.#options
+    const { refusedMs = REFUSED_MS, spool } = this.#options
     const delayMs = before === undefined ? refusedMs : Math.min(2 * before, MOST_REFUSED_MS)
     const retryAt = performance.now() + delayMs
     this.#refused.set(prefix, { inode: stamp.inode, stamp, delayMs, retryAt })
@@ -166,7 +169,7 @@ export class Watches {
       spool,
       prefix: displayName(prefix),
       error: messageOf(error),
-      frequencyMs,
+      frequencyMs: this.frequencyMs,
     })
   }
 

@@ -88,7 +88,7 @@ export class Calls {
     this.#isFirst ??= this.#options.ask('first', []).then(({ length }) => length > 0)
     if (await this.#isFirst) return this.#spool(values)
     const { spooler } = requestFromPairs(pairsOf(values))
-    return [`${this.#places.get(spooler).directory}/uwsgi_spoolfile_on_${hostname()}_0_0_0_0_0`]
+    return [`${this.#places.get(spooler).name}/uwsgi_spoolfile_on_${hostname()}_0_0_0_0_0`]
   }
 
   get #signals(): SignalActions {

@@ -1,5 +1,5 @@
 import { SpooldError } from '../../base/errors.js'
-import type { Claim } from '../../engines/engine.js'
+import type { Claim } from '../../engines/claims.js'
 
 /**
  * What a worker and its host say to each other. All numbers are little endian.

@@ -1,6 +1,6 @@
 import { toError } from '../../base/errors.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
-import type { Claim } from '../../engines/engine.js'
+import type { Claim } from '../../engines/claims.js'
 import type { HostOptions } from '../../ipc/messages.js'
 import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'

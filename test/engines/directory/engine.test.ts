@@ -19,8 +19,8 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import type { DirectoryEngine } from '#src/engines/directory/engine.js'
-import type { Claim } from '#src/engines/engine.js'
+import type { Claim } from '#src/engines/claims.js'
+import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { toDictionary, toPairs } from '#src/protocol/vars.js'
 import { probeSpool } from '#src/spool/probe.js'
 import { DONE, RECORDED, STARTED } from '#src/spool/state-byte.js'
@@ -42,8 +42,8 @@ import { spoolDirectory } from '../../helpers/workspace.js'
 const NAME = 'uwsgi_spoolfile_on_x'
 const LONG_AGO = 1_000_000_000
 
-const beginOf = (engine: DirectoryEngine, ref = NAME) => beginRef(engine, ref)
-const refusalOf = (engine: DirectoryEngine, ref = NAME) => refuseRef(engine, ref)
+const beginOf = (engine: DirectoryClaims, ref = NAME) => beginRef(engine, ref)
+const refusalOf = (engine: DirectoryClaims, ref = NAME) => refuseRef(engine, ref)
 const crash = (spool: string) => crashRef(spool, NAME)
 const stateOf = (spool: string, ref = NAME) => readFileSync(join(spool, ref))[3]
 const textOf = (claim: Claim) => ({ ...toDictionary(claim.vars) })

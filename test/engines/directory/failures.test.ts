@@ -12,7 +12,7 @@ import {
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import type { DirectoryEngine } from '#src/engines/directory/engine.js'
+import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { DeadLetters } from '#src/spool/dead-letters.js'
 import { ONCE, RECORDED, STARTED } from '#src/spool/state-byte.js'
 import { AbortTask, fromThrown, RetryTask, toOutcome } from '#src/task/answer.js'
@@ -33,14 +33,14 @@ const stateOf = (spool: string) => readFileSync(join(spool, NAME))[3] ?? 0
 const touch = (spool: string) => utimesSync(join(spool, NAME), LONG_AGO, LONG_AGO)
 
 /** Runs the task, and lets it be due at once again. */
-function runTo(engine: DirectoryEngine, spool: string, outcome: ReturnType<typeof toOutcome>) {
+function runTo(engine: DirectoryClaims, spool: string, outcome: ReturnType<typeof toOutcome>) {
   const report = engine.settle(beginOf(engine, NAME), outcome, 0)
   if (existsSync(join(spool, NAME))) touch(spool)
   return report
 }
 
 /** Past the wait that a crash brings when it is found. */
-function beginAtOnce(engine: DirectoryEngine, spool: string) {
+function beginAtOnce(engine: DirectoryClaims, spool: string) {
   const first = engine.claim(NAME)
   if ('kind' in first) touch(spool)
   else engine.release(first)

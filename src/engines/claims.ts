@@ -1,0 +1,64 @@
+import type { Vars } from '../protocol/vars.js'
+import type { LastRun } from '../task/last-run.js'
+import type { Company, Outcome } from '../task/outcome.js'
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+
+/** At once where the engine can, so that nothing is allocated and no turn is lost; callers look for a promise once. */
+export type Awaitable<T> = T | Promise<T>
+
+/** A task that this process holds: nobody else runs it until it is settled. */
+export interface Claim {
+  readonly ref: Ref
+  /** The packet's pairs. */
+  readonly vars: Vars
+  /** Epoch ms. */
+  readonly dueAtMs: number
+  /** This run's number, from 1. */
+  readonly attempt: number
+  /** 0: there is none. */
+  readonly bodyBytes: number
+  /** Its last runner died while it ran beside others: nobody knows whose fault that was, unless it runs alone now. */
+  readonly mustBeAlone: boolean
+  /** At most once: such a task is never sent beside others. */
+  readonly isOnce: boolean
+  /** Undefined when there is none. Valid until the claim is settled. */
+  readBody(): Buffer | undefined
+  /**
+   * A descriptor for another process: until that has ended, or this claim is settled, nobody else claims the task, even
+   * if this process dies. Undefined where a claim is no descriptor.
+   */
+  shareLock(): number | undefined
+}
+
+/**
+ * What a worker does with tasks: claim → begin → settle, or claim → release.
+ *
+ * Anybody may claim any ref: the claim excludes others, not what the master remembers. Nothing here throws or rejects;
+ * what cannot be done is a report that says why. Each method may answer with a promise.
+ */
+export interface Claims {
+  /**
+   * Takes a task, or reports why not. Writes nothing, except to deal with what a past run left: a run that began alone and
+   * never ended counts as a crash of the task, unless the caller knows that the task is blameless. A task without a run
+   * left is buried.
+   */
+  claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
+  /**
+   * Marks that the run begins; to be called right before the handler is. `beside`: should its process die, nobody knows
+   * whose fault that was. A report: the mark could not be made, nothing may run, and the claim is given up.
+   */
+  begin(claim: Claim, company: Company): Awaitable<Report | undefined>
+  /** Applies a run's outcome and gives the claim up. Exactly once for a claim that began. */
+  settle(claim: Claim, outcome: Outcome, ranMs: number): Awaitable<Report>
+  /** Gives up a claim that did not begin. Nothing is counted. */
+  release(claim: Claim): Awaitable<Report>
+}
+
+/** Claims that never answer with a promise, as a directory's. */
+export interface ClaimsAtOnce extends Claims {
+  claim(ref: Ref, lastRun?: LastRun): Claim | Report
+  begin(claim: Claim, company: Company): Report | undefined
+  settle(claim: Claim, outcome: Outcome, ranMs: number): Report
+  release(claim: Claim): Report
+}

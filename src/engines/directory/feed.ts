@@ -1,0 +1,96 @@
+import type { Emitter } from '../../events/emitter.js'
+import type { WatchChoice } from '../../files/directory-watch.js'
+import { Scanner } from '../../spool/index/scanner.js'
+import { TaskIndex } from '../../spool/index/task-index.js'
+import type { NameRules } from '../../spool/names.js'
+import { type Ref, toByteString } from '../../task/ref.js'
+import type { Report } from '../../task/report.js'
+import type { Counts, Feed } from '../feed.js'
+import { LongLocks } from './long-locks.js'
+
+export interface DirectoryFeedOptions {
+  /** The spool's real path. */
+  readonly spool: string
+  readonly rules: NameRules
+  /** How often the directory is looked at without being asked. */
+  readonly frequencyMs: number
+  readonly watch: WatchChoice
+}
+
+/** The task files of a directory, uWSGI's spool. A ref is a path below it. */
+export class DirectoryFeed implements Feed {
+  readonly #options: DirectoryFeedOptions
+  readonly #index: TaskIndex
+  readonly #scanner: Scanner
+  readonly #longLocks: LongLocks
+  #wakeUp = () => {}
+
+  constructor(options: DirectoryFeedOptions, events: Emitter) {
+    const { rules, frequencyMs, watch } = options
+    const spool = toByteString(options.spool)
+    this.#options = options
+    this.#index = new TaskIndex({ ordered: rules.ordered, frequencyMs })
+    this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
+      this.#wakeUp(),
+    )
+    this.#longLocks = new LongLocks(spool, events)
+  }
+
+  async open(wakeUp: () => void): Promise<void> {
+    this.#wakeUp = wakeUp
+    await this.#scanner.start()
+  }
+
+  take(limit: number): readonly Ref[] {
+    return this.#index.take(limit)
+  }
+
+  done(refs: readonly Ref[]): void {
+    for (const ref of refs) this.#index.done(ref)
+    this.#scanner.tasksEnded(refs.length, false)
+  }
+
+  returned(reports: readonly Report[]): void {
+    const nowMs = Date.now()
+    for (const report of reports) {
+      this.#index.returned(report, nowMs)
+      this.#longLocks.reported(report)
+    }
+    const isAnyGone = reports.some(({ kind }) => kind === 'gone')
+    this.#scanner.tasksEnded(reports.length, isAnyGone)
+  }
+
+  abandoned(refs: readonly Ref[]): void {
+    for (const ref of refs) this.#index.abandoned(ref)
+  }
+
+  lookNow(stored?: string): void {
+    if (stored === undefined) this.#scanner.scanNow()
+    else if (stored.startsWith(`${this.#options.spool}/`))
+      this.#stored(toByteString(stored.slice(this.#options.spool.length + 1)))
+  }
+
+  /** Where the directory is watched, an event tells it. */
+  #stored(ref: Ref): void {
+    const { watch, rules } = this.#options
+    const isVisited = rules.ordered || !ref.includes('/')
+    if (watch === 'off' && isVisited && this.#index.changed(ref, true)) this.#wakeUp()
+  }
+
+  setFrequency(frequencyMs: number | null): void {
+    this.#scanner.setFrequency(frequencyMs ?? this.#options.frequencyMs)
+  }
+
+  counts(): Counts {
+    return { ready: this.#index.ready, busy: this.#index.busy, waiting: this.#index.waiting }
+  }
+
+  get isDrained(): boolean {
+    return this.#scanner.isDrained
+  }
+
+  close(): void {
+    this.#wakeUp = () => {}
+    this.#scanner.close()
+  }
+}

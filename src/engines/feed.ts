@@ -1,0 +1,46 @@
+import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
+
+export interface Counts {
+  /** `take` would give these. It may be an estimate. */
+  readonly ready: number
+  /** Taken, and not back yet. */
+  readonly busy: number
+  /** Known, and not due yet. */
+  readonly waiting: number
+}
+
+/**
+ * What a master knows of one spool: which tasks may run now, and what became of those it gave away. It claims nothing.
+ *
+ * A ref is opaque, and belongs to whoever took it until exactly one of `done`, `returned` or `abandoned` is called with it.
+ */
+export interface Feed {
+  /**
+   * Begins to look for tasks, and calls back whenever `take` may give more than it did; that may be in vain.
+   * Resolves when it knows its tasks. Called once.
+   */
+  open(wakeUp: () => void): Promise<void>
+  /** The most urgent refs that are due, at most `limit`. Never blocks. */
+  take(limit: number): readonly Ref[]
+  /** A worker ran these to SPOOL_OK, and they are gone. */
+  done(refs: readonly Ref[]): void
+  /** A worker ended with these refs, whether it ran them or not. */
+  returned(reports: readonly Report[]): void
+  /** Their worker died, or never looked at them: they are due again. */
+  abandoned(refs: readonly Ref[]): void
+  /**
+   * Looks for tasks at once.
+   *
+   * @param stored only for the task that this process has just stored under this name (`Stored.path`); another feed's
+   *   name is nothing to this one
+   */
+  lookNow(stored?: string): void
+  /** How often it looks without being asked; null: as often as when it was opened. */
+  setFrequency(frequencyMs: number | null): void
+  counts(): Counts
+  /** All that was due has run, and nothing is with a worker. */
+  readonly isDrained: boolean
+  /** Stops looking, and calls back no more. What workers hold they may still settle. */
+  close(): void
+}
