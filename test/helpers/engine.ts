@@ -19,19 +19,20 @@ export const POLICY = {
   capMs: 1_200_000,
 } as const
 
-/** The claims of a worker, with the options' defaults. */
+/** The options' defaults. */
+export const CLAIMS_DEFAULTS: Omit<DirectoryClaimsOptions, 'spool'> = {
+  rules: { ordered: true, strictNames: false },
+  frequencyMs: 30_000,
+  locks: 'ofd',
+  policy: POLICY,
+  delivery: 'at-least-once',
+  graceMs: 60_000,
+  handlers: ['/app/handler.js'],
+}
+
+/** The claims of a worker. */
 export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryClaims> {
-  const options: DirectoryClaimsOptions = {
-    spool,
-    rules: { ordered: true, strictNames: false },
-    frequencyMs: 30_000,
-    locks: 'ofd',
-    policy: POLICY,
-    delivery: 'at-least-once',
-    graceMs: 60_000,
-    handlers: ['/app/handler.js'],
-  }
-  return openDirectoryClaims({ ...options, ...settings })
+  return openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, ...settings })
 }
 
 export function claimOf(engine: DirectoryClaims, ref: string, lastRun?: LastRun) {

@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { requestFrom } from '#src/client/request-from.js'
+import { toDictionary } from '#src/protocol/vars.js'
+import { IGNORE, OK, RELEASE } from '#src/task/outcome.js'
+import type { Request } from '#src/task/request.js'
+import { beginOf, claimOf, ENGINES, refsOf, refusalOf } from './engines.js'
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  /** One task, and two workers that may want it. */
+  async function withTask(request: Request = requestFrom({ to: 'joe' })) {
+    const spool = open()
+    await spool.enqueuer.store(request)
+    const [ref = ''] = await refsOf(spool)
+    return { ref, one: await spool.claims(), two: await spool.claims() }
+  }
+
+  describe(`claims of the ${engine} engine`, () => {
+    it('bring the packet, the body and the number of the run', async () => {
+      const { ref, one } = await withTask(requestFrom({ to: 'joe' }, { body: 'hello' }))
+      const claim = await claimOf(one, ref)
+      assert.deepEqual({ ...toDictionary(claim.vars) }, { to: 'joe' })
+      assert.deepEqual(
+        [claim.bodyBytes, claim.attempt, claim.mustBeAlone, claim.isOnce],
+        [5, 1, false, false],
+      )
+      assert.ok(claim.dueAtMs <= Date.now())
+      assert.equal((await claim.readBody())?.toString(), 'hello')
+      await one.release(claim)
+    })
+
+    it('exclude others until they are settled, also after their run has begun', async () => {
+      const { ref, one, two } = await withTask()
+      const claim = await claimOf(one, ref)
+      assert.equal((await refusalOf(two, ref)).kind, 'locked')
+      assert.equal(await one.begin(claim, 'beside'), undefined)
+      assert.equal((await refusalOf(two, ref)).kind, 'locked')
+      assert.equal((await one.settle(claim, OK, 1)).kind, 'ok')
+      assert.equal((await refusalOf(two, ref)).kind, 'gone')
+    })
+
+    it('that are released count for nothing', async () => {
+      const { ref, one, two } = await withTask()
+      assert.equal((await one.release(await claimOf(one, ref))).kind, 'untouched')
+      assert.equal((await claimOf(two, ref)).attempt, 1)
+    })
+
+    for (const outcome of [IGNORE, RELEASE])
+      it(`keep the task as it was after ${outcome.kind}`, async () => {
+        const { ref, one, two } = await withTask()
+        await one.settle(await beginOf(one, ref), outcome, 1)
+        const again = await claimOf(two, ref)
+        assert.deepEqual([again.attempt, again.mustBeAlone], [1, false])
+      })
+
+    it('count a run that failed, and are refused before its next one is due', async () => {
+      const { ref, one, two } = await withTask()
+      const now = Date.now()
+      const retry = await one.settle(await beginOf(one, ref), { kind: 'retry', delayMs: 0 }, 1)
+      assert.equal(retry.kind, 'retry')
+      const second = await beginOf(two, ref)
+      assert.equal(second.attempt, 2)
+      const error = await two.settle(second, { kind: 'error', detail: 'boom' }, 1)
+      assert.deepEqual([error.kind, error.detail], ['error', 'boom'])
+      const refusal = await refusalOf(one, ref)
+      assert.equal(refusal.kind, 'later')
+      assert.ok((refusal.atMs ?? 0) >= now + 25_000, `${refusal.atMs}`)
+    })
+
+    it('bury what is not to run again', async () => {
+      const { ref, one, two } = await withTask()
+      const report = await one.settle(await beginOf(one, ref), { kind: 'bury', detail: 'bad' }, 1)
+      assert.equal(report.kind, 'buried')
+      assert.equal((await refusalOf(two, ref)).kind, 'gone')
+    })
+
+    it('of a task that runs at most once give it back only while it has not begun', async () => {
+      const { ref, one, two } = await withTask(requestFrom({ spooler_delivery: 'at-most-once' }))
+      const claim = await claimOf(one, ref)
+      assert.equal(claim.isOnce, true)
+      await one.release(claim)
+      assert.equal((await two.settle(await beginOf(two, ref), RELEASE, 1)).kind, 'buried')
+      assert.equal((await refusalOf(one, ref)).kind, 'gone')
+    })
+  })
+}

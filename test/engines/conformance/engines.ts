@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import type { Claim, Claims } from '#src/engines/claims.js'
+import { openDirectoryClaims } from '#src/engines/directory/claims.js'
+import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
+import { DirectoryFeed } from '#src/engines/directory/feed.js'
+import type { Enqueuer } from '#src/engines/enqueuer.js'
+import type { Feed } from '#src/engines/feed.js'
+import { Emitter } from '#src/events/emitter.js'
+import type { Ref } from '#src/task/ref.js'
+import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
+import { spoolDirectory } from '../../helpers/workspace.js'
+
+/** One empty spool of an engine, and every role that the contracts have for it. */
+export interface TestSpool {
+  readonly enqueuer: Enqueuer
+  /** Not opened yet. */
+  feed(): Feed
+  /** Each as of a worker of its own. */
+  claims(): Promise<Claims>
+}
+
+/** The conformance suites run over each of these. They await every answer, and take no ref for a name. */
+export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
+  directory() {
+    const spool = spoolDirectory()
+    const { rules, frequencyMs } = CLAIMS_DEFAULTS
+    return {
+      enqueuer: new DirectoryEnqueuer(spool, false),
+      feed: () => new DirectoryFeed({ spool, rules, frequencyMs, watch: 'off' }, new Emitter()),
+      claims: () => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool }),
+    }
+  },
+}
+
+/** The refs of all tasks that are due, as a master gets them. */
+export async function refsOf(spool: TestSpool): Promise<readonly Ref[]> {
+  const feed = spool.feed()
+  await feed.open(() => {})
+  const refs = feed.take(1000)
+  feed.close()
+  return refs
+}
+
+export async function claimOf(claims: Claims, ref: Ref): Promise<Claim> {
+  const claim = await claims.claim(ref)
+  assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
+  return claim
+}
+
+/** A claim whose run has begun. */
+export async function beginOf(claims: Claims, ref: Ref): Promise<Claim> {
+  const claim = await claimOf(claims, ref)
+  assert.equal(await claims.begin(claim, 'alone'), undefined)
+  return claim
+}
+
+export async function refusalOf(claims: Claims, ref: Ref) {
+  const report = await claims.claim(ref)
+  assert.ok('kind' in report, 'it was claimed')
+  return report
+}

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { TaskOptions } from '#src/client/request-from.js'
+import { requestFrom } from '#src/client/request-from.js'
+import { toDictionary } from '#src/protocol/vars.js'
+import { OK } from '#src/task/outcome.js'
+import { until } from '../../helpers/until.js'
+import { claimOf, ENGINES, refusalOf } from './engines.js'
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  async function withTasks(...tasks: readonly TaskOptions[]) {
+    const spool = open()
+    const store = (n: number, options: TaskOptions = {}) => spool.enqueuer.store(requestFrom({ n }, options))
+    for (const [n, options] of tasks.entries()) await store(n, options)
+    return { feed: spool.feed(), claims: await spool.claims(), store }
+  }
+
+  describe(`the feed of the ${engine} engine`, () => {
+    it('knows its tasks when it is open, and gives each away once', async () => {
+      const { feed } = await withTasks({}, {}, {})
+      let calls = 0
+      await feed.open(() => calls++)
+      assert.ok(calls > 0)
+      const first = feed.take(2)
+      assert.equal(first.length, 2)
+      assert.equal(feed.counts().busy, 2)
+      assert.equal(feed.take(10).length, 1)
+      assert.deepEqual(feed.take(10), [])
+      feed.close()
+    })
+
+    it('gives the most urgent first, and of those the first to arrive', async () => {
+      const { feed, claims } = await withTasks({}, { priority: 9 }, { priority: 3 }, {}, { priority: 9 })
+      await feed.open(() => {})
+      const order: unknown[] = []
+      for (const ref of feed.take(10)) order.push(toDictionary((await claimOf(claims, ref)).vars).n)
+      feed.close()
+      assert.deepEqual(order, ['2', '1', '4', '0', '3'])
+    })
+
+    it('hears of a task that this process stored', async () => {
+      const { feed, store } = await withTasks()
+      let calls = 0
+      await feed.open(() => calls++)
+      const before = calls
+      feed.lookNow((await store(1)).path)
+      await until('it calls', () => calls > before)
+      assert.equal(feed.take(10).length, 1)
+      feed.close()
+    })
+
+    it("looks when it is told to, and is not bothered by another's names", async () => {
+      const { feed, store } = await withTasks()
+      await feed.open(() => {})
+      await store(1)
+      feed.lookNow('/of/somebody/else')
+      feed.lookNow()
+      await until('it is known', () => feed.counts().ready === 1)
+      feed.close()
+    })
+
+    it('gives again what is abandoned', async () => {
+      const { feed } = await withTasks({})
+      await feed.open(() => {})
+      const refs = feed.take(1)
+      feed.abandoned(refs)
+      assert.equal(feed.counts().busy, 0)
+      assert.deepEqual(feed.take(10), refs)
+      feed.close()
+    })
+
+    it('lets a task wait that came back because it is not due', async () => {
+      const { feed, claims } = await withTasks({ at: Date.now() / 1000 + 1000 })
+      await feed.open(() => {})
+      for (const ref of feed.take(10)) feed.returned([await refusalOf(claims, ref)])
+      assert.deepEqual(feed.take(10), [])
+      assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 1 })
+      feed.close()
+    })
+
+    it('is drained when nothing is due and nothing is with a worker', async () => {
+      const { feed, claims } = await withTasks({}, {})
+      assert.equal(feed.isDrained, false)
+      await feed.open(() => {})
+      assert.equal(feed.isDrained, false)
+      const refs = feed.take(10)
+      assert.equal(feed.isDrained, false)
+      for (const ref of refs) {
+        const claim = await claimOf(claims, ref)
+        await claims.begin(claim, 'alone')
+        await claims.settle(claim, OK, 1)
+      }
+      assert.equal(feed.isDrained, false)
+      feed.done(refs)
+      await until('it is drained', () => feed.isDrained)
+      feed.close()
+    })
+
+    it('calls nobody once it is closed', async () => {
+      const { feed, store } = await withTasks()
+      let calls = 0
+      await feed.open(() => calls++)
+      feed.close()
+      const before = calls
+      feed.lookNow((await store(1)).path)
+      feed.lookNow()
+      feed.setFrequency(1)
+      await new Promise(setImmediate)
+      assert.equal(calls, before)
+    })
+  })
+}
