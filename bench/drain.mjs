@@ -57,8 +57,8 @@ const CASES = [
 ]
 
 export const title = 'A backlog of 100,000 no-op tasks, beside uWSGI'
-export const about = `tmpfs; uWSGI with a Python function, spoold with a JavaScript one; tasks a second. "From a tenth on" leaves out the
-first tenth, in which processes start and just-in-time compilers warm up.`
+export const about = `tmpfs; uWSGI with a Python function, spoold with a JavaScript one; tasks per second. "From a tenth on" omits the
+first tenth, while processes start and just-in-time compilers warm up.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('uwsgi')) return undefined

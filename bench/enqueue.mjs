@@ -90,12 +90,12 @@ function read(file) {
 
 export const title = 'Storing tasks, beside uwsgi.spool()'
 export const about = `uWSGI's side calls uwsgi.spool() in a loop in a uWSGI process with the Python plugin, its log in a file: as it is by
-default, with a line a task, and with spooler-quiet. Ours is one process, sync off as in uWSGI, three short keys; both on tmpfs. The
-last rows have both sides ours, with sync on, on disk (${diskKind()}): 64 concurrent callers of spool() beside one. Node has 4 threads
-for syncs when it is not told otherwise; the daemon and \`spoold enqueue\` take 16. What falls short, and why: storing a task is
-10 µs of kernel time (open, write, close), of which one thread can do 100,000 a second in C, 90,000 in a bare loop in Node; two threads in
-one directory 165,000. The faster a disk commits, the less there is to share: at 0.3 ms a commit, 64 callers are held up by the processor.
-An ext4 without a journal shares nothing: there they have 2 to 4 times the rate of one, whatever the threads.`
+default, with one line per task, and with spooler-quiet. spoold is one process, sync off as in uWSGI, three short keys; both on tmpfs. In
+the last rows both sides are spoold, with sync on, on disk (${diskKind()}): 64 concurrent callers of spool() beside one. Node has 4 threads
+for syncs by default; the daemon and \`spoold enqueue\` use 16. Storing a task takes 10 µs of kernel time (open, write, close): one thread can
+store 100,000 per second in C and 90,000 in a bare loop in Node; two threads in one directory reach 165,000. The faster a disk commits, the
+less there is to share: at 0.3 ms per commit, 64 callers are limited by the CPU. An ext4 without a journal shares nothing: there they get 2
+to 4 times the rate of one, with any number of threads.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('uwsgi')) return undefined

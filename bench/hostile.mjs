@@ -14,9 +14,13 @@ KEPT_TASK[3] = 1
 const bodied = encodePacket([pair('CONTENT_LENGTH', '100000')])
 const PING = Buffer.of(100, 0, 0, 1)
 
-/** What each kind sends at once, and what it drips, a byte a second. */
+/** What each kind sends at once, and what it drips, one byte per second. */
 const KINDS = [
-  { name: 'a byte a second', first: Buffer.alloc(0), drip: encodePacket([pair('a', 'b'.repeat(60_000))]) },
+  {
+    name: 'one byte per second',
+    first: Buffer.alloc(0),
+    drip: encodePacket([pair('a', 'b'.repeat(60_000))]),
+  },
   {
     name: 'half packets',
     first: encodePacket([pair('a', 'b'.repeat(60_000))]).subarray(0, 55_000),
@@ -87,10 +91,10 @@ function keptOpen() {
 
 export const title = '2,000 bad peers on a socket'
 export const about = `tmpfs; ${KINDS.map(({ name }) => name).join(', ')}, in equal parts, for 10 s. A good client
-beside them enqueues 20 tasks a second, one after the other: each over a connection of its own, or all over one. In lockstep, every bad
-peer hangs up and comes again every 2 s, all in the same moment. Wanted: p99 under 50 ms, memory under 200 MB.
-What falls short, and why: the kernel hands out connections in their order, and Node takes one a turn of its loop. Who comes right behind
-2,000 others waits until these are accepted, 70 µs each at best; one that is kept shares the loop with them.`
+beside them enqueues 20 tasks per second, one after the other: each over its own connection, or all over one. In lockstep, every bad
+peer disconnects and reconnects every 2 s, all at the same moment. The kernel hands out connections in order, and Node accepts one per
+turn of its event loop: a client that arrives right after 2,000 others waits until these are accepted, 70 µs each at best, and a client on
+a kept connection shares the event loop with them.`
 
 const CASES = [
   { name: 'a good client alone', crowd: 0, rhythm: 'steady', ask: exchange },

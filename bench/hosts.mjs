@@ -50,7 +50,7 @@ const starter =
 
 export const title = 'A backlog of no-op tasks in other languages, beside uWSGI'
 export const about = `tmpfs, quiet; the same handler on both sides, in uWSGI in the spooler's process, in spoold in one of its own; ${LANGUAGES.map(({ name, tasks }) => `${tasks.toLocaleString('en')} tasks in ${name}`).join(', ')};
-tasks a second, of the whole run and from a tenth on.`
+tasks per second, of the whole run and from a tenth on.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('uwsgi')) return undefined

@@ -12,7 +12,7 @@ const HANDLER = `
     env.do === undefined ? new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), 5)) : poison[env.do]()
 `
 
-/** Good tasks a second, from the first tenth on to the last. */
+/** Good tasks per second, from the first tenth on to the last. */
 async function rate(count, poison) {
   return withDirectory('memory', async directory => {
     const [spool, handler] = ['spool', 'handler.mjs'].map(name => join(directory, name))
@@ -42,7 +42,7 @@ async function rate(count, poison) {
       const since = performance.now()
       // .spoold stays, and poison waits between its crashes
       await until('the good ones are done', () => leftOnTmpfs(spool) <= KINDS.length + 1)
-      return { 'good tasks a second': (count * 1000) / (performance.now() - since) }
+      return { 'good tasks per second': (count * 1000) / (performance.now() - since) }
     } finally {
       await daemon.stop()
     }
@@ -61,7 +61,7 @@ export async function run({ pairs, scale, say }) {
     () => rate(count, KINDS),
     () => rate(count, []),
     (mine, theirs) =>
-      say(`${Math.round(mine['good tasks a second'])} / ${Math.round(theirs['good tasks a second'])}`),
+      say(`${Math.round(mine['good tasks per second'])} / ${Math.round(theirs['good tasks per second'])}`),
   )
   return { rows: figures.map(figure => ({ case: 'four processes', target: 0.9, ...figure })) }
 }

@@ -26,7 +26,7 @@ async function rate(startDaemon, options, count, mode, window) {
           }),
         )
       ask(count / 10) // warm
-      return { 'tasks a second': count / ask(count) }
+      return { 'tasks per second': count / ask(count) }
     } finally {
       await daemon.stop()
     }
@@ -35,18 +35,18 @@ async function rate(startDaemon, options, count, mode, window) {
 
 const OFF = ['--spooler-sync', 'off']
 const CASES = [
-  { name: 'one packet a connection', options: OFF, mode: 'one', window: 1, target: 1 },
+  { name: 'one packet per connection', options: OFF, mode: 'one', window: 1, target: 1 },
   { name: 'kept open, 50 packets at a time', options: OFF, mode: 'open', window: 50, target: 3 },
   { name: 'kept open, one packet at a time', options: OFF, mode: 'open', window: 1 },
-  { name: 'synced: one packet a connection', options: [], mode: 'one', window: 1 },
+  { name: 'synced: one packet per connection', options: [], mode: 'one', window: 1 },
   { name: 'synced: kept open, 50 packets at a time', options: [], mode: 'open', window: 50 },
 ]
 
 export const title = 'Tasks over a socket, beside uWSGI'
-export const about = `tmpfs; ${CLIENTS} clients in Python on the same machine, which take a good part of it. spooler-sync = off, as uWSGI has
-it, but for the rows that say synced. uWSGI has 2 workers and always one packet a connection; nobody runs the tasks (spooler-external).
-What falls short, and why: a connection costs Node 70 µs and uWSGI 42. A bare server of Node that answers four bytes and stores nothing
-takes 0.7 times as many connections as uWSGI, which stores a task for each; whoever has many tasks keeps the connection open.`
+export const about = `tmpfs; ${CLIENTS} clients in Python on the same machine, which use a good part of its CPU. spooler-sync = off, as in
+uWSGI, except in the rows marked synced. uWSGI has 2 workers and always one packet per connection; no daemon runs the tasks
+(spooler-external). A connection costs Node 70 µs and uWSGI 42: even a bare Node server that answers four bytes and stores nothing accepts
+0.7 times as many connections as uWSGI, which stores a task for each. If you have many tasks, keep the connection open.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('uwsgi') || !isInstalled('python3')) return undefined
@@ -58,7 +58,7 @@ export async function run({ pairs, scale, say }) {
       () => rate(startTaker, options, count, mode, window),
       () => rate(startExternal, UWSGI, count, 'one', 1),
       (mine, theirs) =>
-        say(`${name}: ${Math.round(mine['tasks a second'])} / ${Math.round(theirs['tasks a second'])}`),
+        say(`${name}: ${Math.round(mine['tasks per second'])} / ${Math.round(theirs['tasks per second'])}`),
     )
     for (const figure of figures) rows.push({ case: name, target, ...figure })
   }
