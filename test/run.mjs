@@ -1,31 +1,35 @@
-// Builds the tests and runs them: all of them, or those whose path contains one of the arguments. `--short` leaves out
-// what depends least on the version of Node: faults, other programs and other languages.
+// Builds the tests and runs the short ones (lanes.mjs), or with `--all` all of them, with `--rest` all but the short ones,
+// with other arguments those whose path contains one of them.
 import { execFileSync } from 'node:child_process'
-import { readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
+import { isShort, slowFirst } from './lanes.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-rmSync(join(root, 'build/test'), { recursive: true, force: true })
+const built = join(root, 'build/test')
+rmSync(built, { recursive: true, force: true })
 execFileSync(
   process.execPath,
   [join(root, 'node_modules/typescript/bin/tsc'), '-p', join(root, 'test'), '--incremental', 'false'],
   { stdio: 'inherit' },
 )
 
-const wanted = process.argv.slice(2).filter(argument => argument !== '--short')
-const NOT_SHORT = /^(?:docs|examples|faults|interop|security)\/|like-uwsgi/
-const isShort = process.argv.includes('--short')
-const files = readdirSync(join(root, 'build/test'), { recursive: true })
-  .filter(
-    file => file.endsWith('.test.js') && (wanted.length === 0 || wanted.some(part => file.includes(part))),
-  )
-  .filter(file => !isShort || !NOT_SHORT.test(file))
-  .sort()
-  .map(file => join(root, 'build/test', file))
+const lane = process.argv.slice(2).filter(argument => argument.startsWith('--'))
+const parts = process.argv.slice(2).filter(argument => !argument.startsWith('--'))
+const isWanted = file => {
+  if (parts.length > 0) return parts.some(part => file.includes(part))
+  return lane.includes('--all') || isShort(file) !== lane.includes('--rest')
+}
+const found = readdirSync(built, { recursive: true }).filter(file => file.endsWith('.test.js'))
+const files = slowFirst(found.sort().filter(isWanted)).map(file => join(built, file))
+
+/** What is there to test with is found out once per run: test/helpers/requires.ts. */
+process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
+mkdirSync(process.env.SPOOLD_TEST_PROBES)
 
 /** A file that hangs is ended and fails; what it said until then is shown. */
 const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 5 : 30) * 60_000
@@ -33,19 +37,27 @@ const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 5 : 30) * 60_000
 const CONCURRENCY = Math.max(3, availableParallelism())
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 8
+const SLOWEST_SHOWN = 10
 
 const isFile = name => name?.endsWith('.test.js')
 
-/** Runs test files and shows them. @returns what passed, per file */
+/** Runs test files and shows them. @returns what passed and how long it took, per file */
 async function runFiles(paths, concurrency) {
-  const counts = new Map(paths.map(path => [path, { passed: 0, failed: 0, skipped: 0 }]))
+  const counts = new Map(paths.map(path => [path, { passed: 0, failed: 0, skipped: 0, ms: 0 }]))
   const countsOf = file => counts.get(file) ?? counts.get(paths[0])
   const stream = run({ files: paths, concurrency, timeout })
-  stream.on('test:pass', ({ name, skip, details, file }) => {
+  const addTime = ({ name, nesting, details, file }) => {
+    if (nesting === 0 && !isFile(name)) countsOf(file).ms += details.duration_ms
+  }
+  stream.on('test:pass', event => {
+    addTime(event)
+    const { name, skip, details, file } = event
     if (details?.type === 'suite' || isFile(name)) return
     countsOf(file)[skip === undefined ? 'passed' : 'skipped']++
   })
-  stream.on('test:fail', ({ name, details, file }) => {
+  stream.on('test:fail', event => {
+    addTime(event)
+    const { name, details, file } = event
     if (details?.type === 'suite' && details.error?.failureType === 'subtestsFailed') return
     countsOf(isFile(name) ? name : file).failed++
   })
@@ -56,10 +68,16 @@ async function runFiles(paths, concurrency) {
 }
 
 const results = await runFiles(files, CONCURRENCY)
+
+const slowest = [...results].sort(([, a], [, b]) => b.ms - a.ms).slice(0, SLOWEST_SHOWN)
+console.log('slowest:')
+for (const [file, { ms }] of slowest)
+  console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${relative(built, file)}`)
+
 const suspects = files.filter(file => results.get(file)?.failed > 0)
 const mayRunAgain = process.env.SPOOLD_TEST_AGAIN === '1' && suspects.length <= MAX_AGAIN
 if (mayRunAgain && suspects.length > 0) {
-  console.log(`again, alone: ${suspects.map(file => relative(join(root, 'build/test'), file)).join(', ')}`)
+  console.log(`again, alone: ${suspects.map(file => relative(built, file)).join(', ')}`)
   for (const [file, counts] of await runFiles(suspects, 1)) results.set(file, counts)
 }
 

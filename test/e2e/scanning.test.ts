@@ -148,24 +148,6 @@ describe('a task is found', () => {
     assert.match(daemon.journal().join(), /^(bundefined|bbody)$/) // whole as far as its header can tell
   })
 
-  it('in a burst of 100,000, of which the kernel’s event queue holds 16,384: none is missed', async () => {
-    const spool = spoolDirectory()
-    const counter = `let n = 0
-      export default (env, task) => { if (++n % 10000 === 0 || n > 99990) JOURNAL(String(n)); return task.SPOOL_OK }`
-    const daemon = await startDaemon({
-      spool,
-      handler: counter,
-      ini: { 'spooler-quiet': true, 'spooler-frequency': 3 },
-    })
-    const aside = join(dirname(spool), 'aside')
-    mkdirSync(aside)
-    const bytes = packet({ a: 'b' })
-    for (let i = 0; i < 100_000; i++) writeFileSync(join(aside, `t${i}`), bytes)
-    for (let i = 0; i < 100_000; i++) renameSync(join(aside, `t${i}`), join(spool, `t${i}`))
-    await until('all have run', () => daemon.journal().includes('100000'), 60_000)
-    assert.deepEqual(leftIn(spool), [])
-  })
-
   it('with events switched off, within one frequency', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({
@@ -177,6 +159,15 @@ describe('a task is found', () => {
       drop(spool, `t${i}`)
       await until('it has run', () => daemon.journal().includes(`t${i}`), 5000)
     }
+  })
+
+  it('at SIGUSR1, where nothing else would find it', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, ini: { 'spooler-watch': 'off', 'spooler-frequency': 3600 } })
+    drop(spool, 'a')
+    daemon.child.kill('SIGUSR1')
+    await until('it has run', () => daemon.journal().length > 0)
+    assert.doesNotMatch(daemon.output, /Debugger listening/)
   })
 
   it('by polling, where that is asked for', async () => {

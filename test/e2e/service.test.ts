@@ -121,15 +121,6 @@ describe('a stop', () => {
 })
 
 describe('a signal', () => {
-  it('SIGUSR1 finds a file that nothing else would find', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startDaemon({ spool, ini: { 'spooler-watch': 'off', 'spooler-frequency': 3600 } })
-    drop(spool, 'a')
-    daemon.child.kill('SIGUSR1')
-    await until('it has run', () => daemon.journal().length > 0)
-    assert.doesNotMatch(daemon.output, /Debugger listening/)
-  })
-
   it('SIGUSR1, SIGUSR2 and SIGHUP do no harm while the handlers are being loaded', async () => {
     const spool = spoolDirectory()
     const gate = join(dirname(spool), 'gate')

@@ -1,4 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 
 /** Programs and rights that a test may need, and how to see whether they are there. */
 const PROBES = {
@@ -47,9 +49,14 @@ export function skipUnless(...needs: Requirement[]): string | false {
   return missing.length === 0 ? false : `needs ${missing.join(', ')}`
 }
 
+/** Per run of the tests, test/run.mjs gives a directory that remembers what is there. What is missing is asked for again. */
 function isThere(need: Requirement): boolean {
+  const { SPOOLD_TEST_PROBES: directory } = process.env
+  const found = directory === undefined ? undefined : join(directory, need)
+  if (found !== undefined && existsSync(found)) return true
   try {
     PROBES[need]()
+    if (found !== undefined) writeFileSync(found, '')
     return true
   } catch {
     return false
