@@ -1,8 +1,12 @@
 // Builds the shipped program: spoold's own modules in a few files, because to find and link modules one by one is most of
 // what a start takes; as CommonJS, which Node loads faster than ES modules. Dependencies stay packages of their own.
-import { cpSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { build } from 'rolldown'
+
+/** What is made takes the place of `dist` as a whole: a daemon that starts meanwhile finds the one or the other. */
+const made = `.dist-${process.pid}`
+const replaced = `${made}-replaced`
 
 const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
 
@@ -20,8 +24,7 @@ await build({
   platform: 'node',
   external: [/^node:/, ...Object.keys(dependencies)],
   output: {
-    dir: 'dist',
-    cleanDir: true,
+    dir: made,
     format: 'cjs',
     entryFileNames: '[name].cjs',
     chunkFileNames: 'chunks/[name].cjs',
@@ -33,12 +36,15 @@ await build({
 })
 
 copyTypes('index.d.ts')
+if (existsSync('dist')) renameSync('dist', replaced)
+renameSync(made, 'dist')
+rmSync(replaced, { recursive: true, force: true })
 
 /** What a program that imports spoold is checked against: these declarations, and those that they mention. */
 function copyTypes(file, copied = new Set()) {
   if (copied.has(file)) return
   copied.add(file)
-  cpSync(join('build/src', file), join('dist/types', file))
+  cpSync(join('build/src', file), join(made, 'types', file))
   const text = readFileSync(join('build/src', file), 'utf8')
   for (const [, path] of text.matchAll(/(?:from|import\() ?'(\.[^']+)\.js'/g))
     copyTypes(join(dirname(file), `${path}.d.ts`), copied)
