@@ -1,21 +1,29 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { afterEach, describe, it } from 'node:test'
 import type { TaskOptions } from '#src/client/request-from.js'
 import { requestFrom } from '#src/client/request-from.js'
+import type { Feed } from '#src/engines/feed.js'
 import { toDictionary } from '#src/protocol/vars.js'
 import { OK } from '#src/task/outcome.js'
 import { until } from '../../helpers/until.js'
 import { claimOf, ENGINES, refusalOf } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
+  const opened: Feed[] = []
   async function withTasks(...tasks: readonly TaskOptions[]) {
     const spool = open()
     const store = (n: number, options: TaskOptions = {}) => spool.enqueuer.store(requestFrom({ n }, options))
     for (const [n, options] of tasks.entries()) await store(n, options)
-    return { feed: spool.feed(), claims: await spool.claims(), store }
+    const feed = spool.feed()
+    opened.push(feed)
+    return { feed, claims: await spool.claims(), store }
   }
 
   describe(`the feed of the ${engine} engine`, () => {
+    afterEach(() => {
+      for (const feed of opened.splice(0)) feed.close() // an open one keeps the process alive
+    })
+
     it('knows its tasks when it is open, and gives each away once', async () => {
       const { feed } = await withTasks({}, {}, {})
       let calls = 0
@@ -26,7 +34,6 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(feed.counts().busy, 2)
       assert.equal(feed.take(10).length, 1)
       assert.deepEqual(feed.take(10), [])
-      feed.close()
     })
 
     it('gives the most urgent first, and of those the first to arrive', async () => {
@@ -34,7 +41,6 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await feed.open(() => {})
       const order: unknown[] = []
       for (const ref of feed.take(10)) order.push(toDictionary((await claimOf(claims, ref)).vars).n)
-      feed.close()
       assert.deepEqual(order, ['2', '1', '4', '0', '3'])
     })
 
@@ -46,17 +52,16 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       feed.lookNow((await store(1)).path)
       await until('it calls', () => calls > before)
       assert.equal(feed.take(10).length, 1)
-      feed.close()
     })
 
     it("looks when it is told to, and is not bothered by another's names", async () => {
       const { feed, store } = await withTasks()
       await feed.open(() => {})
+      feed.lookNow(`/of/somebody/else/${'x'.repeat(250)}`)
+      assert.equal(feed.counts().ready, 0)
       await store(1)
-      feed.lookNow('/of/somebody/else')
       feed.lookNow()
       await until('it is known', () => feed.counts().ready === 1)
-      feed.close()
     })
 
     it('gives again what is abandoned', async () => {
@@ -66,7 +71,6 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       feed.abandoned(refs)
       assert.equal(feed.counts().busy, 0)
       assert.deepEqual(feed.take(10), refs)
-      feed.close()
     })
 
     it('lets a task wait that came back because it is not due', async () => {
@@ -75,7 +79,6 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       for (const ref of feed.take(10)) feed.returned([await refusalOf(claims, ref)])
       assert.deepEqual(feed.take(10), [])
       assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 1 })
-      feed.close()
     })
 
     it('is drained when nothing is due and nothing is with a worker', async () => {
@@ -93,7 +96,6 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(feed.isDrained, false)
       feed.done(refs)
       await until('it is drained', () => feed.isDrained)
-      feed.close()
     })
 
     it('calls nobody once it is closed', async () => {
