@@ -1,11 +1,11 @@
-/** While work gets done in between, so many failures in a row cost no wait, and after them one a second does not. */
+/** While tasks end in between, this many failures in a row are free, and then one per second. */
 const BURST = 20
 const REFILL_MS = 1000
-/** Without any: 0, 0.1 s, 0.2 s, … 3.2 s, and then so long each time. */
+/** If no task ends: 0, 0.1 s, 0.2 s, … 3.2 s, and then this long each time. */
 const FIRST_DELAY_MS = 100
 const LAST_DOUBLED_MS = 5000
 const MAX_DELAY_MS = 30_000
-/** A process that lived so long failed for a reason of its own. */
+/** A process that lived this long failed for a reason of its own. */
 const LONG_LIFE_MS = 30_000
 
 /**

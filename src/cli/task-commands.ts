@@ -57,7 +57,7 @@ export function addTaskCommands(program: Command, done: Done): void {
     .description('remove dead letters for good')
     .argument('<dir...>')
     .option('--max-age <time>', 'those that are older: 90m, 2h, 30d')
-    .option('--max-count <n>', 'the oldest, beyond so many')
+    .option('--max-count <n>', 'keep at most this many, removing the oldest')
     .option('--all', 'all of them')
     .option('--dry-run', 'only say how many')
     .option('--json', 'one JSON object for each directory')

@@ -30,7 +30,7 @@ function checkSocket(text: string, options: Options, where: Where, problems: Pro
       problems.error(where, `socket: ${path} cannot be made, because there is no directory ${dirname(path)}`)
   }
   if (isLocal(address) || options.socketAllow.length > 0) return
-  const tell = `socket: everybody who reaches ${formatAddress(address)} can have tasks run; name the networks that may with socket-allow, or listen on 127.0.0.1`
+  const tell = `socket: anyone who can reach ${formatAddress(address)} can run tasks; name the allowed networks with socket-allow, or listen on 127.0.0.1`
   if (options.strict) problems.error(where, tell)
   else problems.warning(where, tell)
 }

@@ -13,7 +13,7 @@ const MIN_INTERVAL_MS = 1000
 /** A start has a backlog to run; what is left over has time. */
 const FIRST_AFTER_MS = 10_000
 const RECORDS_INTERVAL_MS = 3_600_000
-/** Of a task that is gone the record is kept for so long. */
+/** How long the record of a vanished task is kept. */
 const RECORD_AGE_MS = 86_400_000
 
 /** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */

@@ -133,7 +133,7 @@ export class DaemonSockets {
   /** For a socket that the configuration does not name. @throws SpooldError SOCKET_UNUSABLE under strict */
   #checkReach(address: Address): void {
     if (isLocal(address) || this.#options.socketAllow.length > 0) return
-    const problem = `everybody who reaches ${formatAddress(address)} can have tasks run; name the networks that may with socket-allow`
+    const problem = `anyone who can reach ${formatAddress(address)} can run tasks; name the allowed networks with socket-allow`
     if (this.#options.strict) throw new SpooldError('SOCKET_UNUSABLE', problem)
     this.#warn(problem)
   }

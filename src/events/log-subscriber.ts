@@ -64,7 +64,7 @@ function serviceLines(
         },
       ),
     'stop-forced': ({ signal }) =>
-      log.line('warn', `${signal} received...everything is killed now`, { signal }),
+      log.line('warn', `${signal} received...killing everything now`, { signal }),
     'daemon-drained': ({ done, unfinished }) =>
       log.line('info', drainedText(done, unfinished), { done, ...unfinished }),
     'daemon-stopped': () => log.line('info', 'goodbye to uWSGI.'),
@@ -108,7 +108,7 @@ function reloadLines(log: Log): Listeners<ReloadEvent> {
       }),
     'reload-began': ({ because }) => log.line('info', '...gracefully killing workers...', { because }),
     'reload-refused': ({ error }) =>
-      log.line('error', `the reload is refused, everything goes on as before: ${error}`),
+      log.line('error', `the reload is rejected, keeping the current configuration: ${error}`),
     'reload-done': () => log.line('info', 'the spoolers are reloaded'),
   }
 }
@@ -132,11 +132,11 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
     'worker-respawn-delayed': ({ spool, delayMs }) =>
       log.line(
         'warn',
-        `[spooler ${spool}] the processes fail one after the other, the next one is spawned in ${Math.round(delayMs) / 1000} s`,
+        `[spooler ${spool}] workers keep failing, next spawn in ${Math.round(delayMs) / 1000} s`,
         { spool },
       ),
     'worker-unforked': ({ spool, error }) =>
-      log.line('error', `[spooler ${spool}] no process could be forked, it is tried again later: ${error}`, {
+      log.line('error', `[spooler ${spool}] cannot fork a process, retrying later: ${error}`, {
         spool,
       }),
     'worker-loading': ({ spool, pid, what, afterMs }) =>
@@ -155,16 +155,20 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
     'worker-faulted': ({ spool, pid, error }) =>
       log.line(
         'error',
-        `[spooler ${spool} pid: ${pid}] something was thrown outside of any task, the process is replaced: ${error}`,
+        `[spooler ${spool} pid: ${pid}] uncaught exception outside any task, replacing the process: ${error}`,
         { spool, worker: pid },
       ),
     'worker-unfit': ({ spool, pid, error }) =>
-      log.line('error', `[spooler ${spool} pid: ${pid}] the process cannot go on and is replaced: ${error}`, {
-        spool,
-        worker: pid,
-      }),
+      log.line(
+        'error',
+        `[spooler ${spool} pid: ${pid}] the process cannot continue, replacing it: ${error}`,
+        {
+          spool,
+          worker: pid,
+        },
+      ),
     'host-died': ({ spool, pid, detail }) =>
-      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, it is replaced`, {
+      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, replacing it`, {
         spool,
         worker: pid,
       }),
@@ -182,7 +186,7 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
     'marks-left': ({ spool, refs, error }) =>
       log.line(
         'warn',
-        `[spooler ${spool}] what was stopped in the middle counts as a crash, because that cannot be undone in its file: ${named(refs)}: ${error}`,
+        `[spooler ${spool}] interrupted runs count as crashes, because their marks cannot be cleared: ${named(refs)}: ${error}`,
         { spool, tasks: refs.map(displayName) },
       ),
     'worker-stopping': ({ spool, pid }) =>

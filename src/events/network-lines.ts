@@ -45,7 +45,7 @@ function createComplainer(log: Log): (text: string, peer: string) => void {
     const nowMs = performance.now()
     if (nowMs >= periodEndsMs) {
       if (count > COMPLAINTS)
-        log.line('warn', `${count - COMPLAINTS} more requests or peers were refused, in lines left out`)
+        log.line('warn', `${count - COMPLAINTS} more refused requests or peers were not logged`)
       periodEndsMs = nowMs + PERIOD_MS
       count = 0
     }

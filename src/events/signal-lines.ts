@@ -67,13 +67,9 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
         { spool },
       ),
     'schedules-unled': ({ spool, error }) =>
-      log.line(
-        'error',
-        `[spooler ${spool}] no schedule is fired, because the lease cannot be had: ${error}`,
-        {
-          spool,
-        },
-      ),
+      log.line('error', `[spooler ${spool}] no schedule fires, because the lease is unavailable: ${error}`, {
+        spool,
+      }),
     'command-started': ({ command, pid }) =>
       log.dated('info', `[uwsgi-cron] running "${printable(command)}" (pid ${pid})`, { command, child: pid }),
     'command-ended': ({ command, pid, ranMs }) =>

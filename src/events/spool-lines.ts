@@ -11,7 +11,7 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
         because === undefined ? 'info' : 'warn',
         locks === 'ofd'
           ? `[spooler ${spool}] claims with record locks (spooler-lock = ofd)`
-          : `[spooler ${spool}] claims with lease files (spooler-lock = lockfile), which a uWSGI does not see${because === undefined ? '' : `: ${because}`}`,
+          : `[spooler ${spool}] claims with lease files (spooler-lock = lockfile), which uWSGI does not see${because === undefined ? '' : `: ${because}`}`,
         { spool, locks },
       ),
     'spool-cheaped': ({ spool }) => log.dated('info', `cheaping spooler ${spool} ...`, { spool }),
@@ -25,7 +25,7 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
     'spool-unvisited': ({ spool, prefix }) =>
       log.line(
         'warn',
-        `[spooler ${spool}] nobody runs what is in ${printable(prefix)}: priorities need spooler-ordered = true`,
+        `[spooler ${spool}] tasks in ${printable(prefix)} are not run: priorities need spooler-ordered = true`,
         { spool },
       ),
     'spool-task-locked': ({ spool, name, forMs, pid, command = '' }) =>
@@ -41,19 +41,15 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
     'spool-swept': ({ spool, removed, published, givenBack }) =>
       log.line(
         'info',
-        `[spooler ${spool}] swept what writers that died left behind: ${removed} unfinished tasks removed, ${published} promised tasks published, ${givenBack} given back`,
+        `[spooler ${spool}] swept leftovers of dead writers: ${removed} unfinished tasks removed, ${published} promised tasks published, ${givenBack} given back`,
         { spool, removed, published, givenBack },
       ),
     'spool-purged': ({ spool, removed }) =>
       log.line('info', `[spooler ${spool}] purged ${removed} dead letters`, { spool, removed }),
     'spool-unswept': ({ spool, error }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] what dead writers left behind, or the dead letters, cannot be cleared away: ${error}`,
-        {
-          spool,
-        },
-      ),
+      log.line('warn', `[spooler ${spool}] cleanup failed: ${error}`, {
+        spool,
+      }),
     'watch-lost': ({ spool, prefix, error, frequencyMs }) =>
       log.line(
         'warn',

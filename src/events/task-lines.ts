@@ -4,9 +4,9 @@ import type { Level, Log } from '../log/log.js'
 import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
 import { isHandled, type Report } from '../task/report.js'
 
-/** An incomplete file that nobody holds may still be on its way for so long. */
+/** How long an unlocked incomplete file may still be arriving. */
 const GRACE_MS = 10_000
-/** Files that are left alone are told of once; of so many at most. */
+/** Files that are left alone are logged once; at most this many are remembered. */
 const MAX_TOLD = 10_000
 
 /** Which worker of which spool speaks. */

@@ -26,7 +26,7 @@ export interface Config {
   readonly problems: Problems
 }
 
-/** More than anybody has; what needs more includes or repeats itself. */
+/** Generous: only a configuration that includes or repeats itself needs more. */
 const MAX_FILES = 500
 const MAX_SETTINGS = 100_000
 
@@ -73,7 +73,7 @@ function fromEnvironment(environment: Sources['environment']): Setting[] {
   })
 }
 
-/** What asked for a file: only `ini` takes any name, and what is included never is the first file of the capitals. */
+/** What asked for a file: only `ini` accepts any extension; an included file never sets the upper-case magic variables. */
 type Asker = 'argument' | 'ini' | 'include' | 'inherit'
 
 class ConfigReader {

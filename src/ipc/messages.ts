@@ -16,9 +16,9 @@ export interface WorkerOptions {
   readonly locks: 'ofd' | 'lockfile'
   readonly policy: RetryPolicy
   readonly delivery: Delivery
-  /** So long may a file be malformed or unfinished before it is buried. */
+  /** How long a malformed or incomplete file is left alone before it is buried. */
   readonly graceMs: number
-  /** Who is asked, one after the other, until somebody does not answer SPOOL_IGNORE. */
+  /** The handlers, tried in turn until one returns something other than SPOOL_IGNORE. */
   readonly chain: readonly HandlerSpec[]
   /** Where handlers may put tasks; the first is the default. */
   readonly targets: readonly string[]
@@ -32,12 +32,12 @@ export interface WorkerOptions {
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
-  /** So long may an interpreter take that takes the place of one that died; 0: for ever. */
+  /** The start timeout of an interpreter that replaces a dead one; 0: none. */
   readonly startTimeoutMs: number
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
-  /** Somebody listens to single tasks: also those that ran to SPOOL_OK are reported one by one. */
+  /** There is a listener for single tasks: even those that ran to SPOOL_OK are reported one by one. */
   readonly isListenedTo: boolean
   /** Reports say which attempt it was and how long the task waited. */
   readonly isDetailed: boolean
@@ -109,7 +109,7 @@ export type WorkerMessage =
   /** It was not started, and will not be. */
   | { readonly type: 'signal-returned'; readonly number: number }
   | { readonly type: 'recycling'; readonly tasks: number }
-  /** Something was thrown outside of any handler's call. The worker finishes what it can and exits. */
+  /** An exception was thrown outside every handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
   /**
    * It can run nothing more: it is out of descriptors, memory or locks, or its interpreter dies at once. What it was given
@@ -134,14 +134,14 @@ export type WorkerMessage =
   | { readonly type: 'host-revived' }
   /** What a handler asks of the master. Bytes are latin1. */
   | { readonly type: 'ask'; readonly id: number; readonly name: string; readonly values: readonly string[] }
-  /** What runs now has so long from now; 0: only the deadline of everybody. */
+  /** A new deadline for the running task, from now; 0: only the general one. */
   | { readonly type: 'deadline'; readonly afterMs: number }
   /** A process to be killed, with its group, should the worker die. */
   | { readonly type: 'child-started'; readonly pid: number }
   | { readonly type: 'child-ended'; readonly pid: number }
   /** A handler put a task somewhere. */
   | { readonly type: 'stored'; readonly path: string; readonly bytes: number }
-  /** The last word of a worker that ends on purpose. */
+  /** The last message of a worker that exits on purpose. */
   | { readonly type: 'drained' }
 
 /** What became of `clear-marks`: `left` could not be cleared, because of `error`. */
@@ -153,7 +153,7 @@ export interface MarksCleared {
 
 export type SignalMessage = Extract<WorkerMessage, { type: `signal-${string}` }>
 
-/** Reports as flat numbers: at 50,000 tasks a second the JSON of objects would cost more than the tasks. */
+/** Reports as flat numbers: at 50,000 tasks per second the JSON of objects would cost more than the tasks. */
 export interface PackedReports {
   readonly type: 'reports'
   /** Ran to SPOOL_OK, which is all there is to say: number of the first, how many; again and again. */

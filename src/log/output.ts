@@ -3,15 +3,15 @@ import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 
 export interface LogOutputListener {
-  /** There is room again, and so many lines were dropped while there was none. */
+  /** Writing works again; this many lines were dropped in between. */
   lost(lines: number): void
 }
 
 /** What waits for a slow disk or reader; more is dropped. */
 const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
-/** A full disk, or a reader that does not read, is tried again after so long. */
+/** How long to wait before retrying a full disk, or a reader that does not read. */
 const RETRY_MS = 100
-/** The end of the process waits so long for a reader that does not read. */
+/** How long the exit of the process waits for a reader that does not read. */
 const LAST_CHANCE_MS = 1000
 export const STDERR = 2
 

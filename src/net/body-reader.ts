@@ -10,9 +10,9 @@ export interface BodyReaderOptions {
   unread(rest: Buffer): void
   /** Another MiB has come. */
   progressed(): void
-  /** Silence ends it after so long. */
+  /** How long the peer may be silent. */
   readonly timeoutMs: number
-  /** Each MiB has arrived after so long. */
+  /** The time limit for each MiB. */
   readonly requestTimeoutMs: number
 }
 

@@ -1,6 +1,6 @@
 import { Queue } from '../base/queue.js'
 
-/** Bounds the bytes that are under way to the disk at one time, over all connections; first come, first served. */
+/** Bounds the bytes in flight to the disk, across all connections; first come, first served. */
 export class ByteBudget {
   #left: number
   readonly #waiting = new Queue<{ readonly bytes: number; readonly go: () => void }>()
@@ -9,7 +9,7 @@ export class ByteBudget {
     this.#left = bytes
   }
 
-  /** Resolves when so many bytes may go; one that is larger than all goes alone. */
+  /** Resolves once `bytes` fit the budget; an oversized request runs alone. */
   take(bytes: number): Promise<void> | undefined {
     if (this.#waiting.size === 0 && this.#left > 0) {
       this.#left -= bytes

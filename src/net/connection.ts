@@ -12,11 +12,11 @@ export interface ConnectionLimits {
   /** The most bytes a packet's block may have. */
   readonly bufferBytes: number
   readonly maxBodyBytes: number
-  /** A peer that sends or takes nothing for so long, while it is its turn, is dropped. */
+  /** A peer that stalls for this long is disconnected. */
   readonly timeoutMs: number
-  /** A packet, and each MiB of its body, has arrived after so long. */
+  /** The time limit for a packet, and for each MiB of its body. */
   readonly requestTimeoutMs: number
-  /** How long a connection stays open with nothing going on. */
+  /** How long an idle connection stays open. */
   readonly keepaliveMs: number
 }
 
@@ -25,13 +25,13 @@ export interface ConnectionActions extends StoreActions {
   /** @returns false when there is no room for the signal */
   raise(signal: number): boolean
   unavailable(peer: string, modifier1: number): void
-  /** A packet has come: it is no peer of those that only hold a place. */
+  /** A packet arrived, so this connection is not idle. */
   progressed(connection: Connection): void
 }
 
 const PING_MODIFIER = 100
 const SIGNAL_MODIFIER = 110
-/** What one connection may have under way at a time. */
+/** What one connection may have in flight. */
 const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024
 const NOTHING = Buffer.alloc(0)
@@ -44,14 +44,14 @@ export class Connection {
   readonly #decoder: PacketDecoder
   readonly #replies: ReplyQueue
   readonly #answers: Answers
-  /** Has come, but is not looked at yet. */
+  /** Received, but not decoded yet. */
   #rest: Buffer = NOTHING
   #isReading = false
   #isParting = false
-  /** The peer may have sent, or may go on to send, what is not read any more. */
+  /** Unread input may remain; closing now would reset the connection and lose the last reply. */
   #isMisread = false
   #isFinishing = false
-  /** The request whose body is under way; it waits for its peer, not for us. */
+  /** The request whose body is arriving; it waits for its peer, not for us. */
   #bodies = 0
 
   constructor(peer: Peer, limits: ConnectionLimits, actions: ConnectionActions) {
@@ -66,12 +66,12 @@ export class Connection {
     )
   }
 
-  /** It holds a place and nothing else: no whole request of it is being stored or answered. */
+  /** Idle: no complete request of this connection is being stored or answered. */
   get isWaiting(): boolean {
     return this.#isParting || (this.#isReading && this.#replies.size === this.#bodies)
   }
 
-  /** Resolves when the connection is closed, and all that came whole is stored or refused. Never rejects. */
+  /** Resolves when the connection is closed and every complete request is stored or refused. Never rejects. */
   async serve(): Promise<void> {
     try {
       await this.#serveAll()
@@ -84,7 +84,7 @@ export class Connection {
     this.#peer.close()
   }
 
-  /** Takes no further request; what has begun is finished and answered. */
+  /** Accepts no further request; requests that have started are finished and answered. */
   finish(): void {
     this.#isFinishing = true
     if (this.#bodies === 0 && this.#decoder.heldBytes === 0) this.#peer.dismiss()
@@ -94,7 +94,7 @@ export class Connection {
     this.#peer.close()
   }
 
-  /** Waits for nothing that is there already: many small packets may be one chunk. */
+  /** Never waits for data that is already here: one chunk may contain many small packets. */
   async #serveAll(): Promise<void> {
     const { timeoutMs, keepaliveMs } = this.#limits
     this.#isMisread = true
@@ -112,7 +112,7 @@ export class Connection {
     }
   }
 
-  /** The next packet; null when there is none. What never comes whole is not answered, as in uWSGI. */
+  /** The next packet; null when there is none. An incomplete packet gets no reply, as in uWSGI. */
   async #receive(idleMs: number): Promise<Packet | null> {
     let deadlineMs = Number.POSITIVE_INFINITY
     for (;;) {
@@ -130,7 +130,7 @@ export class Connection {
     }
   }
 
-  /** The packet that what has come begins with; undefined when more is needed, null when nothing can follow. */
+  /** Decodes the next packet. undefined: more bytes are needed; null: the stream cannot continue. */
   #next(): Packet | null | undefined {
     if (this.#rest.length === 0 || (this.#isFinishing && this.#decoder.heldBytes === 0)) return undefined
     const decoded = this.#decoder.take(this.#rest)
@@ -166,7 +166,7 @@ export class Connection {
     }
   }
 
-  /** @returns whether there may be another one: it is known where it begins */
+  /** @returns whether another one may follow: its start is known */
   #spool(packet: Buffer, isLast: boolean): boolean | Promise<boolean> {
     let wire: WireRequest
     try {

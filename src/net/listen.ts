@@ -177,7 +177,7 @@ function unusable(address: Address, error: unknown): SpooldError {
     errnoOf(error) === 'EACCES' && address.kind === 'tcp'
       ? '; ports below 1024 need root, or another port'
       : ''
-  return new SpooldError('SOCKET_UNUSABLE', `socket ${name} cannot be listened on: ${reason}${advice}`, {
+  return new SpooldError('SOCKET_UNUSABLE', `cannot listen on socket ${name}: ${reason}${advice}`, {
     cause: error,
     details: { address: name },
   })

@@ -4,14 +4,14 @@ import { formatAddress } from '../protocol/address.js'
 /** Node counts a timer's milliseconds in 31 bits. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** The other end is not worth waiting for any more: it is gone, or too slow. */
+/** The other end is gone, or too slow to wait for. */
 export class PeerLost extends Error {}
 
-/** The other end of a connection, read and written at our pace: nothing is read that nobody asked for. */
+/** The other end of a connection, read and written at our pace: data is read only on demand. */
 export class Peer {
   readonly #socket: Socket
   readonly #waits = new Set<() => void>()
-  /** Came, and was not taken yet: two chunks at most. */
+  /** Received, but not consumed yet: at most two chunks. */
   readonly #chunks: Buffer[] = []
   #isReading = false
   #hasEnded = false
@@ -30,14 +30,14 @@ export class Peer {
     socket.on('error', () => {}) // 'close' follows
   }
 
-  /** Who it is, as far as the socket still knows. */
+  /** The peer's address, as far as the socket still knows it. */
   get name(): string {
     const { remoteAddress: host, remotePort: port } = this.#socket
     if (host === undefined || port === undefined) return 'a unix socket, or a peer that has gone'
     return formatAddress({ kind: 'tcp', host: host.replace(/^::ffff:(?=.*\.)/, ''), port })
   }
 
-  /** Many small replies will be written, each with all that is known by then: they do not wait for one another. */
+  /** Disables Nagle's algorithm: replies are already batched. */
   expectMore(): void {
     if (this.#isChatty) return
     this.#isChatty = true
@@ -68,7 +68,7 @@ export class Peer {
   /**
    * Resolves when the kernel has the bytes.
    *
-   * @throws PeerLost when it does not read for so long
+   * @throws PeerLost if it does not read for this long
    */
   async write(bytes: Buffer, timeoutMs: number): Promise<void> {
     if (this.#socket.destroyed) throw new PeerLost('gone')
@@ -85,8 +85,8 @@ export class Peer {
   }
 
   /**
-   * Says that nothing more comes, and waits for the other end to go: closing with bytes unread would reset the connection
-   * and take the last reply with it. What it still sends is thrown away.
+   * Sends end-of-stream, and waits for the other end to close: closing with unread bytes would reset the connection and
+   * lose the last reply. Further input is discarded.
    */
   async part(timeoutMs: number): Promise<void> {
     const deadlineMs = performance.now() + timeoutMs
@@ -98,7 +98,7 @@ export class Peer {
     this.close()
   }
 
-  /** After what was written last is through with Node: to destroy it earlier makes an error object that nobody reads. */
+  /** Once Node has flushed the last write: destroying the socket earlier creates an error object for nothing. */
   close(): void {
     process.nextTick(() => this.#socket.destroy())
   }
@@ -112,7 +112,7 @@ export class Peer {
     for (const wake of this.#waits) wake()
   }
 
-  /** Resolves when the socket has something to tell. */
+  /** Resolves at the next event of the socket. */
   #change(deadlineMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#socket.destroyed) return reject(new PeerLost('it is gone'))

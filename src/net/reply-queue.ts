@@ -46,7 +46,7 @@ export class ReplyQueue {
     else this.#send(reply)
   }
 
-  /** Whether fewer than so many requests, with less than so many bytes, wait for their replies. */
+  /** Whether fewer than `requests` requests, with fewer than `bytes` bytes, wait for their replies. */
   hasRoom(requests: number, bytes: number): boolean {
     return this.#open < requests && this.#bytes < bytes
   }

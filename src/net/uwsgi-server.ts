@@ -75,7 +75,7 @@ export class UwsgiServer {
     void serving.then(() => this.#serving.delete(serving))
   }
 
-  /** Resolves when every request that had begun is answered; what is not after so long is cut off. */
+  /** Resolves when every request that had started is answered; those that take longer than this are cut off. */
   async stop(mercyMs: number): Promise<void> {
     this.#isStopping = true
     this.#open()

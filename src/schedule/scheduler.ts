@@ -23,7 +23,7 @@ interface Entry {
   readonly watch?: { close(): void }
 }
 
-/** The wall clock may be set while we sleep: it is looked at so often. */
+/** The wall clock may be set while we sleep: how often to check it. */
 const LONGEST_SLEEP_MS = 1000
 /** uWSGI has room for 64 of each kind. */
 const MAX_SCHEDULES = 1024

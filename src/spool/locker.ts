@@ -18,13 +18,13 @@ export type LockChoice = LockKind | 'auto'
 /** How this daemon claims a task file. */
 export interface Locker {
   readonly kind: LockKind
-  /** So far may the clock that dates changes of a file be from the one of this process. */
+  /** The maximum skew between this process's clock and the clock that dates file changes. */
   readonly skewMs: number
   /** Never blocks: true when the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
-  /** Gives the claim up. To be called after the file was settled and before `fd` is closed. */
+  /** Releases the claim. Call it after the file is settled and before `fd` is closed. */
   unlock(ref: Ref): void
-  /** Ends the claim also for processes that have inherited the descriptor: closing ours would leave it to them. */
+  /** Ends the claim for processes that inherited the descriptor, too: closing ours would leave the lock with them. */
   unshare(fd: number): void
 }
 
@@ -88,18 +88,18 @@ function leaseName(ref: Ref): string {
   return `${crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
 }
 
-/** Does somebody hold a lease on it? @param spool a byte string */
+/** Is it leased? @param spool a byte string */
 export function isLeased(spool: string, ref: Ref): boolean {
   const stats = lstatSync(toFsPath(`${leasesOf(spool)}/${leaseName(ref)}`))
   return stats !== undefined && !isStale(stats)
 }
 
-/** Is this the directory of a lease that nobody renews any more? Then whoever wants it may have it. */
+/** Is this the directory of an expired lease? Any process may take it over. */
 export function isStale({ mtimeMs }: Stats): boolean {
   return mtimeMs < Date.now() - STALE_MS
 }
 
-/** Takes over a lease that nobody renews, and gives it back. @returns false when somebody does */
+/** Takes over an expired lease and releases it. @returns false if it is still renewed */
 export async function clearLease(path: string): Promise<boolean> {
   const { lockSync, unlockSync } = leaseFiles()
   const options = { realpath: false, lockfilePath: path, stale: STALE_MS }
@@ -136,11 +136,11 @@ export async function tryHold(fd: number): Promise<boolean> {
   return (await loadOfd())(fd)
 }
 
-/** A lease that is not bound to a task. Its holder renews it; when it does not, somebody else may take it over. */
+/** A lease that is not bound to a task. If its holder stops renewing it, another process may take it over. */
 export interface Lease {
-  /** Epoch ms. Nobody takes it over before then. */
+  /** Epoch ms. No other process takes it over before then. */
   readonly validUntilMs: number
-  /** Its last holder did not give it back. Others may have noticed at the same time: it is sure only when it is renewed. */
+  /** Taken over from a dead holder. Another process may have done the same; ownership is certain only after the first renewal. */
   readonly isTakenOver: boolean
   release(): Promise<void>
 }
@@ -149,8 +149,8 @@ const LEASE_STALE_MS = 5000
 const LEASE_RENEWAL_MS = 1000
 
 /**
- * Takes the lease of this name in a spool, or resolves with undefined while somebody else has it. It may be lost to
- * somebody who could not see it renewed: then `lost` is called.
+ * Takes the lease of this name in a spool, or resolves with undefined while another process has it. A process that could
+ * not see the renewals may take it over: then `lost` is called.
  */
 export async function takeLease(
   spool: string,

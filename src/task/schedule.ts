@@ -31,7 +31,7 @@ export interface CronCommand {
   readonly zone: string | null
   /** It is left out while its last run goes on. */
   readonly isUnique: boolean
-  /** It is killed after so long; 0: never. */
+  /** It is killed after this long; 0: never. */
   readonly harakiriMs: number
 }
 

@@ -16,7 +16,7 @@ const BODY_FD = 3
 /** Waits for a line before it becomes the command: what nobody watches yet does not begin. It reads byte by byte. */
 const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
 const OPEN_GATE = '\n'
-/** sysexits.h: what no second try fixes, and what one may. */
+/** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 const EX_CONFIG = 78
@@ -24,12 +24,12 @@ const EX_CONFIG = 78
 const EX_IGNORE = 100
 const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
 const SIGNALS = 64
-/** What a packet says must not be taken for PATH or LD_PRELOAD. */
+/** Keys of a packet must not set PATH or LD_PRELOAD. */
 const PREFIX = 'SPOOL_'
 
 /**
- * Any program, as one process a task. It holds the task's lock too (descriptor 4), so that nobody else runs the task before
- * the program has ended, whoever else is killed.
+ * Any program, as one process per task. It shares the task's lock (descriptor 4), so no other process runs the task before
+ * the program has ended, even if its worker or the daemon is killed.
  */
 export function callProgram(
   { command, input }: Extract<HandlerSpec, { kind: 'exec' }>,
@@ -74,7 +74,7 @@ export function callProgram(
   }
 }
 
-/** @param isOnce what was killed may have done its work: of a task that is delivered at most once, nobody knows */
+/** @param isOnce a killed program may have done its work, so the outcome of an at-most-once task is unknown */
 function outcomeOf(code: number | null, signal: string | null, isOnce: boolean): Outcome {
   if (code === 0) return OK
   if (code === EX_TEMPFAIL) return RETRY
@@ -92,18 +92,18 @@ function outcomeOf(code: number | null, signal: string | null, isOnce: boolean):
     : { kind: 'error', detail }
 }
 
-/** A shell tells of a command that a signal ended by 128 and the signal's number. */
+/** A shell exits with 128 plus the signal's number if a signal ended its command. */
 function isKilled(code: number | null, signal: string | null): boolean {
   return signal !== null || (code !== null && code > 128 && code <= 128 + SIGNALS)
 }
 
-/** A program may well not read all of it. */
+/** A program need not read all of its input. */
 function feed(stream: Writable | null, bytes: Buffer): void {
   stream?.on('error', () => {})
   stream?.end(bytes)
 }
 
-/** Values that are no UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
+/** Values that are not UTF-8 are `{"base64": "…"}`, as in `spoold show --json`. */
 function jsonOf(task: HandlerTask): string {
   const entries = task.vars.map(([key, value]) => [
     key.toString(),

@@ -3,7 +3,7 @@ import { StringDecoder } from 'node:string_decoder'
 
 /** A longer line is cut into several. */
 const MAX_LINE_CHARS = 8192
-/** A process that outlives the program may hold its output open: it is listened to for so long. */
+/** A process that outlives the program may hold its output open: how long to keep reading it. */
 const LAST_WORDS_MS = 100
 
 /**

@@ -211,7 +211,7 @@ for (const signal of [
   process.on(signal, () => {})
 process.on('SIGTERM', () => drain(ORPHAN_MERCY_MS))
 
-// a process in which something was thrown into the blue is not to be trusted with another task
+// after an uncaught exception the state of the process is unknown: take no more tasks
 process.on('uncaughtException', thrown => {
   if (runner === undefined) return exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
   chain?.programs?.killAll() // before others may take their tasks

@@ -41,7 +41,7 @@ export function signal(number: number): void {
   actions().raise(number)
 }
 
-/** Raises the signal after so many seconds, and so on. */
+/** Raises the signal at this interval, in seconds. */
 export function addTimer(number: number, seconds: number): void {
   actions().addTimer(number, seconds * 1000)
 }
@@ -51,7 +51,7 @@ export function addMsTimer(number: number, milliseconds: number): void {
   actions().addTimer(number, milliseconds)
 }
 
-/** A timer that ends after so many times; 0 is never. */
+/** A timer that fires this many times; 0: forever. */
 export function addRbTimer(number: number, seconds: number, iterations = 0): void {
   actions().addRbTimer(number, seconds * 1000, iterations)
 }

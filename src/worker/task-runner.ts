@@ -23,7 +23,7 @@ export interface RunnerOptions {
   handle(signal: number): unknown
   send(message: WorkerMessage): void
   readonly printer: Printer
-  /** Nothing runs any more and nothing will. */
+  /** Nothing is running, and nothing will run. */
   drained(): void
 }
 
@@ -62,17 +62,17 @@ export interface TaskRunner {
   cancel(): void
   /** This process can run nothing more: hands back what is not started, finishes what runs. */
   giveUp(error: string): void
-  /** Finishes what runs, for which there are `mercyMs` left. */
+  /** Finishes the running tasks, which have `mercyMs` left. */
   drain(mercyMs: number): void
   /**
-   * Something was thrown outside of every handler's call; nothing may be run after it.
+   * An exception was thrown outside every handler's call; no task may run after it.
    *
    * @returns whether it was told as the failure of a task
    */
   fault(thrown: unknown): boolean
 }
 
-/** The loop is given back this often: messages, timers and signals want their turn. */
+/** Yields to the event loop this often, for messages, timers and signals. */
 export const SLICE_MS = 5
 /** The master is told before a task begins when it has not heard of us for so long, and of what is in flight after so long; deadlines are that exact. */
 export const REPORT_WITHIN_MS = 20

@@ -55,7 +55,7 @@ describe('a wrong command line', { concurrency: 4 }, () => {
     [['ls', '--priority', '-1', '.'], /--priority: expected a whole number, got "-1"/, 64],
     [['ls', '--key', 'to', '.'], /--key: expected key=value, got "to"/, 64],
     [['rm'], /missing required argument 'path'; see spoold rm --help/, 64],
-    [['rm', '/tmp'], /say which tasks of \/tmp: with filters, or --all/, 64],
+    [['rm', '/tmp'], /which tasks in \/tmp\? Use filters, or --all/, 64],
     [['hold', missing], /^spoold: \/nonexistent\/spool does not exist$/],
     [['move', '/tmp'], /required option '--to <dir>' not specified; see spoold move --help/, 64],
     [['move', '--all', '/tmp', '--to', missing], /\/nonexistent\/spool does not exist/],

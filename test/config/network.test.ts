@@ -26,14 +26,8 @@ const CASES: ReadonlyArray<readonly [lines: string, said: RegExp]> = [
     'socket = no/s',
     /app\.ini:4: error: socket: <cwd>\/no\/s cannot be made, because there is no directory <cwd>\/no/,
   ],
-  [
-    'socket = 127.0.0.1:1\nsocket = :1',
-    /app\.ini:5: warning: socket: everybody who reaches :1 can have tasks run/,
-  ],
-  [
-    'strict = true\nuwsgi-socket = 0.0.0.0:1',
-    /app\.ini:5: error: socket: everybody who reaches 0\.0\.0\.0:1/,
-  ],
+  ['socket = 127.0.0.1:1\nsocket = :1', /app\.ini:5: warning: socket: anyone who can reach :1 can run tasks/],
+  ['strict = true\nuwsgi-socket = 0.0.0.0:1', /app\.ini:5: error: socket: anyone who can reach 0\.0\.0\.0:1/],
   [
     'socket-allow = 10.0.0.0/40',
     /app\.ini:4: error: socket-allow: expected an address or a network such as 10\.0\.0\.0\/8, got "10\.0\.0\.0\/40"/,

@@ -183,7 +183,7 @@ describe('a stop', () => {
       return !daemon.isRunning
     })
     assert.equal(await daemon.code(), 0)
-    assert.match(daemon.output, /everything is killed now/)
+    assert.match(daemon.output, /killing everything now/)
     await assertGone(spool, workers)
   })
 
@@ -352,7 +352,7 @@ describe('a handler that', () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool)
     const n = act(spool, 'throw-after')
-    await daemon.waitFor('something was thrown outside of any task')
+    await daemon.waitFor('uncaught exception outside any task')
     const good = act(spool, 'ok')
     await ended(daemon, good)
     assert.equal(linesOf(daemon, 'start', n).length, 1)

@@ -67,7 +67,7 @@ describe('what went wrong with a task', () => {
   it('is told once when a promise that nobody awaits rejects', async () => {
     const { daemon, run } = await startRunner()
     run('floats', 'Promise.reject(new Error("floating")); await new Promise(() => {})')
-    await daemon.waitFor(/something was thrown outside of any task, the process is replaced.*\n/)
+    await daemon.waitFor(/uncaught exception outside any task, replacing the process.*\n/)
     await daemon.waitFor(/task floats failed/)
     assert.equal(countOf(daemon.output, 'Error: floating'), 1, daemon.output)
   })

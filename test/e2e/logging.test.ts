@@ -172,7 +172,7 @@ describe('logto', () => {
     assert.equal(await daemon.code(), 0)
   })
 
-  it('is opened anew though the reload is refused, also for workers that are spawned later', async () => {
+  it('is opened anew though the reload is rejected, also for workers that are spawned later', async () => {
     const spool = spoolDirectory()
     const file = join(dirname(spool), 'log')
     const daemon = await startDaemon({ spool, handler: PRINTING, ini: { logto: file }, isUnready: true })
@@ -180,7 +180,10 @@ describe('logto', () => {
     renameSync(file, `${file}.1`)
     writeIni(daemon.iniFile, { spooler: spool })
     daemon.child.kill('SIGHUP')
-    await untilLogged(file, /^the reload is refused, everything goes on as before: .*there is no handler/m)
+    await untilLogged(
+      file,
+      /^the reload is rejected, keeping the current configuration: .*there is no handler/m,
+    )
     for (const pid of daemon.children()) process.kill(pid, 'SIGKILL')
     await untilLogged(file, 'spawned the uWSGI spooler')
     drop(spool, 'a')
@@ -201,7 +204,7 @@ describe('logto', () => {
     renameSync(logs, join(home, 'moved'))
     daemon.child.kill('SIGHUP')
     await untilLogged(join(home, 'moved', 'log'), /^the log goes on in the old file: .*ENOENT/m)
-    await untilLogged(join(home, 'moved', 'log'), 'the reload is refused, everything goes on as before')
+    await untilLogged(join(home, 'moved', 'log'), 'the reload is rejected, keeping the current configuration')
   })
 })
 

@@ -281,7 +281,7 @@ describe('what is no task', () => {
     mkdirSync(join(spool, '5'))
     drop(spool, '5/t')
     const daemon = await startDaemon({ spool, handler: NAMED })
-    await daemon.waitFor('nobody runs what is in 5/: priorities need spooler-ordered = true')
+    await daemon.waitFor('tasks in 5/ are not run: priorities need spooler-ordered = true')
     assert.deepEqual(leftIn(spool), ['5/t'])
   })
 

@@ -69,7 +69,7 @@ describe('a stop', () => {
     assert.equal(await daemon.code(), 0)
     await untilGone(...workers)
     assert.deepEqual(leftIn(spool), ['runs', 'waits'])
-    assert.match(daemon.output, /SIGTERM received\.\.\.everything is killed now\n/)
+    assert.match(daemon.output, /SIGTERM received\.\.\.killing everything now\n/)
   })
 
   it('by SIGQUIT is one at once', async () => {

@@ -80,7 +80,7 @@ describe('a handler that never ends to load', () => {
     const before = daemon.children()
     writeFileSync(daemon.handlerFile, NEVER)
     daemon.child.kill('SIGHUP')
-    await daemon.waitFor(/the reload is refused.*still loading after 15 s/, 60_000)
+    await daemon.waitFor(/the reload is rejected.*still loading after 15 s/, 60_000)
     await runs(daemon, spool, 'a')
     writeFileSync(daemon.handlerFile, OK)
     daemon.child.kill('SIGHUP')
@@ -94,7 +94,7 @@ describe('a handler that never ends to load', () => {
     const daemon = await startDaemon({ spool, handler: OK, ini: INI })
     writeFileSync(daemon.handlerFile, NEVER)
     process.kill(daemon.children()[0] ?? 0, 'SIGKILL')
-    await daemon.waitFor(/still loading after 15 s[\s\S]*the next one is spawned in 0\.1 s/, 60_000)
+    await daemon.waitFor(/still loading after 15 s[\s\S]*next spawn in 0\.1 s/, 60_000)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
   })
@@ -122,7 +122,7 @@ uwsgi.spooler = spooler
     await runs(daemon, spool, 'good')
     drop(spool, 'dies', packet({ do: 'die' }))
     await daemon.waitFor(
-      /the process cannot go on.*still loading after 15 s \(spooler-start-timeout\)/,
+      /the process cannot continue.*still loading after 15 s \(spooler-start-timeout\)/,
       60_000,
     )
     daemon.child.kill('SIGTERM')
@@ -143,7 +143,7 @@ describe('a reload of two spools', () => {
     writeFileSync(join(dirname(one), 'new'), '')
     writeFileSync(join(dirname(two), 'broken'), '')
     daemon.child.kill('SIGHUP')
-    await daemon.waitFor(/the reload is refused.*broken/)
+    await daemon.waitFor(/the reload is rejected.*broken/)
     for (let i = 0; i < 5; i++) drop(one, `task-${i}`, packet({ n: String(i) }))
     await until('they have run', () => leftIn(one).length === 0)
     assert.deepEqual(

@@ -99,7 +99,7 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
   'schedules-unled': [
     { spool, error: 'EACCES' },
-    '[spooler /s] no schedule is fired, because the lease cannot be had: EACCES',
+    '[spooler /s] no schedule fires, because the lease is unavailable: EACCES',
   ],
   'command-started': [{ command: 'a b', pid }, 'DATE - [uwsgi-cron] running "a b" (pid 7)'],
   'command-ended': [
@@ -135,7 +135,7 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   ],
   'worker-unforked': [
     { spool, error: 'spawn ENOMEM' },
-    '[spooler /s] no process could be forked, it is tried again later: spawn ENOMEM',
+    '[spooler /s] cannot fork a process, retrying later: spawn ENOMEM',
   ],
   'worker-loading': [
     { spool, pid, what: '/h.mjs', afterMs: 10_000 },
@@ -143,11 +143,11 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   ],
   'worker-unfit': [
     { spool, pid, error: 'EMFILE' },
-    '[spooler /s pid: 7] the process cannot go on and is replaced: EMFILE',
+    '[spooler /s pid: 7] the process cannot continue, replacing it: EMFILE',
   ],
   'worker-respawn-delayed': [
     { spool, delayMs: 1600 },
-    '[spooler /s] the processes fail one after the other, the next one is spawned in 1.6 s',
+    '[spooler /s] workers keep failing, next spawn in 1.6 s',
   ],
   'worker-unloadable': [
     { spool, error: '/h.mjs could not be loaded' },
@@ -159,11 +159,11 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   ],
   'worker-faulted': [
     { spool, pid, error: 'Error: x' },
-    '[spooler /s pid: 7] something was thrown outside of any task, the process is replaced: Error: x',
+    '[spooler /s pid: 7] uncaught exception outside any task, replacing the process: Error: x',
   ],
   'host-died': [
     { spool: '/s', pid: 7, detail: 'the Python interpreter (pid: 8) exited with code 3' },
-    '[spooler /s pid: 7] the Python interpreter (pid: 8) exited with code 3, it is replaced',
+    '[spooler /s pid: 7] the Python interpreter (pid: 8) exited with code 3, replacing it',
   ],
   'worker-overran': [
     { spool, pid, running: [`5/${NAME}`] },
@@ -176,7 +176,7 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   ],
   'marks-left': [
     { spool, refs: ['a', 'b'], error: 'EACCES' },
-    '[spooler /s] what was stopped in the middle counts as a crash, because that cannot be undone in its file: a, b: EACCES',
+    '[spooler /s] interrupted runs count as crashes, because their marks cannot be cleared: a, b: EACCES',
   ],
   'worker-stopping': [{ spool, pid }, 'killing the spooler with pid 7'],
   'worker-stopped': [{ spool, pid }, 'spooler (pid: 7) annihilated'],
@@ -198,18 +198,15 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
   ],
   'spool-swept': [
     { spool, removed: 2, published: 1, givenBack: 0, forgotten: 3 },
-    '[spooler /s] swept what writers that died left behind: 2 unfinished tasks removed, 1 promised tasks published, 0 given back',
+    '[spooler /s] swept leftovers of dead writers: 2 unfinished tasks removed, 1 promised tasks published, 0 given back',
   ],
   'spool-purged': [{ spool: '/s', removed: 3 }, '[spooler /s] purged 3 dead letters'],
-  'spool-unswept': [
-    { spool, error: 'EACCES' },
-    '[spooler /s] what dead writers left behind, or the dead letters, cannot be cleared away: EACCES',
-  ],
+  'spool-unswept': [{ spool, error: 'EACCES' }, '[spooler /s] cleanup failed: EACCES'],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
   'spool-unlisted': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
   'spool-unvisited': [
     { spool, prefix: '5/' },
-    '[spooler /s] nobody runs what is in 5/: priorities need spooler-ordered = true',
+    '[spooler /s] tasks in 5/ are not run: priorities need spooler-ordered = true',
   ],
   'spool-task-locked': [
     { spool, name: 't', forMs: 10_400, pid: 7, command: 'sh -c x' },
@@ -229,14 +226,14 @@ const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string
     'unable to stat() /t, events will be triggered as soon as the file is created',
   ],
   'reload-began': [{ because: 'SIGHUP' }, '...gracefully killing workers...'],
-  'reload-refused': [{ error: 'no' }, 'the reload is refused, everything goes on as before: no'],
+  'reload-refused': [{ error: 'no' }, 'the reload is rejected, keeping the current configuration: no'],
   'reload-done': [{}, 'the spoolers are reloaded'],
   'stop-asked': [{ signal: 'SIGTERM' }, 'SIGINT/SIGTERM received...killing workers...'],
   'stop-waits': [
     { running: [`5/${NAME}`], mercyMs: 59_700 },
     `1 task still runs (5/${NAME}), it has 60 s; a second SIGINT or SIGTERM ends it at once`,
   ],
-  'stop-forced': [{ signal: 'SIGQUIT' }, 'SIGQUIT received...everything is killed now'],
+  'stop-forced': [{ signal: 'SIGQUIT' }, 'SIGQUIT received...killing everything now'],
   'daemon-drained': [
     {
       done: 3,
@@ -285,7 +282,7 @@ describe('every event has its line', () => {
       'DATE - *** /t has been touched... spoolers reload !!! ***',
       '[spooler /s pid: 7] the process was killed by SIGSEGV; it had a, 1/b, c, …',
       'OOOPS the spooler is no more...trying respawn...',
-      '[spooler /s] claims with lease files (spooler-lock = lockfile), which a uWSGI does not see: EINVAL',
+      '[spooler /s] claims with lease files (spooler-lock = lockfile), which uWSGI does not see: EINVAL',
     ])
   })
 })

@@ -34,7 +34,7 @@ describe('a worker that is out of descriptors', () => {
     await until('all have run', () => leftIn(spool).length === 0, 60_000)
     assert.equal(daemon.journal().length, 20)
     assert.equal(new Set(daemon.journal()).size, 20)
-    await daemon.waitFor(/the process cannot go on and is replaced: EMFILE/)
+    await daemon.waitFor(/the process cannot continue, replacing it: EMFILE/)
     assert.equal((await deadOf(spool)).size, 0)
   })
 })

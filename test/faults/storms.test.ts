@@ -71,7 +71,7 @@ threading.Thread(target=die).start()
   },
   {
     title: 'no memory for another process',
-    tried: /no process could be forked/g,
+    tried: /cannot fork a process/g,
     setup(spool) {
       const hook = join(spool, '..', 'no-memory.cjs')
       const gate = join(spool, '..', 'no-memory')
@@ -115,18 +115,18 @@ describe('a storm', () => {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, ...setup(spool) })
       begin(spool)
-      await daemon.waitFor(/the next one is spawned in 0\.\d+ s/)
+      await daemon.waitFor(/next spawn in 0\.\d+ s/)
       const count = () => countOf(daemon, tried)
       const early = count() + (await within(10_000, count))
       assert.ok(early <= 2 + 10, `${early} processes in the first 10 s`)
       if (isLong) {
-        await daemon.waitFor(/the next one is spawned in [3-9]\d(?:\.\d+)? s/)
+        await daemon.waitFor(/next spawn in [3-9]\d(?:\.\d+)? s/)
         const late = await within(40_000, count)
         console.log(`${title}: ${early} processes in the first 10 s, ${late} in the next 40 s`)
         assert.equal(late, 1, 'that of 30 s later')
       }
       daemon.child.kill('SIGHUP')
-      await daemon.waitFor(/the spoolers are reloaded|the reload is refused/)
+      await daemon.waitFor(/the spoolers are reloaded|the reload is rejected/)
       daemon.child.kill('SIGTERM')
       assert.equal(await daemon.code(), 0)
     })
@@ -138,7 +138,7 @@ describe('a storm', () => {
       handler: rejecting(spool),
     })
     begin(spool)
-    await daemon.waitFor(/the next one is spawned in (?:0\.[89]|[1-9])/)
+    await daemon.waitFor(/next spawn in (?:0\.[89]|[1-9])/)
     writeFileSync(daemon.handlerFile, OK)
     drop(spool, 'task', packet({}))
     daemon.child.kill('SIGHUP')

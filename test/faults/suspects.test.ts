@@ -116,7 +116,7 @@ describe('what somebody ends', () => {
             daemon.child.kill(signal)
           }
           assert.equal(await daemon.code(), 0)
-          assert.match(daemon.output, /everything is killed now/)
+          assert.match(daemon.output, /killing everything now/)
           assert.doesNotMatch(daemon.output, /counts as a crash/)
           assert.deepEqual(leftIn(spool).sort(), names)
           assert.deepEqual(

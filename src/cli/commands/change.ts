@@ -50,7 +50,7 @@ export async function changeTasks(
   const places = parseTaskPaths(paths, told)
   const whole = places.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
-    throw new SpooldError('USAGE', `say which tasks of ${whole.shown}: with filters, or --all`)
+    throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
   const groups = bySpool(places)
   return asOwners([...groups.keys()], async spools => {
     if (options.dryRun !== true) await action.prepare?.()

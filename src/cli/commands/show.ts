@@ -21,7 +21,7 @@ export interface ShowOptions {
 const MAX_SHOWN_CHARS = 200
 
 /**
- * `spoold show FILE…`: the packet, decoded, and its story. Text is shown as text, everything else as base64.
+ * `spoold show FILE…`: the packet, decoded, and its history. Text is shown as text, everything else as base64.
  *
  * @returns 1 when one of several could not be shown
  */

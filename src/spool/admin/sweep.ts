@@ -16,27 +16,27 @@ import { idsDirectory, publishPromised, readId } from '../store/ids.js'
 export interface SweepOptions {
   /** The spool's real path, a byte string. */
   readonly spool: string
-  /** A hidden file that nobody changed for so long has no writer any more, unless somebody holds its lock. 0: never. */
+  /** A hidden file unchanged for this long has no live writer, unless its lock is held. 0: never. */
   readonly graceMs: number
-  /** Ids are forgotten after so long. 0: never. */
+  /** Ids are forgotten after this long. 0: never. */
   readonly idTtlMs: number
 }
 
 /** What a sweep did. */
 export interface Swept {
-  /** Hidden files of writers that died. */
+  /** Hidden files of dead writers. */
   readonly removed: number
-  /** Tasks that were promised under an id, and whose writer did not come to publish them. */
+  /** Tasks that were promised under an id, and whose writer died before it published them. */
   readonly published: number
-  /** Tasks that had taken the name of one that was done in the very moment in which that was removed. */
+  /** Tasks that took the name of a finished task just as that was removed. */
   readonly givenBack: number
   /** Ids that were forgotten. */
   readonly forgotten: number
 }
 
 /**
- * Clears away what writers that died left in a spool, its priority directories and `.spoold/ids`. Only our own names are
- * looked at, and tasks never: the listing is the price of a scan. Ages are ctimes, which nobody can set.
+ * Removes what dead writers left in a spool, its priority directories and `.spoold/ids`. It looks only at our own names,
+ * never at tasks, so a sweep costs as much as a scan. Ages are ctimes, which cannot be set.
  */
 export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
   const nowMs = Date.now()
@@ -61,7 +61,7 @@ export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Pro
 export interface Leftover {
   /** The task that it was to become. */
   readonly ref: Ref
-  /** Its id is taken: somebody was told that it is stored, or will be. */
+  /** Its id is taken: a caller may have been told that it is stored. */
   readonly isPromised: boolean
 }
 
@@ -104,7 +104,7 @@ async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<R
   yield* findIn('')
 }
 
-/** @returns false when somebody else was quicker */
+/** @returns false if another process was faster */
 function forget(link: string): boolean {
   try {
     unlinkSync(toFsPath(link))
@@ -115,7 +115,7 @@ function forget(link: string): boolean {
   }
 }
 
-/** Under its lock, which a writer that takes his time holds. @returns false when it is left where it is */
+/** Holds the file's lock: slow writers keep it, so they are skipped. @returns false if the file stays */
 export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
@@ -144,7 +144,7 @@ export interface IdEntry {
   readonly name: string
   /** A byte string. */
   readonly link: string
-  /** undefined for what is no id. */
+  /** undefined if it is not an id. */
   readonly ref: Ref | undefined
   /** Epoch ms. */
   readonly sinceMs: number
@@ -158,7 +158,7 @@ export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
   }
 }
 
-/** One that is broken keeps nobody from sweeping the others. */
+/** A broken one does not prevent the sweep of the others. */
 function refOf(link: string): Ref | undefined {
   try {
     return readId(link)

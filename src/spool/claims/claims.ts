@@ -28,12 +28,12 @@ const DELIVERY_KEY = 'spooler_delivery'
 export class ClaimedTask {
   readonly file: FileClaim
   readonly record: TaskRecord | undefined
-  /** Its run is not repeated, whatever becomes of it. */
+  /** At most once: the run is never repeated, whatever its outcome. */
   readonly isOnce: boolean
   #body: Buffer | undefined
   /** From then on `fd` is closed and may be another file's number. */
   isSettled = false
-  /** Other processes may have the descriptor too: to close it does not end the claim. */
+  /** Other processes may have the descriptor, too, so closing ours does not end the claim. */
   isShared = false
   readonly #isSharable: boolean
 
@@ -85,7 +85,7 @@ export class ClaimedTask {
   }
 }
 
-/** What is reported of a run whose file could not be dealt with. */
+/** The report of a run whose outcome could not be applied to its file. */
 const KIND_WHEN_UNSETTLED = {
   ok: 'unsettled',
   ignore: 'ignore',
@@ -96,7 +96,7 @@ const KIND_WHEN_UNSETTLED = {
   crash: 'later',
 } as const satisfies Record<Outcome['kind'], Report['kind']>
 
-/** Takes hold of the tasks of one spool, and lets go of them: the part of a task's road that a worker goes. */
+/** Claims, begins, settles and releases the tasks of one spool: a worker's part in the life of a task. */
 export class Claims {
   readonly #options: ClaimsOptions
   readonly #locker: Locker
@@ -152,7 +152,7 @@ export class Claims {
     return { ref: claim.ref, ranMs: 0, kind: 'untouched' }
   }
 
-  /** The file has a past: an earlier run failed, took its process with it, or could not be cleared away. */
+  /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
   #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#failures.recordOf(file)
     const settled = settlePastRun(file, record, this.#failures, lastRun)
@@ -166,7 +166,7 @@ export class Claims {
     return this.#take(settledFile, this.#failures.recordOf(settledFile))
   }
 
-  /** At the time that its last run asked for, which an mtime of whole seconds only comes near. `touch` ends the wait. */
+  /** Due at the time its last run asked for; an mtime of whole seconds is only close to it. `touch` ends the wait. */
   #resumeAt(file: FileClaim, record: TaskRecord | undefined): ClaimedTask | Settled {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000

@@ -16,7 +16,7 @@ import { postpone, type Settled } from './settle.js'
 export interface FailureOptions {
   /** The spool's real path, a byte string. */
   readonly spool: string
-  /** How long a retry waits when nobody says otherwise, and a crash at most. */
+  /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
   readonly policy: RetryPolicy
   /** The handler files, for whoever reads a dead letter. */
@@ -28,7 +28,7 @@ const TICK_MS = 20
 /** Between a record and the state byte lies one system call; a person who touches the file in that time waits. */
 const CUT_MS = 250
 
-/** A run that ended badly, and is to be counted. */
+/** A failed run that is to be counted. */
 export interface FailedRun {
   readonly kind: Failure['kind']
   /** It ended some time ago: nothing has run now. */
@@ -37,7 +37,7 @@ export interface FailedRun {
   readonly wish?: Pick<RetryOutcome, 'delayMs' | 'policy'>
 }
 
-/** What becomes of a task whose run failed: it waits for another, or is buried. The caller holds its file locked. */
+/** After a failed run, the task waits for the next one or is buried. The caller holds the file locked. */
 export class Failures {
   readonly #options: FailureOptions
   readonly #records: Records
@@ -53,7 +53,7 @@ export class Failures {
     return file.state === 0 ? undefined : ownRecord(this.#records.read(file.ref), file)
   }
 
-  /** Does what is left to do of a run that was counted, and whose runner died before the file said so. */
+  /** Finishes settling a run that was counted, but whose runner died before it updated the file. */
   endCounted(file: FileClaim, { nextRunAt }: TaskRecord): Settled {
     const atMs = nextRunAt ?? file.mtimeMs
     postpone(file, atMs)

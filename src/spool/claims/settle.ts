@@ -14,7 +14,7 @@ import type { FileClaim } from './claim.js'
 /** What is left to say of a claim once its file is dealt with. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
-/** A run that took no longer left nobody time to put another file in the place of the one that ran. */
+/** In a run shorter than this, no other process had time to replace the file that ran. */
 const QUICK_MS = 1
 
 /**
@@ -82,7 +82,7 @@ export function leaveAsFound(claim: FileClaim): void {
   setTime(claim.fd, claim.mtimeMs)
 }
 
-/** Ends the claim: the lock falls last. */
+/** Ends the claim; the lock is released last. */
 export function letGo(claim: FileClaim, locker: Locker): void {
   locker.unlock(claim.ref)
   closeSync(claim.fd)

@@ -6,7 +6,7 @@ import { RATE_WINDOW_MS } from './drain-rate.js'
 const LOOK_AGAIN_MS_PER_FILE = 1.2
 /** And the scan that names them a hundredth. */
 const LOOK_AGAIN_SHARE = 100
-/** A deaf scanner scans as often as takes a twentieth of one core. */
+/** While watches are suspended, scans may use a twentieth of one core. */
 const SUSPENDED_SHARE = 20
 /** Scans because of events that do not say enough take a tenth of one core. */
 const UNCLEAR_SHARE = 10

@@ -13,7 +13,7 @@ interface Waiting {
   settle(failures: ReadonlyMap<number, Error>): void
 }
 
-/** It ends when there was no batch for so long. */
+/** The thread ends after this long without a batch. */
 const IDLE_MS = 5000
 
 let current: BatchWriter | undefined

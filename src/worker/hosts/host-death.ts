@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import { messageOf } from '../../base/errors.js'
 
-/** What the host has still said when it dies is read for so long. */
+/** How long to read the remaining output of a dead host. */
 const LAST_WORDS_MS = 100
 
 /** How it died, as the end of a sentence: `was killed by SIGSEGV`. */

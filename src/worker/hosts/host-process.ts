@@ -23,7 +23,7 @@ import { type Ended, HostReader, type HostReaderListener } from './host-reader.j
 import { Page, STARTED } from './page.js'
 import { readFrames } from './read-frames.js'
 
-/** A host that was told to end has so long for what it does at its end. */
+/** How long a host may take to exit after it was told to. */
 const LEAVE_MS = 2000
 
 export interface HostProcessListener extends HostReaderListener {
@@ -175,7 +175,7 @@ export class HostProcess {
   #outcomeOf(number: number): Outcome | undefined {
     const result = this.#page.resultOf(number)
     if (result !== 'error') return result
-    // the page is faster than the pipe; when it is not on its way any more, somebody else wrote the page
+    // the result byte may arrive before its detail frame; once the host is dead, a missing frame never will
     const detail = this.#details.get(number) ?? (this.#isDead ? 'what it said is lost' : undefined)
     this.#details.delete(number)
     return detail === undefined ? undefined : { kind: 'error', detail }

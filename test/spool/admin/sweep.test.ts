@@ -168,7 +168,7 @@ describe('a sweep', () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { 'spooler-sweep': 1, 'spooler-id-ttl': 1000 } })
     const ids = join(spool, '.spoold/ids')
-    const told = () => daemon.output.split('what dead writers left behind').length - 1
+    const told = () => daemon.output.split('cleanup failed').length - 1
     const swept = async () => {
       writeFileSync(join(spool, LEFTOVER), 'x')
       await until('a sweep came by', () => !readdirSync(spool).includes(LEFTOVER), 60_000)
@@ -191,7 +191,7 @@ describe('a sweep', () => {
       ini: { 'spooler-external': external, 'spooler-sweep': 1 },
     })
     await until('both are clean', () => leftIn(spool).length + leftIn(external).length === 0)
-    assert.match(daemon.output, /swept what writers that died left behind: 1 unfinished tasks removed/)
+    assert.match(daemon.output, /swept leftovers of dead writers: 1 unfinished tasks removed/)
   })
 })
 
