@@ -3,8 +3,10 @@ import type { Ref } from '../task/ref.js'
 /** A ref that the worker has. */
 interface Given {
   readonly ref: Ref
-  /** Told, on the clock of `performance.now()`. */
+  /** At the latest, on the clock of `performance.now()`; undefined: nobody said so. */
   startedAt: number | undefined
+  /** The worker told of its start, and so was everybody. */
+  isTold: boolean
   /** It was cancelled and is with somebody else: what this worker still says of it tells what it did, and not where it is. */
   isCancelled: boolean
 }
@@ -49,7 +51,8 @@ export class GivenTasks {
   /** @returns the number of the first */
   give(refs: readonly Ref[]): number {
     const first = this.#next
-    for (const ref of refs) this.#owned.set(this.#next++, { ref, startedAt: undefined, isCancelled: false })
+    for (const ref of refs)
+      this.#owned.set(this.#next++, { ref, startedAt: undefined, isTold: false, isCancelled: false })
     return first
   }
 
@@ -58,11 +61,17 @@ export class GivenTasks {
   }
 
   start(number: number, now: number): Ref | undefined {
+    const given = this.#begin(number, now)
+    if (given !== undefined) given.isTold = true
+    return given?.ref
+  }
+
+  #begin(number: number, now: number): Given | undefined {
     const given = this.#owned.get(number) ?? this.#cancelled.get(number)
     if (given === undefined) return undefined
     given.startedAt = now
     this.#started.add(given)
-    return given.ref
+    return given
   }
 
   end(number: number): Given | undefined {
@@ -100,7 +109,7 @@ export class GivenTasks {
    */
   confirmed(begun: readonly number[], now: number): Ref[] {
     for (const number of begun)
-      if (this.#cancelled.get(number)?.startedAt === undefined) this.start(number, now)
+      if (this.#cancelled.get(number)?.startedAt === undefined) this.#begin(number, now)
     for (const [number, { startedAt }] of this.#cancelled)
       if (startedAt === undefined) this.#cancelled.delete(number)
     const dropped: Ref[] = []

@@ -13,7 +13,7 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
-    if (ended.startedAt !== undefined) known.add(ended.ref)
+    if (ended.isTold) known.add(ended.ref)
     if (ended.isCancelled) late.push({ ref: ended.ref, kind: 'ok', ranMs: 0 })
     else done.push(ended.ref)
   })
@@ -21,7 +21,7 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   eachReport(message, refOf, (number, report) => {
     const ended = given.end(number)
     if (ended === undefined || (ended.isCancelled && report.kind === 'untouched')) return
-    if (ended.startedAt !== undefined) known.add(ended.ref)
+    if (ended.isTold) known.add(ended.ref)
     const list = ended.isCancelled ? late : reports
     list.push(report)
   })

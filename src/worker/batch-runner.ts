@@ -37,7 +37,6 @@ export class BatchRunner implements TaskRunner {
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isFillDue = false
   #handled = 0
-  #lastReportAt = 0
   #busySince = 0
   #lastEndAt = 0
   #ticker: NodeJS.Timeout | undefined
@@ -152,12 +151,8 @@ export class BatchRunner implements TaskRunner {
   }
 
   #send(batch: readonly Claimed[]): void {
-    const now = performance.now()
-    const [head] = batch
-    if (this.#sent.size === 0) {
-      this.#lastEndAt = now
-      if (head !== undefined && now - this.#lastReportAt > REPORT_WITHIN_MS) this.#tell(head)
-    }
+    // whether the first one begins is not known yet: it may be handed back
+    if (this.#sent.size === 0) this.#lastEndAt = performance.now()
     for (const sent of batch) this.#sent.push(sent)
     this.#host.send(batch.map(({ claim }) => claim))
     this.#ticker ??= setInterval(() => this.#tick(), REPORT_WITHIN_MS)
@@ -255,7 +250,6 @@ export class BatchRunner implements TaskRunner {
     }
     const hasEnded = !this.#outbox.isEmpty
     this.#options.send(this.#outbox.take(started, now - this.#busySince))
-    this.#lastReportAt = now
     if (hasEnded) this.#busySince = now // else the time is that of tasks that still run
   }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { readLocks } from '#src/files/lock-table.js'
 import type { Daemon, DaemonSetup } from '../helpers/daemon.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn } from '../helpers/files.js'
@@ -9,7 +10,7 @@ import { printedBetween } from '../helpers/printed.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { type Language, startHost } from './host-daemon.js'
+import { hostsOf, type Language, startHost } from './host-daemon.js'
 
 const TASKS = process.env.SPOOLD_TEST_LONG === undefined ? 1000 : 6000
 /** A program costs the most, on a busy machine above all. */
@@ -128,6 +129,47 @@ uwsgi.spooler = spooler
     await daemon.waitFor(/half a line of a\n/)
     await daemon.waitFor(/task a is buried/)
     assert.match(daemon.output, /a begins\n(\[spooler .*\n)*half a line of a\n/)
+  })
+
+  it('follows a line for each run: what an interpreter was sent and did not begin has none', {
+    skip,
+  }, async () => {
+    const spool = spoolDirectory()
+    const handler = `
+def spooler(env):
+    print(env['spooler_task_name'].decode(), 'runs')
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`
+    const daemon = await startHost('python', { spool, handler, env: { PYTHONUNBUFFERED: '1' } })
+    const first = names.slice(0, 500) // fast ones, so that it is sent several
+    for (const name of first) drop(spool, name)
+    const untilDone = (count: number) =>
+      until(`${count} are done`, () => daemon.output.split(' done with task ').length > count)
+    await untilDone(first.length)
+    const [host = 0] = hostsOf(daemon)
+    process.kill(host, 'SIGSTOP')
+    const dueSeconds = Math.ceil(Date.now() / 1000 + 1)
+    const sent = names.slice(500, 505)
+    const paths = sent.map(name => drop(spool, name, undefined, dueSeconds)) // it finds them due together
+    const held = () => {
+      const locks = readLocks()
+      return paths.filter(path => {
+        const { dev, ino } = statSync(path)
+        return locks.isHeld(dev, ino)
+      }).length
+    }
+    await until('some are claimed', () => held() > 1)
+    await until('they are handed back', () => held() === 0)
+    process.kill(host, 'SIGCONT')
+    await untilDone(first.length + sent.length)
+    const lines = daemon.output.match(/managing request \S+|^\S+ runs$|done with task \S+/gm)
+    const expected = [...first, ...sent].flatMap(name => [
+      `managing request ${name}`,
+      `${name} runs`,
+      `done with task ${name}`,
+    ])
+    assert.deepEqual([...(lines ?? [])].sort(), expected.sort())
   })
 
   it('is told of tasks that fail, one after the other, and of the end of the interpreter', {
