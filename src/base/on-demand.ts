@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module'
+import { messageOf } from './errors.js'
 
 const require = createRequire(import.meta.url)
 
@@ -7,5 +8,11 @@ const require = createRequire(import.meta.url)
  * within a function a promise, and the loader of ES modules.
  */
 export function onDemand<T>(name: string): () => T {
-  return () => require(name)
+  return () => {
+    try {
+      return require(name)
+    } catch (error) {
+      throw new Error(messageOf(error).split('\n')[0], { cause: error }) // who asked for it stands in further lines
+    }
+  }
 }

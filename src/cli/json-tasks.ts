@@ -86,7 +86,8 @@ function pairsOf(text: string, line: number): JsonTask['pairs'] {
 
 function jsonValue(key: string, value: unknown, line: number): Value {
   if (typeof value === 'string') return wellFormed(key, value, line)
-  if (typeof value === 'number' || typeof value === 'boolean') return value
+  if (typeof value === 'boolean') return value
+  if (typeof value === 'number') return exactNumber(key, value, line)
   if (typeof value === 'object' && value !== null && 'base64' in value && typeof value.base64 === 'string')
     return fromBase64(key, value.base64, line)
   throw invalid(
@@ -94,6 +95,13 @@ function jsonValue(key: string, value: unknown, line: number): Value {
     `the value of ${JSON.stringify(key)} must be a string, a number, a boolean or {"base64": "…"}, got ${describe(value)}`,
     { key },
   )
+}
+
+/** JSON.parse rounds an integer past 2^53, and makes Infinity of what is past all doubles. */
+function exactNumber(key: string, value: number, line: number): number {
+  if (Number.isFinite(value) && (Number.isSafeInteger(value) || !Number.isInteger(value))) return value
+  const what = `the value of ${JSON.stringify(key)} is a number that would be rounded; write it as a string, in quotes`
+  throw invalid(line, what, { key })
 }
 
 const LONE_SURROGATE = /\p{Cs}/u

@@ -1,8 +1,8 @@
 import { createReadStream, openSync, type ReadStream } from 'node:fs'
-import { readFile } from 'node:fs/promises'
 import { buffer } from 'node:stream/consumers'
 import { describe, messageOf, SpooldError } from '../base/errors.js'
 import type { Value } from '../client/value.js'
+import { MAX_BLOCK_BYTES } from '../protocol/packet.js'
 
 export type Pair = readonly [key: string, value: Value]
 
@@ -13,13 +13,25 @@ export async function pairOf(pair: string): Promise<Pair> {
   const [key, value] = [pair.slice(0, cut), pair.slice(cut + 1)]
   if (!value.startsWith('@')) return [key, value]
   if (value.startsWith('@@')) return [key, value.slice(1)]
+  return [key, await readValue(key, value)]
+}
+
+/** A file that no packet holds is not read to its end: it may have none. */
+async function readValue(key: string, value: string): Promise<Buffer> {
   const file = value.slice(1)
+  let bytes: Buffer
   try {
-    return [key, await readFile(file)]
+    bytes = await buffer(createReadStream(file, { end: MAX_BLOCK_BYTES }))
   } catch (error) {
     const hint = `; for the text ${JSON.stringify(value)} write ${key}=@${value}`
     throw unreadable(`the value of ${key}, the file`, file, error, hint)
   }
+  if (bytes.length <= MAX_BLOCK_BYTES) return bytes
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `the value of ${JSON.stringify(key)}, the file ${file}, takes more than ${MAX_BLOCK_BYTES} bytes, which is what a packet holds. Put large data in the body, which has no such limit`,
+    { details: { key } },
+  )
 }
 
 /**

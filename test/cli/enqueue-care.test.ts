@@ -96,12 +96,28 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
     assert.equal(other.status, 64)
   })
 
+  it('a file without end, and one that is too long, as a value', async () => {
+    const long = join(workspace(), 'long')
+    writeFileSync(long, Buffer.alloc(65_536))
+    for (const file of ['/dev/zero', long])
+      await refuses(
+        [`a=@${file}`],
+        new RegExp(`the value of "a", the file ${file}, takes more than 65535 bytes`),
+      )
+  })
+
   it('JSON that is not what it seems', async () => {
     await refuses(
       ['--json', '-'],
       /line 1: it is not UTF-8; write bytes as/,
       Buffer.from('{"a":"\xff"}\n', 'latin1'),
     )
+    for (const number of ['9007199254740993', '-9007199254740992', '1e400'])
+      await refuses(
+        ['--json', '-'],
+        /line 1: the value of "a" is a number that would be rounded; write it as a string/,
+        `{"a":${number}}\n`,
+      )
     await refuses(['--json', '-'], /line 1: "a" has half of a surrogate pair/, '{"a":"\\ud800"}\n')
     for (const base64 of ['AA=A', 'A', 'AAA==', '?', 'AA\n', 'AAAAA', 'AA AA'])
       await refuses(
