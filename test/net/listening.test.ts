@@ -8,19 +8,21 @@ import {
   renameSync,
   statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { giveAway, USER } from '../helpers/canaries.js'
 import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
-import { endWithTest, untilGone } from '../helpers/proc.js'
-import { TestProcess } from '../helpers/process.js'
+import { endWithTest, identityOf, untilGone } from '../helpers/proc.js'
+import { childrenOf, TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { Client, exchange, PONG, portOf, REFUSED, STORED, wire } from '../helpers/wire.js'
-import { BIN, spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const TASK = wire([['a', 'b']])
 const PING = wire([], { modifier1: 100 })
@@ -208,6 +210,10 @@ os.execv(sys.argv[2], sys.argv[2:])`
       'export default (env, task) => { console.log("env " + process.env.LISTEN_FDS); return task.SPOOL_OK }',
     )
     writeIni(join(directory, 'app.ini'), { spooler: spool, 'spooler-import': 'handler.mjs', ...ini })
+    if (ini?.uid !== undefined) {
+      chmodSync(directory, 0o755)
+      giveAway(spool)
+    }
     const where = address === 'unix' ? join(directory, 'handed.sock') : address
     const daemon = new TestProcess('python3', ['-c', ACTIVATE, where, process.execPath, BIN, 'app.ini'], {
       cwd: directory,
@@ -240,6 +246,38 @@ os.execv(sys.argv[2], sys.argv[2:])`
     assert.match(log(), /uwsgi socket 0 inherited UNIX address \S*handed\.sock/)
     process.kill(pid, 'SIGTERM')
     await untilGone(pid)
+  })
+
+  it('goes along to a daemon with a root parent, into the background and over a touch-reload', {
+    skip: skipUnless('python3', 'root'),
+  }, async () => {
+    const touched = join(workspace(), 'touched')
+    writeFileSync(touched, '')
+    chmodSync(dirname(touched), 0o755)
+    const { daemon, where, spool } = await activate('unix', {
+      'master-as-root': true,
+      uid: USER,
+      gid: USER,
+      daemonize: 'log',
+      pidfile: 'pid',
+      'touch-spoolers-reload': touched,
+    })
+    assert.equal(await daemon.code(), 0, daemon.output)
+    const parent = Number(readFileSync(join(dirname(spool), 'pid'), 'utf8'))
+    endWithTest(parent)
+    const log = () => readFileSync(join(dirname(spool), 'log'), 'utf8')
+    const runs = () => log().split('env undefined').length - 1
+    assert.equal(await exchange(where, TASK), STORED)
+    await until('the task has run', () => runs() === 1)
+    assert.match(log(), /uwsgi socket 0 inherited UNIX address \S*handed\.sock/)
+    utimesSync(touched, new Date(), new Date())
+    await until('it has reloaded', () => log().includes('the spoolers are reloaded'))
+    assert.equal(await exchange(where, TASK), STORED)
+    await until('the next task has run', () => runs() === 2)
+    const [master = 0] = childrenOf(parent)
+    assert.deepEqual(identityOf(master).uids, [USER, USER, USER, USER])
+    process.kill(parent, 'SIGTERM')
+    await untilGone(parent)
   })
 
   it('open to the network needs socket-allow under strict', { skip: skipUnless('python3') }, async () => {
