@@ -1,3 +1,4 @@
+// Longer than others: the turns, reports and end of one worker read as one story.
 import { Queue } from '../base/queue.js'
 import type { Claim, ClaimsAtOnce } from '../engines/claims.js'
 import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
@@ -38,6 +39,8 @@ export class Runner implements TaskRunner {
   #isPumpDue = false
   #handled = 0
   #turnSince = 0
+  /** The first end is told at once: should the process die, the next one need not wait (base/respawn-pace). */
+  #hasReported = false
   #lastReportAt = 0
   #busySince = 0
   /** Until it is told what is in flight. */
@@ -138,7 +141,8 @@ export class Runner implements TaskRunner {
       this.#start(next, now)
       if (next.isLast && this.#queue.size > 0) this.#tell() // so that the next batch comes while this one runs
     }
-    if (this.#inFlight.size === 0 || (this.#queue.size === 0 && !this.#outbox.isEmpty)) this.#tell()
+    const isWanted = !this.#outbox.isEmpty && (this.#queue.size === 0 || !this.#hasReported)
+    if (this.#inFlight.size === 0 || isWanted) this.#tell()
     else this.#tellLater()
     this.#endIfDrained()
   }
@@ -238,7 +242,9 @@ export class Runner implements TaskRunner {
     const hasEnded = !this.#outbox.isEmpty
     this.#options.send(this.#outbox.take(started, now - this.#busySince))
     this.#lastReportAt = now
-    if (hasEnded) this.#busySince = now // else the time is that of tasks that still run
+    if (!hasEnded) return // the time is that of tasks that still run
+    this.#busySince = now
+    this.#hasReported = true
   }
 
   #endIfDrained(): void {
