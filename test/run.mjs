@@ -29,7 +29,7 @@ const files = slowFirst(found.sort().filter(isWanted)).map(file => join(built, f
 
 /** What is there to test with is found out once per run: test/helpers/requires.ts. */
 process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
-mkdirSync(process.env.SPOOLD_TEST_PROBES)
+mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 
 /** A file that hangs is ended and fails; what it said until then is shown. */
 const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 5 : 30) * 60_000
