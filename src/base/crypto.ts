@@ -1,4 +1,4 @@
 import { onDemand } from './on-demand.js'
 
-/** Node takes some milliseconds and half a megabyte to load it, and most processes never hash anything. */
+/** Loading it takes a few milliseconds and half a megabyte, and most processes never hash anything. */
 export const crypto = onDemand<typeof import('node:crypto')>('node:crypto')

@@ -4,15 +4,15 @@ import { messageOf } from './errors.js'
 const require = createRequire(import.meta.url)
 
 /**
- * A package, or a part of Node, that few runs need, loaded by the first that does: an `import` at the top would cost every start, and one
- * within a function a promise, and the loader of ES modules.
+ * Loads a package, or a part of Node, on first use. A static `import` would slow down every start; a dynamic one needs a
+ * promise and the ES module loader.
  */
 export function onDemand<T>(name: string): () => T {
   return () => {
     try {
       return require(name)
     } catch (error) {
-      throw new Error(messageOf(error).split('\n')[0], { cause: error }) // who asked for it stands in further lines
+      throw new Error(messageOf(error).split('\n')[0], { cause: error }) // the further lines are Node's require stack
     }
   }
 }

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** Where package.json lies: right above the bundle, further above the modules that tests load one by one. */
+/** The directory of package.json: the bundle's parent, or an ancestor of the single modules that tests load. */
 export const PACKAGE_ROOT = findRoot(import.meta.dirname)
 
-/** Where spoold's own code lies: the bundle, those modules, and what source maps make of both. */
+/** The directories of spoold's own code: the bundle, the single modules, and the sources that source maps name. */
 export const CODE_ROOTS = ['dist', 'build/src', 'src'].map(path => join(PACKAGE_ROOT, path))
 
-/** The file of the bundle that another process, or a thread, begins with. */
+/** The bundle's entry file for another process or thread. */
 export function entryFile(
   name: 'worker' | 'rehearse' | 'program-watcher' | 'own-package-hook' | 'batch-thread',
 ): string {

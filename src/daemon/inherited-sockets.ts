@@ -1,4 +1,4 @@
-/** The sockets that systemd handed over (sd_listen_fds(3)); nobody below us is to take them for its own. */
+/** The sockets passed by systemd (sd_listen_fds(3)). The variables are removed so that no child claims the sockets. */
 export function takeInheritedSockets(): number[] {
   const { LISTEN_PID, LISTEN_FDS } = process.env
   for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete process.env[name]

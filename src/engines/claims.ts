@@ -4,7 +4,7 @@ import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
-/** At once where the engine can, so that nothing is allocated and no turn is lost; callers look for a promise once. */
+/** A plain value where the engine can give one, so that no promise is allocated and no turn is lost. */
 export type Awaitable<T> = T | Promise<T>
 
 /** A task that this process holds: nobody else runs it until it is settled. */
@@ -35,7 +35,7 @@ export interface Claim {
  * What a worker does with tasks: claim → begin → settle, or claim → release.
  *
  * Anybody may claim any ref: the claim excludes others, not what the master remembers. Nothing here throws or rejects;
- * what cannot be done is a report that says why. Each method may answer with a promise.
+ * what cannot be done is a report that says why. Each method may return a promise.
  */
 export interface Claims {
   /**
@@ -55,7 +55,7 @@ export interface Claims {
   release(claim: Claim): Awaitable<Report>
 }
 
-/** Claims that never answer with a promise, as a directory's. */
+/** Claims that never return a promise, such as a directory's. */
 export interface ClaimsAtOnce extends Claims {
   claim(ref: Ref, lastRun?: LastRun): Claim | Report
   begin(claim: Claim, company: Company): Report | undefined

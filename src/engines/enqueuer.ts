@@ -1,9 +1,9 @@
 import type { Request, Stored } from '../task/request.js'
 
-/** What became of one task of many. */
+/** The result for one task of a batch. */
 export type StoreResult = { readonly stored: Stored } | { readonly error: Error }
 
-/** A place where tasks are put; all that a program needs that runs none. */
+/** Stores tasks: all that a program needs if it runs none. */
 export interface Enqueuer {
   /** What people call it: a spool's real path, a daemon's address. */
   readonly name: string

@@ -2,11 +2,11 @@ import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
 export interface Counts {
-  /** `take` would give these. It may be an estimate. */
+  /** Due now. It may be an estimate. */
   readonly ready: number
-  /** Taken, and not back yet. */
+  /** Taken and not yet returned. */
   readonly busy: number
-  /** Known, and not due yet. */
+  /** Known and not yet due. */
   readonly waiting: number
 }
 
@@ -17,8 +17,8 @@ export interface Counts {
  */
 export interface Feed {
   /**
-   * Begins to look for tasks, and calls back whenever `take` may give more than it did; that may be in vain.
-   * Resolves when it knows its tasks. Called once.
+   * Starts looking for tasks, and calls back whenever `take` may return more than before. A call may be spurious.
+   * Resolves after the first complete look. Called once.
    */
   open(wakeUp: () => void): Promise<void>
   /** The most urgent refs that are due, at most `limit`. Never blocks. */

@@ -5,9 +5,9 @@ import { toFsPath } from '../task/ref.js'
 import { named } from './anchored-path.js'
 import { type Stamp, takeStampSync } from './stamps.js'
 
-/** So many entries are read at once: few enough not to block the loop, many enough that a million names take a second. */
+/** Entries per read: few enough not to block the event loop, enough to read a million names in a second. */
 const ENTRIES_PER_READ = 1024
-/** A directory of no more bytes holds a thousand names at most, and is listed in a millisecond. */
+/** A directory up to this size holds at most a thousand names, and is listed in a millisecond. */
 const SMALL_BYTES = 16 * 1024
 const NAMES = { encoding: 'latin1' as BufferEncoding } as const
 
@@ -19,7 +19,7 @@ export function isSmall({ bytes }: Stamp): boolean {
   return bytes <= SMALL_BYTES
 }
 
-/** Without a promise: of thousands of small directories each would cost more than its listing. */
+/** Synchronous: for a small directory, the promise would cost more than the listing. */
 export function listAtOnce(path: string): Dirent[] {
   return readdirSync(toFsPath(path), { ...NAMES, withFileTypes: true })
 }

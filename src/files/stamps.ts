@@ -2,7 +2,7 @@ import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { toFsPath } from '../task/ref.js'
 
-/** FAT counts in steps of 2 s: a time younger than this does not prove that nothing came after it. */
+/** FAT has a resolution of 2 s, so a younger time does not prove that nothing arrived after it. */
 const COARSEST_TIME_MS = 2000
 
 /** What tells one state of a directory from another. */
@@ -10,9 +10,9 @@ export interface Stamp {
   readonly inode: number
   /** NaN, which equals nothing, when the times prove nothing. */
   readonly mtimeMs: number
-  /** rsync, tar and cp set the mtime back to what it was; nobody sets this one. */
+  /** The ctime: rsync, tar and cp can restore an mtime, but nothing can set this one. */
   readonly ctimeMs: number
-  /** Bytes of the directory itself: a hint how many names it holds. */
+  /** Bytes of the directory itself: a hint at how many names it holds. */
   readonly bytes: number
 }
 

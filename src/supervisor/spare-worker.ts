@@ -2,8 +2,8 @@ import type { ChildProcess } from 'node:child_process'
 import { type ForkOptions, forkWorker } from './fork-worker.js'
 
 /**
- * A worker process that is forked before anybody knows what it is for: it boots, which is most of a start, while the
- * master is loaded and put together.
+ * A worker process that is forked before its options are known. Booting is most of a start, and happens while the master
+ * loads the rest of the daemon.
  *
  * States: booting → taken | gone.
  */
@@ -13,18 +13,18 @@ export class SpareWorker {
   constructor(options: ForkOptions) {
     try {
       this.#child = forkWorker(options)
-      this.#child.on('error', () => {}) // whoever needs a worker forks another one, and says why that fails
-    } catch {} // no memory: as above
+      this.#child.on('error', () => {}) // the roster then forks a worker of its own, and reports the error
+    } catch {} // out of memory or processes: the same
   }
 
-  /** Its process, once; undefined when there is none, or none any more. */
+  /** Hands over the process, once; undefined if it is gone or was taken. */
   take(): ChildProcess | undefined {
     const child = this.#child
     this.#child = undefined
     return child?.connected && child.exitCode === null && child.signalCode === null ? child : undefined
   }
 
-  /** Nobody took it, and nobody will. */
+  /** Kills the process if it was not taken. */
   end(): void {
     this.take()?.kill('SIGKILL')
   }

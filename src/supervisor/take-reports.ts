@@ -4,7 +4,7 @@ import type { Report } from '../task/report.js'
 import type { GivenTasks } from './given-tasks.js'
 import type { Reported } from './worker-listener.js'
 
-/** What a worker says of the tasks that it was given: they are off its list. */
+/** Unpacks a worker's reports, and removes the reported tasks from the list of what the worker was given. */
 export function takeReports(message: PackedReports, given: GivenTasks): Reported {
   const known = new Set<Ref>()
   const done: Ref[] = []

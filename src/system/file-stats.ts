@@ -1,7 +1,7 @@
 import { lstatSync, type Stats, statSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 
-/** What a path leads to; undefined when that is nothing, or nothing that this process may see. */
+/** The stats of a path's target; undefined if it does not exist or this process may not see it. */
 export function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path)

@@ -1,6 +1,6 @@
 /**
- * Calls back when all messages that have come were heard: what was given may have been cancelled. The first turn may
- * belong to the poll in which we were called, which reads no more of a pipe that it has read from.
+ * Calls back after all pending messages were read: one of them may cancel tasks. It takes two turns, because the first may
+ * belong to the current poll phase, which does not read a pipe twice.
  */
 export function afterMessages(callBack: () => void): void {
   setImmediate(() => setImmediate(callBack))

@@ -9,15 +9,15 @@ import type { Print } from './own-output.js'
 
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
 const OWN = Symbol('a process of spoold')
-/** To be spread into the options of a process that is not a handler's: it has our own descriptors. */
+/** Spread this into the spawn options of spoold's own processes: they keep our descriptors. */
 export const OWN_CHILD: object = { [OWN]: true }
 
-/** Which of a child's descriptors would have been ours, and which of ours. */
+/** Which descriptors of the child were to be our standard output or error. */
 type Taken = ReadonlyMap<number, Stream>
 
 /**
- * Takes what the processes write that handlers start with our standard output or error for theirs, however they import
- * `child_process`: it goes the way of what the handler prints itself. Asynchronous ones all end in one method.
+ * Captures the output of processes that handlers start with inherited standard output or error, however they import
+ * `child_process`, and prints it as the handler's own. All asynchronous functions end in `ChildProcess.prototype.spawn`.
  */
 export function takeChildrensOutput(print: Print): void {
   const prototype = ChildProcess.prototype as unknown as { spawn(options: SpawnOptions): unknown }
@@ -65,21 +65,21 @@ function ourDescriptor(entry: unknown, fd: number): unknown {
 
 function forward(child: ChildProcess, from: unknown, name: Stream, print: Print): void {
   const stream = from as (Readable & { _handle?: { fd?: number } | null }) | null | undefined
-  if (stream === null || stream === undefined) return // it could not be started
+  if (stream === null || stream === undefined) return // the spawn failed
   const decoder = new StringDecoder('utf8')
   stream.on('data', (chunk: Buffer) => {
     stream.pause()
     print(name, decoder.write(chunk), () => stream.resume())
   })
   stream.on('error', () => {})
-  // whoever waits for the end of the process ends the task then: its last words come first
+  // a handler that waits for the exit may end the task then, so the remaining output comes first
   child.prependListener('exit', () => {
     for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
   })
 }
 
 const CHUNK_BYTES = 65_536
-/** A process that it left running may write without end. */
+/** A process left running by the child may write for ever. */
 const MAX_CHUNKS = 64
 
 function* rest(fd: number | undefined): Generator<Buffer> {
@@ -88,7 +88,7 @@ function* rest(fd: number | undefined): Generator<Buffer> {
     let bytes = 0
     try {
       bytes = readSync(fd, chunk)
-    } catch {} // EAGAIN: this is all
+    } catch {} // EAGAIN: nothing is left
     if (bytes === 0) return
     yield chunk.subarray(0, bytes)
   }
@@ -96,7 +96,7 @@ function* rest(fd: number | undefined): Generator<Buffer> {
 
 type SyncFunction = (...args: never[]) => unknown
 
-/** Nobody could read a pipe while this process waits, so what comes out of it is printed at the end. */
+/** Nothing can read a pipe while this process blocks, so the output is printed at the end. */
 function sync(original: SyncFunction, print: Print): SyncFunction {
   return (...args: unknown[]) => {
     const at = args.findIndex(
@@ -114,7 +114,7 @@ function sync(original: SyncFunction, print: Print): SyncFunction {
   }
 }
 
-/** A result, or an error that has one; what went to us is not in it. */
+/** Prints the captured output of a result, or of an error that holds one, and removes it there. */
 function told(result: unknown, taken: Taken, print: Print): unknown {
   const say = (name: Stream, text: unknown) => {
     if (text !== null && text !== undefined) print(name, String(text), () => {})

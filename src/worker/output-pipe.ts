@@ -4,25 +4,25 @@ import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** One process makes so many. */
+/** FIFOs per call of mkfifo. */
 const BATCH = 8
-/** Not in Node's constants: a descriptor that stands for the file and opens nothing. */
+/** Not among Node's constants: a descriptor that refers to the file without opening it. */
 const O_PATH = 0o10000000
 
-/** Pipes that nobody uses, as descriptors of FIFOs without a name. */
+/** Unused, already unlinked FIFOs, as descriptors. */
 const free: number[] = []
 let canMake = true
 
 /**
- * A real pipe for the output of a child. What Node calls a pipe is a socket, and no process can open its own standard error
- * again by name when that is a socket: `echo … > /dev/stderr` fails with ENXIO. Node has no pipe(2), but it can open FIFOs.
+ * A real pipe for the output of a child. Node's `'pipe'` is a socket, and a socket cannot be opened by name: `echo … >
+ * /dev/stderr` fails with ENXIO. Node has no pipe(2), but it can open FIFOs.
  */
 export class OutputPipe {
   readonly reader: Socket
   /** For the child's `stdio`. */
   readonly writer: number
 
-  /** @param fifo closed, or free again, when the reader is closed */
+  /** @param fifo reused once its reader reached the end, else closed */
   private constructor(fifo: number, fd: number, writer: number) {
     this.writer = writer
     this.reader = new Socket({ fd, readable: true, writable: false })
@@ -30,11 +30,11 @@ export class OutputPipe {
     this.reader.once('end', () => {
       hasEnded = true
     })
-    // whoever still holds the other end of a pipe that is read no more must not meet the next child in it
+    // without an end, some process can still write to it, and must not share it with the next child
     this.reader.once('close', () => (hasEnded ? free.push(fifo) : closeSync(fifo)))
   }
 
-  /** @returns undefined where there is none to be had: Node's `'pipe'` has to do */
+  /** @returns undefined if no FIFO can be made or opened: use Node's `'pipe'` instead */
   static open(): OutputPipe | undefined {
     if (free.length === 0) makeFifos()
     const fifo = free.pop()
@@ -47,11 +47,11 @@ export class OutputPipe {
       return new OutputPipe(fifo, fd, openSync(path, constants.O_WRONLY))
     } catch {
       for (const fd of [fifo, ...opened]) closeSync(fd)
-      return undefined // out of descriptors: the child cannot be started either, and tells why
+      return undefined // out of descriptors: the spawn fails too, and says why
     }
   }
 
-  /** The child has the other end, or there is no child. */
+  /** Closes our copy of the writing end, which the child has now; without a child, the reader too. */
   spawned(pid: number | undefined): void {
     closeSync(this.writer)
     if (pid === undefined) this.reader.destroy()
@@ -70,6 +70,6 @@ function makeFifos(): void {
       rmSync(directory, { recursive: true })
     }
   } catch {
-    canMake = free.length > 0 // it is not tried again for each child
+    canMake = free.length > 0 // do not try again for each child
   }
 }

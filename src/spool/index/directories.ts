@@ -5,14 +5,14 @@ import type { Listed, ScanVisitor } from '../scan.js'
 /** Directories of a spool by their prefixes: '' for the spool itself, `5/` for a priority. */
 export type Listing = ReadonlyMap<string, Listed>
 
-/** Of `5/3/`, `5/`. */
+/** The parent's prefix: `5/` for `5/3/`. */
 export function parentOf(prefix: string): string {
   return prefix.slice(0, prefix.lastIndexOf('/', prefix.length - 2) + 1)
 }
 
 /**
- * The directories of a spool, as they were when they were listed. While no name was made, renamed or removed in one of
- * them, listing it again would tell nothing new: a `stat` for each instead of a listing of a million names.
+ * The directories of a spool and their stamps when they were last listed. As long as a directory's stamp is unchanged, a
+ * `stat` replaces listing it again.
  */
 export class Directories {
   readonly #spool: string
@@ -27,7 +27,7 @@ export class Directories {
     return this.#known
   }
 
-  /** Stamps do not tell all: the next scan lists everything. */
+  /** The stamps may have missed something: the next scan lists everything. */
   doubt(): void {
     this.#isDoubtful = true
   }
@@ -106,7 +106,7 @@ export class ScannedDirectories {
     }
   }
 
-  /** What is not named any more, where a scan looked, is known no longer. */
+  /** Forgets directories that a scan no longer found. */
   end(): void {
     for (const prefix of this.#known.keys()) {
       if (prefix === '') continue
@@ -116,7 +116,7 @@ export class ScannedDirectories {
     }
   }
 
-  /** Known, and not listed by this scan: what was found there is still there. */
+  /** Whether this scan skipped a known directory, so that its tasks are still valid. */
   isAsBefore(prefix: string): boolean {
     return this.#known.has(prefix) && !this.#listed.has(prefix)
   }
