@@ -74,6 +74,7 @@ function forward(child: ChildProcess, from: unknown, name: Stream, print: Print)
   stream.on('error', () => {})
   // a handler that waits for the exit may end the task then, so the remaining output comes first
   child.prependListener('exit', () => {
+    while (stream.read() !== null) {} // what was read while the log was slow: 'data' is emitted for it
     for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
   })
 }

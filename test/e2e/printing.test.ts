@@ -82,6 +82,24 @@ describe('what a JavaScript handler prints', () => {
     for (const [name, found] of printed) assert.deepEqual(found.sort(), lines.sort(), name)
   })
 
+  it('is in the order in which such a process wrote it, however much it is', async () => {
+    const handler = `
+      import { spawn } from 'node:child_process'
+      import { once } from 'node:events'
+      export default async (env, task) => {
+        await once(spawn('seq', ['-f', task.name + ' %.0f', '100000'], { stdio: 'inherit' }), 'exit')
+        return task.SPOOL_OK
+      }`
+    const some = names.slice(0, 5)
+    const printed = printedBetween(await logOf(handler, { 'spooler-processes': 1 }, some))
+    const expected = Array.from({ length: 100_000 }, (_, i) => String(i + 1))
+    for (const name of some) {
+      const at = printed.get(name)?.findIndex((line, i) => line !== expected[i])
+      assert.equal(at, -1, `${name}: line ${at} is ${printed.get(name)?.[at ?? 0]}`)
+      assert.equal(printed.get(name)?.length, expected.length)
+    }
+  })
+
   it('has the name of its task where several run at a time', async () => {
     const handler = `
       export default async (env, task) => {
