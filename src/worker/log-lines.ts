@@ -3,8 +3,9 @@ import { StringDecoder } from 'node:string_decoder'
 
 /** A longer line is cut into several. */
 const MAX_LINE_CHARS = 8192
-/** A process that outlives the program may hold its output open: how long to keep reading it. */
+/** What a process that outlives the program may print yet: so long is it listened to, and so much is read. */
 const LAST_WORDS_MS = 100
+const LAST_WORDS_BYTES = 1024 * 1024
 
 /**
  * Logs what a program prints, line by line. What it prints faster than the log takes it waits in its pipe.
@@ -14,24 +15,62 @@ const LAST_WORDS_MS = 100
  */
 export function logLines(stream: Readable | null, log: (line: string) => Promise<void>): () => Promise<void> {
   if (stream === null) return async () => {}
-  let timer: NodeJS.Timeout | undefined
-  const logAndWait = async (line: string) => {
-    await log(line)
-    timer?.refresh()
-  }
-  const done = pump(stream, logAndWait).catch(() => {}) // destroyed below
+  const lastWords = new LastWords(stream)
+  const done = pump(stream, lastWords, log).catch(() => {}) // destroyed below
   return async () => {
-    timer = setTimeout(() => stream.destroy(), LAST_WORDS_MS)
+    lastWords.begin()
     await done
-    clearTimeout(timer)
+    lastWords.pause()
   }
 }
 
-async function pump(stream: Readable, log: (line: string) => Promise<void>): Promise<void> {
+/** Ends a stream that has been listened to for long enough. The time that the log takes does not count. */
+class LastWords {
+  readonly #stream: Readable
+  #hasBegun = false
+  #isListening = true
+  #msLeft = LAST_WORDS_MS
+  #bytesLeft = LAST_WORDS_BYTES
+  #since = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(stream: Readable) {
+    this.#stream = stream
+  }
+
+  begin(): void {
+    this.#hasBegun = true
+    if (this.#isListening) this.listen()
+  }
+
+  listen(): void {
+    this.#isListening = true
+    if (!this.#hasBegun) return
+    this.#since = performance.now()
+    const ms = this.#bytesLeft > 0 ? this.#msLeft : 0
+    this.#timer = setTimeout(() => this.#stream.destroy(), Math.max(ms, 0))
+  }
+
+  /** @param bytes which were read */
+  pause(bytes = 0): void {
+    this.#isListening = false
+    if (!this.#hasBegun) return
+    clearTimeout(this.#timer)
+    this.#msLeft -= performance.now() - this.#since
+    this.#bytesLeft -= bytes
+  }
+}
+
+async function pump(
+  stream: Readable,
+  lastWords: LastWords,
+  log: (line: string) => Promise<void>,
+): Promise<void> {
   const decoder = new StringDecoder('utf8')
   let rest = ''
   try {
     for await (const chunk of stream) {
+      lastWords.pause(chunk.length)
       const lines = (rest + decoder.write(chunk)).split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) await logCut(line, log)
@@ -39,6 +78,7 @@ async function pump(stream: Readable, log: (line: string) => Promise<void>): Pro
         await logCut(rest, log)
         rest = ''
       }
+      lastWords.listen()
     }
   } finally {
     rest += decoder.end()

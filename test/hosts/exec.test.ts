@@ -131,7 +131,9 @@ describe('spooler-exec', () => {
   it('gives no program the pipe that a process of another one still writes to', async () => {
     const spool = spoolDirectory()
     const script = `case $SPOOL_task_name in
-      first) setsid sh -c 'until ! echo escaped; do sleep 0.01; done' & ;;
+      first)
+        setsid sh -c 'until ! echo escaped; do : > $0; sleep 0.01; done' $1.escaped &
+        until [ -e $1.escaped ]; do sleep 0.01; done ;;
       *) sleep 0.05; echo mine > /dev/stdout ;;
     esac`
     const daemon = await startExec(spool, [script])
@@ -141,6 +143,17 @@ describe('spooler-exec', () => {
     await until('all have run', () => leftIn(spool).length === 0)
     for (let i = 0; i < 10; i++) await daemon.waitFor(`next${i}: mine`)
     assert.doesNotMatch(daemon.output, /next\d: escaped/)
+  })
+
+  it('does not wait for a process that outlives its program and prints as fast as it can', async () => {
+    const spool = spoolDirectory()
+    const script = `setsid sh -c ': > $0; exec yes $1' $1.escaped $(printf %01000d 0) &
+      until [ -e $1.escaped ]; do sleep 0.01; done; echo done`
+    const daemon = await startExec(spool, [script])
+    drop(spool, 'uwsgi_spoolfile_on_a')
+    await until('it ran', () => leftIn(spool).length === 0)
+    await daemon.waitFor('uwsgi_spoolfile_on_a: done\n')
+    assert.ok(daemon.output.length < 6_000_000, `${daemon.output.length} characters`)
   })
 
   it('leaves no descriptor and no file behind for what programs print', async () => {
