@@ -2,7 +2,7 @@ import type { Vars } from '../protocol/vars.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import type { Report } from '../task/report.js'
+import type { ParkReason, Report } from '../task/report.js'
 
 /** A plain value where the engine can give one, so that no promise is allocated and no turn is lost. */
 export type Awaitable<T> = T | Promise<T>
@@ -41,7 +41,7 @@ export interface Claims {
   /**
    * Takes a task, or reports why not. Writes nothing, except to deal with what a past run left: a run that began alone and
    * never ended counts as a crash of the task, unless the caller knows that the task is blameless. A task without a run
-   * left is buried.
+   * left is buried. What may not run now for another reason than its time is `parked`, and is left as it is.
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
@@ -51,8 +51,12 @@ export interface Claims {
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
   /** Applies a run's outcome and gives the claim up. Exactly once for a claim that began. */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Awaitable<Report>
-  /** Gives up a claim that did not begin. Nothing is counted. */
-  release(claim: Claim): Awaitable<Report>
+  /**
+   * Gives up a claim that did not begin. Nothing is counted.
+   *
+   * @param reason what the task needs, and this worker cannot give: the report is `parked` instead of `untouched`
+   */
+  release(claim: Claim, reason?: ParkReason): Awaitable<Report>
 }
 
 /** Claims that never return a promise, such as a directory's. */
@@ -60,5 +64,5 @@ export interface ClaimsAtOnce extends Claims {
   claim(ref: Ref, lastRun?: LastRun): Claim | Report
   begin(claim: Claim, company: Company): Report | undefined
   settle(claim: Claim, outcome: Outcome, ranMs: number): Report
-  release(claim: Claim): Report
+  release(claim: Claim, reason?: ParkReason): Report
 }

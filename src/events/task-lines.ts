@@ -87,7 +87,7 @@ export class TaskLines {
       case 'locked':
       case 'later':
       case 'untouched':
-      case 'alone':
+      case 'parked':
         return
     }
   }

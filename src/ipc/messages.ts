@@ -191,10 +191,10 @@ export class Outbox {
   add(number: number, report: Report): void {
     if (report.kind === 'ok' && !this.#isListenedTo) return this.#count(number)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
-    const { atMs, detail, attempt, waitMs } = report
-    if (atMs === undefined && detail === undefined && attempt === undefined) return
+    const { atMs, reason, detail, attempt, waitMs } = report
+    if (atMs === undefined && reason === undefined && detail === undefined && attempt === undefined) return
     this.#more ??= {}
-    this.#more[number] = { atMs, detail, attempt, waitMs } // JSON leaves out what is undefined
+    this.#more[number] = { atMs, reason, detail, attempt, waitMs } // JSON leaves out what is undefined
   }
 
   #count(number: number): void {

@@ -46,8 +46,8 @@ export class SpoolSupply implements Supply {
   }
 }
 
-function isForAlone({ kind }: Report): boolean {
-  return kind === 'alone'
+function isForAlone({ kind, reason }: Report): boolean {
+  return kind === 'parked' && reason === 'alone'
 }
 
 /**

@@ -19,10 +19,16 @@ export const REPORT_KINDS = [
   'untouched', // handed back unlooked at: its worker stops
   'buried', // ran for the last time, and is a dead letter now
   'set-aside', // a dead letter now, without having been run
-  'alone', // has to run alone, which its worker cannot give it
+  'parked', // may not run now, for another reason than its time: `reason` says what it waits for
 ] as const
 
 export type ReportKind = (typeof REPORT_KINDS)[number]
+
+/**
+ * What a parked task waits for: a worker that runs nothing else (`alone`), a free place among those that its key limits
+ * (`slot`), that somebody resumes it (`paused`), or a handler of its name (`unknown-name`).
+ */
+export type ParkReason = 'alone' | 'slot' | 'paused' | 'unknown-name'
 
 export interface Report {
   readonly ref: Ref
@@ -31,6 +37,8 @@ export interface Report {
   readonly ranMs: number
   /** Epoch ms of the next look, where the worker knows it. */
   readonly atMs?: number | undefined
+  /** Of what is `parked`: until that happens nobody needs to look at it again. */
+  readonly reason?: ParkReason | undefined
   /** For people: the stack, the reason. */
   readonly detail?: string | undefined
   /** Of the run, from 1; told where somebody listens. */

@@ -207,7 +207,7 @@ export class Runner implements TaskRunner {
   /** What must be alone is for a worker that runs one task at a time. */
   #begin(claim: Claim): Report | undefined {
     const isAlone = this.#options.concurrency === 1
-    if (claim.mustBeAlone && !isAlone) return { ...this.#claims.release(claim), kind: 'alone' }
+    if (claim.mustBeAlone && !isAlone) return this.#claims.release(claim, 'alone')
     return this.#claims.begin(claim, isAlone ? 'alone' : 'beside')
   }
 

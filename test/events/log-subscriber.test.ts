@@ -340,7 +340,7 @@ describe('what is told of a task', () => {
     [{ kind: 'locked' }],
     [{ kind: 'later' }],
     [{ kind: 'untouched' }],
-    [{ kind: 'alone' }],
+    [{ kind: 'parked', reason: 'alone' }],
   ]
   for (const [report, ...expected] of CASES)
     it(`${report.kind}${report.detail === undefined ? '' : ` (${report.detail})`}`, () => {

@@ -12,6 +12,7 @@ describe('reports on their way to the master', () => {
         kind: fc.constantFrom(...REPORT_KINDS),
         ranMs: fc.nat(),
         atMs: fc.nat(),
+        reason: fc.constantFrom('alone', 'slot', 'paused', 'unknown-name'),
         detail: fc.string(),
       },
       { requiredKeys: ['ref', 'kind', 'ranMs'] },

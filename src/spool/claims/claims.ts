@@ -4,7 +4,7 @@ import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
-import type { Report } from '../../task/report.js'
+import type { ParkReason, Report } from '../../task/report.js'
 import type { Locker } from '../locker.js'
 import { type TaskRecord, withFailure } from '../records.js'
 import { readBody, setTime } from '../spool-file.js'
@@ -85,6 +85,8 @@ export class ClaimedTask {
   }
 }
 
+const UNTOUCHED = { kind: 'untouched' } as const
+
 /** The report of a run whose outcome could not be applied to its file. */
 const KIND_WHEN_UNSETTLED = {
   ok: 'unsettled',
@@ -146,10 +148,10 @@ export class Claims {
   }
 
   /** @see Claims.release */
-  release(claim: ClaimedTask): Report {
+  release(claim: ClaimedTask, reason?: ParkReason): Report {
     claim.isSettled = true
     letGo(claim.file, this.#locker)
-    return { ref: claim.ref, ranMs: 0, kind: 'untouched' }
+    return { ref: claim.ref, ranMs: 0, ...(reason === undefined ? UNTOUCHED : { kind: 'parked', reason }) }
   }
 
   /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */

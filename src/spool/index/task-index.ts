@@ -18,7 +18,7 @@ const FIRST_RETRY_MS = 2
 /** Its file has left its place. */
 const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
 /** Tried again after a wait that doubles. */
-const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'alone', 'incomplete']
+const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'parked', 'incomplete']
 
 /**
  * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
@@ -147,7 +147,7 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-      case 'alone':
+      case 'parked':
         return this.#waiting.add(ref, nowMs + this.#patience(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
         return this.#waiting.add(ref, nowMs + this.#patience(ref, this.#frequencyMs), true)

@@ -45,6 +45,13 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await claimOf(two, ref)).attempt, 1)
     })
 
+    it('that are released to wait for something say for what, and count for nothing', async () => {
+      const { ref, one, two } = await withTask()
+      const { kind, reason } = await one.release(await claimOf(one, ref), 'alone')
+      assert.deepEqual([kind, reason], ['parked', 'alone'])
+      assert.equal((await claimOf(two, ref)).attempt, 1)
+    })
+
     for (const outcome of [IGNORE, RELEASE])
       it(`keep the task as it was after ${outcome.kind}`, async () => {
         const { ref, one, two } = await withTask()
