@@ -46,9 +46,10 @@ class LastWords {
   listen(): void {
     this.#isListening = true
     if (!this.#hasBegun) return
+    // a timer, even of 0 ms, would never fire while a next piece always comes before it and clears it
+    if (this.#bytesLeft <= 0 || this.#msLeft <= 0) return void this.#stream.destroy()
     this.#since = performance.now()
-    const ms = this.#bytesLeft > 0 ? this.#msLeft : 0
-    this.#timer = setTimeout(() => this.#stream.destroy(), Math.max(ms, 0))
+    this.#timer = setTimeout(() => this.#stream.destroy(), this.#msLeft)
   }
 
   /** @param bytes which were read */

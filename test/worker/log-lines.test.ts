@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
+import { logLines } from '#src/worker/log-lines.js'
+
+const PIECE = `${'0'.repeat(1023)}\n`.repeat(64)
+const MiB = 1024 * 1024
+
+describe('the output of a program that has ended', () => {
+  it('is read no further than 1 MiB, however fast another process goes on printing', async () => {
+    let printed = 0
+    const stream = new Readable({
+      read() {
+        printed += PIECE.length
+        this.push(printed < 100 * MiB ? PIECE : null) // at once: no timer fires between two pieces
+      },
+    })
+    await logLines(stream, async () => {})()
+    assert.ok(printed <= MiB + 2 * PIECE.length, `${printed} bytes`) // some were ahead of the reader
+  })
+
+  it('is read for no longer than 100 ms, also when something always comes', async () => {
+    const endless = new Readable({
+      read() {
+        setImmediate(() => this.push('.\n'))
+      },
+    })
+    const finish = logLines(endless, async () => {})
+    const since = performance.now()
+    await finish()
+    assert.ok(performance.now() - since >= 99, 'it was listened to')
+    assert.equal(endless.destroyed, true)
+  })
+
+  it('is whole, however long the log takes', async () => {
+    const lines = Array.from({ length: 8 }, (_, i) => `line ${i}`)
+    const stream = Readable.from(lines.map(line => Buffer.from(`${line}\n`)))
+    const logged: string[] = []
+    const finish = logLines(stream, async line => {
+      await sleep(30)
+      logged.push(line)
+    })
+    await turn()
+    await finish()
+    assert.deepEqual(logged, lines)
+  })
+})
