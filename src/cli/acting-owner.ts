@@ -5,11 +5,42 @@ import { loadLockLibraries } from '../spool/locker.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { become, type Identity, ownerIdentity } from '../system/privileges.js'
 
-/** In the environment of a process that does one part of its command: see `asOwners`. */
+/** What a command does to the process that it has for itself. */
+export interface OwnProcess {
+  /** The part of a command that this process does; undefined: all of it. */
+  readonly part: string | undefined
+  /** Becomes somebody for good. */
+  become(identity: Identity): Promise<void>
+  /** Runs the same command line once more, to do one part of it. @returns its exit code */
+  runPart(name: string): Promise<number>
+}
+
+/** In the environment of a process that does one part of its command. */
 const PART = '_SPOOLD_PART'
-/** The part of a command that this process does; undefined: all of it. */
-export const part = process.env[PART]
-delete process.env[PART]
+
+/** To be called once: what the command starts is not to take itself for the part. */
+export function takeOwnProcess(): OwnProcess {
+  const part = process.env[PART]
+  delete process.env[PART]
+  return { part, become: becomeForGood, runPart }
+}
+
+/** Libraries come first: Node's packages are often root's alone. */
+async function becomeForGood(identity: Identity): Promise<void> {
+  await loadLockLibraries()
+  become(identity)
+}
+
+function runPart(name: string): Promise<number> {
+  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+    stdio: 'inherit',
+    env: { ...process.env, [PART]: name },
+  })
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', code => resolve(code ?? 1))
+  })
+}
 
 /**
  * Whom a command becomes, for good, before it acts in a spool: what is made there can be used by its daemon, and nothing
@@ -28,13 +59,6 @@ export function ownerOf(spool: string): Identity | null {
   return null
 }
 
-/** For good. Libraries come first: Node's packages are often root's alone. */
-export async function becomeForGood(identity: Identity | null): Promise<void> {
-  if (identity === null) return
-  await loadLockLibraries()
-  become(identity)
-}
-
 /**
  * Acts in spools, in each as its owner. A process becomes one owner and stays so: where they have several, each has a
  * process of its own, which does the command's part in the spools of that one.
@@ -43,6 +67,7 @@ export async function becomeForGood(identity: Identity | null): Promise<void> {
  * @returns the highest exit code
  */
 export async function asOwners(
+  { part, become, runPart }: OwnProcess,
   directories: readonly string[],
   act: (directories: readonly string[]) => Promise<number>,
   spoolOf: (directory: string) => string = realPath,
@@ -58,7 +83,7 @@ export async function asOwners(
   const only = part === undefined ? [...owners.values()] : [owners.get(Number(part))]
   const [single] = only
   if (only.length === 1) {
-    await becomeForGood(single?.identity ?? null)
+    if (single !== undefined && single.identity !== null) await become(single.identity)
     return act(single?.spools ?? [])
   }
   const own = owners.get(0)?.spools ?? []
@@ -66,18 +91,6 @@ export async function asOwners(
   for (const [uid, { identity }] of owners)
     if (identity !== null) exitCode = Math.max(exitCode, await runPart(String(uid)))
   return exitCode
-}
-
-/** Runs the same command line once more, to do one part of it. @returns its exit code */
-export function runPart(name: string): Promise<number> {
-  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
-    stdio: 'inherit',
-    env: { ...process.env, [PART]: name },
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', code => resolve(code ?? 1))
-  })
 }
 
 /** What is not there is told by whoever needs it. */

@@ -7,7 +7,7 @@ import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { findIdentity, type Identity } from '../system/privileges.js'
-import { becomeForGood, ownerOf } from './acting-owner.js'
+import { type OwnProcess, ownerOf } from './acting-owner.js'
 import { readVersion } from './version.js'
 
 /** Where `spoold enqueue` was told to put tasks: exactly one of them. */
@@ -67,11 +67,11 @@ function makerIn(spool: string): Identity | null {
 }
 
 /** For good; the files that the caller named are open by then. */
-export async function becomeWriter({
-  destination: { spooler = [] },
-  identity,
-}: EnqueueDestination): Promise<void> {
+export async function becomeWriter(
+  { destination: { spooler = [] }, identity }: EnqueueDestination,
+  ownProcess: OwnProcess,
+): Promise<void> {
   if (identity === null) return
   for (const spool of [spooler].flat()) makeSpoolFor(spool, identity)
-  await becomeForGood(identity)
+  await ownProcess.become(identity)
 }

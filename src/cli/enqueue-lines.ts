@@ -3,8 +3,8 @@ import { messageOf, SpooldError } from '../base/errors.js'
 import { Batch, BatchError } from '../client/batch.js'
 import type { TaskOptions } from '../client/request-from.js'
 import type { Destination } from '../client/target.js'
+import type { CommandContext } from './context.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
-import { output } from './output.js'
 import { Progress } from './progress.js'
 import { openInput, type Pair } from './task-input.js'
 
@@ -19,6 +19,7 @@ export interface EnqueueLines {
   /** Is called when the input is open. */
   opened(): Promise<void>
   readonly isQuiet: boolean
+  readonly context: CommandContext
   /** Is told of each task that goes there. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
@@ -32,8 +33,9 @@ const CHUNK = 1000
  * @throws SpooldError at the first line that cannot be stored; the message says how many are
  */
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
-  const tasks = readJsonTasks(openInput('the input', work.file))
-  const progress = new Progress(!work.isQuiet, sizeOf(work.file))
+  const { output, stdin } = work.context
+  const tasks = readJsonTasks(openInput('the input', work.file, stdin))
+  const progress = new Progress(work.context, !work.isQuiet, sizeOf(work.file))
   await work.opened()
   const batch = new Batch(work.destination)
   let stored = 0

@@ -1,9 +1,11 @@
 import { type EarlySignals, keepEarlySignals } from '../daemon/early-signals.js'
+import { takeOwnProcess } from './acting-owner.js'
+import { processIo } from './io.js'
 import { main } from './program.js'
 
 /** The program, from its command line to its exit code. */
 export function start(signals: EarlySignals): void {
   keepEarlySignals(signals)
   process.umask(process.umask(0o077) & 0o077) // what its own user may not open, nobody would run
-  main(process.argv.slice(2)).then(code => process.exit(code))
+  main(process.argv.slice(2), processIo(takeOwnProcess())).then(code => process.exit(code))
 }

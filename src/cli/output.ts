@@ -1,5 +1,5 @@
-import { writeSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
+import type { Sink } from './io.js'
 
 /** What a command does once nobody can read it any more. */
 export type Purpose =
@@ -12,10 +12,6 @@ export type Purpose =
 
 /** sysexits.h: EX_IOERR. */
 export const EX_IOERR = 74
-const STDOUT = 1
-const STDERR = 2
-/** A pipe or a terminal that another program has made non-blocking is tried again after this time. */
-const RETRY_MS = 5
 
 /** Standard output has no reader any more, and the command need not go on. */
 export class ReaderGone extends Error {
@@ -24,13 +20,19 @@ export class ReaderGone extends Error {
 
 /**
  * Standard output and standard error of a command. A write waits for the reader, however slow it is, so that nothing is
- * cut off at the end and nothing piles up in memory. Node's own streams would buffer what a pipe does not take, and lose
- * the rest of a short write to a full disk.
+ * cut off at the end and nothing piles up in memory.
  */
 export class Output {
   /** A command that does not say what it is for is taken for one that changes something. */
   purpose: Purpose = 'change'
+  readonly #stdout: Sink
+  readonly #stderr: Sink
   #fault: unknown
+
+  constructor({ stdout, stderr }: { readonly stdout: Sink; readonly stderr: Sink }) {
+    this.#stdout = stdout
+    this.#stderr = stderr
+  }
 
   /**
    * @throws ReaderGone for `look`, when the reader has left
@@ -44,7 +46,7 @@ export class Output {
   write(text: string): void {
     if (this.#fault !== undefined) return
     try {
-      writeWhole(STDOUT, text)
+      this.#stdout(text)
     } catch (error) {
       this.#fault = error
       this.#failed(error)
@@ -59,7 +61,7 @@ export class Output {
   /** As it is, on standard error. */
   writeError(text: string): void {
     try {
-      writeWhole(STDERR, text)
+      this.#stderr(text)
     } catch {}
   }
 
@@ -81,26 +83,6 @@ export class Output {
   }
 }
 
-/** The one of this process. */
-export const output = new Output()
-
 function hasLeft(error: unknown): boolean {
   return errnoOf(error) === 'EPIPE'
-}
-
-function writeWhole(fd: number, text: string): void {
-  const bytes = Buffer.from(text)
-  for (let at = 0; at < bytes.length; )
-    try {
-      at += writeSync(fd, bytes, at)
-    } catch (error) {
-      if (errnoOf(error) !== 'EAGAIN') throw error
-      sleep(RETRY_MS)
-    }
-}
-
-const never = new Int32Array(new SharedArrayBuffer(4))
-
-function sleep(ms: number): void {
-  Atomics.wait(never, 0, 0, ms)
 }

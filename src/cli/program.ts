@@ -1,51 +1,53 @@
 import { Command, CommanderError, Option } from 'commander'
 import { errnoOf, SpooldError, toError } from '../base/errors.js'
 import { obeyEarlySignals } from '../daemon/early-signals.js'
-import type { Sources } from '../ini/read-config.js'
 import type { Setting } from '../ini/setting.js'
 import { refuseChangedBytes } from './argument-bytes.js'
-import type { EnqueueOptions } from './commands/enqueue.js'
-import type { SignalOptions } from './commands/signal.js'
-import { addExaminers } from './examiners.js'
+import { COMMANDS, type Command as CommandRow } from './command-table.js'
+import { type CommandContext, sourcesOf } from './context.js'
 import { commandExitCode } from './exit-code.js'
+import type { Io } from './io.js'
 import { refuseMistyped } from './mistyped.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
-import { output, ReaderGone } from './output.js'
-import { addTaskCommands, TASK_COMMANDS } from './task-commands.js'
+import { Output, ReaderGone } from './output.js'
 import { readVersion } from './version.js'
 
-const USAGE = new SpooldError('USAGE', 'the command line is wrong')
-const TAKES_NO_CONFIGURATION = new Set(['enqueue', 'signal', 'fsck', 'doctor', 'help', ...TASK_COMMANDS])
-const COMMANDS = new Set(['check', ...TAKES_NO_CONFIGURATION])
+const WRONG_USAGE = new SpooldError('USAGE', 'the command line is wrong')
+const NAMES = ['help', ...COMMANDS.map(({ name }) => name)]
 
 /** Runs one command line. @returns the exit code */
-export async function main(given: readonly string[]): Promise<number> {
+export async function main(given: readonly string[], io: Io): Promise<number> {
   // alone it is nobody's max-vars, which is what uWSGI makes of it
   const argv = given.length === 1 && given[0] === '-v' ? ['--version'] : given
-  const isCommand = TAKES_NO_CONFIGURATION.has(argv[0] ?? '')
-  if (COMMANDS.has(argv[0] ?? '')) obeyEarlySignals()
+  const [word = ''] = argv
+  const isCommand = NAMES.includes(word)
+  // getopt_long(3)'s rules are for those who take uWSGI's options
+  const isStrict = isCommand && COMMANDS.find(({ name }) => name === word)?.takesConfiguration !== true
+  const output = new Output(io)
+  if (isCommand) obeyEarlySignals()
   let exitCode = 0
   try {
     refuseChangedBytes(argv)
-    refuseMistyped(argv[0] ?? '', [...COMMANDS])
-    const args = isCommand ? argv : completeAbbreviations(argv)
-    const program = createProgram(args, code => {
+    refuseMistyped(word, NAMES)
+    const args = isStrict ? argv : completeAbbreviations(argv)
+    const commandLine: Setting[] = []
+    const program = createProgram(args, { ...io, output, commandLine }, commandLine, code => {
       exitCode = code
     })
     await program.parseAsync([...args], { from: 'user' })
   } catch (error) {
-    exitCode = exitCodeOf(error, isCommand)
+    exitCode = exitCodeOf(error, isStrict, output)
   }
   return output.exitCode(exitCode)
 }
 
-function exitCodeOf(error: unknown, isCommand: boolean): number {
+function exitCodeOf(error: unknown, isStrict: boolean, output: Output): number {
   if (error instanceof ReaderGone) return 0
   if (error instanceof CommanderError)
-    return error.exitCode === 0 ? 0 : isCommand ? commandExitCode(USAGE) : 1
+    return error.exitCode === 0 ? 0 : isStrict ? commandExitCode(WRONG_USAGE) : 1
   const named = withCode(error)
-  complain(named)
-  return isCommand || isOfCommandLine(named) ? commandExitCode(named) : 1
+  output.complain(describeFailure(named))
+  return isStrict || isOfCommandLine(named) ? commandExitCode(named) : 1
 }
 
 /** It has the same exit code whatever was asked for. */
@@ -53,16 +55,13 @@ function isOfCommandLine(error: unknown): boolean {
   return error instanceof SpooldError && (error.code === 'USAGE' || error.code === 'OUTPUT_FAILED')
 }
 
-/** A command is loaded when it is called: those that scripts call often do without the daemon's libraries. */
-function createProgram(argv: readonly string[], done: (exitCode: number) => void): Command {
-  const settings: Setting[] = []
-  const sources = (files: readonly string[]): Sources => ({
-    environment: process.env,
-    commandLine: settings,
-    files,
-    version: readVersion(),
-  })
-
+function createProgram(
+  argv: readonly string[],
+  context: CommandContext,
+  settings: Setting[],
+  done: (exitCode: number) => void,
+): Command {
+  const { output } = context
   const program = new Command('spoold')
     .description('Runs background tasks from plain files: a drop-in uWSGI spooler.')
     .version(readVersion(), '--version')
@@ -84,60 +83,30 @@ function createProgram(argv: readonly string[], done: (exitCode: number) => void
     .addHelpText('after', EXAMPLES)
     .action(async (files: string[], { inBackground, underRoot }) => {
       const { run } = await import('./commands/run.js')
-      done(
-        await run(sources(files), {
-          backgroundSockets: inBackground === undefined ? undefined : Number(inBackground),
-          parentsSockets: underRoot === undefined ? undefined : Number(underRoot),
-        }),
-      )
+      const sockets = (count: string | undefined) => (count === undefined ? undefined : Number(count))
+      const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot) }
+      done(await run(sourcesOf(files, context), options))
     })
   addOptionFlags(program, settings, argv)
-
-  const checker = program
-    .command('check')
-    .description(
-      'print every error and warning of a configuration, with file:line; exit 1 if there is an error',
-    )
-    .argument('[files...]', 'as for running')
-    .action(async (files: string[]) => {
-      const { check } = await import('./commands/check.js')
-      done(check(sources(files)))
+  for (const row of COMMANDS) {
+    const command = addCommand(program, row).action(async (args: string | string[], options: object) => {
+      const act = await row.load()
+      done(await act([args].flat(), options, context))
     })
-  addOptionFlags(checker, settings, argv)
-  addExaminers(program, sources, done)
-
-  addTaskCommands(program, done)
-
-  program
-    .command('enqueue')
-    .description('store a task, or many, and print where; exit 0 stored, 75 try again, 64 wrong usage')
-    .argument('[key=value...]', 'the pairs; key=@file takes the bytes of a file')
-    .option('--spooler <dir>', 'the spool directory')
-    .option('--ini <file>', 'the first spooler of this configuration')
-    .option('--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract')
-    .option('--json <file>', 'one JSON object, or one a line; - is standard input')
-    .option('--at <time>', "not before: '2026-12-24 08:00', +5m, or epoch seconds")
-    .option('--priority <n>', 'the priority directory; needs spooler-ordered')
-    .option('--body <file>', 'the body; - is standard input')
-    .option('--id <text>', 'store it only once: the same id again changes nothing')
-    .option('--quiet', 'print nothing when all went well')
-    .action(async (pairs: string[], options: EnqueueOptions) => {
-      const { enqueue } = await import('./commands/enqueue.js')
-      done(await enqueue(pairs, options))
-    })
-
-  program
-    .command('signal')
-    .description('raise a signal in a daemon; exit 0 taken, 75 try again, 64 wrong usage')
-    .argument('<number>', '0 to 255')
-    .option('--socket <address>', 'the socket of the daemon: host:3031, /path.sock or @abstract')
-    .option('--ini <file>', 'the first socket of this configuration')
-    .action(async (number: string, options: SignalOptions) => {
-      const { signal } = await import('./commands/signal.js')
-      done(await signal(number, options))
-    })
-
+    if (row.takesConfiguration === true) addOptionFlags(command, settings, argv)
+  }
   return program
+}
+
+function addCommand(program: Command, { name, summary, args, argsHelp, flags }: CommandRow): Command {
+  const command = program.command(name).description(summary).argument(args, argsHelp)
+  for (const [names, help, kind] of flags) {
+    const option = new Option(names, help).makeOptionMandatory(kind === 'required')
+    if (kind === 'repeatable')
+      option.argParser((text: string, before: readonly string[] = []) => [...before, text])
+    command.addOption(option)
+  }
+  return command
 }
 
 /** What the operating system says needs no stack: it is not ours to fix. */
@@ -152,11 +121,9 @@ function withCode(thrown: unknown): unknown {
 }
 
 /** A sentence for what people can fix, with the code under which docs/errors.md explains it; else a stack. */
-function complain(thrown: unknown): void {
+function describeFailure(thrown: unknown): string {
   const error = toError(thrown)
-  const text =
-    error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
-  output.complain(text)
+  return error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
 }
 
 /** commander's words as one sentence that says where to look. */
@@ -165,7 +132,7 @@ function usageError(text: string, [command = '']: readonly string[]): string {
     .replace(/^error: /, '')
     .trim()
     .replaceAll('\n', ' ')
-  const help = COMMANDS.has(command) ? `spoold ${command} --help` : 'spoold --help'
+  const help = NAMES.includes(command) ? `spoold ${command} --help` : 'spoold --help'
   return `spoold: ${said}; see ${help}\n`
 }
 

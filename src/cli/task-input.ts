@@ -3,6 +3,7 @@ import { buffer } from 'node:stream/consumers'
 import { describe, messageOf, SpooldError } from '../base/errors.js'
 import type { Value } from '../client/value.js'
 import { MAX_BLOCK_BYTES } from '../protocol/packet.js'
+import type { Io } from './io.js'
 
 export type Pair = readonly [key: string, value: Value]
 
@@ -40,8 +41,8 @@ async function readValue(key: string, value: string): Promise<Buffer> {
  *
  * @param what it is, for the message
  */
-export function openInput(what: string, file: string): AsyncIterable<Uint8Array> {
-  const input = file === '-' ? process.stdin : openFile(what, file)
+export function openInput(what: string, file: string, stdin: Io['stdin']): AsyncIterable<Uint8Array> {
+  const input = file === '-' ? stdin() : openFile(what, file)
   return readInput(what, file, input)
 }
 
@@ -61,8 +62,8 @@ async function* readInput(what: string, file: string, input: AsyncIterable<Uint8
   }
 }
 
-export async function readInputWhole(what: string, file: string): Promise<Buffer> {
-  return buffer(openInput(what, file))
+export async function readInputWhole(what: string, file: string, stdin: Io['stdin']): Promise<Buffer> {
+  return buffer(openInput(what, file, stdin))
 }
 
 function unreadable(what: string, file: string, cause: unknown, hint = ''): SpooldError {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { TASK_COMMANDS } from '#src/cli/task-commands.js'
+import { COMMANDS } from '#src/cli/command-table.js'
 import { spoold } from '../helpers/cli.js'
 import { writeIni } from '../helpers/daemon.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
@@ -26,7 +26,7 @@ describe('spoold --help and --version', () => {
       ])
         assert.ok(stdout.includes(word), `${args} says ${word}`)
     }
-    for (const command of ['check', 'enqueue', 'signal', ...TASK_COMMANDS]) {
+    for (const { name: command } of COMMANDS) {
       const { code, stdout } = await spoold([command, '--help'])
       assert.equal(code, 0)
       assert.match(stdout, new RegExp(`^Usage: spoold ${command} `))

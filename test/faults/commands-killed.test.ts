@@ -4,13 +4,12 @@ import { readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { hold, kick, release, requeue, rm } from '#src/cli/commands/tasks.js'
 import { readLocks } from '#src/files/lock-table.js'
 import { SpoolView, type TaskView } from '#src/spool/admin/task-view.js'
 import { isTaskName } from '#src/spool/names.js'
 import { KICKED } from '#src/spool/state-byte.js'
 import { OK } from '#src/task/outcome.js'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -112,10 +111,8 @@ async function statesIn(spool: string): Promise<string[]> {
     .map(({ state }) => state)
 }
 
-const ALL = { all: true, quiet: true }
-
-async function done(command: Promise<number>): Promise<void> {
-  assert.equal(await command, 0)
+async function done(command: string, spool: string): Promise<void> {
+  assert.deepEqual(await inProcess([command, '--all', '--quiet', spool]), { code: 0, stdout: '', stderr: '' })
 }
 
 /** A spool with one dead letter that failed once. */
@@ -140,7 +137,7 @@ describe('a command that is killed at any of its changes', slow, () => {
           async check(when) {
             const states = await statesIn(spool)
             assert.ok(['dead', 'due'].includes(states.join()), `${when}: ${states}`)
-            if (states.includes('dead')) await done(requeue([spool], ALL))
+            if (states.includes('dead')) await done('requeue', spool)
             assert.equal(await runs(spool), 1, when)
             assert.deepEqual(await statesIn(spool), [])
           },
@@ -158,17 +155,17 @@ describe('a command that is killed at any of its changes', slow, () => {
         async () => {
           const spool = spoolDirectory()
           drop(spool, NAME, packet({ to: 'joe' }), IN_A_YEAR)
-          if (what === 'release') await done(hold([spool], ALL))
+          if (what === 'release') await done('hold', spool)
           return {
             args: [what, '--all', spool],
             async check(when) {
               const states = await statesIn(spool)
               assert.ok(['held', 'waiting'].includes(states.join()), `${when}: ${states}`)
               assert.equal(await runs(spool), 0, when)
-              await done(release([spool], ALL))
+              await done('release', spool)
               assert.equal((await viewsOf(spool))[0]?.dueAtMs, IN_A_YEAR * 1000)
               assert.equal(await runs(spool), 0, when)
-              await done(kick([spool], ALL))
+              await done('kick', spool)
               assert.equal(recordOf(spool, NAME), undefined)
               assert.equal(byteOf(join(spool, NAME)), KICKED, 'no record is announced where there is none')
               assert.equal(await runs(spool), 1, when)
@@ -183,13 +180,13 @@ describe('a command that is killed at any of its changes', slow, () => {
     await killEverywhere(['pwrite64', 'utimensat', 'unlink'] /* byte, time, record */, async () => {
       const spool = spoolDirectory()
       drop(spool, NAME, packet({ at: String(IN_A_YEAR) }), IN_A_YEAR)
-      await done(hold([spool], ALL))
+      await done('hold', spool)
       return {
         args: ['kick', '--all', spool],
         async check(when) {
           const states = await statesIn(spool)
           assert.ok(['held', 'due'].includes(states.join()), `${when}: ${states}`)
-          await done(kick([spool], ALL))
+          await done('kick', spool)
           assert.equal(await runs(spool), 1, when)
         },
       }
@@ -248,7 +245,7 @@ describe('a command that is killed at any of its changes', slow, () => {
               const { code, stderr } = await spoold(['release', '--all', from])
               assert.equal(code, 1)
               assert.match(stderr, /may be there, or have run; then rm it here, else kick it/)
-              await done((there.length > 0 ? rm : kick)([from], ALL))
+              await done(there.length > 0 ? 'rm' : 'kick', from)
             }
             assert.equal(await runs(from, to), 1, when)
             assert.deepEqual(leftIn(from), [])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { describe, it, mock } from 'node:test'
-import { hold, kick, move, release } from '#src/cli/commands/tasks.js'
+import { describe, it } from 'node:test'
+import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isLong } from '../helpers/requires.js'
@@ -26,23 +26,15 @@ function fill(spool: string): void {
 }
 
 /** What runs is told of, and left alone. */
-async function changing(act: () => Promise<unknown>): Promise<void> {
-  const error = mock.method(console, 'error', () => {})
-  try {
-    await act()
-  } finally {
-    error.mock.restore()
-  }
-  const lines = error.mock.calls.map(({ arguments: [line] }) => String(line))
+async function changing(...args: readonly string[]): Promise<void> {
+  const { stderr } = await inProcess([...args, '--all', '--quiet'])
   assert.deepEqual(
-    lines.filter(line => !/ is running; it was left alone$/.test(line)),
+    stderr.split('\n').filter(line => line !== '' && !/ is running; it was left alone$/.test(line)),
     [],
   )
 }
 
 describe('commands against a daemon at work', () => {
-  const quiet = { all: true, quiet: true }
-
   it(`${TASKS} tasks that are held, released and kicked all the while run as often as they ask`, async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, handler: HANDLER, ini: INI })
@@ -50,9 +42,9 @@ describe('commands against a daemon at work', () => {
     await until(
       'all have run',
       async () => {
-        await changing(() => hold([spool], quiet))
-        await changing(() => release([spool], quiet))
-        await changing(() => kick([spool], quiet))
+        await changing('hold', spool)
+        await changing('release', spool)
+        await changing('kick', spool)
         return leftIn(spool).length === 0
       },
       120_000,
@@ -71,9 +63,9 @@ describe('commands against a daemon at work', () => {
     await until(
       'all have run',
       async () => {
-        await changing(() => move([one], { ...quiet, to: two }))
-        await changing(() => move([two], { ...quiet, to: one }))
-        await changing(() => kick([one, two], quiet))
+        await changing('move', one, '--to', two)
+        await changing('move', two, '--to', one)
+        await changing('kick', one, two)
         return leftIn(one).length + leftIn(two).length === 0
       },
       120_000,

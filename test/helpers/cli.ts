@@ -1,4 +1,6 @@
 import { spawn } from 'node:child_process'
+import { Readable } from 'node:stream'
+import { main } from '#src/cli/program.js'
 import { BIN } from './workspace.js'
 
 export interface CliResult {
@@ -30,4 +32,37 @@ export function spoold(
     child.once('error', reject)
     child.once('close', code => resolve({ code, stdout, stderr }))
   })
+}
+
+/**
+ * The same in this process, which spares a start of Node. Not for what depends on the working directory or on the process
+ * itself: signals, descriptors, another user's spool.
+ */
+export async function inProcess(
+  args: readonly string[],
+  options: { env?: Readonly<Record<string, string>>; input?: string | Buffer } = {},
+): Promise<CliResult> {
+  let stdout = ''
+  let stderr = ''
+  const code = await main(args, {
+    stdout(text) {
+      stdout += text
+    },
+    stderr(text) {
+      stderr += text
+    },
+    stdin: () => Readable.from([Buffer.from(options.input ?? '')]),
+    isWatched: false,
+    env: { ...process.env, ...options.env },
+    ownProcess: {
+      part: undefined,
+      become: refuse,
+      runPart: refuse,
+    },
+  })
+  return { code, stdout, stderr }
+}
+
+function refuse(): never {
+  throw new Error("this command becomes a spool's owner: run it in a process of its own")
 }

@@ -3,9 +3,10 @@ import { readLocks } from '../../files/lock-table.js'
 import { type Changed, change, type LockedFile, type OpenSpool, openSpool } from '../../spool/admin/change.js'
 import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
-import { asOwners, part } from '../acting-owner.js'
+import { asOwners } from '../acting-owner.js'
 import { jsonBytes, terminalName } from '../bytes.js'
-import { output } from '../output.js'
+import type { CommandContext } from '../context.js'
+import type { Output } from '../output.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
 
@@ -43,16 +44,17 @@ export async function changeTasks(
   paths: readonly string[],
   options: ChangeOptions,
   action: Action,
+  { output, ownProcess }: CommandContext,
 ): Promise<number> {
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
-  const told = new ChangeReport(action, options)
-  const places = parseTaskPaths(paths, told)
+  const told = new ChangeReport(action, options, output)
+  const places = parseTaskPaths(paths, told, ownProcess.part === undefined)
   const whole = places.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
   const groups = bySpool(places)
-  return asOwners([...groups.keys()], async spools => {
+  return asOwners(ownProcess, [...groups.keys()], async spools => {
     if (options.dryRun !== true) await action.prepare?.()
     for (const spool of spools) {
       const members = groups.get(spool) ?? []
@@ -73,13 +75,14 @@ function refusalOf(error: unknown, shown: string): string {
   return `${shown}: ${messageOf(error)}`
 }
 
-function parseTaskPaths(paths: readonly string[], told: ChangeReport): TaskPath[] {
+/** @param isFirst no other process of this command has told of them */
+function parseTaskPaths(paths: readonly string[], told: ChangeReport, isFirst: boolean): TaskPath[] {
   return paths.flatMap(path => {
     try {
       return parseTaskPath(path)
     } catch (error) {
       if (error instanceof SpooldError && error.code === 'USAGE') throw error
-      if (part === undefined) told.fault(messageOf(error)) // else it has been told
+      if (isFirst) told.fault(messageOf(error))
       return []
     }
   })
@@ -159,17 +162,20 @@ function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Ac
 class ChangeReport {
   readonly #action: Action
   readonly #options: ChangeOptions
+  readonly #output: Output
   #exitCode = 0
   #count = 0
 
-  constructor(action: Action, options: ChangeOptions) {
+  constructor(action: Action, options: ChangeOptions, output: Output) {
     this.#action = action
     this.#options = options
+    this.#output = output
   }
 
   tell(place: TaskPath, ref: Ref, result: Result): void {
     this.#count++
-    if (this.#options.json === true) output.line(JSON.stringify(asJson(this.#action, place, ref, result)))
+    if (this.#options.json === true)
+      this.#output.line(JSON.stringify(asJson(this.#action, place, ref, result)))
     const path = pathOf(place.shown, ref)
     const { verb, done, target = place.shown } = this.#action
     switch (result.kind) {
@@ -191,16 +197,16 @@ class ChangeReport {
   fault(text: string): void {
     this.#count++
     this.#exitCode = 1
-    output.complain(text)
+    this.#output.complain(text)
   }
 
   end(): number {
-    if (this.#count === 0 && this.#options.quiet !== true) output.complain('no task fits')
+    if (this.#count === 0 && this.#options.quiet !== true) this.#output.complain('no task fits')
     return this.#exitCode
   }
 
   #say(text: string): void {
-    if (this.#options.quiet !== true && this.#options.json !== true) output.line(text)
+    if (this.#options.quiet !== true && this.#options.json !== true) this.#output.line(text)
   }
 }
 

@@ -1,15 +1,15 @@
 import { checkConfig } from '../../config/check.js'
 import { checkSyntax } from '../../config/check-syntax.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
-import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
-import { output } from '../output.js'
+import { type CommandContext, sourcesOf } from '../context.js'
 
 /** `spoold check app.ini`: every error and warning with its place. @returns 1 when there is an error */
-export function check(sources: Sources): number {
+export function check(files: readonly string[], _options: object, context: CommandContext): number {
+  const { output } = context
   output.purpose = 'judge'
-  const config = checkConfig(sources)
-  const { problems, files, options } = config
+  const config = checkConfig(sourcesOf(files, context))
+  const { problems, files: read, options } = config
   checkSyntax(config, problems)
   checkLiveUwsgi(config, problems)
   for (const problem of problems.list) output.line(formatProblem(problem))
@@ -18,7 +18,7 @@ export function check(sources: Sources): number {
   const verdict = isGood
     ? `the configuration is good (${count(options.spooler, 'spool')})`
     : count(errors, 'error')
-  output.line(`${files.join(', ') || 'no file'}: ${verdict}, ${count(warnings, 'warning')}`)
+  output.line(`${read.join(', ') || 'no file'}: ${verdict}, ${count(warnings, 'warning')}`)
   return isGood ? 0 : 1
 }
 

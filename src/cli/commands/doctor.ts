@@ -14,7 +14,7 @@ import { examineSpool } from '../../doctor/spools.js'
 import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
 import { become, findIdentity, type Identity } from '../../system/privileges.js'
-import { output } from '../output.js'
+import { type CommandContext, sourcesOf } from '../context.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
 export interface DoctorOptions {
@@ -22,17 +22,22 @@ export interface DoctorOptions {
 }
 
 /** `spoold doctor app.ini`: the whole installation. It changes nothing. @returns 1 when there is an error */
-export async function doctor(sources: Sources, { json }: DoctorOptions): Promise<number> {
+export async function doctor(
+  files: readonly string[],
+  { json }: DoctorOptions,
+  context: CommandContext,
+): Promise<number> {
+  const { output } = context
   output.purpose = 'judge'
   const tally: Record<Level, number> = { ok: 0, note: 0, warning: 0, error: 0 }
-  for await (const diagnosis of examine(sources)) {
+  for await (const diagnosis of examine(sourcesOf(files, context))) {
     tally[diagnosis.level]++
     output.line(json ? JSON.stringify(diagnosis) : asText(diagnosis))
   }
   const { error, warning, note } = tally
   if (!json)
     output.line(
-      `${sources.files.join(', ')}: ${[count(error, 'error'), count(warning, 'warning'), count(note, 'note')].join(', ')}`,
+      `${files.join(', ')}: ${[count(error, 'error'), count(warning, 'warning'), count(note, 'note')].join(', ')}`,
     )
   return error === 0 ? 0 : 1
 }

@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import { SpooldError } from '../../base/errors.js'
 import type { TaskOptions } from '../../client/request-from.js'
 import { enqueue as store } from '../../client/spool.js'
-import type { Destination } from '../../client/target.js'
 import { parseAt } from '../at-time.js'
+import type { CommandContext } from '../context.js'
 import {
   becomeWriter,
   type DestinationOptions,
@@ -12,7 +12,6 @@ import {
   type EnqueueDestination,
 } from '../destination.js'
 import { enqueueLines } from '../enqueue-lines.js'
-import { output } from '../output.js'
 import { openInput, type Pair, pairOf, readInputWhole } from '../task-input.js'
 
 export interface EnqueueOptions extends DestinationOptions {
@@ -25,7 +24,11 @@ export interface EnqueueOptions extends DestinationOptions {
 }
 
 /** `spoold enqueue`: stores one task, or those of a JSON input, and prints their paths. */
-export async function enqueue(args: readonly string[], options: EnqueueOptions): Promise<number> {
+export async function enqueue(
+  args: readonly string[],
+  options: EnqueueOptions,
+  context: CommandContext,
+): Promise<number> {
   const place = destinationOf(options)
   const { at, priority, id, body, json, quiet = false } = options
   if (args.length === 0 && body === undefined && json === undefined)
@@ -38,8 +41,8 @@ export async function enqueue(args: readonly string[], options: EnqueueOptions):
     ...(priority === undefined ? {} : { priority }),
     ...(id === undefined ? {} : { id }),
   }
-  const work = { pairs, common, place, isQuiet: quiet, warn: priorityWarning(place) }
-  await tellingWhatIsMade(place.destination, quiet, () =>
+  const work = { pairs, common, place, isQuiet: quiet, context, warn: priorityWarning(place, context) }
+  await tellingWhatIsMade(work, () =>
     json === undefined ? enqueueOne(work, body) : enqueueJson(work, json, body),
   )
   return 0
@@ -50,14 +53,16 @@ interface Work {
   readonly common: TaskOptions
   readonly place: EnqueueDestination
   readonly isQuiet: boolean
+  readonly context: CommandContext
   /** Is told of each task that is stored. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
 
 async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
-  const { pairs, common, place, isQuiet, warn } = work
-  const opened = body === undefined ? {} : { body: openInput('the body', body) }
-  await becomeWriter(place)
+  const { pairs, common, place, isQuiet, context, warn } = work
+  const { stdin, ownProcess, output } = context
+  const opened = body === undefined ? {} : { body: openInput('the body', body, stdin) }
+  await becomeWriter(place, ownProcess)
   const { path, isDuplicate } = await store(pairs, { ...place.destination, ...common, ...opened })
   warn(work)
   if (isQuiet) return
@@ -66,29 +71,30 @@ async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
 }
 
 async function enqueueJson(work: Work, file: string, body: string | undefined): Promise<void> {
-  const { pairs, common, place, isQuiet, warn } = work
-  const shared = body === undefined ? common : { ...common, body: await readInputWhole('the body', body) }
-  const opened = () => becomeWriter(place)
-  await enqueueLines({ file, pairs, common: shared, destination: place.destination, isQuiet, warn, opened })
+  const { common, place, context } = work
+  const { stdin, ownProcess } = context
+  const shared =
+    body === undefined ? common : { ...common, body: await readInputWhole('the body', body, stdin) }
+  const opened = () => becomeWriter(place, ownProcess)
+  await enqueueLines({ ...work, file, common: shared, destination: place.destination, opened })
 }
 
 /** A missing directory is made, as uWSGI does; where it is a misspelt one, nobody would run the task. */
-async function tellingWhatIsMade(
-  { spooler = [] }: Destination,
-  isQuiet: boolean,
-  act: () => Promise<void>,
-): Promise<void> {
+async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<void> {
+  const { place, isQuiet, context } = work
+  const { spooler = [] } = place.destination
   const missing = [spooler].flat().filter(directory => !existsSync(directory))
   try {
     await act()
   } finally {
     for (const directory of missing)
-      if (!isQuiet && existsSync(directory)) output.complain(`made the spool directory ${resolve(directory)}`)
+      if (!isQuiet && existsSync(directory))
+        context.output.complain(`made the spool directory ${resolve(directory)}`)
   }
 }
 
 /** Once, for all tasks of a run. */
-function priorityWarning({ unordered }: EnqueueDestination): Work['warn'] {
+function priorityWarning({ unordered }: EnqueueDestination, { output }: CommandContext): Work['warn'] {
   let isTold = unordered === undefined
   return ({ pairs, common }) => {
     const priority = common.priority ?? pairs.findLast(([key]) => key === 'priority')?.[1]

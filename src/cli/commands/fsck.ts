@@ -8,9 +8,9 @@ import type { Finding, Repair } from '../../fsck/finding.js'
 import { openExaminedSpool } from '../../fsck/open-spool.js'
 import { readConfig } from '../../ini/read-config.js'
 import { findIdentity } from '../../system/privileges.js'
-import { becomeForGood, ownerOf, part, runPart } from '../acting-owner.js'
+import { type OwnProcess, ownerOf } from '../acting-owner.js'
 import { jsonBytes, terminalName } from '../bytes.js'
-import { output } from '../output.js'
+import type { CommandContext } from '../context.js'
 import { readVersion } from '../version.js'
 
 export interface FsckOptions {
@@ -26,7 +26,9 @@ type RepairResult = { readonly state: State; readonly detail?: string }
 export async function fsck(
   directories: readonly string[],
   { repair, json, ini }: FsckOptions,
+  { output, ownProcess }: CommandContext,
 ): Promise<number> {
+  const { part, runPart } = ownProcess
   output.purpose = repair ? 'change' : 'judge'
   const options = optionsOf(ini)
   const spools = directories.length > 0 ? directories : options.spooler
@@ -41,7 +43,7 @@ export async function fsck(
   let exitCode = 0
   for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
-    for await (const finding of examine(directory, options, ini !== undefined)) {
+    for await (const finding of examine(directory, options, ini !== undefined, ownProcess)) {
       const told = repair ? await repairOne(finding) : asFound(finding)
       if (told === undefined) continue
       tally[told.state]++
@@ -64,7 +66,12 @@ function optionsOf(ini: string | undefined): Options {
 }
 
 /** With the rights of whoever calls it only where they are needed. */
-async function* examine(directory: string, options: Options, isConfigured: boolean): AsyncGenerator<Finding> {
+async function* examine(
+  directory: string,
+  options: Options,
+  isConfigured: boolean,
+  ownProcess: OwnProcess,
+): AsyncGenerator<Finding> {
   const spool = realPath(directory)
   const configured = findIdentity(options.uid, options.gid, options.addGid)
   const identity = configured ?? ownerOf(spool)
@@ -81,7 +88,7 @@ async function* examine(directory: string, options: Options, isConfigured: boole
   })
   yield* inUse
   yield* examineRights(place)
-  if (process.geteuid?.() === 0 && user.uid !== 0) await becomeForGood(identity)
+  if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)
   yield* examineSpool(place)
 }
 

@@ -8,7 +8,8 @@ import { compareVersions } from '../../spool/version-order.js'
 import { priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { isoTime, jsonBytes, terminalName } from '../bytes.js'
-import { output } from '../output.js'
+import type { CommandContext } from '../context.js'
+import type { Output } from '../output.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { shortDuration, textTable } from '../text-table.js'
 
@@ -21,23 +22,28 @@ export interface LsOptions extends SelectionOptions {
  *
  * @returns 1 when a part of a spool could not be listed, or a file not be read for a filter
  */
-export async function ls(directories: readonly string[], options: LsOptions): Promise<number> {
+export async function ls(
+  directories: readonly string[],
+  options: LsOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
   output.purpose = 'look'
   const selection = selectionOf(options)
-  return asOwners(directories, mine => list(mine, selection, options))
+  return asOwners(ownProcess, directories, mine => list(mine, selection, options, output))
 }
 
 async function list(
   directories: readonly string[],
   selection: Selection,
   options: LsOptions,
+  output: Output,
 ): Promise<number> {
   const locks = readLocks()
   const nowMs = Date.now()
   let exitCode = 0
   for (const [i, directory] of directories.entries()) {
     const view = new SpoolView(realPath(directory), locks, nowMs)
-    const { refs, isWhole } = await listRefs(directory, view, selection)
+    const { refs, isWhole } = await listRefs(directory, view, selection, output)
     if (!isWhole) exitCode = 1
     const tasks = look(view, refs, selection, ({ ref, file }) => {
       exitCode = 1
@@ -77,6 +83,7 @@ async function listRefs(
   directory: string,
   view: SpoolView,
   { states, mayHave }: Selection,
+  output: Output,
 ): Promise<Listing> {
   let [living, isWhole]: [Ref[], boolean] = [[], true]
   const failed = (prefix: string, error: unknown) => {

@@ -2,7 +2,8 @@ import { SpooldError } from '../../base/errors.js'
 import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/admin/purge.js'
 import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
-import { output } from '../output.js'
+import type { CommandContext } from '../context.js'
+import type { Output } from '../output.js'
 import { ageOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
@@ -15,16 +16,21 @@ export interface PurgeOptions {
 }
 
 /** `spoold purge DIR…`: removes dead letters for good, and says how many. */
-export async function purge(directories: readonly string[], options: PurgeOptions): Promise<number> {
+export async function purge(
+  directories: readonly string[],
+  options: PurgeOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const limits = limitsOf(options)
-  return asOwners(directories, mine => purgeAll(mine, limits, options))
+  return asOwners(ownProcess, directories, mine => purgeAll(mine, limits, options, output))
 }
 
 async function purgeAll(
   directories: readonly string[],
   limits: PurgeLimits,
   { dryRun = false, json = false }: PurgeOptions,
+  output: Output,
 ): Promise<number> {
   let code = 0
   for (const directory of directories) {

@@ -10,7 +10,8 @@ import { EAGER_BODY_BYTES, readBody } from '../../spool/spool-file.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
-import { output } from '../output.js'
+import type { CommandContext } from '../context.js'
+import type { Output } from '../output.js'
 import { parseTaskPath } from '../task-paths.js'
 
 export interface ShowOptions {
@@ -25,9 +26,13 @@ const MAX_SHOWN_CHARS = 200
  *
  * @returns 1 when one of several could not be shown
  */
-export function show(files: readonly string[], options: ShowOptions): Promise<number> {
+export function show(
+  files: readonly string[],
+  options: ShowOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
   output.purpose = 'look'
-  return asOwners(files, async mine => showAll(mine, options), spoolOf)
+  return asOwners(ownProcess, files, async mine => showAll(mine, options, output), spoolOf)
 }
 
 /** '' for what is in none: that is told when it is looked at. */
@@ -39,13 +44,13 @@ function spoolOf(file: string): string {
   }
 }
 
-function showAll(files: readonly string[], options: ShowOptions): number {
+function showAll(files: readonly string[], options: ShowOptions, output: Output): number {
   const view = openView()
-  if (files.length === 1) return showOne(files[0] ?? '', options, view)
+  if (files.length === 1) return showOne(files[0] ?? '', options, view, output)
   let exitCode = 0
   for (const file of files)
     try {
-      showOne(file, options, view)
+      showOne(file, options, view, output)
     } catch (error) {
       if (!(error instanceof SpooldError)) throw error
       output.complain(`[${error.code}] ${error.message}`)
@@ -62,7 +67,7 @@ function openView(): View {
   return (spool, ref) => new SpoolView(toByteString(spool), locks, nowMs).view(ref)
 }
 
-function showOne(file: string, { json }: ShowOptions, view: View): number {
+function showOne(file: string, { json }: ShowOptions, view: View, output: Output): number {
   const { spool, ref } = parseTaskPath(file)
   if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
   const task = view(spool, ref)

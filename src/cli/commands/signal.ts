@@ -10,7 +10,10 @@ export interface SignalOptions {
 }
 
 /** `spoold signal`: raises a signal in a daemon, through its socket. @returns the exit code */
-export async function signal(number: string, { socket, ini }: SignalOptions): Promise<number> {
+export async function signal(
+  [number = '']: readonly string[],
+  { socket, ini }: SignalOptions,
+): Promise<number> {
   if (!/^\d{1,3}$/.test(number))
     throw new SpooldError('USAGE', `expected a signal number from 0 to 255, got ${describe(number)}`)
   if ((socket === undefined) === (ini === undefined))

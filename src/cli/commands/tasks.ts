@@ -4,90 +4,81 @@ import { hold as holdFile, kick as kickFile, release as releaseFile } from '../.
 import { move as moveFile } from '../../spool/admin/move.js'
 import { requeue as requeueFile } from '../../spool/admin/requeue.js'
 import { ownerOf } from '../acting-owner.js'
+import type { CommandContext } from '../context.js'
 import { parseTaskPath } from '../task-paths.js'
-import { type ChangeOptions, changeTasks } from './change.js'
-
-type Paths = readonly string[]
+import { type Action, type ChangeOptions, changeTasks } from './change.js'
 
 /** What is a task and does not run. */
 const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
 const ALIVE = [...AT_REST, 'running'] as const
 
-/** `spoold rm PATH…` */
-export function rm(paths: Paths, options: ChangeOptions): Promise<number> {
-  const action = {
-    command: 'rm',
-    verb: 'remove',
-    done: 'removed',
-    states: ALIVE,
-    isForDead: true,
-    act: remove,
-  }
-  return changeTasks(paths, options, action)
-}
+const changing =
+  (action: Action) =>
+  (paths: readonly string[], options: ChangeOptions, context: CommandContext): Promise<number> =>
+    changeTasks(paths, options, action, context)
 
-/** `spoold hold PATH…` */
-export function hold(paths: Paths, options: ChangeOptions): Promise<number> {
-  const states = ['due', 'waiting', 'retrying', 'running'] as const
-  return changeTasks(paths, options, {
-    command: 'hold',
-    verb: 'hold',
-    done: 'held',
-    states,
-    isForDead: false,
-    act: holdFile,
-  })
-}
+export const rm = changing({
+  command: 'rm',
+  verb: 'remove',
+  done: 'removed',
+  states: ALIVE,
+  isForDead: true,
+  act: remove,
+})
 
-/** `spoold release PATH…` */
-export function release(paths: Paths, options: ChangeOptions): Promise<number> {
-  const states = ['held'] as const
-  const action = {
-    command: 'release',
-    verb: 'release',
-    done: 'released',
-    states,
-    isForDead: false,
-    act: releaseFile,
-  }
-  return changeTasks(paths, options, action)
-}
+export const hold = changing({
+  command: 'hold',
+  verb: 'hold',
+  done: 'held',
+  states: ['due', 'waiting', 'retrying', 'running'],
+  isForDead: false,
+  act: holdFile,
+})
 
-/** `spoold kick PATH…` */
-export function kick(paths: Paths, options: ChangeOptions): Promise<number> {
-  const action = {
-    command: 'kick',
-    verb: 'kick',
-    done: 'kicked',
-    states: AT_REST,
-    isForDead: false,
-    act: kickFile,
-  }
-  return changeTasks(paths, options, action)
-}
+export const release = changing({
+  command: 'release',
+  verb: 'release',
+  done: 'released',
+  states: ['held'],
+  isForDead: false,
+  act: releaseFile,
+})
 
-/** `spoold requeue PATH…` */
+export const kick = changing({
+  command: 'kick',
+  verb: 'kick',
+  done: 'kicked',
+  states: AT_REST,
+  isForDead: false,
+  act: kickFile,
+})
+
 export function requeue(
-  paths: Paths,
+  paths: readonly string[],
   options: ChangeOptions & { readonly keepAttempts?: boolean },
+  context: CommandContext,
 ): Promise<number> {
   const { keepAttempts = false } = options
-  return changeTasks(paths, options, {
+  const action: Action = {
     command: 'requeue',
     verb: 'requeue',
     done: 'requeued',
     states: ['dead'],
     isForDead: true,
     act: (at, file) => requeueFile(at, file, { keepAttempts }),
-  })
+  }
+  return changeTasks(paths, options, action, context)
 }
 
-/** `spoold move --to DIR PATH…` */
-export async function move(paths: Paths, options: ChangeOptions & { readonly to: string }): Promise<number> {
+export async function move(
+  paths: readonly string[],
+  options: ChangeOptions & { readonly to: string },
+  context: CommandContext,
+): Promise<number> {
   const { spool, ref, shown: target } = parseTaskPath(options.to)
   if (ref !== undefined) throw new SpooldError('USAGE', `--to: expected a spool directory, got ${options.to}`)
   let to: OpenSpool | undefined
-  return changeTasks(paths, options, {
+  const action: Action = {
     command: 'move',
     verb: 'move',
     done: 'moved',
@@ -104,5 +95,6 @@ export async function move(paths: Paths, options: ChangeOptions & { readonly to:
       to = await openSpool(spool)
     },
     act: (from, file) => (to === undefined ? refused('there is no target') : moveFile(from, to, file)),
-  })
+  }
+  return changeTasks(paths, options, action, context)
 }

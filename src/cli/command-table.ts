@@ -1,0 +1,180 @@
+import type { CommandContext } from './context.js'
+
+interface Runnable {
+  /**
+   * @param args its bare arguments
+   * @param options as commander makes them of the row's `flags`, which each command declares for itself
+   * @returns the exit code
+   */
+  run(args: readonly string[], options: object, context: CommandContext): number | Promise<number>
+}
+
+/** `-n, --name <value>` and what it does; with a third: it is required, or may be given several times. */
+type Flag = readonly [flags: string, help: string, kind?: 'required' | 'repeatable']
+
+/** A command, as `--help` shows it. */
+export interface Command {
+  readonly name: string
+  readonly summary: string
+  readonly args: string
+  readonly argsHelp?: string
+  readonly flags: readonly Flag[]
+  /** It takes the options of the configuration as flags too. */
+  readonly takesConfiguration?: true
+  /** Loads it when it is called: those that scripts call often do without the daemon's libraries. */
+  load(): Promise<Runnable['run']>
+}
+
+const FILTERS: readonly Flag[] = [
+  ['--state <states>', 'due,waiting,retrying,held,running,incomplete,malformed,unreadable,dead'],
+  ['--older-than <time>', 'that came, or were buried, longer ago: 90m, 2h, 7d'],
+  ['--newer-than <time>', 'that came, or were buried, since'],
+  ['--priority <n>', 'in this priority directory'],
+  ['--key <key=value>', 'with this pair in the packet; may be given several times', 'repeatable'],
+  ['--name <glob>', "whose file name fits, such as 'uwsgi_spoolfile_on_web1_*'"],
+  ['--reason <reason>', 'dead letters of this reason, such as crashes'],
+]
+
+const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
+
+/** Those that change tasks name them in the same way. */
+const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: readonly Flag[]): Command => ({
+  ...row,
+  args: '<path...>',
+  argsHelp: 'files, as ls names them; or spool directories, with filters or --all',
+  flags: [
+    ...FILTERS,
+    ['--all', 'all tasks of a spool that the command is for'],
+    ['--dry-run', 'only say what would be done'],
+    ['--quiet', 'say only what could not be done'],
+    ['--json', 'one JSON object for each task'],
+    ...flags,
+  ],
+})
+
+const tasks = () => import('./commands/tasks.js')
+
+/** docs/commands.md tells of each. */
+export const COMMANDS: readonly Command[] = [
+  {
+    name: 'check',
+    summary: 'print every error and warning of a configuration, with file:line; exit 1 if there is an error',
+    args: '[files...]',
+    argsHelp: 'as for running',
+    flags: [],
+    takesConfiguration: true,
+    load: async () => (await import('./commands/check.js')).check,
+  },
+  {
+    name: 'fsck',
+    summary: 'find damage in spool directories, and repair it on request; exit 1 if something is left',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
+    flags: [
+      ['--repair', 'repair what is found; never removes a task that has not run'],
+      ['--ini <file>', 'the configuration by which the daemon runs them'],
+      AS_JSON_LINES,
+    ],
+    load: async () => (await import('./commands/fsck.js')).fsck,
+  },
+  {
+    name: 'doctor',
+    summary: 'examine a whole installation as the user that will run it; exit 1 if there is an error',
+    args: '<files...>',
+    argsHelp: 'ini files, each as FILE or FILE:SECTION',
+    flags: [AS_JSON_LINES],
+    load: async () => (await import('./commands/doctor.js')).doctor,
+  },
+  {
+    name: 'ls',
+    summary: 'list the tasks of spool directories, the dead letters last',
+    args: '<dir...>',
+    flags: [...FILTERS, AS_JSON_LINES],
+    load: async () => (await import('./commands/ls.js')).ls,
+  },
+  {
+    name: 'show',
+    summary: 'tell all about a task or a dead letter: its packet, its failures, who runs it',
+    args: '<file...>',
+    flags: [['--json', 'as JSON, bytes that are not UTF-8 as base64']],
+    load: async () => (await import('./commands/show.js')).show,
+  },
+  change({
+    name: 'rm',
+    summary: 'remove tasks, or dead letters with --state dead',
+    load: async () => (await tasks()).rm,
+  }),
+  change(
+    {
+      name: 'requeue',
+      summary: 'put dead letters back into their spool, due at once',
+      load: async () => (await tasks()).requeue,
+    },
+    ['--keep-attempts', 'count on from their attempts instead of from 0'],
+  ),
+  change({
+    name: 'kick',
+    summary: 'run tasks now, whatever they wait for',
+    load: async () => (await tasks()).kick,
+  }),
+  change({
+    name: 'hold',
+    summary: 'keep tasks from being run, by a plain uWSGI too',
+    load: async () => (await tasks()).hold,
+  }),
+  change({
+    name: 'release',
+    summary: 'let held tasks run when they would have',
+    load: async () => (await tasks()).release,
+  }),
+  change(
+    {
+      name: 'move',
+      summary: 'move tasks to another spool, with their time and their failures',
+      load: async () => (await tasks()).move,
+    },
+    ['--to <dir>', 'the other spool', 'required'],
+  ),
+  {
+    name: 'purge',
+    summary: 'remove dead letters for good',
+    args: '<dir...>',
+    flags: [
+      ['--max-age <time>', 'those that are older: 90m, 2h, 30d'],
+      ['--max-count <n>', 'keep at most this many, removing the oldest'],
+      ['--all', 'all of them'],
+      ['--dry-run', 'only say how many'],
+      ['--json', 'one JSON object for each directory'],
+    ],
+    load: async () => (await import('./commands/purge.js')).purge,
+  },
+  {
+    name: 'enqueue',
+    summary: 'store a task, or many, and print where; exit 0 stored, 75 try again, 64 wrong usage',
+    args: '[key=value...]',
+    argsHelp: 'the pairs; key=@file takes the bytes of a file',
+    flags: [
+      ['--spooler <dir>', 'the spool directory'],
+      ['--ini <file>', 'the first spooler of this configuration'],
+      ['--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract'],
+      ['--json <file>', 'one JSON object, or one a line; - is standard input'],
+      ['--at <time>', "not before: '2026-12-24 08:00', +5m, or epoch seconds"],
+      ['--priority <n>', 'the priority directory; needs spooler-ordered'],
+      ['--body <file>', 'the body; - is standard input'],
+      ['--id <text>', 'store it only once: the same id again changes nothing'],
+      ['--quiet', 'print nothing when all went well'],
+    ],
+    load: async () => (await import('./commands/enqueue.js')).enqueue,
+  },
+  {
+    name: 'signal',
+    summary: 'raise a signal in a daemon; exit 0 taken, 75 try again, 64 wrong usage',
+    args: '<number>',
+    argsHelp: '0 to 255',
+    flags: [
+      ['--socket <address>', 'the socket of the daemon: host:3031, /path.sock or @abstract'],
+      ['--ini <file>', 'the first socket of this configuration'],
+    ],
+    load: async () => (await import('./commands/signal.js')).signal,
+  },
+]
