@@ -1,12 +1,12 @@
 import type { Ref } from '../task/ref.js'
-import type { Report } from '../task/report.js'
+import type { ParkReason, Report } from '../task/report.js'
 
 export interface Counts {
   /** Due now. It may be an estimate. */
   readonly ready: number
   /** Taken and not yet returned. */
   readonly busy: number
-  /** Known and not yet due. */
+  /** Known, and not to run now: not yet due, or parked. */
   readonly waiting: number
 }
 
@@ -23,6 +23,12 @@ export interface Feed {
   open(wakeUp: () => void): Promise<void>
   /** The most urgent refs that are due, at most `limit`. Never blocks. */
   take(limit: number): readonly Ref[]
+  /** How many refs are parked for this reason: a worker reported that they may not run now. They are not ready. */
+  parkedFor(reason: ParkReason): number
+  /** As `take`, of the refs that are parked for this reason, where they need not run as others do. */
+  takeParked(reason: ParkReason, limit: number): readonly Ref[]
+  /** The reason is over: what was parked for it is ready again, or will be once it has been looked for. */
+  unpark(reason: ParkReason): void
   /** A worker ran these to SPOOL_OK, and they are gone. */
   done(refs: readonly Ref[]): void
   /** A worker ended with these refs, whether it ran them or not. */
@@ -39,7 +45,7 @@ export interface Feed {
   /** How often it looks without being asked; null: as often as when it was opened. */
   setFrequency(frequencyMs: number | null): void
   counts(): Counts
-  /** All that was due has run, and nothing is with a worker. */
+  /** All that was due has run, and nothing is with a worker. What waits for people (`paused`, `unknown-name`) does not count. */
   readonly isDrained: boolean
   /** Stops looking, and calls back no more. What workers hold they may still settle. */
   close(): void

@@ -4,7 +4,7 @@ import { Scanner } from '../../spool/index/scanner.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
 import { type Ref, toByteString } from '../../task/ref.js'
-import type { Report } from '../../task/report.js'
+import type { ParkReason, Report } from '../../task/report.js'
 import type { Counts, Feed } from '../feed.js'
 import { LongLocks } from './long-locks.js'
 
@@ -43,6 +43,22 @@ export class DirectoryFeed implements Feed {
 
   take(limit: number): readonly Ref[] {
     return this.#index.take(limit)
+  }
+
+  parkedFor(reason: ParkReason): number {
+    return this.#index.parkedFor(reason)
+  }
+
+  takeParked(reason: ParkReason, limit: number): readonly Ref[] {
+    const refs = this.#index.takeParked(reason, limit)
+    if (refs.length === 0 && this.parkedFor(reason) > 0) this.unpark(reason) // their names are to be found
+    return refs
+  }
+
+  unpark(reason: ParkReason): void {
+    this.#index.unpark(reason)
+    this.#scanner.scanIfLow()
+    this.#wakeUp()
   }
 
   done(refs: readonly Ref[]): void {
@@ -86,7 +102,7 @@ export class DirectoryFeed implements Feed {
   }
 
   get isDrained(): boolean {
-    return this.#scanner.isDrained
+    return this.#scanner.isDrained && this.parkedFor('alone') === 0 && this.parkedFor('slot') === 0
   }
 
   close(): void {

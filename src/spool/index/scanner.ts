@@ -87,11 +87,16 @@ export class Scanner {
     if (this.#isSuspended && this.#index.ready === 0) {
       this.#isSuspended = false
       this.#wantScan(0)
-    } else if (this.#index.runsLow) this.#wakeAt(0)
+    } else this.scanIfLow()
     // a scan that was put off for its price costs little once what it would list has run
     const isPutOff = this.#wantedAt !== Number.POSITIVE_INFINITY
     if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
     this.#wakeWhenDue()
+  }
+
+  /** If refs are due whose names are not known. */
+  scanIfLow(): void {
+    if (this.#index.runsLow) this.#wakeAt(0)
   }
 
   /** What is gone since the last scan is not listed again. */

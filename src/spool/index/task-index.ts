@@ -1,8 +1,9 @@
 import { Heap } from '../../base/heap.js'
 import { Queue } from '../../base/queue.js'
 import { prefixOf, type Ref } from '../../task/ref.js'
-import type { Report } from '../../task/report.js'
+import type { ParkReason, Report } from '../../task/report.js'
 import { compareVersions } from '../version-order.js'
+import { ParkedRefs } from './parked-refs.js'
 import { WaitingList } from './waiting-list.js'
 import { OrderedWindow, PlainWindow, type Window } from './window.js'
 
@@ -18,13 +19,14 @@ const FIRST_RETRY_MS = 2
 /** Its file has left its place. */
 const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
 /** Tried again after a wait that doubles. */
-const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'parked', 'incomplete']
+const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
 
 /**
  * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
  * those that are with a worker. A ref is in one of these states:
  *
  *   ready (in the window, or fresh from an event) → busy (with a worker) → forgotten | waiting → ready
+ *                                                                        | parked → ready | busy
  *
  * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
  */
@@ -40,6 +42,7 @@ export class TaskIndex {
   /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
   readonly #busy = new Map<Ref, number>()
   readonly #waiting = new WaitingList()
+  readonly #parked = new ParkedRefs()
   /** How often in a row a ref was found locked or incomplete. */
   readonly #tries = new Map<Ref, number>()
   /** More refs are due than the window holds. */
@@ -69,8 +72,13 @@ export class TaskIndex {
     return this.#busy.size
   }
 
+  /** Known, and not to run now: not yet due, or parked. */
   get waiting(): number {
-    return this.#waiting.size
+    return this.#waiting.size + this.#parked.size
+  }
+
+  parkedFor(reason: ParkReason): number {
+    return this.#parked.countOf(reason)
   }
 
   /** Epoch ms of the next ref that comes due by itself. */
@@ -101,6 +109,7 @@ export class TaskIndex {
       return false
     }
     if (!this.#waiting.endOnChange(ref)) return false
+    this.#parked.remove(ref)
     this.#tries.delete(ref)
     return this.#makeReady(ref)
   }
@@ -120,12 +129,37 @@ export class TaskIndex {
     while (taken.length < limit) {
       const ref = this.#next()
       if (ref === undefined) break
-      if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) continue // named by an event and by a scan
-      this.#busy.set(ref, 0)
-      if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
+      if (this.#isElsewhere(ref, nowMs)) continue // named by an event and by a scan
+      this.#give(ref)
       taken.push(ref)
     }
     return taken
+  }
+
+  /** At most `limit` refs that are parked for this reason, from now on busy. Those of which it has no name are left. */
+  takeParked(reason: ParkReason, limit: number): Ref[] {
+    const taken = this.#parked.take(reason, limit)
+    for (const ref of taken) this.#give(ref)
+    return taken
+  }
+
+  /** The reason is over: what was parked for it is ready; a scan tells the names that are not known. */
+  unpark(reason: ParkReason): void {
+    const count = this.#parked.countOf(reason)
+    const named = this.#parked.take(reason, count)
+    for (const ref of named) this.#makeReady(ref)
+    this.#overflowed ||= named.length < count
+    this.#parked.clearReason(reason)
+  }
+
+  #give(ref: Ref): void {
+    this.#busy.set(ref, 0)
+    if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
+  }
+
+  /** It is with a worker, or not to run now. */
+  #isElsewhere(ref: Ref, nowMs: number): boolean {
+    return this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref)
   }
 
   /** A worker ran it to its end, and it is gone, unless there is a new file of that name. */
@@ -147,10 +181,13 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-      case 'parked':
         return this.#waiting.add(ref, nowMs + this.#patience(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
         return this.#waiting.add(ref, nowMs + this.#patience(ref, this.#frequencyMs), true)
+      case 'parked': {
+        const isParked = this.#parked.add(ref, report.reason ?? 'alone')
+        return isParked ? undefined : this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
+      }
       case 'later':
       case 'malformed':
       case 'unreadable':
@@ -171,9 +208,12 @@ export class TaskIndex {
     this.#makeReady(ref)
   }
 
-  /** @param recheckWaiting look again at every waiting file: its time may have been changed without an event */
+  /** @param recheckWaiting look again at every waiting or parked file: it may have changed without an event */
   beginScan(recheckWaiting: boolean): void {
-    if (recheckWaiting) this.#waiting.clear()
+    if (recheckWaiting) {
+      this.#waiting.clear()
+      this.#parked.clear()
+    }
     this.#harvest = this.#newWindow()
     this.#takenSinceScan.clear()
     this.#overflowed = false
@@ -183,7 +223,7 @@ export class TaskIndex {
   seen(ref: Ref, nowMs: number): boolean {
     const harvest = this.#harvest
     if (harvest === undefined) return false
-    if (this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs)) return true
+    if (this.#isElsewhere(ref, nowMs)) return true
     const isWorthMore = harvest.add(ref)
     this.#overflowed ||= harvest.isOverflowed
     return isWorthMore
@@ -195,14 +235,14 @@ export class TaskIndex {
     this.#harvest = undefined
     if (isAsBefore !== undefined) harvest.adopt(this.#window, ref => isAsBefore(prefixOf(ref)))
     const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
-    harvest.seal(isNowhereElse ? undefined : ref => this.#isElsewhere(ref))
+    harvest.seal(isNowhereElse ? undefined : ref => this.#isGivenOrFresh(ref))
     this.#overflowed ||= harvest.isOverflowed
     this.#window = harvest
     this.#takenSinceScan.clear()
   }
 
   /** Given away since the scan met it, or ready by an event. (Beyond a full window what is fresh may wait long: twice, then.) */
-  #isElsewhere(ref: Ref): boolean {
+  #isGivenOrFresh(ref: Ref): boolean {
     return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
   }
 

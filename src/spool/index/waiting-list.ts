@@ -1,10 +1,9 @@
 import { Heap } from '../../base/heap.js'
 import type { Ref } from '../../task/ref.js'
+import { hash, SHARDS } from './ref-hash.js'
 
 /** Names kept for an exact wake-up; of later ones only a number is kept. */
 const NAMED = 50_000
-/** A Map holds 2^24 entries and throws at the next; growing one of a million keeps the event loop for 50 ms. */
-const SHARDS = 64
 
 interface Waiting {
   readonly ref: Ref
@@ -88,16 +87,4 @@ export class WaitingList {
   #forget(key: number): void {
     if (this.#shardOf(key).delete(key)) this.#size--
   }
-}
-
-/** FNV-1a and a cousin: 52 bits, so that of a million names no two are likely to clash. */
-function hash(ref: Ref): number {
-  let high = 0x811c9dc5 | 0
-  let low = 0x2f0b4c47 | 0
-  for (let i = 0; i < ref.length; i++) {
-    const byte = ref.charCodeAt(i)
-    high = Math.imul(high ^ byte, 0x01000193)
-    low = Math.imul(low ^ byte, 0x85ebca6b)
-  }
-  return (high >>> 6) * 2 ** 26 + (low >>> 6)
 }

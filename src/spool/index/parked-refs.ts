@@ -1,0 +1,110 @@
+import { Queue } from '../../base/queue.js'
+import type { Ref } from '../../task/ref.js'
+import type { ParkReason } from '../../task/report.js'
+import { hash, SHARDS } from './ref-hash.js'
+
+/** Names kept per reason; of further refs only the hash is kept. */
+const NAMED = 1000
+/** For all reasons together: 50 MB. */
+const MAX_PARKED = 1_000_000
+
+/** Refs that are due and may not run now: a hash each. They cost nothing until an event ends their reason. */
+export class ParkedRefs {
+  readonly #byReason = new Map<ParkReason, ParkedForReason>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  countOf(reason: ParkReason): number {
+    return this.#byReason.get(reason)?.size ?? 0
+  }
+
+  /** @returns false when there is no room */
+  add(ref: Ref, reason: ParkReason): boolean {
+    if (this.#size >= MAX_PARKED) return false
+    const parked = this.#byReason.get(reason) ?? new ParkedForReason()
+    this.#byReason.set(reason, parked)
+    if (parked.add(ref)) this.#size++
+    return true
+  }
+
+  has(ref: Ref): boolean {
+    if (this.#size === 0) return false
+    const key = hash(ref)
+    for (const parked of this.#byReason.values()) if (parked.has(key)) return true
+    return false
+  }
+
+  remove(ref: Ref): void {
+    if (this.#size === 0) return
+    const key = hash(ref)
+    for (const parked of this.#byReason.values()) if (parked.delete(key)) this.#size--
+  }
+
+  /** Removes and returns at most `limit` refs whose names are known, the first parked first. */
+  take(reason: ParkReason, limit: number): Ref[] {
+    const refs: Ref[] = []
+    const parked = this.#byReason.get(reason)
+    while (refs.length < limit) {
+      const ref = parked?.takeNamed()
+      if (ref === undefined) break
+      this.#size--
+      refs.push(ref)
+    }
+    return refs
+  }
+
+  /** Forgets all that is parked for this reason. */
+  clearReason(reason: ParkReason): void {
+    this.#size -= this.countOf(reason)
+    this.#byReason.delete(reason)
+  }
+
+  /** Forgets everything: what still may not run is parked again once a worker has looked at it. */
+  clear(): void {
+    this.#byReason.clear()
+    this.#size = 0
+  }
+}
+
+class ParkedForReason {
+  readonly #hashes: ReadonlyArray<Set<number>> = Array.from({ length: SHARDS }, () => new Set())
+  /** The names of some; also of refs that were removed since. */
+  readonly #names = new Queue<Ref>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  add(ref: Ref): boolean {
+    const key = hash(ref)
+    if (this.#names.size < NAMED) this.#names.push(ref)
+    if (this.has(key)) return false
+    this.#shardOf(key).add(key)
+    this.#size++
+    return true
+  }
+
+  has(key: number): boolean {
+    return this.#shardOf(key).has(key)
+  }
+
+  delete(key: number): boolean {
+    const wasThere = this.#shardOf(key).delete(key)
+    if (wasThere) this.#size--
+    return wasThere
+  }
+
+  takeNamed(): Ref | undefined {
+    for (let ref = this.#names.pop(); ref !== undefined; ref = this.#names.pop())
+      if (this.delete(hash(ref))) return ref
+    return undefined
+  }
+
+  #shardOf(key: number): Set<number> {
+    return this.#hashes[key % SHARDS] as Set<number>
+  }
+}
