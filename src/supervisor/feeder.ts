@@ -1,10 +1,11 @@
+import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
 import type { CutShort } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
+import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { Supply } from './suspects.js'
 import { Watchdog } from './watchdog.js'
 import type { Exit, Reported } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -12,7 +13,8 @@ import type { WorkerProcess } from './worker-process.js'
 export interface FeederContext {
   readonly spool: string
   readonly roster: Roster
-  readonly supply: Supply
+  readonly feed: Feed
+  readonly lane: Lane
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly cutShort: CutShort
@@ -27,14 +29,14 @@ export class Feeder {
   readonly #watchdog: Watchdog
 
   constructor(context: FeederContext) {
-    const { roster, supply } = context
+    const { roster, feed } = context
     this.#context = context
     this.#watchdog = new Watchdog({
       harakiriMs: () => roster.options.worker.harakiriMs,
       workers: () => roster.workers,
       overran: worker => this.#harakiri(worker),
       slow: worker => {
-        supply.abandoned(worker.cancel())
+        feed.abandoned(worker.cancel())
         this.dispatch()
       },
     })
@@ -42,14 +44,14 @@ export class Feeder {
 
   /** Gives what is ready to workers with room. To be called when either may be new. */
   dispatch(): void {
-    const { roster, supply, signals, cutShort } = this.#context
+    const { roster, lane, signals, cutShort } = this.#context
     if (roster.isClosed) return
     dispatch(roster.workers, {
       signalFor: worker => signals.take(worker),
       get ready() {
-        return supply.ready
+        return lane.ready
       },
-      due: limit => supply.take(limit),
+      due: limit => lane.take(limit),
       lastRun: ref => cutShort.of(ref),
     })
     this.#watchdog.look()
@@ -61,11 +63,11 @@ export class Feeder {
   }
 
   reported({ pid }: WorkerProcess, { done, reports, late, known }: Reported): void {
-    const { spool, supply, events, cutShort } = this.#context
+    const { spool, feed, events, cutShort } = this.#context
     cutShort.done(done)
     cutShort.reported(reports)
-    if (done.length > 0) supply.done(done)
-    if (reports.length > 0) supply.returned(reports)
+    if (done.length > 0) feed.done(done)
+    if (reports.length > 0) feed.returned(reports)
     events.emit('tasks-reported', {
       spool,
       pid,
@@ -76,7 +78,7 @@ export class Feeder {
   }
 
   dropped(refs: readonly Ref[]): void {
-    this.#context.supply.abandoned(refs)
+    this.#context.feed.abandoned(refs)
   }
 
   /** It is about to be killed because it was replaced or stopped, and its mercy is over. */
@@ -87,12 +89,12 @@ export class Feeder {
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { supply, signals, cutShort } = this.#context
+    const { feed, signals, cutShort } = this.#context
     cutShort.byDeath(worker, exit)
     signals.exited(worker)
-    if (exit.why !== 'failed' || exit.isExplained) return supply.abandoned(worker.left)
+    if (exit.why !== 'failed' || exit.isExplained) return feed.abandoned(worker.left)
     const begun = new Set(refsOf(worker.begun))
-    supply.abandoned(worker.left.filter(ref => !begun.has(ref)))
+    feed.abandoned(worker.left.filter(ref => !begun.has(ref)))
     this.#yield(worker.left.filter(ref => begun.has(ref)))
   }
 
@@ -101,13 +103,13 @@ export class Feeder {
   }
 
   #yield(refs: readonly Ref[]): void {
-    const { supply } = this.#context
+    const { feed, lane } = this.#context
     if (refs.length === 0) return
     const giveBack = () => {
-      supply.abandoned(refs)
+      feed.abandoned(refs)
       this.dispatch()
     }
-    if (supply.ready === 0) giveBack()
+    if (lane.ready === 0) giveBack()
     else setTimeout(giveBack, YIELD_MS).unref()
   }
 

@@ -1,18 +1,20 @@
 import type { RespawnPace } from '../base/respawn-pace.js'
+import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import { isHandled, type Report } from '../task/report.js'
 import type { CutShort } from './cut-short.js'
 import { Feeder } from './feeder.js'
+import type { Lane } from './lane.js'
 import { Roster, type RosterOptions } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
-import type { Supply } from './suspects.js'
 import type { Exit, Reported, WorkerListener } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface GroupContext {
   readonly events: Emitter
   readonly signals: SignalRouter
-  readonly supply: Supply
+  readonly feed: Feed
+  readonly lane: Lane
   readonly cutShort: CutShort
   readonly pace: RespawnPace
   /** It is ready. */

@@ -7,9 +7,9 @@ import { clearMarks } from './clear-marks.js'
 import { CutShort } from './cut-short.js'
 import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
+import { aloneLane, dueLane } from './lane.js'
 import type { RosterOptions } from './roster.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
-import { SpoolSupply, Suspects } from './suspects.js'
 import type { WorkerProcess } from './worker-process.js'
 
 export interface PoolOptions extends RosterOptions {
@@ -39,9 +39,8 @@ export class WorkerPool implements SignalReceivers {
   readonly #events: Emitter
   readonly #signals: SignalRouter
   #options: PoolOptions
-  readonly #suspects: Suspects
   readonly #main: Group
-  /** Of one worker that runs one task at a time, while there are suspects. */
+  /** Of one worker that runs one task at a time, while there is something that has to run alone. */
   readonly #lone: Group
   readonly #pace = new RespawnPace()
   readonly #idleTimer = new IdleTimer(() => this.#goCheap())
@@ -54,8 +53,8 @@ export class WorkerPool implements SignalReceivers {
     this.#events = events
     this.#signals = signals
     signals.join(this)
-    this.#suspects = new Suspects(feed)
     const shared = {
+      feed,
       events,
       signals,
       cutShort: new CutShort(),
@@ -69,7 +68,7 @@ export class WorkerPool implements SignalReceivers {
     }
     this.#main = new Group(options, {
       ...shared,
-      supply: new SpoolSupply(feed, this.#suspects),
+      lane: dueLane(feed),
       joined: worker => {
         signals.declared(worker, worker.start.news)
         this.dispatch()
@@ -77,7 +76,7 @@ export class WorkerPool implements SignalReceivers {
     })
     this.#lone = new Group(alone(options), {
       ...shared,
-      supply: this.#suspects,
+      lane: aloneLane(feed),
       joined: () => this.dispatch(),
     })
   }
@@ -122,7 +121,7 @@ export class WorkerPool implements SignalReceivers {
     if (this.#options.cheap) this.#fill()
     this.#main.feeder.dispatch()
     if (this.#options.cheap) this.#idleTimer.look(this.#load === 0 && this.workers.size > 0)
-    this.#runSuspects()
+    this.#runAlone()
   }
 
   /**
@@ -185,12 +184,19 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.fill(cheap ? Math.min(processes, this.#load) : processes)
   }
 
-  #runSuspects(): void {
+  #runAlone(): void {
     const { roster, feeder } = this.#lone
-    if (this.#suspects.size > 0) roster.fill(1)
+    const isWanted = this.#feed.parkedFor('alone') > 0
+    if (isWanted) roster.fill(1)
     else if (roster.workers.size === 0) return
     feeder.dispatch()
-    this.#loneIdleTimer.look(this.#suspects.size === 0)
+    this.#loneIdleTimer.look(!isWanted && this.#loneBusy === 0)
+  }
+
+  get #loneBusy(): number {
+    let busy = 0
+    for (const { outstanding } of this.#lone.roster.workers) busy += outstanding
+    return busy
   }
 
   #dismissLone(): void {
@@ -206,7 +212,7 @@ export class WorkerPool implements SignalReceivers {
   /** How much there is to do. */
   get #load(): number {
     const { ready, busy } = this.#feed.counts()
-    return ready + busy - this.#suspects.size + this.#signals.loadOf(this)
+    return ready + busy - this.#loneBusy + this.#signals.loadOf(this)
   }
 
   #goCheap(): void {

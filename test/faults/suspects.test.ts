@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { MODIFIER2_OFFSET } from '#src/protocol/packet.js'
+import { BESIDE, STARTED } from '#src/spool/state-byte.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
@@ -28,6 +30,12 @@ function dropMany(spool: string, prefix: string, count: number, vars: Record<str
     drop(spool, `${prefix}-${i}`, packet({ n: `${prefix}-${i}`, ...vars }))
     return `${prefix}-${i}`
   })
+}
+
+/** As its process leaves a task that began beside others. */
+function begunBeside(bytes: Buffer): Buffer {
+  bytes[MODIFIER2_OFFSET] = STARTED | BESIDE
+  return bytes
 }
 
 function endsOf(daemon: Daemon, n: string): number {
@@ -80,6 +88,26 @@ describe('several tasks in one process that dies', () => {
     assert.ok(![...lone].some(isAlive))
     assert.equal((await deadOf(spool)).size, 0)
     assert.ok(!existsSync(join(spool, '.spoold/records/task-0.json')))
+  })
+
+  it('run alone, one after the other, also when the daemon is another one by then', async () => {
+    const spool = spoolDirectory()
+    const handler = `
+      import { setImmediate } from 'node:timers/promises'
+      let running = 0
+      export default async (env, task) => {
+        const beside = running++
+        await setImmediate()
+        running--
+        JOURNAL(env.n + ' ' + beside)
+        return task.SPOOL_OK
+      }`
+    const COUNT = 40
+    for (let i = 0; i < COUNT; i++) drop(spool, `suspect-${i}`, begunBeside(packet({ n: `${i}` })))
+    const daemon = await startDaemon({ spool, handler, ini: { ...INI, drain: true } })
+    assert.equal(await daemon.code(), 0)
+    const runs = daemon.journal().sort()
+    assert.deepEqual(runs, Array.from({ length: COUNT }, (_, i) => `${i} 0`).sort())
   })
 
   it('name what had begun, and nothing else, when they die', async () => {

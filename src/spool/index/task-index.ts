@@ -7,6 +7,7 @@ import { ParkedRefs } from './parked-refs.js'
 import { WaitingList } from './waiting-list.js'
 import { OrderedWindow, PlainWindow, type Window } from './window.js'
 
+// Longer than others: the states of a ref, and every way from one to the next, are in one place.
 export interface TaskIndexOptions {
   readonly ordered: boolean
   readonly frequencyMs: number

@@ -5,6 +5,8 @@ import { requestFrom } from '#src/client/request-from.js'
 import type { Feed } from '#src/engines/feed.js'
 import { toDictionary } from '#src/protocol/vars.js'
 import { OK } from '#src/task/outcome.js'
+import type { Ref } from '#src/task/ref.js'
+import type { ParkReason } from '#src/task/report.js'
 import { until } from '../../helpers/until.js'
 import { claimOf, ENGINES, refusalOf } from './engines.js'
 
@@ -79,6 +81,68 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       for (const ref of feed.take(10)) feed.returned([await refusalOf(claims, ref)])
       assert.deepEqual(feed.take(10), [])
       assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 1 })
+    })
+
+    it('parks what may not run now, until its reason ends', async () => {
+      const { feed, claims } = await withTasks({}, {})
+      await feed.open(() => {})
+      const [one = '', two = ''] = feed.take(2)
+      const release = async (ref: string, reason: ParkReason) =>
+        claims.release(await claimOf(claims, ref), reason)
+      feed.returned([await release(one, 'paused'), await release(two, 'slot')])
+      assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 2 })
+      assert.deepEqual([feed.parkedFor('paused'), feed.parkedFor('alone')], [1, 0])
+      assert.deepEqual([...feed.take(9), ...feed.takeParked('alone', 9)], [])
+      feed.unpark('paused')
+      await until('it is ready', () => feed.counts().ready === 1)
+      assert.equal(feed.take(9).length, 1)
+      assert.deepEqual(feed.counts(), { ready: 0, busy: 1, waiting: 1 })
+    })
+
+    it('gives what is parked to those who have what it waits for', async () => {
+      const { feed, claims } = await withTasks({}, {})
+      await feed.open(() => {})
+      const refs = feed.take(1)
+      const [ref = ''] = refs
+      feed.returned([await claims.release(await claimOf(claims, ref), 'alone')])
+      assert.deepEqual(feed.takeParked('alone', 9), refs)
+      assert.deepEqual(feed.takeParked('alone', 9), [])
+      assert.equal(feed.counts().busy, 1)
+      feed.abandoned(refs)
+      assert.equal(feed.take(9).length, 2)
+    })
+
+    it('brings back all that is parked, however many they are', async () => {
+      const COUNT = 1100
+      const { feed, claims } = await withTasks(...Array.from({ length: COUNT }, () => ({})))
+      await feed.open(() => {})
+      const park = async (refs: readonly Ref[]) => {
+        for (const ref of refs) feed.returned([await claims.release(await claimOf(claims, ref), 'alone')])
+      }
+      await park(feed.take(COUNT))
+      assert.equal(feed.parkedFor('alone'), COUNT)
+      let taken = 0
+      await until('all were given', async () => {
+        taken += feed.takeParked('alone', COUNT).length
+        await park(feed.take(COUNT))
+        return taken >= COUNT
+      })
+      assert.deepEqual(feed.counts(), { ready: 0, busy: COUNT, waiting: 0 })
+    })
+
+    it('is not drained while something waits to run alone, and is while it waits for people', async () => {
+      for (const [reason, isDrained] of [
+        ['alone', false],
+        ['slot', false],
+        ['paused', true],
+        ['unknown-name', true],
+      ] as const) {
+        const { feed, claims } = await withTasks({})
+        await feed.open(() => {})
+        const [ref = ''] = feed.take(1)
+        feed.returned([await claims.release(await claimOf(claims, ref), reason)])
+        assert.equal(feed.isDrained, isDrained, reason)
+      }
     })
 
     it('is drained when nothing is due and nothing is with a worker', async () => {

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { TaskIndex } from '#src/spool/index/task-index.js'
 import { WaitingList } from '#src/spool/index/waiting-list.js'
 import { compareVersions } from '#src/spool/version-order.js'
-import type { ReportKind } from '#src/task/report.js'
+import type { ParkReason, ReportKind } from '#src/task/report.js'
 import { isLong } from '../../helpers/requires.js'
 
 const NOW = 1_700_000_000_000
@@ -244,6 +244,81 @@ describe('what a report does to its ref', () => {
   it('abandoned by a dead worker: it is ready again at once', () => {
     index.abandoned('a')
     assert.deepEqual(index.take(1), ['a'])
+  })
+})
+
+describe('a parked ref', () => {
+  const parked = (ref: string, reason: ParkReason) => ({ ref, kind: 'parked' as const, ranMs: 0, reason })
+  let index: TaskIndex
+  beforeEach(() => {
+    index = indexOf(['a', 'b'])
+    for (const ref of index.take(2)) index.returned(parked(ref, ref === 'a' ? 'paused' : 'alone'), NOW)
+  })
+
+  it('waits for its reason to end, whatever the time, and whatever a scan meets', () => {
+    assert.deepEqual([index.busy, index.ready, index.waiting], [0, 0, 2])
+    assert.equal(index.nextAtMs, Number.POSITIVE_INFINITY)
+    index.promote(NOW + 1e9)
+    scan(index, ['a', 'b'])
+    index.unpark('slot')
+    assert.deepEqual(index.take(9), [])
+    index.unpark('paused')
+    assert.deepEqual(index.take(9), ['a'])
+    scan(index, ['a', 'b'])
+    assert.deepEqual(index.take(9), [])
+    assert.deepEqual([index.busy, index.waiting], [1, 1])
+  })
+
+  it('may be taken by its reason', () => {
+    assert.deepEqual([index.parkedFor('alone'), index.parkedFor('paused')], [1, 1])
+    assert.deepEqual(index.takeParked('alone', 9), ['b'])
+    assert.deepEqual(index.takeParked('alone', 9), [])
+    assert.deepEqual([index.busy, index.parkedFor('alone')], [1, 0])
+    index.unpark('alone')
+    assert.deepEqual(index.take(9), [])
+  })
+
+  it('that changes is ready: it may be another task by now', () => {
+    assert.ok(index.changed('b', true))
+    assert.deepEqual(index.takeParked('alone', 9), [])
+    assert.deepEqual(index.take(9), ['b'])
+    index.returned(parked('b', 'alone'), NOW)
+    assert.deepEqual(index.takeParked('alone', 9), ['b'])
+  })
+
+  it('is looked at again by a scan that looks at waiting files again', () => {
+    index.beginScan(true)
+    for (const ref of ['a', 'b']) index.seen(ref, NOW)
+    index.endScan()
+    assert.deepEqual(index.take(9), ['a', 'b'])
+  })
+
+  it('is one of many that take little memory: a scan tells the names of most', () => {
+    const COUNT = 200_000
+    const many = new TaskIndex({ ordered: false, frequencyMs: FREQUENCY_MS })
+    const refs = Array.from(
+      { length: COUNT },
+      (_, i) => `uwsgi_spoolfile_on_host_1234_${i}_84_1795238706_9943`,
+    )
+    const before = liveBytes()
+    for (const ref of refs) {
+      many.changed(ref, true)
+      many.take(1)
+      many.returned(parked(ref, 'paused'), NOW)
+    }
+    assert.equal(many.waiting, COUNT)
+    assert.ok(liveBytes() - before < 12e6, `${liveBytes() - before} bytes`)
+    scan(many, refs)
+    assert.equal(many.ready, 0)
+    many.unpark('paused')
+    assert.ok(many.ready > 0 && many.ready < 2000, `${many.ready} names`)
+    assert.ok(many.runsLow)
+    let given = many.take(COUNT).length
+    while (many.runsLow) {
+      scan(many, refs.slice(given))
+      given += many.take(COUNT).length
+    }
+    assert.equal(given, COUNT)
   })
 })
 
