@@ -210,12 +210,30 @@ describe('the house', () => {
     )
   })
 
-  it('documents what it exports to users', () => {
-    const index = files.find(({ file }) => file === 'index.ts')
-    assert.ok(index !== undefined)
-    for (const name of importsOf(index.text)) {
-      const target = files.find(({ file }) => file === name.slice(2).replace(/\.js$/, '.ts'))
-      assert.match(target?.text ?? '', /\/\*\*/)
-    }
+  it('documents each name that it exports to users', () => {
+    const index = files.find(({ file }) => file === 'index.ts')?.text ?? ''
+    const exported = [...index.matchAll(/export (?:type )?\{([^}]*)\} from '\.\/([^']+)\.js'/g)].flatMap(
+      ([, names = '', from]) =>
+        [...names.matchAll(/(?:type )?(\w+)/g)].map(([, name = '']) => ({ name, file: `${from}.ts` })),
+    )
+    assert.ok(exported.length > 30, 'the names were not found')
+    const undocumented = exported.filter(
+      ({ name, file }) => !isDocumented(name, files.find(each => each.file === file)?.text ?? ''),
+    )
+    assert.deepEqual(undocumented, [])
   })
 })
+
+/** It has a comment of its own, or is a bundle of options that each have one. */
+function isDocumented(name: string, text: string): boolean {
+  const declared = new RegExp(
+    `(\\*/\\n)?^export (?:async )?(?:class|function|const|interface|type) ${name}\\b`,
+    'm',
+  )
+  const [declaration, comment] = declared.exec(text) ?? []
+  if (declaration === undefined || comment !== undefined) return declaration !== undefined
+  const body = new RegExp(`^export interface ${name}\\b[^{]*\\{\\n(.*?)^\\}`, 'ms').exec(text)?.[1]
+  if (body === undefined) return false
+  const members = body.split('\n').map(line => line.trim())
+  return members.every((line, i) => !/^(readonly )?\w+\??[:(]/.test(line) || members[i - 1]?.endsWith('*/'))
+}

@@ -37,6 +37,7 @@ export const ERROR_CATALOGUE = {
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const
 
+/** What `SpooldError.code` may be: docs/errors.md explains each. */
 export type ErrorCode = keyof typeof ERROR_CATALOGUE
 
 /** The one error class: a stable `code`, a sentence for people, the cause, and what was measured (sizes, keys, paths). */

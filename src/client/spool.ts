@@ -3,6 +3,7 @@ import { addressedFrom, type Dictionary, type TaskOptions } from './request-from
 import { notOverSocket } from './socket-target.js'
 import { type Destination, forgetTargets, openTarget } from './target.js'
 
+/** Where a task goes, and what is asked of it. */
 export interface SpoolOptions extends Destination, TaskOptions {}
 
 /**

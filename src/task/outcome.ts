@@ -1,8 +1,12 @@
 import type { RetryPolicy } from './retry-policy.js'
 
-/** A handler's answers, as uWSGI names and numbers them (plugins/python/uwsgi_pymodule.c). */
+// A handler's answers, as uWSGI names and numbers them (plugins/python/uwsgi_pymodule.c).
+
+/** The task is done: it is removed. */
 export const SPOOL_OK = -2
+/** The task is to run again, later. */
 export const SPOOL_RETRY = -1
+/** The task is not for this handler: the next one is asked, and without one the task stays as it is. */
 export const SPOOL_IGNORE = 0
 
 /** What else runs in the process of a run, when it begins. */

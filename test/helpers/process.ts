@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after } from 'node:test'
-import { until } from './until.js'
+import { until, witnesses } from './until.js'
+
+const LAST_WORDS = 3000
 
 /** A program under test with its output so far. It is killed, by pid, when the test ends. */
 export class TestProcess {
@@ -29,7 +31,11 @@ export class TestProcess {
       this.child.once('close', (code, signal) => resolve({ code, signal }))
     })
     this.exited.catch(() => {})
+    const testify = () =>
+      `--- ${command} ${args.join(' ')} (pid: ${this.pid}):\n${this.#output.slice(-LAST_WORDS)}`
+    witnesses.add(testify)
     after(async () => {
+      witnesses.delete(testify)
       const workers = this.children().flatMap(pid => [pid, ...childrenOf(pid)])
       if (this.isRunning) this.child.kill('SIGKILL')
       for (const pid of workers) killQuietly(pid) // they hold its pipes open
@@ -56,27 +62,22 @@ export class TestProcess {
   }
 
   async waitFor(pattern: RegExp | string, timeoutMs?: number): Promise<void> {
-    try {
-      await until(
-        `the output has ${pattern}`,
-        () => {
-          if (typeof pattern === 'string' ? this.#output.includes(pattern) : pattern.test(this.#output))
-            return true
-          if (!this.isRunning) throw new Error('the process has ended')
-          return false
-        },
-        timeoutMs,
-      )
-    } catch (error) {
-      throw new Error(`${error instanceof Error ? error.message : error}; the output is:\n${this.#output}`)
-    }
+    await until(
+      `the output has ${pattern}`,
+      () => {
+        if (typeof pattern === 'string' ? this.#output.includes(pattern) : pattern.test(this.#output))
+          return true
+        if (!this.isRunning)
+          throw new Error(`the process has ended before its output had ${pattern}; it is:\n${this.#output}`)
+        return false
+      },
+      timeoutMs,
+    )
   }
 
   /** Waits for its end and returns the exit code; fails when that takes too long. */
   async code(timeoutMs = 20_000): Promise<number | null> {
-    await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs).catch(error => {
-      throw new Error(`${error.message}; the output is:\n${this.#output}`)
-    })
+    await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs)
     return (await this.exited).code
   }
 }

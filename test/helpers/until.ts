@@ -1,5 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 
+/** Who can say what happened when somebody waits in vain. */
+export const witnesses = new Set<() => string>()
+
 /**
  * Waits until `probe` gives something other than undefined, false or null, and returns it. Conditions, never sleeps: the
  * deadline only says when to give up.
@@ -13,7 +16,10 @@ export async function until<T>(
   for (;;) {
     const value = await probe()
     if (value !== undefined && value !== null && value !== false) return value as NonNullable<T>
-    if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms in vain until ${what}`)
+    if (performance.now() > deadline)
+      throw new Error(
+        [`waited ${timeoutMs} ms in vain until ${what}`, ...[...witnesses].map(say => say())].join('\n'),
+      )
     await setTimeout(5)
   }
 }
