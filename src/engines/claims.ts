@@ -18,7 +18,10 @@ export interface Claim {
   readonly attempt: number
   /** 0: there is none. */
   readonly bodyBytes: number
-  /** Its last runner died while it ran beside others: nobody knows whose fault that was, unless it runs alone now. */
+  /**
+   * Its last runner died while it ran beside others: nobody knows whose fault that was, unless it runs alone now. Or one
+   * died while it ran alone: it is not to take others with it.
+   */
   readonly mustBeAlone: boolean
   /** At most once: such a task is never sent beside others. */
   readonly isOnce: boolean

@@ -55,6 +55,18 @@ describe('several tasks in one process that dies', () => {
     for (const n of good) assert.equal(endsOf(daemon, n), 1, n)
   })
 
+  it('run alone again once they have crashed: nobody else begins twice for them', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'bad', begunBeside(packet({ n: 'bad', do: 'exit' })))
+    const good = dropMany(spool, 'good', 40) // at work for 4 s at least, while the bad one runs three times
+    // ordered: it does not wait until they have run
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini: { ...INI, 'spooler-ordered': true } })
+    await until('nothing is left', () => leftIn(spool).length === 0, 60_000)
+    assert.equal((await deadOf(spool)).get('bad')?.crashes, 3)
+    const starts = daemon.journal().filter(line => line.startsWith('start good'))
+    assert.deepEqual(starts.map(line => line.split(' ')[1]).sort(), good.sort())
+  })
+
   it('run alone the next time, and the process that runs them so leaves when there are none', async () => {
     const spool = spoolDirectory()
     const gate = join(spool, '..', 'gate')

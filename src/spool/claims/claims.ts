@@ -50,7 +50,7 @@ export class ClaimedTask {
   }
 
   get mustBeAlone(): boolean {
-    return pastOf(this.file.state) === 'died-beside'
+    return pastOf(this.file.state) === 'died-beside' || (this.record?.crashes ?? 0) > 0
   }
 
   get vars() {
