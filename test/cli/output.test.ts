@@ -9,15 +9,17 @@ import { LEAVER, piped, SLEEPER } from '../helpers/pipe.js'
 import { isLong } from '../helpers/requires.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-/** Far more than a pipe holds. */
-const ROWS = isLong ? 100_000 : 2000
+/** With the length of their names far more than a pipe holds. */
+const ROWS = isLong ? 100_000 : 700
+/** Where a row is short, and cheap. */
+const MANY = isLong ? 100_000 : 2000
 
 function filled(below = ''): string {
   const spool = spoolDirectory()
   mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
   mkdirSync(join(spool, below), { recursive: true, mode: 0o700 })
   for (let i = 0; i < ROWS; i++)
-    writeFileSync(join(spool, below, `task-${i}-${'x'.repeat(60)}`), packet({ n: String(i) }), {
+    writeFileSync(join(spool, below, `task-${i}-${'x'.repeat(200)}`), packet({ n: String(i) }), {
       mode: 0o600,
     })
   return spool
@@ -34,12 +36,12 @@ async function held(): Promise<string> {
 /** A configuration with a warning for each of its lines. */
 function wordy(): string {
   const ini = join(workspace(), 'app.ini')
-  const wrong = Array.from({ length: ROWS }, (_, i) => `no-such-option-${i}-${'x'.repeat(60)} = 1`)
+  const wrong = Array.from({ length: MANY }, (_, i) => `no-such-option-${i}-${'x'.repeat(60)} = 1`)
   writeFileSync(ini, `[uwsgi]\nspooler = /nonexistent/spool\n${wrong.join('\n')}\n`)
   return ini
 }
 
-const jsonRows = () => Array.from({ length: ROWS }, (_, i) => `{"n":${i}}\n`).join('')
+const jsonRows = () => Array.from({ length: MANY }, (_, i) => `{"n":${i}}\n`).join('')
 const lines = (text: string) => text.split('\n').length - 1
 
 type Setup = () => string | Promise<string>
@@ -49,6 +51,8 @@ interface Case {
   readonly on: Setup
   args(path: string): string[]
   readonly input?: () => string
+  /** ROWS, unless it says otherwise. */
+  readonly rows?: number
   /** Lines besides one for each row. */
   readonly extra?: number
   /** Its own exit code. */
@@ -67,8 +71,8 @@ const LOOKS: readonly Case[] = [
 /** Their exit code is their answer. */
 const JUDGES: readonly Case[] = [
   { name: 'fsck', on: dead, args: spool => ['fsck', spool], extra: 1, code: 1 },
-  { name: 'check', on: wordy, args: ini => ['check', ini], code: 1, extra: 3 },
-  { name: 'doctor', on: wordy, args: ini => ['doctor', ini], code: 1 },
+  { name: 'check', on: wordy, rows: MANY, args: ini => ['check', ini], code: 1, extra: 3 },
+  { name: 'doctor', on: wordy, rows: MANY, args: ini => ['doctor', ini], code: 1 },
 ]
 
 /** They change something, and tell of it. */
@@ -85,7 +89,8 @@ const CHANGES: readonly Case[] = [
     on: spoolDirectory,
     args: spool => ['enqueue', '--spooler', spool, '--json', '-'],
     input: jsonRows,
-    left: ROWS,
+    rows: MANY,
+    left: MANY,
   },
 ]
 
@@ -99,8 +104,9 @@ describe('a reader that sleeps', { concurrency: 4 }, () => {
     it(`gets all that spoold ${each.name} prints`, async () => {
       const { path, code, stdout } = await run(each, SLEEPER)
       assert.equal(code, each.code ?? 0)
-      if (each.name === 'doctor') assert.ok(lines(stdout) > ROWS)
-      else assert.equal(lines(stdout), ROWS + (each.extra ?? 0))
+      const { rows = ROWS, extra = 0 } = each
+      if (each.name === 'doctor') assert.ok(lines(stdout) > rows)
+      else assert.equal(lines(stdout), rows + extra)
       assert.ok(stdout.length > 130_000, 'more than a pipe holds')
       if (each.left !== undefined) assert.equal(leftIn(path).length, each.left)
     })
