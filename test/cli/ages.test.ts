@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { readLocks } from '#src/files/lock-table.js'
 import { inspectFile } from '#src/spool/admin/inspect.js'
-import { spoold } from '../helpers/cli.js'
+import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, packet } from '../helpers/files.js'
 import { listed, stateOf } from '../helpers/spools.js'
@@ -21,7 +21,7 @@ const ARRIVED = new Date(arrivedMs).toISOString()
 
 /** The age that the table has, without its unit's name. */
 async function ageIn(spool: string, name: string): Promise<string | undefined> {
-  const { stdout } = await spoold(['ls', spool])
+  const { stdout } = await inProcess(['ls', spool])
   const line = stdout.split('\n').find(each => each.includes(name))
   return /^\S+ +(?:\d+ +)?(?:now|-?\d+ [smhd])? +(\d+ [smhd]) +\d/.exec(line ?? '')?.[1]
 }
@@ -37,13 +37,13 @@ describe('the age of a task', () => {
     assert.equal((await listed(spool)).get(named('due'))?.arrived, ARRIVED)
     assert.equal(await ageIn(spool, named('due')), '60 m')
     const path = join(spool, named('due'))
-    assert.equal(JSON.parse((await spoold(['show', '--json', path])).stdout).arrived, ARRIVED)
-    assert.ok((await spoold(['show', path])).stdout.includes(`, arrived ${ARRIVED}, `))
+    assert.equal(JSON.parse((await inProcess(['show', '--json', path])).stdout).arrived, ARRIVED)
+    assert.ok((await inProcess(['show', path])).stdout.includes(`, arrived ${ARRIVED}, `))
   })
 
   for (const [what, change] of [
-    ['held', () => spoold(['hold', join(spool, named('held'))])],
-    ['kicked', () => spoold(['kick', join(spool, named('kicked'))])],
+    ['held', () => inProcess(['hold', join(spool, named('held'))])],
+    ['kicked', () => inProcess(['kick', join(spool, named('kicked'))])],
     ['touched', async () => utimesSync(join(spool, named('touched')), new Date(), new Date())],
     ['waits', async () => {}],
   ] as const)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { byteOf, listed, recordOf, secondsOf, stateOf } from '../helpers/spools.js'
@@ -39,10 +39,10 @@ describe('a dead letter', () => {
     const row = (await listed(spool)).get(`.spoold/dead/${NAME}`)
     assert.deepEqual([row.state, row.reason, row.attempts, row.crashes], ['dead', 'attempts', 1, 0])
     assert.match(
-      (await spoold(['ls', spool])).stdout,
+      (await inProcess(['ls', spool])).stdout,
       /^dead .* 1 {2}\.spoold\/dead\/\S+ {2}attempts: Error: no route/m,
     )
-    const { stdout } = await spoold(['show', dead(NAME)])
+    const { stdout } = await inProcess(['show', dead(NAME)])
     assert.match(
       stdout,
       /: dead since \d{4}-.* \(attempts\), arrived \d{4}-\S+Z, \d+ bytes\n {2}"to" = "joe"\n {2}body: "a body"/,
@@ -50,7 +50,7 @@ describe('a dead letter', () => {
     assert.match(stdout, /why: it failed once.*\n {2}where: on \S+, by /)
     assert.ok(stdout.includes(daemon.handlerFile))
     assert.match(stdout, /the last error:\n {4}Error: no route to host\n {8}at /)
-    const json = JSON.parse((await spoold(['show', '--json', dead(NAME)])).stdout)
+    const json = JSON.parse((await inProcess(['show', '--json', dead(NAME)])).stdout)
     assert.deepEqual([json.state, json.deadLetter.reason, json.body], ['dead', 'attempts', 'a body'])
   })
 
@@ -59,10 +59,10 @@ describe('a dead letter', () => {
     await startDaemon({ spool, ini: { 'spooler-grace': 1, 'spooler-frequency': 1 } })
     drop(spool, NAME, 'hello, spool')
     await until('it is dead', () => existsSync(join(spool, '.spoold/dead', NAME)))
-    const { code, stdout } = await spoold(['show', join(spool, '.spoold/dead', NAME)])
+    const { code, stdout } = await inProcess(['show', join(spool, '.spoold/dead', NAME)])
     assert.equal(code, 0)
     assert.match(stdout, /\(malformed\), arrived \S+Z, 12 bytes\n {2}no packet: modifier1 is 104/)
-    const requeued = await spoold(['requeue', join(spool, '.spoold/dead', NAME)])
+    const requeued = await inProcess(['requeue', join(spool, '.spoold/dead', NAME)])
     assert.equal(requeued.code, 1)
     assert.match(requeued.stderr, /it is no spool packet: nothing could run it/)
   })
@@ -73,7 +73,7 @@ describe('spoold requeue', () => {
     const { spool, daemon, dead } = await buried([NAME, `5/${NAME}`])
     for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
     for (const name of [NAME, `5/${NAME}`]) {
-      const { code, stdout } = await spoold(['requeue', dead(name)])
+      const { code, stdout } = await inProcess(['requeue', dead(name)])
       assert.equal(code, 0)
       assert.equal(stdout, `requeued ${dead(name)} to ${spool}/${name}\n`)
     }
@@ -86,7 +86,7 @@ describe('spoold requeue', () => {
   it('counts on when it is told to: the next failure is its last', async () => {
     const { spool, daemon } = await buried([NAME], { 'spooler-max-attempts': 2, 'spooler-retry-delay': 0 })
     assert.deepEqual(daemon.journal(), [`${NAME} 1`, `${NAME} 2`])
-    assert.equal((await spoold(['requeue', '--all', '--keep-attempts', spool])).code, 0)
+    assert.equal((await inProcess(['requeue', '--all', '--keep-attempts', spool])).code, 0)
     await until(
       'it is dead again',
       async () => daemon.journal().length === 3 && (await listed(spool, '--state', 'dead')).size === 1,
@@ -101,7 +101,7 @@ describe('spoold requeue', () => {
     await daemon.code()
     const bytes = readFileSync(dead(NAME), 'hex')
     utimesSync(dead(NAME), 4e9, 4e9)
-    await spoold(['requeue', '--keep-attempts', dead(NAME)])
+    await inProcess(['requeue', '--keep-attempts', dead(NAME)])
     const path = join(spool, NAME)
     assert.ok(Math.abs(secondsOf(path) - Date.now() / 1000) < 30)
     assert.equal(byteOf(path), 0x01)
@@ -117,7 +117,7 @@ describe('spoold requeue', () => {
     daemon.child.kill('SIGTERM')
     await daemon.code()
     const taken = drop(spool, NAME, packet({ other: '1' }))
-    const { stdout } = await spoold(['requeue', '--json', dead(NAME)])
+    const { stdout } = await inProcess(['requeue', '--json', dead(NAME)])
     const { to } = JSON.parse(stdout)
     assert.match(to, /^uwsgi_spoolfile_on_.+_\d+_\d+_\d+_\d+_\d+$/)
     assert.match(readFileSync(taken, 'latin1'), /other/)
@@ -139,7 +139,7 @@ describe('spoold requeue', () => {
       '',
     ]) {
       writeFileSync(`${dead(NAME)}.json`, JSON.stringify({ ...letter, ref }))
-      const { stdout, stderr } = await spoold(['requeue', '--json', dead(NAME)])
+      const { stdout, stderr } = await inProcess(['requeue', '--json', dead(NAME)])
       assert.equal(stderr, '', ref)
       const { to } = JSON.parse(stdout)
       assert.match(to, /^(escaped|uwsgi_spoolfile_on_[^/]+)$/)
@@ -149,10 +149,10 @@ describe('spoold requeue', () => {
 
   it('takes those of a reason', async () => {
     const { spool } = await buried([NAME])
-    const none = await spoold(['requeue', '--reason', 'crashes', spool])
+    const none = await inProcess(['requeue', '--reason', 'crashes', spool])
     assert.deepEqual(none, { code: 0, stdout: '', stderr: 'spoold: no task fits\n' })
     assert.match(
-      (await spoold(['requeue', '--reason', 'attempts', '--dry-run', spool])).stdout,
+      (await inProcess(['requeue', '--reason', 'attempts', '--dry-run', spool])).stdout,
       /^would requeue /,
     )
   })
@@ -165,16 +165,16 @@ describe('spoold rm', () => {
     await daemon.code()
     for (const name of ['a', 'b', 'c']) drop(spool, name)
     drop(spool, 'README', 'nobody must remove what is no task unless it is named')
-    assert.equal((await spoold(['hold', join(spool, 'a')])).code, 0)
-    assert.equal((await spoold(['rm', join(spool, 'a')])).code, 0)
+    assert.equal((await inProcess(['hold', join(spool, 'a')])).code, 0)
+    assert.equal((await inProcess(['rm', join(spool, 'a')])).code, 0)
     assert.equal(recordOf(spool, 'a'), undefined)
-    assert.equal((await spoold(['rm', '--name', '[bx]', spool])).stdout, `removed ${spool}/b\n`)
-    assert.equal((await spoold(['rm', '--all', spool])).code, 0)
+    assert.equal((await inProcess(['rm', '--name', '[bx]', spool])).stdout, `removed ${spool}/b\n`)
+    assert.equal((await inProcess(['rm', '--all', spool])).code, 0)
     assert.deepEqual(leftIn(spool), ['README'])
     assert.ok(existsSync(dead(NAME)))
-    assert.equal((await spoold(['rm', '--state', 'dead', '--newer-than', '1h', spool])).code, 0)
+    assert.equal((await inProcess(['rm', '--state', 'dead', '--newer-than', '1h', spool])).code, 0)
     assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
-    const gone = await spoold(['rm', join(spool, 'b')])
+    const gone = await inProcess(['rm', join(spool, 'b')])
     assert.deepEqual(gone, { code: 1, stdout: '', stderr: `spoold: ${spool}/b does not exist\n` })
   })
 })
@@ -190,20 +190,20 @@ describe('spoold purge', () => {
     }
     const left = () => leftIn(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
     assert.equal(
-      (await spoold(['purge', '--max-count', '3', '--dry-run', spool])).stdout,
+      (await inProcess(['purge', '--max-count', '3', '--dry-run', spool])).stdout,
       `${spool}: would remove 2 dead letters\n`,
     )
     assert.deepEqual(left(), names)
     assert.equal(
-      (await spoold(['purge', '--max-count', '3', spool])).stdout,
+      (await inProcess(['purge', '--max-count', '3', spool])).stdout,
       `${spool}: removed 2 dead letters\n`,
     )
     assert.deepEqual(left(), names.slice(2))
     assert.equal(
-      (await spoold(['purge', '--max-age', '1h', spool])).stdout,
+      (await inProcess(['purge', '--max-age', '1h', spool])).stdout,
       `${spool}: removed 0 dead letters\n`,
     )
-    const { stdout } = await spoold(['purge', '--max-age', '1ms', '--json', spool])
+    const { stdout } = await inProcess(['purge', '--max-age', '1ms', '--json', spool])
     assert.deepEqual(JSON.parse(stdout), { command: 'purge', spooler: spool, purged: 3, dryRun: false })
     assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
   })
@@ -258,7 +258,7 @@ describe('a dead letter or a record that others wrote', () => {
       for (const name of ['a', 'b']) drop(spool, `.spoold/dead/${name}`)
       writeFileSync(join(dead, 'a.json'), JSON.stringify({ ...letter, ...wrong }))
       writeFileSync(join(dead, 'b.json'), JSON.stringify({ ...letter, ref: 'b' }))
-      const { code, stdout, stderr } = await spoold(['ls', '--json', spool])
+      const { code, stdout, stderr } = await inProcess(['ls', '--json', spool])
       assert.deepEqual([code, stderr], [0, ''])
       const rows = stdout
         .trimEnd()
@@ -271,7 +271,7 @@ describe('a dead letter or a record that others wrote', () => {
           ['.spoold/dead/b', 'dead', 'crashes'],
         ],
       )
-      assert.equal((await spoold(['ls', spool])).code, 0)
-      assert.equal((await spoold(['show', join(dead, 'a')])).code, 0)
+      assert.equal((await inProcess(['ls', spool])).code, 0)
+      assert.equal((await inProcess(['show', join(dead, 'a')])).code, 0)
     })
 })

@@ -3,13 +3,13 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const enqueue = (spool: string, args: readonly string[], input?: string | Buffer) =>
-  spoold(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
+  inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
 
 describe('spoold enqueue, of a spool that is not there', () => {
   it('says that it made it, unless it is to be quiet', async () => {
@@ -26,7 +26,7 @@ describe('spoold enqueue, of a spool that is not there', () => {
     const directory = workspace()
     const ini = join(directory, 'app.ini')
     writeFileSync(ini, `[uwsgi]\nspooler = ${directory}/one\nspooler = ${directory}/two\n`)
-    const { stderr } = await spoold(['enqueue', '--ini', ini, 'a=b', 'spooler=/nonexistent'])
+    const { stderr } = await inProcess(['enqueue', '--ini', ini, 'a=b', 'spooler=/nonexistent'])
     assert.match(
       stderr,
       /made the spool directory \S+\/one\n.*made the spool directory \S+\/two\n.*SPOOLER_UNKNOWN/s,
@@ -170,7 +170,7 @@ describe('spoold enqueue --ini with a priority', () => {
     const directory = workspace()
     const file = join(directory, 'app.ini')
     writeFileSync(file, `[uwsgi]\nspooler = ${spoolDirectory()}\n${ini}`)
-    return spoold(['enqueue', '--ini', file, ...args], { input })
+    return inProcess(['enqueue', '--ini', file, ...args], { input })
   }
 
   it('is warned that nobody enters it, once', async () => {
@@ -210,7 +210,7 @@ it('a purge and the filters by age want a unit', async () => {
     ['ls', '--older-than', '7'],
     ['rm', '--newer-than', '7'],
   ]) {
-    const { code, stderr } = await spoold([...args, spool])
+    const { code, stderr } = await inProcess([...args, spool])
     assert.equal(code, 64)
     assert.match(stderr, /--\S+: expected a unit, such as 7s or 7d, got "7"\n$/)
   }
@@ -220,6 +220,7 @@ it('a purge and the filters by age want a unit', async () => {
 describe('root that enqueues', { skip: skipUnless('root'), concurrency: 4 }, () => {
   const USER = 65_533
   const ownersOf = (path: string) => [statSync(path).uid, statSync(path).gid]
+  const enqueue = (spool: string, args: readonly string[]) => spoold(['enqueue', '--spooler', spool, ...args])
 
   /** A spool of the user, in a directory that he may enter. */
   function usersSpool(): string {

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileS
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parseAt } from '#src/cli/at-time.js'
-import { type CliResult, spoold } from '../helpers/cli.js'
+import { type CliResult, inProcess, spoold } from '../helpers/cli.js'
 import { leftIn, packet } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -12,7 +12,7 @@ import { smallDisk } from '../helpers/small-disk.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const enqueue = (spool: string, args: readonly string[], input?: string): Promise<CliResult> =>
-  spoold(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
+  inProcess(['enqueue', '--spooler', spool, ...args], input === undefined ? {} : { input })
 const paths = ({ stdout }: CliResult) => stdout.trim().split('\n')
 
 describe('spoold enqueue --json', () => {

@@ -3,13 +3,13 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess } from '../helpers/cli.js'
 import { packet } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 /** Enqueues, and returns the path that was printed. */
 async function enqueue(spool: string, args: readonly string[], input?: Buffer): Promise<string> {
-  const { code, stdout, stderr } = await spoold(
+  const { code, stdout, stderr } = await inProcess(
     ['enqueue', '--spooler', spool, ...args],
     input === undefined ? {} : { input },
   )
@@ -73,7 +73,7 @@ describe('spoold enqueue', () => {
 
   it('makes a missing spool, 0750', async () => {
     const spool = join(workspace(), 'new')
-    const { code } = await spoold(['enqueue', '--spooler', spool, 'a=b'])
+    const { code } = await inProcess(['enqueue', '--spooler', spool, 'a=b'])
     assert.equal(code, 0)
     assert.equal(statSync(spool).mode & 0o777, 0o750)
   })
@@ -81,7 +81,7 @@ describe('spoold enqueue', () => {
   for (const priority of ['x', '../../x', '-1', '1/2', ''])
     it(`leaves nothing behind for the priority ${JSON.stringify(priority)}`, async () => {
       const spool = spoolDirectory()
-      const { code, stderr } = await spoold(['enqueue', '--spooler', spool, 'a=b', '--priority', priority])
+      const { code, stderr } = await inProcess(['enqueue', '--spooler', spool, 'a=b', '--priority', priority])
       if (priority === '') return assert.equal(code, 0, 'as in uWSGI, no priority')
       assert.equal(code, 64)
       assert.match(stderr, /^spoold: \[REQUEST_INVALID\] priority must be digits only, got "[^\n]*"\n$/)
@@ -91,7 +91,7 @@ describe('spoold enqueue', () => {
 
   it('names the key and the way out when a value is too long', async () => {
     const spool = spoolDirectory()
-    const { code, stderr } = await spoold(['enqueue', '--spooler', spool, `big=${'x'.repeat(70_000)}`])
+    const { code, stderr } = await inProcess(['enqueue', '--spooler', spool, `big=${'x'.repeat(70_000)}`])
     assert.equal(code, 64)
     assert.match(stderr, /^spoold: [^\n]*"?big"?[^\n]*body[^\n]*\n$/)
     assert.deepEqual(readdirSync(spool), [])

@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import {
@@ -50,14 +50,14 @@ describe('spoold fsck', () => {
     const before = pictureOf(spool)
     await isClean(spool)
     assert.deepEqual(pictureOf(spool), before)
-    const { stdout, code } = await spoold(['fsck', spool])
+    const { stdout, code } = await inProcess(['fsck', spool])
     assert.deepEqual([stdout, code], [`${spool}: clean\n`, 0])
   })
 
   it('says for people what, where, what it means and what fixes it', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '.spoold'), { mode: 0o755 })
-    const { stdout } = await spoold(['fsck', spool])
+    const { stdout } = await inProcess(['fsck', spool])
     assert.equal(
       stdout,
       `found rights .spoold: owner ${process.getuid?.()}:${process.getgid?.()}, mode 0755: it is for uid ${process.getuid?.()} alone, with mode 0700; to fix it: chmod 700 ${spool}/.spoold\n${spool}: 1 found\n`,
@@ -65,10 +65,10 @@ describe('spoold fsck', () => {
   })
 
   it('refuses what is no spool, and to guess', async () => {
-    const nowhere = await spoold(['fsck', '/nowhere'])
+    const nowhere = await inProcess(['fsck', '/nowhere'])
     assert.match(nowhere.stderr, /^spoold: \[SPOOL_UNUSABLE\] \/nowhere is no spool directory: ENOENT/)
     assert.equal(nowhere.code, 1)
-    assert.match((await spoold(['fsck'])).stderr, /\[USAGE\] name a spool directory, or --ini FILE/)
+    assert.match((await inProcess(['fsck'])).stderr, /\[USAGE\] name a spool directory, or --ini FILE/)
   })
 })
 

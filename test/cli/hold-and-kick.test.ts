@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess } from '../helpers/cli.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { byteOf, listed, recordOf, secondsOf, stateOf } from '../helpers/spools.js'
@@ -14,7 +14,7 @@ const nowSeconds = () => Math.floor(Date.now() / 1000)
 const IN_A_YEAR = nowSeconds() + 31_536_000
 
 async function done(...args: string[]): Promise<void> {
-  assert.deepEqual(await spoold([...args, '--quiet']), {
+  assert.deepEqual(await inProcess([...args, '--quiet']), {
     code: 0,
     stdout: '',
     stderr: '',
@@ -95,7 +95,7 @@ describe('spoold hold', () => {
     const path = drop(spool, NAME)
     await until('it runs', () => daemon.journal().includes(NAME))
     for (const command of ['hold', 'kick', 'rm', 'release'])
-      assert.deepEqual(await spoold([command, path]), {
+      assert.deepEqual(await inProcess([command, path]), {
         code: 1,
         stdout: '',
         stderr: `spoold: ${path} is running; it was left alone\n`,
@@ -105,11 +105,11 @@ describe('spoold hold', () => {
     assert.deepEqual([row.state, row.pid], ['running', pid])
     await until('its start is marked', async () => (await listed(spool)).get(NAME).started !== undefined)
     assert.match(
-      (await spoold(['ls', spool])).stdout,
+      (await inProcess(['ls', spool])).stdout,
       new RegExp(`^running .* ${NAME} +pid ${pid}, for \\d+ s$`, 'm'),
     )
     assert.match(
-      (await spoold(['show', path])).stdout,
+      (await inProcess(['show', path])).stdout,
       new RegExp(`: running by process ${pid} since \\d{4}-`),
     )
     for (const each of daemon.children()) process.kill(each, 'SIGUSR2')
@@ -131,7 +131,7 @@ describe('spoold kick', () => {
     )
     await done('hold', held)
     await hasLookedAround(daemon, spool)
-    const waiting = (await spoold(['ls', '--state', 'waiting,retrying,held', '--json', spool])).stdout
+    const waiting = (await inProcess(['ls', '--state', 'waiting,retrying,held', '--json', spool])).stdout
     assert.equal(waiting.trimEnd().split('\n').length, 4)
     for (const path of [retried, at, timed, held]) await done('kick', path)
     await until('all have run', () => leftIn(spool).length === 0, 5000)
@@ -147,7 +147,7 @@ describe('spoold kick', () => {
     await done('kick', path)
     assert.equal(byteOf(path), 0x08)
     assert.equal(await stateOf(spool, NAME), 'due')
-    assert.match((await spoold(['show', path])).stdout, /: due, due /)
+    assert.match((await inProcess(['show', path])).stdout, /: due, due /)
   })
 
   it('takes a whole spool by filters, and says what it did', async () => {
@@ -156,11 +156,11 @@ describe('spoold kick', () => {
     drop(spool, 'a', packet({ to: 'joe' }), IN_A_YEAR)
     drop(spool, 'b', packet({ to: 'jim' }), IN_A_YEAR)
     drop(spool, '5/c', packet({ to: 'joe' }), IN_A_YEAR)
-    const dry = await spoold(['kick', '--key', 'to=joe', '--dry-run', spool])
+    const dry = await inProcess(['kick', '--key', 'to=joe', '--dry-run', spool])
     assert.deepEqual(dry.stdout.split('\n').sort(), ['', `would kick ${spool}/5/c`, `would kick ${spool}/a`])
     assert.deepEqual(leftIn(join(spool, '.spoold')), [], 'a dry run makes nothing')
     assert.equal(await stateOf(spool, 'a'), 'waiting')
-    const { code, stdout } = await spoold(['kick', '--key', 'to=joe', '--json', spool])
+    const { code, stdout } = await inProcess(['kick', '--key', 'to=joe', '--json', spool])
     assert.equal(code, 0)
     const told = stdout
       .trimEnd()

@@ -3,14 +3,14 @@ import { spawn } from 'node:child_process'
 import { mkdirSync, renameSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 async function ls(...args: string[]): Promise<string[]> {
-  const { code, stdout, stderr } = await spoold(['ls', ...args])
+  const { code, stdout, stderr } = await inProcess(['ls', ...args])
   assert.equal(stderr, '')
   assert.equal(code, 0)
   return stdout.trimEnd().split('\n')
@@ -165,7 +165,7 @@ describe('spoold ls', () => {
     const path = drop(spool, 'a')
     utimesSync(path, 1_700_000_000, 1_700_000_001) // never read: what marks the start of a run
     await ls(spool)
-    await spoold(['show', path])
+    await inProcess(['show', path])
     await ls(spool)
     const daemon = await startDaemon({
       spool,

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { byteOf, recordOf, stateOf } from '../helpers/spools.js'
@@ -36,7 +36,7 @@ for (const [where, base, skip] of [
       chmodSync(path, 0o660)
       await until('it waits', async () => (await stateOf(from, `5/${NAME}`)) === 'retrying')
       const [before, bytes, record] = [statSync(path), readFileSync(path), recordOf(from, `5/${NAME}`)]
-      assert.equal((await spoold(['move', '--to', to, path, waiting])).code, 0)
+      assert.equal((await inProcess(['move', '--to', to, path, waiting])).code, 0)
       assert.deepEqual(leftIn(from), [])
       assert.deepEqual(leftIn(join(from, '.spoold/records')), [])
       assert.deepEqual(leftIn(to), [`5/${NAME}`, NAME])
@@ -55,7 +55,7 @@ for (const [where, base, skip] of [
     it('takes the longest of names', async () => {
       const [from, to] = [spoolDirectory(), spoolDirectory(base)]
       const name = 'x'.repeat(255)
-      const { code, stderr } = await spoold(['move', '--to', to, drop(from, name)])
+      const { code, stderr } = await inProcess(['move', '--to', to, drop(from, name)])
       assert.deepEqual([code, stderr], [0, ''])
       assert.deepEqual([leftIn(from), leftIn(to)], [[], [name]])
     })
@@ -65,14 +65,14 @@ for (const [where, base, skip] of [
       const daemon = await startDaemon({ spool: to })
       const held = drop(from, 'uwsgi_spoolfile_on_held')
       drop(from, 'uwsgi_spoolfile_on_due')
-      await spoold(['hold', held])
-      const { code, stdout } = await spoold(['move', '--all', '--to', to, from])
+      await inProcess(['hold', held])
+      const { code, stdout } = await inProcess(['move', '--all', '--to', to, from])
       assert.equal(code, 0)
       assert.ok(stdout.includes(`moved ${held} to ${to}/uwsgi_spoolfile_on_held\n`))
       await until('one has run', () => daemon.journal().length === 1)
       assert.deepEqual(leftIn(from), [])
       assert.equal(await stateOf(to, 'uwsgi_spoolfile_on_held'), 'held')
-      await spoold(['release', join(to, 'uwsgi_spoolfile_on_held')])
+      await inProcess(['release', join(to, 'uwsgi_spoolfile_on_held')])
       await until('both have run', () => daemon.journal().length === 2)
     })
 
@@ -81,7 +81,7 @@ for (const [where, base, skip] of [
       const [mine, theirs] = [packet({ whose: 'mine' }), packet({ whose: 'theirs' })]
       drop(from, 'nightly', mine)
       drop(to, 'nightly', theirs)
-      const { stdout } = await spoold(['move', '--all', '--json', '--to', to, from])
+      const { stdout } = await inProcess(['move', '--all', '--json', '--to', to, from])
       const { to: name } = JSON.parse(stdout)
       assert.match(name, /^uwsgi_spoolfile_on_/)
       assert.deepEqual(leftIn(to), ['nightly', name])
@@ -101,7 +101,7 @@ for (const [where, base, skip] of [
       })
       const path = drop(from, NAME)
       await until('it runs', () => daemon.journal().length === 1)
-      const { code, stderr } = await spoold(['move', '--all', '--to', to, from])
+      const { code, stderr } = await inProcess(['move', '--all', '--to', to, from])
       assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
       assert.deepEqual([leftIn(from), leftIn(to)], [[NAME], []])
       for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
@@ -113,15 +113,15 @@ describe('spoold move', () => {
   it('to where it is, of a dead letter, or of a part of a spool is refused', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME)
-    assert.match((await spoold(['move', '--to', spool, path])).stderr, /x: it is there already\n$/)
+    assert.match((await inProcess(['move', '--to', spool, path])).stderr, /x: it is there already\n$/)
     mkdirSync(join(spool, '.spoold/dead'), { recursive: true })
     const dead = drop(join(spool, '.spoold/dead'), 'd')
     assert.match(
-      (await spoold(['move', '--to', spoolDirectory(), dead])).stderr,
+      (await inProcess(['move', '--to', spoolDirectory(), dead])).stderr,
       /\.spoold\/dead\/d: it is a dead letter: requeue it first\n$/,
     )
     mkdirSync(join(spool, '5'))
-    const part = await spoold(['move', '--all', '--to', spoolDirectory(), join(spool, '5')])
+    const part = await inProcess(['move', '--all', '--to', spoolDirectory(), join(spool, '5')])
     assert.equal(part.code, 64)
     assert.match(part.stderr, /5 is a part of the spool .*: name that, with --priority 5/)
   })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -63,11 +63,11 @@ describe('the filters', () => {
   it('of a command count for files too, and --all is not needed with them', async () => {
     const spool = furnished()
     const paths = ['old', 'young'].map(name => join(spool, name))
-    const { stdout } = await spoold(['rm', '--key', 'n=1', ...paths])
+    const { stdout } = await inProcess(['rm', '--key', 'n=1', ...paths])
     assert.equal(stdout, `removed ${spool}/old\n`)
-    assert.equal((await spoold(['rm', '--older-than', '1h', spool])).stdout, `removed ${spool}/5/five\n`)
+    assert.equal((await inProcess(['rm', '--older-than', '1h', spool])).stdout, `removed ${spool}/5/five\n`)
     assert.deepEqual(leftIn(spool), ['05/also', 'text', 'waits', 'young'])
-    assert.equal((await spoold(['rm', '--state', 'malformed', spool])).stdout, `removed ${spool}/text\n`)
+    assert.equal((await inProcess(['rm', '--state', 'malformed', spool])).stdout, `removed ${spool}/text\n`)
   })
 
   it('paths may be relative, also to the spool itself', async () => {
@@ -87,8 +87,8 @@ describe('ls and show', () => {
     const spool = furnished()
     const path = join(spool, 'old')
     const before = statSync(path).ctimeMs
-    await spoold(['ls', spool])
-    await spoold(['show', path])
+    await inProcess(['ls', spool])
+    await inProcess(['show', path])
     assert.equal(statSync(path).ctimeMs, before)
   })
 })
@@ -128,15 +128,15 @@ describe('a spool whose tasks are claimed by leases', () => {
     const path = drop(spool, 'runs', packet({ wait: '1' }))
     await until('it runs', () => daemon.journal().length === 1)
     assert.equal(await stateOf(spool, 'runs'), 'running')
-    const { code, stderr } = await spoold(['rm', path])
+    const { code, stderr } = await inProcess(['rm', path])
     assert.deepEqual([code, stderr], [1, `spoold: ${path} is running; it was left alone\n`])
     const held = drop(spool, 'held')
-    assert.equal((await spoold(['hold', held])).code, 0)
+    assert.equal((await inProcess(['hold', held])).code, 0)
     for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
     await until('it is done', () => leftIn(spool).join() === 'held')
     drop(spool, 'last')
     await until('the last has run', () => daemon.journal().includes('last'))
-    assert.equal((await spoold(['kick', held])).code, 0)
+    assert.equal((await inProcess(['kick', held])).code, 0)
     await until('the held one has run', () => leftIn(spool).length === 0)
     assert.deepEqual(daemon.journal(), ['runs', 'last', 'held'])
   })

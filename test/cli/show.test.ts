@@ -3,7 +3,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { encodePacket } from '#src/protocol/packet.js'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
@@ -15,7 +15,7 @@ async function show(path: string): Promise<string> {
 }
 
 async function showJson(path: string) {
-  const { code, stdout } = await spoold(['show', '--json', path])
+  const { code, stdout } = await inProcess(['show', '--json', path])
   assert.equal(code, 0)
   return JSON.parse(stdout)
 }
@@ -97,14 +97,14 @@ describe('spoold show', () => {
   it('shows several, and says which it could not show', async () => {
     const spool = spoolDirectory()
     const paths = ['a', 'b', 'c'].map(name => drop(spool, name, packet({ name })))
-    const { code, stdout, stderr } = await spoold(['show', ...paths, join(spool, 'd')])
+    const { code, stdout, stderr } = await inProcess(['show', ...paths, join(spool, 'd')])
     assert.equal(code, 1)
     assert.deepEqual(
       [...stdout.matchAll(/"name" = "(.)"/g)].map(([, name]) => name),
       ['a', 'b', 'c'],
     )
     assert.equal(stderr, `spoold: [FILE_UNREADABLE] ${spool}/d does not exist\n`)
-    assert.equal((await spoold(['show', ...paths])).code, 0)
+    assert.equal((await inProcess(['show', ...paths])).code, 0)
   })
 
   it('knows where a task is whose name alone was given', async () => {
@@ -115,24 +115,24 @@ describe('spoold show', () => {
     drop(spool, '.spoold/dead/gone')
     drop(spool, '.spoold/dead/8/gone')
     for (const command of ['show', 'requeue', 'rm']) {
-      const urgent = await spoold([command, join(spool, 'urgent')])
+      const urgent = await inProcess([command, join(spool, 'urgent')])
       assert.equal(urgent.code, 1)
       assert.ok(
         urgent.stderr.endsWith(`${spool}/urgent does not exist; there is ${spool}/7/urgent\n`),
         urgent.stderr,
       )
-      const gone = await spoold([command, join(spool, 'gone')])
+      const gone = await inProcess([command, join(spool, 'gone')])
       const there = `${spool}/.spoold/dead/gone, ${spool}/.spoold/dead/8/gone`
       assert.ok(gone.stderr.endsWith(`${spool}/gone does not exist; there is ${there}\n`), gone.stderr)
     }
-    assert.match((await spoold(['show', join(spool, 'nowhere')])).stderr, /nowhere does not exist\n$/)
+    assert.match((await inProcess(['show', join(spool, 'nowhere')])).stderr, /nowhere does not exist\n$/)
   })
 
   it('tells of thousands that are gone without listing the spool for each', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 5000; i++) writeFileSync(join(spool, `there-${i}`), '')
     const gone = Array.from({ length: 10_000 }, (_, i) => join(spool, `gone-${i}`))
-    const { code, stderr } = await spoold(['show', ...gone]) // is ended after half a minute
+    const { code, stderr } = await inProcess(['show', ...gone]) // is ended after half a minute
     assert.equal(code, 1)
     assert.equal(stderr.split('\n').length - 1, gone.length)
   })
@@ -162,7 +162,7 @@ describe('spoold show', () => {
     const directory = workspace()
     writeFileSync(join(directory, 'file'), packet({ a: 'b' }))
     symlinkSync('file', join(directory, 'link'))
-    const { code, stderr } = await spoold(['show', join(directory, 'link')])
+    const { code, stderr } = await inProcess(['show', join(directory, 'link')])
     assert.equal(code, 1)
     assert.match(
       stderr,
@@ -176,7 +176,7 @@ describe('spoold show', () => {
     ['a wrong block', Buffer.from([17, 2, 0, 0, 9, 9]), /malformed\): /],
   ] as const)
     it(`says why ${what} is no packet`, async () => {
-      const { code, stdout, stderr } = await spoold(['show', drop(spoolDirectory(), 'a', bytes)])
+      const { code, stdout, stderr } = await inProcess(['show', drop(spoolDirectory(), 'a', bytes)])
       assert.deepEqual({ code, stdout }, { code: 1, stdout: '' })
       assert.match(stderr, /^spoold: [^\n]+ is no spool packet \([^\n]+\n$/)
       assert.match(stderr, expected)

@@ -3,16 +3,16 @@ import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { COMMANDS } from '#src/cli/command-table.js'
-import { spoold } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { writeIni } from '../helpers/daemon.js'
 import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 describe('spoold --help and --version', () => {
   it('print to standard output and exit 0', async () => {
     const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-    assert.deepEqual(await spoold(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+    assert.deepEqual(await inProcess(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
     for (const args of [['--help'], ['help']]) {
-      const { code, stdout, stderr } = await spoold(args)
+      const { code, stdout, stderr } = await inProcess(args)
       assert.equal(code, 0)
       assert.equal(stderr, '')
       for (const word of [
@@ -27,7 +27,7 @@ describe('spoold --help and --version', () => {
         assert.ok(stdout.includes(word), `${args} says ${word}`)
     }
     for (const { name: command } of COMMANDS) {
-      const { code, stdout } = await spoold([command, '--help'])
+      const { code, stdout } = await inProcess([command, '--help'])
       assert.equal(code, 0)
       assert.match(stdout, new RegExp(`^Usage: spoold ${command} `))
     }
@@ -136,13 +136,13 @@ describe('a word that is no command', { concurrency: 4 }, () => {
   })
 
   it('-v alone asks for the version; with a value it is max-vars, as in uWSGI', async () => {
-    assert.deepEqual(await spoold(['-v']), await spoold(['--version']))
-    assert.match((await spoold(['-v', '7', '--spooler', '/nonexistent'])).stderr, /max-vars/)
+    assert.deepEqual(await inProcess(['-v']), await inProcess(['--version']))
+    assert.match((await inProcess(['-v', '7', '--spooler', '/nonexistent'])).stderr, /max-vars/)
   })
 })
 
 describe('a flag with a value', () => {
-  const run = (...flags: string[]) => spoold(['check', '--spooler', '/nonexistent', ...flags])
+  const run = (...flags: string[]) => inProcess(['check', '--spooler', '/nonexistent', ...flags])
 
   it('counts as in a file, true or false, abbreviated too', async () => {
     for (const flag of ['--strict=true', '--strict=on', '--stri=1', '--strict'])
@@ -153,7 +153,7 @@ describe('a flag with a value', () => {
   })
 
   it('is one sentence where it cannot be', async () => {
-    assert.deepEqual(await spoold(['--help=x']), {
+    assert.deepEqual(await inProcess(['--help=x']), {
       code: 64,
       stdout: '',
       stderr: 'spoold: [USAGE] --help takes no value, got "x"\n',
@@ -178,14 +178,14 @@ describe('what Kubernetes puts into the environment', () => {
 
   it('is no option, strict or not', async () => {
     for (const strict of ['--strict=true', '--strict=false']) {
-      const { stdout } = await spoold(['check', strict, '--spooler', '/nonexistent'], { env })
+      const { stdout } = await inProcess(['check', strict, '--spooler', '/nonexistent'], { env })
       assert.doesNotMatch(stdout, /environment/)
     }
   })
 
   it('is an option all the same where the name is one', async () => {
     const some = { SPOOLD_REUSE_PORT: '1', SPOOLD_SPOOLER_PROCESSES: 'many', SPOOLD_NOPE: '1' }
-    const { stdout } = await spoold(['check', '--strict', '--spooler', '/nonexistent'], { env: some })
+    const { stdout } = await inProcess(['check', '--strict', '--spooler', '/nonexistent'], { env: some })
     assert.match(stdout, /environment SPOOLD_REUSE_PORT/)
     assert.match(stdout, /environment SPOOLD_SPOOLER_PROCESSES: error: .*expected a whole number/)
     assert.match(stdout, /environment SPOOLD_NOPE: warning: unknown option "nope"/)
@@ -203,7 +203,7 @@ describe('spoold check', () => {
   it('exits 0 for a good configuration, and says how good', async () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, good())
-    assert.deepEqual(await spoold(['check', ini]), {
+    assert.deepEqual(await inProcess(['check', ini]), {
       code: 0,
       stdout: `${ini}: the configuration is good (1 spool), 0 warnings\n`,
       stderr: '',
@@ -213,7 +213,7 @@ describe('spoold check', () => {
   it('exits 0 for warnings, each with its line', async () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, { ...good(), 'spooler-orderd': true })
-    const { code, stdout } = await spoold(['check', ini])
+    const { code, stdout } = await inProcess(['check', ini])
     assert.equal(code, 0)
     assert.match(
       stdout,
@@ -225,7 +225,7 @@ describe('spoold check', () => {
   it('exits 1 for errors, all of them at once', async () => {
     const ini = join(workspace(), 'app.ini')
     writeIni(ini, { ...good(), 'spooler-processes': 'many', chdir: '/nonexistent' })
-    const { code, stdout } = await spoold(['check', ini])
+    const { code, stdout } = await inProcess(['check', ini])
     assert.equal(code, 1)
     assert.match(stdout, /app\.ini:4: error: spooler-processes: expected a whole number/)
     assert.match(stdout, /app\.ini:5: error: chdir: expected a directory, got \/nonexistent/)
@@ -236,18 +236,18 @@ describe('spoold check', () => {
     const ini = join(workspace(), 'app.ini')
     for (const time of ['10m', '1h30m', '500ms', ' 2d ', '1.5', '+7']) {
       writeIni(ini, { ...good(), 'spooler-harakiri': time })
-      assert.equal((await spoold(['check', ini])).code, 0, time)
+      assert.equal((await inProcess(['check', ini])).code, 0, time)
     }
     for (const time of ['10 m', '5x', 'm', '-1m']) {
       writeIni(ini, { ...good(), 'spooler-harakiri': time })
       assert.match(
-        (await spoold(['check', ini])).stdout,
+        (await inProcess(['check', ini])).stdout,
         /spooler-harakiri: expected a number of seconds, or a time/,
       )
     }
     writeIni(ini, { ...good(), 'spooler-harakiri': '9w' })
     assert.match(
-      (await spoold(['check', ini])).stdout,
+      (await inProcess(['check', ini])).stdout,
       /warning: spooler-harakiri: expected at most 2147483 seconds/,
     )
   })
@@ -277,7 +277,7 @@ describe('spoold check', () => {
     const directory = workspace()
     const { 'spooler-import': handler } = good()
     const made = join(directory, 'spool')
-    await spoold([
+    await inProcess([
       'check',
       '--spooler',
       made,

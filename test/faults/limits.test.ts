@@ -27,7 +27,7 @@ describe('a worker that is out of descriptors', () => {
     const daemon = await startDaemon({
       spool,
       handler,
-      ini: { 'spooler-frequency': 2, 'spooler-quiet': true },
+      ini: { 'spooler-frequency': 1000, 'spooler-quiet': true },
       under: ['prlimit', '--nofile=120:120'],
     })
     for (let i = 0; i < 20; i++) drop(spool, `task-${i}`, packet({ n: String(i) }))
