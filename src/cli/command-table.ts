@@ -66,6 +66,15 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/check.js')).check,
   },
   {
+    name: 'config',
+    summary: 'print the configuration that results, and where each value was written, as an ini file',
+    args: '[files...]',
+    argsHelp: 'as for running',
+    flags: [],
+    takesConfiguration: true,
+    load: async () => (await import('./commands/config.js')).config,
+  },
+  {
     name: 'fsck',
     summary: 'find damage in spool directories, and repair it on request; exit 1 if something is left',
     args: '[dir...]',

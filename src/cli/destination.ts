@@ -38,12 +38,16 @@ export function destinationOf({ spooler, ini, socket }: DestinationOptions): Enq
 /** The spools of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
 function destinationOfIni(file: string): EnqueueDestination {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
-  const { options, spoolTargets } = resolveOptions(config)
-  if (spoolTargets.length > 0) {
+  const { options, spools } = resolveOptions(config)
+  const [first] = spools
+  if (first !== undefined) {
     // what is external is run by another configuration
-    const isUnordered = !options.spoolerOrdered && options.spoolerExternal.length === 0
-    const destination = { spooler: spoolTargets, sync: options.spoolerSync }
-    const identity = identityOf(options, spoolTargets[0] ?? '')
+    const isUnordered = spools.every(spool => !spool.isExternal && !spool.options.spoolerOrdered)
+    const destination = {
+      spooler: spools.map(({ directory }) => directory),
+      sync: spools.some(spool => spool.options.spoolerSync), // which one a task goes to, it says itself
+    }
+    const identity = identityOf(options, first.directory)
     return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
   }
   const [problem] = config.problems.errors

@@ -23,13 +23,15 @@ export async function* rehearseHandlers(config: ResolvedOptions, home: string): 
 }
 
 async function rehearse(config: ResolvedOptions, home: string): Promise<RehearsalResult> {
-  const { options, environment, spoolTargets } = config
+  const { options, environment, spools } = config
   const here = process.cwd()
   try {
-    const targets = spoolTargets.map(path => resolve(here, path))
+    const targets = spools.map(({ directory }) => resolve(here, directory))
     process.chdir(home) // relative names of handlers begin there
-    const [spool = home] = options.spooler.map(path => resolve(here, path))
-    const chdir = options.spoolerChdir === null ? null : resolve(options.spoolerChdir)
+    const own = spools.find(({ isExternal }) => !isExternal)
+    const spool = own === undefined ? home : resolve(here, own.directory)
+    const spoolerChdir = own?.options.spoolerChdir ?? null
+    const chdir = spoolerChdir === null ? null : resolve(spoolerChdir)
     const areas = new SharedAreas()
     areas.make(sharedAreaBytes(options.sharedarea))
     const env = { ...process.env, ...Object.fromEntries(environment) }

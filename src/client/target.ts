@@ -62,10 +62,7 @@ function openTargets(spooler: string | readonly string[], sync: boolean): SpoolT
         details: { key: 'spooler' },
       },
     )
-  const targets = new SpoolTargets(
-    directories.map(path => resolve(path)),
-    sync,
-  )
+  const targets = new SpoolTargets(directories.map(path => ({ directory: resolve(path), sync })))
   opened.set(key, targets)
   return targets
 }

@@ -19,15 +19,12 @@ import {
   searchPath,
 } from './handlers.js'
 import type { Options } from './option-table.js'
-import type { ResolvedOptions } from './options.js'
+import { originOf, type ResolvedOptions } from './options.js'
 
 /** The files that handlers are in, and the interpreters that they need. */
-export function checkHandlers(
-  { options, origins, environment }: ResolvedOptions,
-  home: string,
-  problems: Problems,
-): void {
-  const where = (name: string, i = 0): Where => origins.get(name)?.[i] ?? { file: 'configuration' }
+export function checkHandlers(resolved: ResolvedOptions, home: string, problems: Problems): void {
+  const { options, environment } = resolved
+  const where = (name: string, i = 0) => originOf(resolved, name, i)
   /** Who asked for a language first. */
   const needed = new Map<string, Where>()
   for (const [i, value] of options.spoolerImport.entries()) {
@@ -45,7 +42,7 @@ export function checkHandlers(
         if (isFile(name, value)) checkFile(name, resolve(home, value), where(name, i), problems)
       }
   for (const [i, command] of options.spoolerExec.entries())
-    checkCommand(command, options, home, where('spooler-exec', i), problems)
+    checkCommand(command, resolved, home, where('spooler-exec', i), problems)
   const missing = (language: HostLanguage) => {
     const found = findInterpreter(language, options, home, searchPath(environment))
     return 'missing' in found ? found.missing : undefined
@@ -76,13 +73,14 @@ export function checkHandlers(
 /** It runs in the directory of the task, where a program that lies beside the ini is not. */
 function checkCommand(
   command: string,
-  options: Options,
+  { spools }: ResolvedOptions,
   home: string,
   where: Where,
   problems: Problems,
 ): void {
   const [, program = ''] = /^\s*(\.{0,2}[\w.-]*\/[\w./-]+)/.exec(command) ?? []
-  if (program === '' || program.startsWith('/') || options.spoolerChdir !== null) return
+  if (program === '' || program.startsWith('/')) return
+  if (spools.every(({ options }) => options.spoolerChdir !== null)) return
   if (statsOf(resolve(home, program)) === undefined) return
   problems.warning(
     where,

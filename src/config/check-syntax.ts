@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process'
 import { resolve } from 'node:path'
-import type { Problems, Where } from '../ini/setting.js'
+import type { Problems } from '../ini/setting.js'
 import { statsOf } from '../system/file-stats.js'
 import { syntaxErrorIn, unsupportedEnding } from '../system/module-files.js'
 import { applicationFile, applicationsOf } from './applications.js'
 import { valuesOf } from './check-handlers.js'
 import { findInterpreter, type HostLanguage, importLanguage, searchPath } from './handlers.js'
-import type { ResolvedOptions } from './options.js'
+import { originOf, type ResolvedOptions } from './options.js'
 
 const PARSE_MS = 10_000
 /** Without leaving anything compiled behind. */
@@ -17,10 +17,10 @@ const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "e
  * being run.
  */
 export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void {
-  const { options, origins } = resolved
+  const { options } = resolved
   const home = resolve(options.chdir ?? '.')
   for (const { name, index, file, language } of handlerFiles(resolved, home)) {
-    const where: Where = origins.get(name)?.[index] ?? { file: 'configuration' }
+    const where = originOf(resolved, name, index)
     if (statsOf(file)?.isFile() !== true) continue // that is told already
     const text =
       language === 'javascript'

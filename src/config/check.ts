@@ -8,7 +8,7 @@ import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.j
 import { checkNetwork } from './check-network.js'
 import { checkSchedules } from './check-schedules.js'
 import type { Options } from './option-table.js'
-import { type ResolvedOptions, resolveOptions } from './options.js'
+import { originOf, type ResolvedOptions, resolveOptions, type SpoolConfig } from './options.js'
 import { checkSharedAreas } from './shared-areas.js'
 
 export interface CheckedConfig extends ResolvedOptions {
@@ -26,31 +26,26 @@ export function checkConfig(sources: Sources): CheckedConfig {
   const config = readConfig(sources)
   const resolved = resolveOptions(config)
   // what stands in a file that could not be read is not missing
-  if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved.options, config.problems)
+  if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config.problems)
   checkMeaning(resolved, config.problems)
   return { ...resolved, files: config.files, problems: config.problems }
 }
 
-function checkPresence(options: Options, problems: Problems): void {
+function checkPresence({ options, spools }: ResolvedOptions, problems: Problems): void {
   // it may also be there to take tasks from the network for others to run
-  const onlyTakes = options.spoolerExternal.length > 0 && options.socket.length > 0
-  if (options.spooler.length === 0 && !onlyTakes)
-    problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
-  if (!hasHandlers(options) && (options.spooler.length > 0 || !onlyTakes))
-    problems.error(NOWHERE, noHandlerMessage(options))
+  const onlyTakes = spools.some(({ isExternal }) => isExternal) && options.socket.length > 0
+  const runsNone = spools.every(({ isExternal }) => isExternal)
+  if (runsNone && !onlyTakes) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
+  if (!hasHandlers(options) && !(runsNone && onlyTakes)) problems.error(NOWHERE, noHandlerMessage(options))
 }
 
 function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
-  const { options, origins } = resolved
-  const where = (name: string, i = 0) => origins.get(name)?.[i] ?? NOWHERE
+  const { options } = resolved
+  const where = (name: string, i = 0) => originOf(resolved, name, i)
   const home = resolve(options.chdir ?? '.')
-  for (const name of ['spooler', 'spooler-external'] as const)
-    for (const [i, path] of options[name === 'spooler' ? name : 'spoolerExternal'].entries())
-      checkDirectoryOrFree(name, path, where(name, i), problems)
+  for (const spool of resolved.spools) checkSpool(spool, home, problems)
   checkHandlers(resolved, home, problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
-  if (options.spoolerChdir !== null)
-    checkDirectory(resolve(home, options.spoolerChdir), 'spooler-chdir', where('spooler-chdir'), problems)
   checkWritten(options, home, where, problems)
   for (const kind of ['uid', 'gid'] as const)
     if (options[kind] !== null) checkIdentity(kind, options[kind], where(kind), problems)
@@ -60,21 +55,26 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   checkNetwork(options, where, problems)
   checkSchedules(options, where, problems)
   checkSharedAreas(options.sharedarea, where, problems)
-  checkNumbers(options, where, problems)
 }
 
-function checkNumbers(options: Options, where: (name: string) => Where, problems: Problems): void {
-  if (options.spoolerConcurrency === 0)
+function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {
+  const { spoolerChdir, spoolerConcurrency, spoolerProcesses } = spool.options
+  const where = (name: string) => originOf(spool, name)
+  const name = spool.isExternal ? 'spooler-external' : 'spooler'
+  checkDirectoryOrFree(name, spool.directory, spool.where, problems)
+  if (spoolerChdir !== null)
+    checkDirectory(resolve(home, spoolerChdir), 'spooler-chdir', where('spooler-chdir'), problems)
+  if (spoolerConcurrency === 0)
     problems.error(where('spooler-concurrency'), 'spooler-concurrency: expected at least 1, got 0')
-  if (options.spoolerProcesses === 0)
+  if (spoolerProcesses === 0)
     problems.warning(
       where('spooler-processes'),
       'spooler-processes: expected at least 1, got 0, which counts as 1, as in uWSGI',
     )
-  if (options.spoolerProcesses > 1024)
+  if (spoolerProcesses > 1024)
     problems.error(
       where('spooler-processes'),
-      `spooler-processes: expected at most 1024, got ${options.spoolerProcesses}`,
+      `spooler-processes: expected at most 1024, got ${spoolerProcesses}`,
     )
 }
 

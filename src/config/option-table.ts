@@ -16,6 +16,8 @@ export interface OptionSpec {
   readonly fallback?: boolean | number | string | null
   readonly group: OptionGroup
   readonly help: string
+  /** It is asked of a spool, never of the daemon. */
+  readonly perSpool?: true
   /** uWSGI has no such option. */
   readonly isOurs?: true
 }
@@ -38,33 +40,33 @@ export type OptionGroup =
 export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory; naming it twice doubles the processes' },
   { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'accept tasks for this directory, but leave running them to another daemon' },
-  { name: 'spooler-ordered', kind: 'flag', fallback: false, group: 'spools', help: 'run tasks in order of their names, comparing numbers as numbers, and enter priority directories (1, 2, …)' },
-  { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', help: 'scan the directory at least this often; also the delay before a retry' },
-  { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', isOurs: true, help: 'run only files that uWSGI would run: uwsgi_spoolfile_on_*, and numeric names when ordered' },
-  { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how tasks are claimed: record locks, which uWSGI respects, or lease files where locks do not work; auto probes' },
-  { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', isOurs: true, help: 'how new files are noticed between scans: file-system events, polling once per second, or not at all' },
-  { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', isOurs: true, help: "sync each stored task to disk before reporting success; off is uWSGI's behaviour" },
-  { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
-  { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
+  { name: 'spooler-ordered', kind: 'flag', fallback: false, group: 'spools', perSpool: true, help: 'run tasks in order of their names, comparing numbers as numbers, and enter priority directories (1, 2, …)' },
+  { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', perSpool: true, help: 'scan the directory at least this often; also the delay before a retry' },
+  { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', perSpool: true, isOurs: true, help: 'run only files that uWSGI would run: uwsgi_spoolfile_on_*, and numeric names when ordered' },
+  { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how tasks are claimed: record locks, which uWSGI respects, or lease files where locks do not work; auto probes' },
+  { name: 'spooler-watch', kind: 'choice', choices: ['auto', 'poll', 'off'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how new files are noticed between scans: file-system events, polling once per second, or not at all' },
+  { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', perSpool: true, isOurs: true, help: "sync each stored task to disk before reporting success; off is uWSGI's behaviour" },
+  { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', perSpool: true, isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
+  { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', perSpool: true, isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
 
-  { name: 'spooler-max-attempts', kind: 'count', value: 'N', fallback: 0, group: 'failures', isOurs: true, help: 'bury a task after this many failed runs; 0 = never' },
-  { name: 'spooler-max-crashes', kind: 'count', value: 'N', fallback: 3, group: 'failures', isOurs: true, help: 'bury a task after it has crashed its process this many times; 0 = never' },
-  { name: 'spooler-backoff', kind: 'choice', choices: ['none', 'fixed', 'exponential'], fallback: 'fixed', group: 'failures', isOurs: true, help: 'the delay before a failed task runs again: none, fixed, or doubling each time with random jitter' },
-  { name: 'spooler-retry-delay', kind: 'seconds', value: 'SECONDS', fallback: null, group: 'failures', isOurs: true, help: 'the fixed or initial retry delay (default: spooler-frequency; exponential: 3)' },
-  { name: 'spooler-backoff-cap', kind: 'seconds', value: 'SECONDS', fallback: 1200, group: 'failures', isOurs: true, help: 'the maximum delay with spooler-backoff = exponential' },
-  { name: 'spooler-delivery', kind: 'choice', choices: ['at-least-once', 'at-most-once'], fallback: 'at-least-once', group: 'failures', isOurs: true, help: 'when a process dies during a task: run the task again, or bury it because its outcome is unknown' },
-  { name: 'spooler-grace', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'failures', isOurs: true, help: 'bury a malformed or incomplete spool file once it has been unlocked and unchanged for this long' },
-  { name: 'spooler-dead-max-age', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'failures', isOurs: true, help: 'remove dead letters older than this; 0 = never' },
-  { name: 'spooler-dead-max-count', kind: 'count', value: 'N', fallback: 0, group: 'failures', isOurs: true, help: 'keep at most this many dead letters, removing the oldest; 0 = no limit' },
+  { name: 'spooler-max-attempts', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after this many failed runs; 0 = never' },
+  { name: 'spooler-max-crashes', kind: 'count', value: 'N', fallback: 3, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after it has crashed its process this many times; 0 = never' },
+  { name: 'spooler-backoff', kind: 'choice', choices: ['none', 'fixed', 'exponential'], fallback: 'fixed', group: 'failures', perSpool: true, isOurs: true, help: 'the delay before a failed task runs again: none, fixed, or doubling each time with random jitter' },
+  { name: 'spooler-retry-delay', kind: 'seconds', value: 'SECONDS', fallback: null, group: 'failures', perSpool: true, isOurs: true, help: 'the fixed or initial retry delay (default: spooler-frequency; exponential: 3)' },
+  { name: 'spooler-backoff-cap', kind: 'seconds', value: 'SECONDS', fallback: 1200, group: 'failures', perSpool: true, isOurs: true, help: 'the maximum delay with spooler-backoff = exponential' },
+  { name: 'spooler-delivery', kind: 'choice', choices: ['at-least-once', 'at-most-once'], fallback: 'at-least-once', group: 'failures', perSpool: true, isOurs: true, help: 'when a process dies during a task: run the task again, or bury it because its outcome is unknown' },
+  { name: 'spooler-grace', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'failures', perSpool: true, isOurs: true, help: 'bury a malformed or incomplete spool file once it has been unlocked and unchanged for this long' },
+  { name: 'spooler-dead-max-age', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'remove dead letters older than this; 0 = never' },
+  { name: 'spooler-dead-max-count', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'keep at most this many dead letters, removing the oldest; 0 = no limit' },
 
-  { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', help: 'worker processes per spooler' },
-  { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', isOurs: true, help: 'tasks in flight per worker; more than 1 only helps asynchronous handlers' },
-  { name: 'spooler-max-tasks', kind: 'count', value: 'N', fallback: 0, group: 'workers', help: 'replace a worker after this many tasks; 0 = never' },
-  { name: 'spooler-signal-as-task', kind: 'flag', fallback: false, group: 'workers', help: 'count each signal run as a task for spooler-max-tasks' },
-  { name: 'spooler-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'workers', help: 'kill a worker whose task runs longer than this; 0 = never' },
-  { name: 'spooler-start-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', isOurs: true, help: 'give up on a worker that takes longer than this to load its handlers; 0 = never' },
-  { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', help: 'change to this directory before each task (default: the directory of the task)' },
-  { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', help: 'keep no worker processes while there is nothing to run' },
+  { name: 'spooler-processes', kind: 'count', value: 'N', fallback: 1, group: 'workers', perSpool: true, help: 'worker processes per spooler' },
+  { name: 'spooler-concurrency', kind: 'count', value: 'N', fallback: 1, group: 'workers', perSpool: true, isOurs: true, help: 'tasks in flight per worker; more than 1 only helps asynchronous handlers' },
+  { name: 'spooler-max-tasks', kind: 'count', value: 'N', fallback: 0, group: 'workers', perSpool: true, help: 'replace a worker after this many tasks; 0 = never' },
+  { name: 'spooler-signal-as-task', kind: 'flag', fallback: false, group: 'workers', perSpool: true, help: 'count each signal run as a task for spooler-max-tasks' },
+  { name: 'spooler-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'workers', perSpool: true, help: 'kill a worker whose task runs longer than this; 0 = never' },
+  { name: 'spooler-start-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', perSpool: true, isOurs: true, help: 'give up on a worker that takes longer than this to load its handlers; 0 = never' },
+  { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', perSpool: true, help: 'change to this directory before each task (default: the directory of the task)' },
+  { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', perSpool: true, help: 'keep no worker processes while there is nothing to run' },
   { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', help: 'how long a running task may continue after a stop or reload before it is killed' },
   { name: 'touch-spoolers-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'replace the workers when this file is touched' },
   { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'reload the configuration and replace the workers when this file is touched' },
@@ -179,8 +181,17 @@ type ValueOf<S extends Spec> = S extends { isList: true }
         ? Choice
         : OrNull<S, string>
 
-/** The typed values: `spooler-max-tasks` is `spoolerMaxTasks`, `spooler-frequency` is `spoolerFrequencyMs`. */
-export type Options = { readonly [S in Exclude<Spec, { kind: 'directive' }> as PropertyOf<S>]: ValueOf<S> }
+type ValuesOf<Some extends Spec> = {
+  readonly [S in Exclude<Some, { kind: 'directive' }> as PropertyOf<S>]: ValueOf<S>
+}
+type PerSpool = Extract<Spec, { perSpool: true }>
+/** `spooler` and `spooler-external` make spools, which have options of their own. */
+type SpoolNaming = Extract<Spec, { name: 'spooler' | 'spooler-external' }>
+
+/** The typed values: `spooler-quiet` is `spoolerQuiet`, `worker-reload-mercy` is `workerReloadMercyMs`. */
+export type Options = ValuesOf<Exclude<Spec, PerSpool | SpoolNaming>>
+/** Those of one spool: `spooler-max-tasks` is `spoolerMaxTasks`, `spooler-frequency` is `spoolerFrequencyMs`. */
+export type SpoolOptions = ValuesOf<PerSpool>
 
 const BY_NAME: ReadonlyMap<string, OptionSpec> = new Map(
   OPTION_TABLE.flatMap((spec: OptionSpec) =>

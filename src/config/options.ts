@@ -10,22 +10,49 @@ import {
   type Options,
   optionNames,
   propertyName,
+  type SpoolOptions,
 } from './option-table.js'
 import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
 
+/** Where each option was written, or each value of a list. What is not in it has its default. */
+type Origins = ReadonlyMap<string, readonly Where[]>
+
+/** A spool as the configuration names it, with the one value that each option has for it. */
+export interface SpoolConfig {
+  /** As it is written. */
+  readonly directory: string
+  readonly where: Where
+  /** Another daemon runs its tasks: `spooler-external`. */
+  readonly isExternal: boolean
+  readonly options: SpoolOptions
+  readonly origins: Origins
+}
+
 export interface ResolvedOptions {
+  /** Those of the daemon. */
   readonly options: Options
-  /** Where an option, or each value of a list, was written. */
-  readonly origins: ReadonlyMap<string, readonly Where[]>
+  readonly origins: Origins
+  /** In their order, a directory as often as it is named. Tasks may be put into each; the first is the default, as in uWSGI. */
+  readonly spools: readonly SpoolConfig[]
+  /** Those of a spool that the configuration does not name. */
+  readonly anySpool: SpoolOptions
   /** Everything that was set, known or not, placeholders too, in its order: what handlers see as `uwsgi.opt`. */
   readonly settings: ReadonlyArray<readonly [key: string, value: string]>
-  /** Where tasks may be put: `spooler` and `spooler-external`, in their order; the first is the default, as in uWSGI. */
-  readonly spoolTargets: readonly string[]
   /** What `env` and `unenv` ask for, in their order; undefined removes. */
   readonly environment: ReadonlyArray<readonly [name: string, value: string | undefined]>
 }
 
+/** Where nothing is written. */
+const NOWHERE: Where = { file: 'configuration' }
+
+/** Where an option, or the `i`th value of a list, is written; for messages. */
+export function originOf({ origins }: { readonly origins: Origins }, name: string, i = 0): Where {
+  return origins.get(name)?.[i] ?? NOWHERE
+}
+
+/** What makes spools is no option of anybody. */
+const NAMES_SPOOLS = new Set(['spooler', 'spooler-external'])
 /** uWSGI's other kinds of configuration. */
 const OTHER_FILES = new Set(['xml', 'xmlconfig', 'yaml', 'yml', 'json', 'js'])
 
@@ -35,23 +62,39 @@ export function resolveOptions(config: Config): ResolvedOptions {
     OPTION_TABLE.map((spec: OptionSpec) => [spec.name, defaultOf(spec)]),
   )
   const origins = new Map<string, Where[]>()
-  const spoolTargets: string[] = []
+  const named: Array<Pick<SpoolConfig, 'directory' | 'where' | 'isExternal'>> = []
   const environment: Array<readonly [string, string | undefined]> = []
   for (const setting of config.settings) {
     const spec = findOption(setting.key)
     if (spec === undefined || setting.isPlaceholder === true) continue
     if (spec.name === 'env' || spec.name === 'unenv')
       environment.push(...environmentChange(setting, config.problems))
-    if (spec.name === 'spooler' || spec.name === 'spooler-external') spoolTargets.push(setting.value)
-    if (spec.kind !== 'directive') apply(spec, setting, values, origins, config.problems)
+    if (spec.kind === 'directive') continue
+    const isTaken = apply(spec, setting, values, origins, config.problems)
+    if (isTaken && NAMES_SPOOLS.has(spec.name))
+      named.push({
+        directory: setting.value,
+        where: setting.where,
+        isExternal: spec.name === 'spooler-external',
+      })
   }
   reportUnknown(config, values.get('strict') === true)
-  const named = OPTION_TABLE.filter(({ kind }) => kind !== 'directive').map((spec: OptionSpec) => [
-    propertyName(spec),
-    values.get(spec.name),
-  ])
-  const settings = config.settings.map(({ key, value }) => [key, value] as const)
-  return { options: Object.fromEntries(named) as Options, origins, settings, spoolTargets, environment }
+  const anySpool = typed(values, isPerSpool) as SpoolOptions
+  return {
+    options: typed(values, spec => !isPerSpool(spec) && !NAMES_SPOOLS.has(spec.name)) as Options,
+    origins,
+    spools: named.map(spool => ({ ...spool, options: anySpool, origins })),
+    anySpool,
+    settings: config.settings.map(({ key, value }) => [key, value] as const),
+    environment,
+  }
+}
+
+const isPerSpool = ({ perSpool }: OptionSpec) => perSpool === true
+
+function typed(values: ReadonlyMap<string, unknown>, isWanted: (spec: OptionSpec) => boolean): object {
+  const wanted = OPTION_TABLE.filter((spec: OptionSpec) => spec.kind !== 'directive' && isWanted(spec))
+  return Object.fromEntries(wanted.map((spec: OptionSpec) => [propertyName(spec), values.get(spec.name)]))
 }
 
 function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {
@@ -59,20 +102,23 @@ function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {
   return kind === 'seconds' && typeof fallback === 'number' ? fallback * 1000 : fallback
 }
 
+/** @returns false for what is left out, which is told */
 function apply(
   spec: OptionSpec,
   setting: Setting,
   values: Map<string, unknown>,
   origins: Map<string, Where[]>,
   problems: Problems,
-): void {
-  if (spec.isList && setting.value === '' && spec.group === 'handlers')
-    return problems.warning(
-      setting.where,
-      `${setting.key}: expected ${spec.value}, got nothing; it is left out`,
-    )
+): boolean {
+  if (spec.isList && setting.value === '' && spec.group === 'handlers') {
+    problems.warning(setting.where, `${setting.key}: expected ${spec.value}, got nothing; it is left out`)
+    return false
+  }
   const { value, error, warning } = coerce(spec, setting.value)
-  if (error !== undefined) return problems.error(setting.where, `${setting.key}: ${error}`)
+  if (error !== undefined) {
+    problems.error(setting.where, `${setting.key}: ${error}`)
+    return false
+  }
   if (warning !== undefined) problems.warning(setting.where, `${setting.key}: ${warning}`)
   const [earlier] = origins.get(spec.name) ?? []
   const isAgain = earlier?.file === setting.where.file && (earlier.line ?? 0) < (setting.where.line ?? 0)
@@ -84,6 +130,7 @@ function apply(
   const before = values.get(spec.name)
   values.set(spec.name, spec.isList ? [...(Array.isArray(before) ? before : []), value] : value)
   origins.set(spec.name, spec.isList ? [...(origins.get(spec.name) ?? []), setting.where] : [setting.where])
+  return true
 }
 
 /** `env = NAME` without a value removes, as putenv(3) does. */

@@ -1,6 +1,6 @@
 import type { CheckedConfig } from '../config/check.js'
 import type { Options } from '../config/option-table.js'
-import { SpoolTargets } from '../engines/directory/targets.js'
+import { type SpoolTarget, SpoolTargets } from '../engines/directory/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { subscribeLog } from '../events/log-subscriber.js'
 import { formatProblem } from '../ini/setting.js'
@@ -21,7 +21,7 @@ import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
 import { listenToSignals } from './signals.js'
 import { DaemonSockets } from './sockets.js'
-import { planCrews, setProcessTitle } from './spool-plan.js'
+import { type PreparedSpool, planCrews, setProcessTitle } from './spool-plan.js'
 import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
 
@@ -151,13 +151,13 @@ export class Daemon {
     const options = this.#options
     this.#tell(this.#config)
     const identity = this.#identity
-    for (const path of [...options.spoolerExternal, ...options.spooler])
-      if (identity !== null) makeSpoolFor(this.#surroundings.resolve(path), identity)
+    for (const { directory } of this.#config.spools)
+      if (identity !== null) makeSpoolFor(this.#surroundings.resolve(directory), identity)
     await this.#network.listen()
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (identity !== null && become(identity))
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
-    const spools = this.#prepareSpools(options)
+    const spools = this.#prepareSpools(this.#config)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)
     this.#events.emit('master-spawned', { pid: process.pid })
@@ -175,7 +175,7 @@ export class Daemon {
   /** @throws what keeps it from being put in place */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
-    const spools = this.#prepareSpools(config.options)
+    const spools = this.#prepareSpools(config)
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
     if (this.#master.isStopping) return // and nothing is fired, watched or swept any more
@@ -193,40 +193,36 @@ export class Daemon {
     } catch {} // it is gone, or closed to us, since the start
   }
 
-  /** @returns the real paths */
-  #prepareSpools({ spooler, spoolerExternal }: Options): string[] {
-    const prepare = (path: string) => prepareSpool(this.#surroundings.resolve(path))
-    spoolerExternal.forEach(prepare)
-    return spooler.map(prepare)
+  #prepareSpools({ spools }: CheckedConfig): PreparedSpool[] {
+    return spools.map(each => {
+      const directory = this.#surroundings.resolve(each.directory)
+      return { ...each, directory, spool: prepareSpool(directory) }
+    })
   }
 
-  async #plan(spools: readonly string[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
+  async #plan(spools: readonly PreparedSpool[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
     const { options } = config
     this.#surroundings.settle(options.chdir)
-    for (const spool of spools) checkSpool(spool)
+    const own = spools.filter(({ isExternal }) => !isExternal)
+    for (const { spool } of own) checkSpool(spool)
     setProcessTitle(options)
-    return planCrews(spools, config, {
+    return planCrews(own, config, {
       events: this.#events,
       signals: this.#schedules.router,
       questions: this.#questions,
-      targets: this.#targetsOf(config),
+      targets: targetsOf(spools),
       log: this.#log,
       spare: this.#request.spare,
     })
   }
 
-  #targetsOf({ spoolTargets }: CheckedConfig): string[] {
-    return spoolTargets.map(path => this.#surroundings.resolve(path))
-  }
-
   /** Where tasks may be put from now on; and what writers leave there when they die is swept. */
-  #serve(config: CheckedConfig, spools: readonly string[]): void {
-    const { options } = config
-    const targets = new SpoolTargets(this.#targetsOf(config), options.spoolerSync)
-    this.#network.serve(options, targets)
+  #serve({ options }: CheckedConfig, spools: readonly PreparedSpool[]): void {
+    const own = spools.filter(({ isExternal }) => !isExternal).map(({ spool }) => spool)
+    this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#touches.watch(options)
-    this.#schedules.serve(options, spools)
-    if (!this.#master.isStopping) this.#sweeper.start(targets.directories, spools, options)
+    this.#schedules.serve(options, own)
+    if (!this.#master.isStopping) this.#sweeper.start(spools)
   }
 
   #tell({ files, problems }: CheckedConfig): void {
@@ -234,4 +230,8 @@ export class Daemon {
     for (const problem of problems.warnings)
       this.#events.emit('config-warning', { message: formatProblem(problem) })
   }
+}
+
+function targetsOf(spools: readonly PreparedSpool[]): SpoolTarget[] {
+  return spools.map(({ directory, options }) => ({ directory, sync: options.spoolerSync }))
 }

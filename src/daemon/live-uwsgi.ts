@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { ResolvedOptions } from '../config/options.js'
-import type { Problems, Where } from '../ini/setting.js'
+import { originOf, type ResolvedOptions } from '../config/options.js'
+import type { Problems } from '../ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../protocol/address.js'
 
 /** The states of /proc/net: a TCP socket that listens; a unix socket's flag for the same. */
@@ -9,8 +9,9 @@ const TCP_LISTENS = '0A'
 const UNIX_LISTENS = 0x10000
 
 /** What a uWSGI that runs with the same ini holds: spoold could not have it, or would take it away. */
-export function checkLiveUwsgi({ options, origins }: ResolvedOptions, problems: Problems): void {
-  const where = (name: string, i = 0): Where => origins.get(name)?.[i] ?? { file: 'configuration' }
+export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): void {
+  const { options } = resolved
+  const where = (name: string, i = 0) => originOf(resolved, name, i)
   for (const [i, text] of options.socket.entries()) {
     const address = addressOf(text)
     const pid = address && uwsgiListeningAt(address)

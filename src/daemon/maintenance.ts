@@ -1,11 +1,11 @@
 import { Alarm } from '../base/clock.js'
 import { messageOf } from '../base/errors.js'
-import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import { type PurgeLimits, purge } from '../spool/admin/purge.js'
-import { type SweepOptions, sweepSpool } from '../spool/admin/sweep.js'
+import { sweepSpool } from '../spool/admin/sweep.js'
 import { sweepRecords } from '../spool/admin/sweep-records.js'
 import { toByteString } from '../task/ref.js'
+import type { PreparedSpool } from './spool-plan.js'
 
 /** A sweep lists whole directories: seldom enough that nobody notices. */
 const MAX_INTERVAL_MS = 600_000
@@ -16,14 +16,20 @@ const RECORDS_INTERVAL_MS = 3_600_000
 /** How long the record of a vanished task is kept. */
 const RECORD_AGE_MS = 86_400_000
 
+interface MaintainedSpool {
+  readonly spool: string
+  /** It is run here: its dead letters and records are ours to remove. */
+  readonly isOwn: boolean
+  readonly graceMs: number
+  readonly idTtlMs: number
+  readonly limits: PurgeLimits
+}
+
 /** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */
 export class Maintenance {
   readonly #events: Emitter
   readonly #alarm = new Alarm(() => void this.#sweep())
-  #spools: readonly string[] = []
-  #ownSpools: readonly string[] = []
-  #limits: PurgeLimits = { maxAgeMs: null, maxCount: null }
-  #options: Omit<SweepOptions, 'spool'> = { graceMs: 0, idTtlMs: 0 }
+  #spools: readonly MaintainedSpool[] = []
   /** What was told of a spool that cannot be swept, until that works again. */
   readonly #told = new Map<string, string>()
   #recordsSweptAt = Number.NEGATIVE_INFINITY
@@ -33,47 +39,51 @@ export class Maintenance {
     this.#events = events
   }
 
-  /** Also after a reload, with what is in place now. @param own those of them that are run here */
-  start(spools: readonly string[], own: readonly string[], options: Options): void {
-    const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
-    this.#spools = [...new Set(spools)]
-    this.#ownSpools = [...new Set(own)]
-    this.#options = { graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs }
-    this.#limits = { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null }
+  /** Also after a reload, with what is in place now. */
+  start(spools: readonly PreparedSpool[]): void {
+    const own = spools.filter(({ isExternal }) => !isExternal)
+    // of a directory that is named twice, the mention by which it is run
+    this.#spools = [...new Map([...spools, ...own].map(each => [each.spool, maintained(each)])).values()]
     this.#alarm.wakeAt(performance.now() + Math.min(FIRST_AFTER_MS, this.#intervalMs))
   }
 
   stop(): void {
     this.#spools = []
-    this.#ownSpools = []
     this.#alarm.clear()
   }
 
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return
     this.#isSweeping = true
-    for (const spool of this.#spools) await this.#telling(spool, 'sweep', () => this.#sweepOne(spool))
-    for (const spool of this.#ownSpools) await this.#telling(spool, 'purge', () => this.#purgeOne(spool))
+    for (const each of this.#spools) await this.#telling(each, 'sweep', () => this.#sweepOne(each))
+    for (const each of this.#own) await this.#telling(each, 'purge', () => this.#purgeOne(each))
     await this.#sweepRecords()
     this.#isSweeping = false
     if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + this.#intervalMs)
   }
 
+  get #own(): MaintainedSpool[] {
+    return this.#spools.filter(({ isOwn }) => isOwn)
+  }
+
   get #intervalMs(): number {
-    const { graceMs, idTtlMs } = this.#options
-    const ages = [graceMs, idTtlMs, this.#limits.maxAgeMs ?? 0]
+    const ages = this.#spools.flatMap(({ graceMs, idTtlMs, limits }) => [
+      graceMs,
+      idTtlMs,
+      limits.maxAgeMs ?? 0,
+    ])
     const shortest = Math.min(...ages.filter(ms => ms > 0), MAX_INTERVAL_MS * 2)
     return Math.max(MIN_INTERVAL_MS, Math.min(MAX_INTERVAL_MS, shortest / 2))
   }
 
-  async #sweepOne(spool: string): Promise<void> {
-    const swept = await sweepSpool({ spool: toByteString(spool), ...this.#options })
+  async #sweepOne({ spool, graceMs, idTtlMs }: MaintainedSpool): Promise<void> {
+    const swept = await sweepSpool({ spool: toByteString(spool), graceMs, idTtlMs })
     if (swept.removed + swept.published + swept.givenBack > 0)
       this.#events.emit('spool-swept', { spool, ...swept })
   }
 
-  async #purgeOne(spool: string): Promise<void> {
-    const { removed, fault } = await purge(spool, this.#limits)
+  async #purgeOne({ spool, limits }: MaintainedSpool): Promise<void> {
+    const { removed, fault } = await purge(spool, limits)
     if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
     if (fault !== undefined) throw new Error(fault)
   }
@@ -83,14 +93,14 @@ export class Maintenance {
     const now = performance.now()
     if (now - this.#recordsSweptAt < RECORDS_INTERVAL_MS) return
     this.#recordsSweptAt = now
-    for (const spool of this.#ownSpools)
-      await this.#telling(spool, 'records', async () => {
-        await sweepRecords(toByteString(spool), Date.now() - RECORD_AGE_MS)
+    for (const each of this.#own)
+      await this.#telling(each, 'records', async () => {
+        await sweepRecords(toByteString(each.spool), Date.now() - RECORD_AGE_MS)
       })
   }
 
   /** Once, until it works or fails in another way. */
-  async #telling(spool: string, what: string, act: () => Promise<void>): Promise<void> {
+  async #telling({ spool }: MaintainedSpool, what: string, act: () => Promise<void>): Promise<void> {
     const key = `${what} ${spool}`
     try {
       await act()
@@ -101,5 +111,16 @@ export class Maintenance {
       this.#told.set(key, text)
       this.#events.emit('spool-unswept', { spool, error: text })
     }
+  }
+}
+
+function maintained({ spool, isExternal, options }: PreparedSpool): MaintainedSpool {
+  const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
+  return {
+    spool,
+    isOwn: !isExternal,
+    graceMs: spoolerSweepMs,
+    idTtlMs: spoolerIdTtlMs,
+    limits: { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null },
   }
 }

@@ -42,9 +42,13 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
 }
 
 /** A worker has the identity, the sockets and the shared memory that this process has when it is forked: those of now. */
-function canForkAhead({ config: { options }, inherited }: Omit<DaemonRequest, 'spare'>): boolean {
-  const { spooler, uid, gid, sharedarea } = options
+function canForkAhead({ config: { options, spools }, inherited }: Omit<DaemonRequest, 'spare'>): boolean {
+  const { uid, gid, sharedarea } = options
   return (
-    spooler.length > 0 && uid === null && gid === null && sharedarea.length === 0 && inherited.length === 0
+    spools.some(({ isExternal }) => !isExternal) &&
+    uid === null &&
+    gid === null &&
+    sharedarea.length === 0 &&
+    inherited.length === 0
   )
 }

@@ -1,8 +1,9 @@
 import { resolve } from 'node:path'
-import type { Options } from '../config/option-table.js'
-import type { ResolvedOptions } from '../config/options.js'
+import type { Options, SpoolOptions } from '../config/option-table.js'
+import type { ResolvedOptions, SpoolConfig } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import { DirectoryFeed } from '../engines/directory/feed.js'
+import type { SpoolTarget } from '../engines/directory/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 import { noteFormat } from '../spool/format.js'
@@ -26,32 +27,48 @@ export interface PlanContext {
   /** What handlers ask of the daemon. */
   readonly questions: QuestionHandler
   /** Where handlers may put tasks. */
-  readonly targets: readonly string[]
+  readonly targets: readonly SpoolTarget[]
   /** Its `fd` is another one after it was opened anew. */
   readonly log: { readonly fd: number }
   readonly spare: SpareWorker | undefined
 }
 
-/** Slices the options into what each room needs: one crew a spool directory, however often it was named. */
+/** A spool that is there and can be used. */
+export interface PreparedSpool extends SpoolConfig {
+  /** Its real path. */
+  readonly spool: string
+}
+
+/** Slices the options into what each room needs: one crew per spool directory, however often it was named. */
 export async function planCrews(
-  spools: readonly string[],
+  spools: readonly PreparedSpool[],
   config: ResolvedOptions,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan[]> {
-  const chain = planChain(config, context.targets)
+  const chain = planChain(
+    config,
+    context.targets.map(({ directory }) => directory),
+  )
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
-  const times = new Map<string, number>()
-  for (const spool of spools) times.set(spool, (times.get(spool) ?? 0) + 1)
+  /** A directory that is named again has the processes of each mention. */
+  const processes = new Map<string, number>()
+  // 0 is one process, as in uWSGI
+  for (const { spool, options } of spools)
+    processes.set(spool, (processes.get(spool) ?? 0) + Math.max(1, options.spoolerProcesses))
+  const first = spools.filter(({ spool }, i) => spools.findIndex(each => each.spool === spool) === i)
   return Promise.all(
-    [...times].map(([spool, count]) => planSpoolWorkers(spool, count, chain, config.options, context)),
+    first.map(({ spool, options }) =>
+      planSpoolWorkers(spool, processes.get(spool) ?? 1, chain, options, config.options, context),
+    ),
   )
 }
 
 async function planSpoolWorkers(
   spool: string,
-  count: number,
+  processes: number,
   chain: readonly HandlerSpec[],
-  options: Options,
+  options: SpoolOptions,
+  daemon: Options,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan> {
   const { locks, because } = await probeSpool(spool, options.spoolerLock)
@@ -69,7 +86,7 @@ async function planSpoolWorkers(
     watch: options.spoolerWatch,
     locks,
   }
-  const pool = poolOptions(spool, count, { ...retry, chain, locks }, options, context)
+  const pool = poolOptions({ spool, ...retry, chain, locks }, processes, options, daemon, context)
   const engineKey = JSON.stringify(engineOptions)
   return {
     spool,
@@ -84,7 +101,7 @@ async function planSpoolWorkers(
   }
 }
 
-export function retryPolicyOf(options: Options): RetryPolicy {
+export function retryPolicyOf(options: SpoolOptions): RetryPolicy {
   return {
     maxAttempts: options.spoolerMaxAttempts,
     maxCrashes: options.spoolerMaxCrashes,
@@ -95,36 +112,33 @@ export function retryPolicyOf(options: Options): RetryPolicy {
 }
 
 function poolOptions(
-  spool: string,
-  count: number,
-  shared: Pick<WorkerOptions, 'chain' | 'locks' | 'policy' | 'delivery' | 'graceMs'>,
-  options: Options,
+  shared: Pick<WorkerOptions, 'spool' | 'chain' | 'locks' | 'policy' | 'delivery' | 'graceMs'>,
+  processes: number,
+  options: SpoolOptions,
+  daemon: Options,
   context: PlanContext,
 ): PoolOptions {
   const worker: WorkerOptions = {
-    spool,
     ordered: options.spoolerOrdered,
     strictNames: options.spoolerStrictNames,
     frequencyMs: options.spoolerFrequencyMs,
     ...shared,
     targets: context.targets,
-    sync: options.spoolerSync,
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,
     signalAsTask: options.spoolerSignalAsTask,
     harakiriMs: options.spoolerHarakiriMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
-    title: processTitle(options, 'uWSGI spooler'),
-    isListenedTo: !options.spoolerQuiet,
-    isDetailed: options.logFormat === 'json',
+    title: processTitle(daemon, 'uWSGI spooler'),
+    isListenedTo: !daemon.spoolerQuiet,
+    isDetailed: daemon.logFormat === 'json',
   }
   return {
     worker,
-    // 0 is one process, as in uWSGI
-    processes: Math.max(1, options.spoolerProcesses) * count,
+    processes,
     cheap: options.spoolerCheap,
-    mercyMs: options.workerReloadMercyMs,
+    mercyMs: daemon.workerReloadMercyMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question),
     spare: context.spare,

@@ -20,10 +20,8 @@ export interface WorkerOptions {
   readonly graceMs: number
   /** The handlers, tried in turn until one returns something other than SPOOL_IGNORE. */
   readonly chain: readonly HandlerSpec[]
-  /** Where handlers may put tasks; the first is the default. */
-  readonly targets: readonly string[]
-  /** A task that a handler puts there is on disk before it counts as stored. */
-  readonly sync: boolean
+  /** Where handlers may put tasks; the first is the default. With `sync` one is on disk before it counts as stored. */
+  readonly targets: ReadonlyArray<{ readonly directory: string; readonly sync: boolean }>
   /** Tasks in flight. */
   readonly concurrency: number
   /** 0: no limit. */

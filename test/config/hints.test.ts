@@ -6,8 +6,8 @@ import { checkGiven } from '../ini/reading.js'
 /** The problems of an ini, with what else it needs to be right. */
 function problemsOf(lines: string, argv: readonly string[] = ['--ini', 'app.ini']) {
   const ini = `[uwsgi]\nspooler = spool\nspooler-import = h.mjs\n${lines}\n`
-  const { options, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' }, argv })
-  return { options, list: problems.list.map(formatProblem) }
+  const { options, anySpool, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' }, argv })
+  return { options: { ...options, ...anySpool }, list: problems.list.map(formatProblem) }
 }
 
 describe('a configuration is told', () => {

@@ -9,14 +9,17 @@ export function check(files: readonly string[], _options: object, context: Comma
   const { output } = context
   output.purpose = 'judge'
   const config = checkConfig(sourcesOf(files, context))
-  const { problems, files: read, options } = config
+  const { problems, files: read, spools } = config
   checkSyntax(config, problems)
   checkLiveUwsgi(config, problems)
   for (const problem of problems.list) output.line(formatProblem(problem))
   const { errors, warnings } = problems
   const isGood = errors.length === 0
   const verdict = isGood
-    ? `the configuration is good (${count(options.spooler, 'spool')})`
+    ? `the configuration is good (${count(
+        spools.filter(({ isExternal }) => !isExternal),
+        'spool',
+      )})`
     : count(errors, 'error')
   output.line(`${read.join(', ') || 'no file'}: ${verdict}, ${count(warnings, 'warning')}`)
   return isGood ? 0 : 1

@@ -4,6 +4,7 @@ import { PACKAGE_ROOT } from '../../base/package-root.js'
 import { checkConfig } from '../../config/check.js'
 import { importLanguage } from '../../config/handlers.js'
 import type { Options } from '../../config/option-table.js'
+import type { ResolvedOptions, SpoolConfig } from '../../config/options.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
 import { checkReadable } from '../../doctor/handlers.js'
@@ -56,8 +57,8 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
     }
   yield checkNode(enginesOf())
   const home = resolve(options.chdir ?? '.')
-  const spools = [...new Set([...options.spooler, ...options.spoolerExternal].map(path => resolve(path)))]
-  for (const spool of spools) yield* checkNeighbours(spool, options.spoolerLock === 'lockfile')
+  const spools = distinct(config.spools)
+  for (const [path, { options }] of spools) yield* checkNeighbours(path, options.spoolerLock === 'lockfile')
   const isRoot = process.geteuid?.() === 0
   const identity = yield* takeIdentity(options, isRoot)
   const owner = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
@@ -67,25 +68,28 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
       .filter(file => importLanguage(file, home) === 'javascript' || existsSync(resolve(home, file)))
       .map(file => resolve(home, file)),
     [
-      options.chdir === null ? [] : [home],
-      options.spoolerChdir === null ? [] : [resolve(home, options.spoolerChdir)],
-    ].flat(),
+      ...(options.chdir === null ? [] : [home]),
+      ...new Set(
+        config.spools.flatMap(({ options: { spoolerChdir } }) =>
+          spoolerChdir === null ? [] : [resolve(home, spoolerChdir)],
+        ),
+      ),
+    ],
   )) {
     isReadable &&= diagnosis.level !== 'error'
     yield diagnosis
   }
-  const external = new Set(options.spoolerExternal.map(path => resolve(path)))
-  for (const path of spools)
+  for (const [path, { isExternal, options }] of spools)
     yield* examineSpool({
       path,
-      isExternal: external.has(path) && !options.spooler.some(each => resolve(each) === path),
+      isExternal,
       isOrdered: options.spoolerOrdered,
       locks: options.spoolerLock,
       watch: options.spoolerWatch,
       maker: { isRoot, owner },
     })
   if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home)
-  yield* checkLimits(needsOf(options), identity.inotify)
+  yield* checkLimits(needsOf(config), identity.inotify)
 }
 
 /** Becomes the user of the configuration, for good: rights may come from more than modes. */
@@ -125,12 +129,20 @@ const FILES_OF_A_PROCESS = 64
 /** Three pipes and a channel. */
 const FILES_PER_WORKER = 4
 
-function needsOf(options: Options): Needs {
+/** By their paths; of a directory that is named twice, the one that is run here. */
+function distinct(spools: readonly SpoolConfig[]): Map<string, SpoolConfig> {
+  const own = spools.filter(({ isExternal }) => !isExternal)
+  return new Map([...spools, ...own].map(spool => [resolve(spool.directory), spool]))
+}
+
+function needsOf({ options, spools }: ResolvedOptions): Needs {
   const touched = options.touchReload.length + options.touchSpoolersReload.length
-  const workers = options.spooler.length * Math.max(1, options.spoolerProcesses)
+  const own = spools.filter(({ isExternal }) => !isExternal).map(spool => spool.options)
+  const workers = own.reduce((sum, { spoolerProcesses }) => sum + Math.max(1, spoolerProcesses), 0)
+  const concurrency = Math.max(0, ...own.map(({ spoolerConcurrency }) => spoolerConcurrency))
   return {
-    watches: options.spooler.length + touched,
-    files: FILES_OF_A_PROCESS + Math.max(workers * FILES_PER_WORKER, 2 * options.spoolerConcurrency),
+    watches: own.length + touched,
+    files: FILES_OF_A_PROCESS + Math.max(workers * FILES_PER_WORKER, 2 * concurrency),
     connections: options.socket.length === 0 ? 0 : options.socketMaxConnections,
     backlog: options.socket.length === 0 ? null : options.listen,
   }

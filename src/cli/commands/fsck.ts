@@ -1,7 +1,6 @@
 import { realpathSync, statSync } from 'node:fs'
 import { messageOf, SpooldError } from '../../base/errors.js'
-import type { Options } from '../../config/option-table.js'
-import { resolveOptions } from '../../config/options.js'
+import { type ResolvedOptions, resolveOptions } from '../../config/options.js'
 import { retryPolicyOf } from '../../daemon/spool-plan.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
 import type { Finding, Repair } from '../../fsck/finding.js'
@@ -30,8 +29,9 @@ export async function fsck(
 ): Promise<number> {
   const { part, runPart } = ownProcess
   output.purpose = repair ? 'change' : 'judge'
-  const options = optionsOf(ini)
-  const spools = directories.length > 0 ? directories : options.spooler
+  const config = readOptions(ini)
+  const own = config.spools.filter(({ isExternal }) => !isExternal).map(({ directory }) => directory)
+  const spools = directories.length > 0 ? directories : own
   if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
   const all = [...new Set(spools)]
   // each needs root first, for owners and modes, and then becomes its user for good
@@ -43,7 +43,7 @@ export async function fsck(
   let exitCode = 0
   for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
-    for await (const finding of examine(directory, options, ini !== undefined, ownProcess)) {
+    for await (const finding of examine(directory, config, ini !== undefined, ownProcess)) {
       const told = repair ? await repairOne(finding) : asFound(finding)
       if (told === undefined) continue
       tally[told.state]++
@@ -56,40 +56,47 @@ export async function fsck(
 }
 
 /** The defaults of the option table, where there is no configuration. */
-function optionsOf(ini: string | undefined): Options {
+function readOptions(ini: string | undefined): ResolvedOptions {
   const files = ini === undefined ? [] : [ini]
   const config = readConfig({ environment: {}, commandLine: [], files, version: readVersion() })
-  const { options } = resolveOptions(config)
+  const resolved = resolveOptions(config)
   const [problem] = config.problems.errors
   if (problem !== undefined) throw new SpooldError('CONFIG_INVALID', `${ini}: ${problem.message}`)
-  return options
+  return resolved
 }
 
 /** With the rights of whoever calls it only where they are needed. */
 async function* examine(
   directory: string,
-  options: Options,
+  { options, spools, anySpool }: ResolvedOptions,
   isConfigured: boolean,
   ownProcess: OwnProcess,
 ): AsyncGenerator<Finding> {
   const spool = realPath(directory)
   const configured = findIdentity(options.uid, options.gid, options.addGid)
   const identity = configured ?? ownerOf(spool)
+  const own = spools.find(each => isAt(each.directory, spool))?.options ?? anySpool
   const { place, user, inUse } = openExaminedSpool(spool, {
     user: identity,
-    rules: isConfigured
-      ? { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames }
-      : undefined,
-    graceMs: options.spoolerSweepMs,
-    idTtlMs: options.spoolerIdTtlMs,
-    frequencyMs: options.spoolerFrequencyMs,
-    policy: retryPolicyOf(options),
+    rules: isConfigured ? { ordered: own.spoolerOrdered, strictNames: own.spoolerStrictNames } : undefined,
+    graceMs: own.spoolerSweepMs,
+    idTtlMs: own.spoolerIdTtlMs,
+    frequencyMs: own.spoolerFrequencyMs,
+    policy: retryPolicyOf(own),
     handlers: options.spoolerImport,
   })
   yield* inUse
   yield* examineRights(place)
   if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)
   yield* examineSpool(place)
+}
+
+function isAt(directory: string, path: string): boolean {
+  try {
+    return realpathSync(directory) === path
+  } catch {
+    return false // it is another one, which is not there
+  }
 }
 
 function realPath(directory: string): string {

@@ -3,6 +3,13 @@ import { resolve } from 'node:path'
 import { describe, SpooldError } from '../../base/errors.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
 
+/** A spool that tasks may be put into. */
+export interface SpoolTarget {
+  readonly directory: string
+  /** A task is on disk before it counts as stored. */
+  readonly sync: boolean
+}
+
 /**
  * The spools that tasks may be put into: those of `spooler` and `spooler-external`, in their order. A task names one by
  * its path; without a name it goes to the first (core/spooler.c, uwsgi_spool_request).
@@ -13,13 +20,13 @@ export class SpoolTargets {
   readonly #byName = new Map<string, DirectoryEnqueuer>()
 
   /**
-   * @param directories one at least
+   * @param targets one at least
    * @throws SpooldError SPOOL_UNUSABLE
    */
-  constructor(directories: readonly string[], sync = true) {
-    this.#enqueuers = directories.map(directory => new DirectoryEnqueuer(directory, sync))
+  constructor(targets: readonly SpoolTarget[]) {
+    this.#enqueuers = targets.map(({ directory, sync }) => new DirectoryEnqueuer(directory, sync))
     for (const [i, enqueuer] of this.#enqueuers.entries())
-      for (const name of [enqueuer.name, resolve(directories[i] ?? '')])
+      for (const name of [enqueuer.name, resolve(targets[i]?.directory ?? '')])
         if (!this.#byName.has(name)) this.#byName.set(name, enqueuer)
   }
 

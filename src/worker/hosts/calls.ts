@@ -1,15 +1,14 @@
 import { hostname } from 'node:os'
 import { SpooldError } from '../../base/errors.js'
 import { listTasks, peekTask } from '../../engines/directory/peek.js'
-import { SpoolTargets } from '../../engines/directory/targets.js'
+import { type SpoolTarget, SpoolTargets } from '../../engines/directory/targets.js'
 import type { WorkerMessage } from '../../ipc/messages.js'
 import type { VarPair } from '../../protocol/packet.js'
 import { requestFromPairs } from '../../protocol/request-vars.js'
 import type { SignalActions } from '../signal-actions.js'
 
 export interface CallsOptions {
-  readonly targets: readonly string[]
-  readonly sync: boolean
+  readonly targets: readonly SpoolTarget[]
   readonly signals: SignalActions
   /** Has the host call the function that it registered. */
   runSignal(number: number): Promise<void>
@@ -67,7 +66,7 @@ export class Calls {
   }
 
   get #places(): SpoolTargets {
-    this.#targets ??= new SpoolTargets(this.#options.targets, this.#options.sync)
+    this.#targets ??= new SpoolTargets(this.#options.targets)
     return this.#targets
   }
 
