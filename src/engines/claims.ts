@@ -61,11 +61,3 @@ export interface Claims {
    */
   release(claim: Claim, reason?: ParkReason): Awaitable<Report>
 }
-
-/** Claims that never return a promise, such as a directory's. */
-export interface ClaimsAtOnce extends Claims {
-  claim(ref: Ref, lastRun?: LastRun): Claim | Report
-  begin(claim: Claim, company: Company): Report | undefined
-  settle(claim: Claim, outcome: Outcome, ranMs: number): Report
-  release(claim: Claim, reason?: ParkReason): Report
-}

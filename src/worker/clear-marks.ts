@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import type { ClaimsAtOnce } from '../engines/claims.js'
+import type { Claims } from '../engines/claims.js'
 import type { Ref } from '../task/ref.js'
 
 /** A program that ran for a task, and was just killed, holds its lock for a moment longer. */
@@ -8,22 +8,22 @@ const PAUSE_MS = 20
 
 /** Tasks whose run was ended by somebody who is not to blame for it are as before that run. */
 export async function clearMarks(
-  claims: Pick<ClaimsAtOnce, 'claim' | 'release'>,
+  claims: Pick<Claims, 'claim' | 'release'>,
   refs: readonly Ref[],
 ): Promise<{ readonly left: readonly Ref[]; readonly error: string }> {
   let left = refs
   let error = ''
   for (const endsAt = performance.now() + PATIENCE_MS; ; await setTimeout(PAUSE_MS)) {
-    left = left.filter(ref => {
-      const claim = claims.claim(ref, { kind: 'blameless' })
-      if ('kind' in claim) {
-        if (claim.kind !== 'locked' && claim.kind !== 'untouched' && claim.kind !== 'unreadable') return false
+    const kept: Ref[] = []
+    for (const ref of left) {
+      const claim = await claims.claim(ref, { kind: 'blameless' })
+      if (!('kind' in claim)) await claims.release(claim)
+      else if (claim.kind === 'locked' || claim.kind === 'untouched' || claim.kind === 'unreadable') {
         error = claim.detail ?? 'somebody else holds it'
-        return true
+        kept.push(ref)
       }
-      claims.release(claim)
-      return false
-    })
+    }
+    left = kept
     if (left.length === 0 || performance.now() > endsAt) return { left, error }
   }
 }

@@ -3,27 +3,28 @@ import type { Claim } from '../engines/claims.js'
 /** A handler learns of its end this long before, or half the time it has, whichever is less. */
 const WARNING_MS = 1000
 
-/** One task in flight. */
+/** One claimed task on its way to its report. */
 export class Run {
   readonly claim: Claim
   /** The number under which the master gave it. */
   readonly number: number
-  /** On the clock of `performance.now()`, as all times here. */
-  readonly startedAt: number
+  /** When it was given to its executor, on the clock of `performance.now()`, as all times here. */
+  startedAt = 0
+  /** Its handler has been called, as far as its executor knows. */
+  hasStarted = false
   /** The master knows that it runs. */
   isTold = false
   hasEnded = false
-  readonly #deadlineAt: number
+  readonly #harakiriMs: number
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
   #timer: NodeJS.Timeout | undefined
 
   /** @param harakiriMs 0: no deadline */
-  constructor(claim: Claim, number: number, startedAt: number, harakiriMs: number) {
+  constructor(claim: Claim, number: number, harakiriMs: number) {
     this.claim = claim
     this.number = number
-    this.startedAt = startedAt
-    this.#deadlineAt = harakiriMs === 0 ? Number.POSITIVE_INFINITY : startedAt + harakiriMs
+    this.#harakiriMs = harakiriMs
   }
 
   /** Fires shortly before the master's SIGKILL. Only handlers that ask for it pay for it. */
@@ -48,11 +49,12 @@ export class Run {
 
   #arm(): void {
     const controller = this.#controller
-    const endsAt = Math.min(this.#deadlineAt, this.#mercyEndsAt)
+    const deadlineAt = this.#harakiriMs === 0 ? Number.POSITIVE_INFINITY : this.startedAt + this.#harakiriMs
+    const endsAt = Math.min(deadlineAt, this.#mercyEndsAt)
     clearTimeout(this.#timer)
     if (controller === undefined || endsAt === Number.POSITIVE_INFINITY) return
     const leftMs = Math.max(0, endsAt - performance.now())
-    const why = endsAt === this.#deadlineAt ? 'its deadline (spooler-harakiri)' : 'the mercy of a stop'
+    const why = endsAt === deadlineAt ? 'its deadline (spooler-harakiri)' : 'the mercy of a stop'
     const abort = () => controller.abort(new Error(`this task is about to be killed: ${why} ends`))
     this.#timer = setTimeout(abort, leftMs - Math.min(WARNING_MS, leftMs / 2))
   }

@@ -1,62 +1,83 @@
-// Longer than others: the turns, reports and end of one worker read as one story.
-import { Queue } from '../base/queue.js'
-import type { Claim, ClaimsAtOnce } from '../engines/claims.js'
-import { type LastRuns, Outbox, type WorkerMessage } from '../ipc/messages.js'
-import { fromThrown } from '../task/answer.js'
-import { type Outcome, RELEASE } from '../task/outcome.js'
+// Longer than others: the turns of a worker, from what it is given to its end, are one story.
+import type { Claims } from '../engines/claims.js'
+import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
+import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled, type Report } from '../task/report.js'
+import { isHandled, isLimit, type Report } from '../task/report.js'
 import { afterMessages } from './after-messages.js'
-import type { Executor } from './executor.js'
+import { assignmentsOf } from './assignment.js'
+import { Claimer } from './claimer.js'
+import type { Executor, ExecutorListener } from './executor.js'
 import { limitReached } from './limits.js'
-import { Run } from './run.js'
+import { ReportBuffer } from './report-buffer.js'
+import type { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
-import {
-  type Assignment,
-  assignmentsOf,
-  REPORT_WITHIN_MS,
-  type RunnerOptions,
-  SLICE_MS,
-  type TaskRunner,
-  withClaim,
-} from './task-runner.js'
+
+export interface RunnerOptions {
+  /** Tasks begin while others run here. */
+  readonly isConcurrent: boolean
+  /** 0: no limit. */
+  readonly maxTasks: number
+  /** The run of a signal's handler counts as a task. */
+  readonly signalAsTask: boolean
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  /** Somebody listens to single tasks. */
+  readonly isListenedTo: boolean
+  /** Reports say which attempt it was and how long the task waited. */
+  readonly isDetailed: boolean
+  /** Calls the handler of a signal. */
+  handle(signal: number): unknown
+  send(message: WorkerMessage): void
+  /** Nothing is running, and nothing will run. */
+  drained(): void
+}
+
+/** Yields to the event loop this often, for messages, timers and signals. */
+const SLICE_MS = 5
 
 /**
- * Claims, runs and settles what the master gives, `concurrency` at a time, and reports in batches.
+ * Claims, runs and settles what the master gives, and reports in batches. A claim may take time or not: what an engine
+ * answers at once is dealt with at once.
  *
  * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
  */
-export class Runner implements TaskRunner {
-  readonly #claims: ClaimsAtOnce
+export class Runner implements ExecutorListener {
+  readonly #claims: Claims
   readonly #executor: Executor
   readonly #options: RunnerOptions
-  readonly #queue = new Queue<Assignment>()
-  /** Runs that their handlers have promised to end. */
+  readonly #claimer: Claimer
+  /** Runs whose end, or what becomes of it, is awaited. */
   readonly #inFlight = new Set<Run>()
   readonly #signals: SignalRunner
-  readonly #outbox: Outbox
+  readonly #reports: ReportBuffer
   #state: 'running' | 'draining' | 'drained' = 'running'
   #isPumpDue = false
   #handled = 0
   #turnSince = 0
-  /** The first end is told at once: should the process die, the next one need not wait (base/respawn-pace). */
-  #hasReported = false
-  #lastReportAt = 0
-  #busySince = 0
-  /** Until it is told what is in flight. */
-  #timer: NodeJS.Timeout | undefined
+  /** Why this process is to run nothing more, where it is not told yet. */
+  #reasonToLeave: WorkerMessage | undefined
 
-  constructor(claims: ClaimsAtOnce, executor: Executor, options: RunnerOptions) {
+  /** @param open makes the executor, which tells this runner what becomes of its runs */
+  constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: RunnerOptions) {
+    const { isListenedTo, harakiriMs, isConcurrent, send } = options
     this.#claims = claims
-    this.#executor = executor
-    this.#outbox = new Outbox(options.isListenedTo)
     this.#options = options
+    this.#executor = open(this)
     this.#signals = new SignalRunner(options)
+    this.#reports = new ReportBuffer(isListenedTo, this.#inFlight, send)
+    this.#claimer = new Claimer({
+      claims,
+      isConcurrent,
+      harakiriMs,
+      refused: (number, report) => this.#report(number, report),
+      released: () => this.#pump(),
+    })
   }
 
   take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
-    if (this.#queue.size === 0 && this.#inFlight.size === 0) this.#busySince = performance.now()
-    for (const each of assignmentsOf(first, refs, lastRuns)) this.#queue.push(each)
+    if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
+    for (const each of assignmentsOf(first, refs, lastRuns)) this.#claimer.push(each)
     if (this.#state !== 'running') this.#handBack()
     this.#turn()
   }
@@ -68,26 +89,24 @@ export class Runner implements TaskRunner {
     this.#turn()
   }
 
-  /** Tells the master that this task runs, or that all in flight do, if it was not told. */
-  announce(run?: Run): void {
-    if (run === undefined) return this.#tell()
-    if (!run.isTold && !run.hasEnded) this.#tell(this.#inFlight.has(run) ? undefined : run)
+  /** Tells the master that this task runs, or what does, if it was not told. */
+  announce(run = this.#executor.running): void {
+    if (run === undefined) return this.#reports.tell()
+    if (!run.isTold && !run.hasEnded) this.#reports.tell(run)
   }
 
-  /** @see TaskRunner.cancel */
+  /** Hands back what is not started, and says what is. */
   cancel(): void {
-    this.#queue.clear()
-    this.#signals.handBack()
-    this.#tell()
-    this.#options.send({ type: 'cancelled', begun: Array.from(this.#inFlight, ({ number }) => number) })
+    this.#handBack()
+    const begun = Array.from(this.#inFlight, ({ number }) => number)
+    this.#options.send({ type: 'cancelled', begun: [...begun, ...this.#claimer.pending] })
   }
 
-  /** Gives back what is not started. */
   #handBack(): void {
-    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
-      this.#outbox.add(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
+    this.#claimer.drop()
     this.#signals.handBack()
-    this.#tell()
+    this.#executor.recall()
+    this.#reports.tell()
   }
 
   /** Finishes what runs, for which there are `mercyMs` left. */
@@ -98,35 +117,67 @@ export class Runner implements TaskRunner {
     this.#endIfDrained()
   }
 
+  /** This process can run nothing more: hands back what is not started, finishes what runs. */
   giveUp(error: string): void {
-    if (this.#state !== 'running') return
     this.#leave({ type: 'unfit', error })
     this.#endIfDrained()
   }
 
   /**
-   * Something was thrown outside of every handler's call: settles what is in flight, as a failure of the run that threw
-   * it and as if the others had not begun. Nothing may be run after it.
+   * Something was thrown outside of every handler's call: ends what runs. Nothing may be run after it.
+   *
+   * @returns whether that was told as the failure of a task
    */
   fault(thrown: unknown): boolean {
     this.#state = 'drained'
-    const { author } = this.#executor
-    const isGuilty = (run: Run) => this.#options.concurrency === 1 || run === author
-    const isTold = [...this.#inFlight].some(isGuilty)
-    for (const run of this.#inFlight) this.#finish(run, isGuilty(run) ? fromThrown(thrown) : RELEASE)
-    this.#inFlight.clear()
+    const isTold = this.#executor.fault(thrown, this.#inFlight)
     this.#handBack()
     return isTold
+  }
+
+  /** @see ExecutorListener.starting */
+  starting(run: Run, now: number): void {
+    this.#reports.starting(run, now)
+  }
+
+  /** @see ExecutorListener.ended */
+  ended(run: Run, outcome: Outcome, ranMs: number): void {
+    run.end()
+    const report = this.#claims.settle(run.claim, outcome, ranMs)
+    if (!(report instanceof Promise)) return this.#settled(run, report)
+    this.#inFlight.add(run)
+    void report.then(late => {
+      this.#settled(run, late)
+      this.#pump()
+    })
+  }
+
+  /** @see ExecutorListener.hasRoom */
+  hasRoom(): void {
+    this.#pump()
+  }
+
+  /** @see ExecutorListener.batchEnded */
+  batchEnded(): void {
+    this.#reports.tell()
+    this.#pump()
+  }
+
+  /** @see ExecutorListener.closed */
+  closed(): void {
+    this.#handBack() // others need not wait until it is open again
+    this.#endIfDrained()
   }
 
   /** Messages have been read. */
   #turn(): void {
     if (this.#isPumpDue) return
-    this.#executor.forgetDirectory()
+    this.#executor.turnBegan()
     this.#turnSince = performance.now()
     this.#pump()
   }
 
+  /** Starts what there is room for. */
   #pump(): void {
     if (this.#isPumpDue) return
     while (this.#hasRoom) {
@@ -136,40 +187,15 @@ export class Runner implements TaskRunner {
       }
       const now = performance.now()
       if (now - this.#turnSince > SLICE_MS) return this.#pumpLater()
-      const next = this.#queue.pop()
-      if (next === undefined) break
-      this.#start(next, now)
-      if (next.isLast && this.#queue.size > 0) this.#tell() // so that the next batch comes while this one runs
+      if (this.#claimer.isEmpty || !this.#startBatch(now)) break
     }
-    const isWanted = !this.#outbox.isEmpty && (this.#queue.size === 0 || !this.#hasReported)
-    if (this.#inFlight.size === 0 || isWanted) this.#tell()
-    else this.#tellLater()
+    if (this.#reasonToLeave !== undefined) this.#leave(this.#reasonToLeave)
+    this.#reports.turnEnded(this.#claimer.isEmpty)
     this.#endIfDrained()
   }
 
-  /** Most promises settle soon: a message for each would cost more than its task. */
-  #tellLater(): void {
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined
-      this.#tell()
-    }, REPORT_WITHIN_MS)
-  }
-
-  get #hasRoom(): boolean {
-    const underWay = this.#inFlight.size + this.#signals.running
-    return this.#state === 'running' && underWay < this.#options.concurrency
-  }
-
-  #startSignal(): void {
-    this.#tell() // its handler may block for long
-    this.#signals.start(() => {
-      if (this.#options.signalAsTask) this.#recycleAfter(++this.#handled)
-      this.#pump()
-    })
-  }
-
   #pumpLater(): void {
-    this.#tell()
+    this.#reports.tell()
     this.#isPumpDue = true
     afterMessages(() => {
       this.#isPumpDue = false
@@ -177,79 +203,90 @@ export class Runner implements TaskRunner {
     })
   }
 
-  #start({ number, ref, lastRun }: Assignment, now: number): void {
-    const claim = this.#claims.claim(ref, lastRun)
-    if ('kind' in claim) return this.#refused(number, claim)
-    const refusal = this.#begin(claim)
-    if (refusal !== undefined) return this.#refused(number, refusal)
-    const run = new Run(claim, number, now, this.#options.harakiriMs)
-    if (now - this.#lastReportAt > REPORT_WITHIN_MS) this.#tell(run)
-    const outcome = this.#executor.perform(run)
-    if (!(outcome instanceof Promise)) return this.#finish(run, outcome)
-    this.#inFlight.add(run)
-    void outcome.then(late => {
-      if (this.#inFlight.delete(run)) this.#finish(run, late)
+  get #hasRoom(): boolean {
+    if (this.#state !== 'running' || this.#reasonToLeave !== undefined || !this.#executor.isOpen) return false
+    if (this.#underWay < this.#executor.slots) return true
+    const isOther = this.#signals.waiting + this.#signals.running + this.#claimer.waiting > 0
+    return this.#executor.takesAhead && !this.#claimer.isAlone && !isOther
+  }
+
+  get #underWay(): number {
+    return this.#inFlight.size + this.#signals.running + this.#claimer.waiting
+  }
+
+  #startSignal(): void {
+    this.#reports.tell() // its handler may block for long
+    this.#signals.start(() => {
+      if (this.#options.signalAsTask) this.#recycleAfter(++this.#handled)
       this.#pump()
     })
   }
 
-  #refused(number: number, report: Report): void {
-    this.#outbox.add(number, report)
-    this.#look(report)
+  /** @returns false: `spooler-max-tasks` has room for no more */
+  #startBatch(now: number): boolean {
+    const { maxTasks } = this.#options
+    const { batchTasks } = this.#executor
+    const room = maxTasks === 0 ? batchTasks : Math.min(batchTasks, maxTasks - this.#handled - this.#underWay)
+    if (room <= 0) return false
+    const runs = this.#claimer.next(room, this.#inFlight.size === 0, now)
+    if (runs instanceof Promise)
+      void runs.then(late => {
+        this.#begun(late, performance.now())
+        this.#pump()
+      })
+    else this.#begun(runs, now)
+    return true
   }
 
-  /** Is this process out of what it needs? */
-  #look(report: Report): void {
-    const limit = limitReached(report)
-    if (limit !== undefined) this.giveUp(limit)
+  #begun(runs: readonly Run[], now: number): void {
+    if (this.#state !== 'running') {
+      for (const run of runs) this.ended(run, UNBEGUN, 0)
+      return
+    }
+    this.#executor.start(runs, now)
+    for (const run of runs) if (!run.hasEnded) this.#inFlight.add(run)
+    // so that the next batch comes while this one runs
+    if (this.#claimer.takeMessageDone() && !this.#claimer.isEmpty) this.#reports.tell()
   }
 
-  /** What must be alone is for a worker that runs one task at a time. */
-  #begin(claim: Claim): Report | undefined {
-    const isAlone = this.#options.concurrency === 1
-    if (claim.mustBeAlone && !isAlone) return this.#claims.release(claim, 'alone')
-    return this.#claims.begin(claim, isAlone ? 'alone' : 'beside')
-  }
-
-  #finish(run: Run, outcome: Outcome): void {
-    run.end()
-    const report = this.#claims.settle(run.claim, outcome, performance.now() - run.startedAt)
-    this.#outbox.add(run.number, this.#options.isDetailed ? withClaim(report, run.claim) : report)
+  #settled(run: Run, report: Report): void {
+    this.#inFlight.delete(run)
+    this.#report(run.number, this.#options.isDetailed ? withClaim(report, run) : report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
-    this.#look(report)
+  }
+
+  #report(number: number, report: Report): void {
+    this.#reports.add(number, report)
+    // what is claimed ahead of a batch needs descriptors of its own: then a few that are left say nothing
+    const limit = isLimit(report)
+      ? report.detail
+      : this.#executor.batchTasks > 1
+        ? undefined
+        : limitReached(report)
+    if (limit !== undefined) this.#reasonToLeave ??= { type: 'unfit', error: limit }
   }
 
   #recycleAfter(handled: number): void {
     const { maxTasks } = this.#options
-    if (maxTasks === 0 || handled < maxTasks || this.#state !== 'running') return
-    this.#leave({ type: 'recycling', tasks: maxTasks })
+    if (maxTasks > 0 && handled >= maxTasks) this.#reasonToLeave ??= { type: 'recycling', tasks: maxTasks }
   }
 
   #leave(why: WorkerMessage): void {
+    if (this.#state !== 'running') return
     this.#state = 'draining'
     this.#options.send(why)
     this.#handBack()
   }
 
-  /** Tells the master what ended, and what runs that it does not know of: those in flight, and `starting`. */
-  #tell(starting?: Run): void {
-    const untold = starting === undefined ? [] : [starting]
-    for (const run of this.#inFlight) if (!run.isTold) untold.push(run)
-    if (this.#outbox.isEmpty && untold.length === 0) return
-    const now = performance.now()
-    for (const run of untold) run.isTold = true
-    const started = untold.map(({ number }) => number)
-    const hasEnded = !this.#outbox.isEmpty
-    this.#options.send(this.#outbox.take(started, now - this.#busySince))
-    this.#lastReportAt = now
-    if (!hasEnded) return // the time is that of tasks that still run
-    this.#busySince = now
-    this.#hasReported = true
-  }
-
   #endIfDrained(): void {
-    if (this.#state !== 'draining' || this.#inFlight.size + this.#signals.running > 0) return
+    if (this.#state !== 'draining' || this.#underWay > 0) return
     this.#state = 'drained'
+    this.#reports.tell()
     this.#options.drained()
   }
+}
+
+/** The report of a run that has just ended, with what only its claim knows. */
+function withClaim(report: Report, { claim: { attempt, dueAtMs } }: Run): Report {
+  return { ...report, attempt, waitMs: Math.max(0, Math.round(Date.now() - report.ranMs - dueAtMs)) }
 }

@@ -3,8 +3,7 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PackedReports, WorkerMessage } from '#src/ipc/messages.js'
 import { OK } from '#src/task/outcome.js'
-import { Executor } from '#src/worker/executor.js'
-import { Printer } from '#src/worker/printer.js'
+import { FunctionExecutor } from '#src/worker/function-executor.js'
 import { Runner } from '#src/worker/runner.js'
 import { openEngine } from '../helpers/engine.js'
 import { drop, packet } from '../helpers/files.js'
@@ -17,24 +16,31 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
   const send = (message: WorkerMessage) => {
     if (message.type === 'reports') sent.push(message)
   }
-  const executor = new Executor({
-    chain: [({ claim }) => sleep(ms[claim.ref], OK)],
-    context: { spool, log() {} },
-    chdir: spool,
-    isConcurrent: false,
-  })
-  const runner = new Runner(await openEngine(spool), executor, {
-    concurrency: 1,
-    maxTasks: 0,
-    signalAsTask: false,
-    harakiriMs: 0,
-    isListenedTo: false,
-    isDetailed: false,
-    handle() {},
-    send,
-    printer: new Printer(send),
-    drained() {},
-  })
+  const runner = new Runner(
+    await openEngine(spool),
+    listener =>
+      new FunctionExecutor(
+        {
+          chain: [({ claim }) => sleep(ms[claim.ref], OK)],
+          context: { spool, log() {} },
+          chdir: spool,
+          directory: { enter() {}, forget() {} },
+          concurrency: 1,
+        },
+        listener,
+      ),
+    {
+      isConcurrent: false,
+      maxTasks: 0,
+      signalAsTask: false,
+      harakiriMs: 0,
+      isListenedTo: false,
+      isDetailed: false,
+      handle() {},
+      send,
+      drained() {},
+    },
+  )
   return { runner, sent }
 }
 

@@ -6,7 +6,7 @@ import { ClaimedTask } from '#src/spool/claims/claims.js'
 import { BESIDE, ONCE, STARTED } from '#src/spool/state-byte.js'
 import { UNBEGUN } from '#src/task/outcome.js'
 import type { Report } from '#src/task/report.js'
-import { ClaimAhead } from '#src/worker/claim-ahead.js'
+import { Claimer } from '#src/worker/claimer.js'
 import { beginOf, claimOf, crash, openEngine } from '../helpers/engine.js'
 import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -25,15 +25,25 @@ async function queueOf(...names: readonly string[]) {
   }
   const engine = await openEngine(spool)
   const reports: Array<Pick<Report, 'ref' | 'kind'>> = []
-  const ahead = new ClaimAhead(engine, (_number, { ref, kind }) => reports.push({ ref, kind }))
+  const ahead = new Claimer({
+    claims: engine,
+    isConcurrent: false,
+    harakiriMs: 0,
+    refused: (_number, { ref, kind }) => reports.push({ ref, kind }),
+    released() {},
+  })
   for (const [number, ref] of names.entries())
     ahead.push({ number, ref, lastRun: undefined, isLast: number === names.length - 1 })
   const stateOf = (name: string) => readFileSync(join(spool, name))[3]
-  const next = (isHostIdle: boolean) => ahead.next(ANY, isHostIdle).map(({ claim }) => claim)
+  const next = (isIdle: boolean) => {
+    const runs = ahead.next(ANY, isIdle, performance.now())
+    assert.ok(!(runs instanceof Promise), 'a directory answers at once')
+    return runs.map(({ claim }) => claim)
+  }
   return { spool, engine, ahead, reports, stateOf, next }
 }
 
-describe('what is claimed ahead of a host', () => {
+describe('what is claimed for several runs at a time', () => {
   it('begins beside others when it is sent with others, or behind others', async () => {
     await until('two were claimed in time for one message', async () => {
       const { next, stateOf, ahead } = await queueOf('a', 'b')

@@ -1,0 +1,226 @@
+import { Queue } from '../base/queue.js'
+import type { Awaitable, Claim, Claims } from '../engines/claims.js'
+import type { Company } from '../task/outcome.js'
+import type { Report } from '../task/report.js'
+import type { Assignment } from './assignment.js'
+import { Run } from './run.js'
+
+/** Large bodies are not held twice by many. */
+const BATCH_BYTES = 1024 * 1024
+/** A batch is claimed for at most so long: messages wait meanwhile. */
+const BATCH_MS = 5
+
+export interface ClaimerOptions {
+  readonly claims: Claims
+  /** Tasks begin while others run in this process, however few there are: what must be alone cannot run here. */
+  readonly isConcurrent: boolean
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  /** It was not claimed, could not begin, or was given up before it began. */
+  refused(number: number, report: Report): void
+  /** A claim has been given up that took time to be. */
+  released(): void
+}
+
+/** Tasks that begin together. */
+interface Batch {
+  readonly runs: Run[]
+  readonly room: number
+  readonly isIdle: boolean
+  readonly since: number
+  bytes: number
+  isFull: boolean
+  /** Nothing more of it is to begin. */
+  isDropped: boolean
+  /** What is being claimed, where that takes time. */
+  current: Assignment | undefined
+}
+
+/**
+ * Claims what the master gave, and marks it as begun right before it is run.
+ *
+ * What begins with others, or while others run, begins beside them: when their process dies, nobody knows whose fault
+ * that was. What must be alone, and what runs at most once, begins when nothing else runs, and nothing begins beside it.
+ */
+export class Claimer {
+  readonly #options: ClaimerOptions
+  readonly #queue = new Queue<Assignment>()
+  /** Whose claims are promised. */
+  readonly #pending = new Set<Batch>()
+  /** Claimed, and waiting until nothing runs. */
+  #waitsToBeAlone: Run | undefined
+  /** Claims that are being given up. */
+  #releasing = 0
+  #isAlone = false
+  #isMessageDone = false
+
+  constructor(options: ClaimerOptions) {
+    this.#options = options
+  }
+
+  get isEmpty(): boolean {
+    return this.#queue.size === 0 && this.#waitsToBeAlone === undefined
+  }
+
+  /** What began last is alone, or what comes next has to be. */
+  get isAlone(): boolean {
+    return this.#isAlone || this.#waitsToBeAlone !== undefined
+  }
+
+  /** How many answers about claims are awaited. */
+  get waiting(): number {
+    return this.#pending.size + this.#releasing
+  }
+
+  /** Numbers of what is being claimed: it will be reported, whatever comes of it. */
+  get pending(): number[] {
+    return [...this.#pending].flatMap(({ runs, current }) => [
+      ...runs.map(({ number }) => number),
+      ...(current === undefined ? [] : [current.number]),
+    ])
+  }
+
+  /** The last of one message's tasks has been claimed since this was asked. */
+  takeMessageDone(): boolean {
+    const isDone = this.#isMessageDone
+    this.#isMessageDone = false
+    return isDone
+  }
+
+  push(assignment: Assignment): void {
+    this.#queue.push(assignment)
+  }
+
+  /** What can begin together, at most `room`, and has begun. @param isIdle nothing runs */
+  next(room: number, isIdle: boolean, now: number): Awaitable<readonly Run[]> {
+    const batch: Batch = {
+      runs: [],
+      room,
+      isIdle,
+      since: now,
+      bytes: 0,
+      isFull: false,
+      isDropped: false,
+      current: undefined,
+    }
+    const waited = this.#waitsToBeAlone
+    this.#waitsToBeAlone = undefined
+    if (waited !== undefined) this.#add(waited, batch)
+    const runs = this.#claimMore(batch)
+    return runs instanceof Promise ? this.#await(batch, runs) : runs
+  }
+
+  async #await(batch: Batch, runs: Promise<readonly Run[]>): Promise<readonly Run[]> {
+    this.#pending.add(batch)
+    try {
+      return await runs
+    } finally {
+      this.#pending.delete(batch)
+    }
+  }
+
+  /** Gives up what has not begun. */
+  drop(): void {
+    const waited = this.#waitsToBeAlone
+    this.#waitsToBeAlone = undefined
+    if (waited !== undefined) this.#release(waited)
+    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
+      this.#options.refused(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
+    for (const batch of this.#pending) batch.isDropped = true
+  }
+
+  #claimMore(batch: Batch): Awaitable<readonly Run[]> {
+    while (!batch.isFull && !batch.isDropped) {
+      const next = this.#queue.pop()
+      if (next === undefined) break
+      if (next.isLast) this.#isMessageDone = true
+      const claim = this.#claim(next)
+      if (claim instanceof Promise) {
+        batch.current = next
+        return claim.then(late => {
+          batch.current = undefined
+          this.#claimed(next, late, batch)
+          return this.#claimMore(batch)
+        })
+      }
+      this.#claimed(next, claim, batch)
+    }
+    return this.#begin(batch)
+  }
+
+  #claim({ ref, lastRun }: Assignment): Awaitable<Claim | Report> {
+    const claim = this.#options.claims.claim(ref, lastRun)
+    return claim instanceof Promise ? claim.then(late => this.#parked(late)) : this.#parked(claim)
+  }
+
+  #parked(claim: Claim | Report): Awaitable<Claim | Report> {
+    const { isConcurrent, claims } = this.#options
+    return isConcurrent && !('kind' in claim) && claim.mustBeAlone ? claims.release(claim, 'alone') : claim
+  }
+
+  #claimed({ number }: Assignment, claim: Claim | Report, batch: Batch): void {
+    if ('kind' in claim) return this.#options.refused(number, claim)
+    this.#add(new Run(claim, number, this.#options.harakiriMs), batch)
+  }
+
+  #add(run: Run, batch: Batch): void {
+    const { mustBeAlone, isOnce, bodyBytes } = run.claim
+    const isForAlone = (mustBeAlone || isOnce) && !this.#options.isConcurrent
+    if (isForAlone && (batch.runs.length > 0 || !batch.isIdle)) {
+      this.#waitsToBeAlone = run
+      batch.isFull = true
+      return
+    }
+    batch.runs.push(run)
+    batch.bytes += bodyBytes
+    batch.isFull =
+      isForAlone ||
+      batch.runs.length >= batch.room ||
+      batch.bytes >= BATCH_BYTES ||
+      performance.now() - batch.since > BATCH_MS
+  }
+
+  #begin(batch: Batch): Awaitable<readonly Run[]> {
+    const { runs, isIdle } = batch
+    if (runs.length === 0) return runs
+    this.#isAlone = isIdle && runs.length === 1 && !this.#options.isConcurrent
+    return this.#beginFrom(0, batch, [], this.#isAlone ? 'alone' : 'beside')
+  }
+
+  #beginFrom(first: number, batch: Batch, begun: Run[], company: Company): Awaitable<readonly Run[]> {
+    const { runs } = batch
+    for (let i = first; i < runs.length; i++) {
+      const run = runs[i]
+      if (run === undefined) continue
+      if (batch.isDropped) {
+        this.#release(run)
+        continue
+      }
+      const refusal = this.#options.claims.begin(run.claim, company)
+      if (refusal instanceof Promise)
+        return refusal.then(late => {
+          this.#began(run, late, begun)
+          return this.#beginFrom(i + 1, batch, begun, company)
+        })
+      this.#began(run, refusal, begun)
+    }
+    return begun
+  }
+
+  #release({ claim, number }: Run): void {
+    const { claims, refused, released } = this.#options
+    const report = claims.release(claim)
+    if (!(report instanceof Promise)) return refused(number, report)
+    this.#releasing++
+    void report.then(late => {
+      this.#releasing--
+      refused(number, late)
+      released()
+    })
+  }
+
+  #began(run: Run, refusal: Report | undefined, begun: Run[]): void {
+    if (refusal === undefined) begun.push(run)
+    else this.#options.refused(run.number, refusal)
+  }
+}

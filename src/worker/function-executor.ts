@@ -1,0 +1,135 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { fromThrown } from '../task/answer.js'
+import { IGNORE, type Outcome, RELEASE } from '../task/outcome.js'
+import { displayName, type Ref } from '../task/ref.js'
+import type { Env } from '../task/task.js'
+import type { Executor, ExecutorListener } from './executor.js'
+import type { HandlerCall } from './handler-call.js'
+import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
+import type { Run } from './run.js'
+import type { WorkingDirectory } from './working-directory.js'
+
+export interface FunctionExecutorOptions {
+  readonly chain: readonly HandlerCall[]
+  readonly context: TaskContext
+  /** Entered before each task; null: the directory that holds the task, as uWSGI does. */
+  readonly chdir: string | null
+  readonly directory: WorkingDirectory
+  /** Tasks in flight. Of several, who throws late has to be found out. */
+  readonly concurrency: number
+}
+
+/** Calls the user's handlers in this process, and turns whatever they return or throw into an outcome. */
+export class FunctionExecutor implements Executor {
+  readonly batchTasks = 1
+  readonly isOpen = true
+  readonly takesAhead = false
+  readonly running = undefined
+  readonly slots: number
+  readonly #options: FunctionExecutorOptions
+  readonly #listener: ExecutorListener
+  readonly #author = new AsyncLocalStorage<Run>()
+  /** Where one runs at a time. */
+  #latest: Run | undefined
+
+  constructor(options: FunctionExecutorOptions, listener: ExecutorListener) {
+    this.#options = options
+    this.#listener = listener
+    this.slots = options.concurrency
+  }
+
+  start(batch: readonly Run[], now: number): void {
+    for (const run of batch) this.#start(run, now)
+  }
+
+  #start(run: Run, now: number): void {
+    run.startedAt = now
+    run.hasStarted = true
+    this.#listener.starting(run, now)
+    const outcome = this.#perform(run)
+    if (outcome instanceof Promise) void outcome.then(late => this.#endedLater(run, late))
+    else this.#ended(run, outcome)
+  }
+
+  #ended(run: Run, outcome: Outcome): void {
+    this.#listener.ended(run, outcome, performance.now() - run.startedAt)
+  }
+
+  #endedLater(run: Run, outcome: Outcome): void {
+    if (run.hasEnded) return // by a fault
+    this.#ended(run, outcome)
+    this.#listener.hasRoom()
+  }
+
+  /** What has begun runs. */
+  recall(): void {}
+
+  /** A failure of the run that threw; the others are as if they had not begun. */
+  fault(thrown: unknown, runs: Iterable<Run>): boolean {
+    const { author } = this
+    let isTold = false
+    for (const run of [...runs]) {
+      const isGuilty = this.slots === 1 || run === author
+      if (isGuilty) isTold = true
+      this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)
+    }
+    return isTold
+  }
+
+  /** At once when there was nothing to wait for: a promise for every task would cost a tenth of the rate. */
+  #perform(run: Run): Outcome | Promise<Outcome> {
+    const { chdir, context, directory } = this.#options
+    this.#latest = run
+    directory.enter(chdir ?? directoryOf(context.spool, run.claim.ref))
+    try {
+      const env = createEnv(run.claim)
+      const task = new HandlerTask(run, context)
+      return this.slots > 1
+        ? this.#author.run(run, () => this.#ask(0, run, env, task))
+        : this.#ask(0, run, env, task)
+    } catch (thrown) {
+      return fromThrown(thrown)
+    }
+  }
+
+  turnBegan(): void {
+    this.#options.directory.forget()
+  }
+
+  /** Whose code is being run: while something is thrown outside of every call, the run that started it. */
+  get author(): Run | undefined {
+    const author = this.slots > 1 ? this.#author.getStore() : this.#latest
+    return author?.hasEnded === true ? undefined : author
+  }
+
+  /** Asks one after the other until one does not answer SPOOL_IGNORE. */
+  #ask(first: number, run: Run, env: Env, task: HandlerTask): Outcome | Promise<Outcome> {
+    const { chain } = this.#options
+    for (let i = first; i < chain.length; i++) {
+      const outcome = chain[i]?.(run, env, task) ?? IGNORE // may throw: `#perform` and `#askLater` catch
+      if (outcome instanceof Promise) return this.#askLater(outcome, i, run, env, task)
+      if (outcome.kind !== 'ignore') return outcome
+    }
+    return IGNORE
+  }
+
+  async #askLater(
+    answer: Promise<Outcome>,
+    at: number,
+    run: Run,
+    env: Env,
+    task: HandlerTask,
+  ): Promise<Outcome> {
+    try {
+      const outcome = await answer
+      return outcome.kind === 'ignore' ? await this.#ask(at + 1, run, env, task) : outcome
+    } catch (thrown) {
+      return fromThrown(thrown)
+    }
+  }
+}
+
+function directoryOf(spool: string, ref: Ref): string {
+  if (!ref.includes('/')) return spool
+  return `${spool}/${displayName(ref.slice(0, ref.lastIndexOf('/')))}`
+}

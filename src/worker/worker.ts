@@ -1,0 +1,225 @@
+import { toError } from '../base/errors.js'
+import type { Awaitable, Claims } from '../engines/claims.js'
+import type { MarksCleared, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Ref } from '../task/ref.js'
+import type { SignalNews } from '../task/schedule.js'
+import { stackOf } from '../task/stack.js'
+import type { Stream } from '../task/stream.js'
+import type { Executor, ExecutorListener } from './executor.js'
+import { FunctionExecutor } from './function-executor.js'
+import { type LoadedHandlers, openHandlers } from './handlers.js'
+import { Printer } from './printer.js'
+import { MasterQuestions } from './questions.js'
+import type { Run } from './run.js'
+import { Runner } from './runner.js'
+import { WorkerSignals } from './signal-actions.js'
+import type { WorkingDirectory } from './working-directory.js'
+
+/** What a worker lives in: a process of its own, or somebody else's. */
+export interface WorkerHome {
+  /** @param sent is called when the message is on its way, or when there is nobody to hear it */
+  send(message: WorkerMessage | MarksCleared, sent: () => void): void
+  /** Its last message is on its way. It does nothing any more. */
+  exit(code: number): void
+  /** Its options are known; no handler is loaded yet. @param signals what handlers may do with signals */
+  entered(options: WorkerOptions, signals: WorkerSignals): void
+  openClaims(options: WorkerOptions): Awaitable<Claims>
+  readonly directory: WorkingDirectory
+}
+
+/** What uWSGI's spooler exits with when it was told to (end_me, core/uwsgi.c). */
+export const EXIT_TOLD = 30
+
+/**
+ * Hears what the master wants, has it done, and says what came of it.
+ *
+ * States: silent (until `open` or `clear-marks`) → loading → ready → drained.
+ */
+export class Worker {
+  readonly #home: WorkerHome
+  readonly #printer: Printer
+  readonly #questions: MasterQuestions
+  readonly #signals: WorkerSignals
+  /** What was said about signals before the master was told that this worker is ready. */
+  readonly #earlyNews: SignalNews[] = []
+  #runner: Runner | undefined
+  #handlers: LoadedHandlers | undefined
+  /** Of functions in this process. */
+  #functions: FunctionExecutor | undefined
+
+  constructor(home: WorkerHome) {
+    this.#home = home
+    this.#printer = new Printer((message, sent) => home.send(message, sent))
+    this.#questions = new MasterQuestions(message => this.#send(message))
+    this.#signals = new WorkerSignals(news => {
+      if (this.#runner === undefined) this.#earlyNews.push(news)
+      else this.#send({ type: 'signal-news', news })
+    })
+  }
+
+  hear(message: MasterMessage): void {
+    switch (message.type) {
+      case 'open':
+        return void this.#open(message.options)
+      case 'clear-marks':
+        return void this.#clearMarks(message.options, message.refs)
+      case 'run':
+        return this.#runner?.take(message.first, message.refs, message.lastRuns)
+      case 'signal':
+        return this.#runner?.signal(message.number)
+      case 'answer':
+        return this.#questions.answered(message)
+      case 'cancel':
+        return this.#runner?.cancel()
+      case 'drain':
+        return this.drain(message.mercyMs)
+    }
+  }
+
+  /** Takes no more, finishes what runs, and exits. */
+  drain(mercyMs: number): void {
+    if (this.#runner === undefined) return this.#home.exit(EXIT_TOLD)
+    this.#runner.drain(mercyMs)
+  }
+
+  /** After something was thrown outside of every call the state of the process is unknown: no task may run any more. */
+  fault(thrown: unknown): void {
+    if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
+    this.#handlers?.programs?.killAll() // before others may take their tasks
+    const isTold = this.#runner.fault(thrown)
+    this.#exitAfter({ type: 'faulted', error: isTold ? toError(thrown).message : stackOf(thrown) }, 1)
+  }
+
+  /** The code of this process has printed that: the task that runs, if it is known. */
+  printed(stream: Stream, text: string, sent?: () => void): void {
+    this.#print(this.#functions?.author, stream, text, sent)
+  }
+
+  /** What a handler prints stands behind the line that its task begins. */
+  #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
+    if (author !== undefined) this.#runner?.announce(author)
+    this.#printer.print(author?.claim.ref ?? null, stream, text, sent)
+  }
+
+  async #open(options: WorkerOptions): Promise<void> {
+    try {
+      this.#home.entered(options, this.#signals)
+      const handlers = await this.#openHandlers(options)
+      this.#handlers = handlers
+      const delivery = handlers.delivery ?? options.delivery
+      const claims = await this.#home.openClaims({ ...options, delivery })
+      this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
+        ...options,
+        isConcurrent: handlers.only === undefined && options.concurrency > 1,
+        handle: number => this.#runSignal(options.spool, number),
+        send: message => this.#send(message),
+        drained: () => void this.#leave(),
+      })
+      this.#send({ type: 'ready', news: this.#earlyNews })
+    } catch (thrown) {
+      this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
+    }
+  }
+
+  #openHandlers(options: WorkerOptions): Promise<LoadedHandlers> {
+    return openHandlers(
+      options,
+      host => {
+        const opening = import('./hosts/calls.js').then(
+          ({ Calls }) =>
+            new Calls({
+              ...options,
+              signals: this.#signals,
+              runSignal: number => host().signal(number),
+              send: message => this.#send(message),
+              ask: (name, values) => this.#questions.ask(name, values),
+              setDeadline: afterMs => this.#setDeadline(afterMs),
+            }),
+        )
+        return {
+          call: async (name, values) => (await opening).answer(name, values),
+          isLogBehind: () => this.#printer.isBehind,
+          printed: text => this.#print(undefined, 'output', text),
+          died: ({ pid, options: { language } }, death) =>
+            this.#send({ type: 'host-died', detail: `the ${language} interpreter (pid: ${pid}) ${death}` }),
+          revived: () => this.#send({ type: 'host-revived' }),
+          failed: ({ message }) => {
+            if (this.#runner !== undefined) this.#runner.giveUp(message)
+            else this.#exitAfter({ type: 'unloadable', error: message }, 1)
+          },
+        }
+      },
+      message => this.#send(message),
+      (author, text) => this.#print(author, 'output', text),
+    )
+  }
+
+  async #executorOf(
+    { only, performers }: LoadedHandlers,
+    options: WorkerOptions,
+  ): Promise<(listener: ExecutorListener) => Executor> {
+    if (only !== undefined) {
+      const { HostExecutor } = await import('./host-executor.js')
+      return listener => new HostExecutor(only, this.#printer, listener)
+    }
+    this.#printer.isBeside = options.concurrency > 1
+    return listener => {
+      this.#functions = new FunctionExecutor(
+        {
+          chain: performers,
+          context: {
+            spool: options.spool,
+            log: (run, name, { message, stream }, sent = () => {}) => {
+              this.#runner?.announce(run) // that it runs is the line before
+              this.#home.send(
+                { type: 'log', name, message, ...(stream === undefined ? {} : { stream }) },
+                sent,
+              )
+            },
+          },
+          chdir: options.chdir,
+          directory: this.#home.directory,
+          concurrency: options.concurrency,
+        },
+        listener,
+      )
+      return this.#functions
+    }
+  }
+
+  #runSignal(spool: string, number: number): unknown {
+    this.#home.directory.enter(spool)
+    return this.#signals.run(number)
+  }
+
+  /** Of what a host runs now. */
+  #setDeadline(afterMs: number): void {
+    this.#runner?.announce()
+    this.#send({ type: 'deadline', afterMs })
+  }
+
+  async #clearMarks(options: WorkerOptions, refs: readonly Ref[]): Promise<void> {
+    try {
+      const claims = await this.#home.openClaims(options)
+      const { clearMarks } = await import('./clear-marks.js')
+      this.#exitAfter({ type: 'marks-cleared', ...(await clearMarks(claims, refs)) }, 0)
+    } catch (thrown) {
+      this.#exitAfter({ type: 'marks-cleared', left: refs, error: toError(thrown).message }, 1)
+    }
+  }
+
+  /** Everything is done: the interpreters may leave in good order too. */
+  async #leave(): Promise<void> {
+    const { hosts = [], programs } = this.#handlers ?? {}
+    await Promise.all([...hosts, programs].map(each => each?.end()))
+    this.#exitAfter({ type: 'drained' }, EXIT_TOLD)
+  }
+
+  #send(message: WorkerMessage): void {
+    this.#home.send(message, () => {})
+  }
+
+  #exitAfter(message: WorkerMessage | MarksCleared, code: number): void {
+    this.#home.send(message, () => this.#home.exit(code))
+  }
+}
