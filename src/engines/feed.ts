@@ -1,3 +1,4 @@
+import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { ParkReason, Report } from '../task/report.js'
 
@@ -35,6 +36,10 @@ export interface Feed {
   returned(reports: readonly Report[]): void
   /** Their worker died, or never looked at them: they are due again. */
   abandoned(refs: readonly Ref[]): void
+  /** The run of this ref was cut short like that. Also told of a ref that somebody else has by now. */
+  cutShort(ref: Ref, lastRun: LastRun): void
+  /** How the last run of a ref was cut short, for the worker that gets it next. */
+  lastRunOf(ref: Ref): LastRun | undefined
   /**
    * Looks for tasks at once.
    *

@@ -5,8 +5,8 @@ import type { Ref } from '../task/ref.js'
 import { childExit } from './child-exit.js'
 import { forkWorker, type SpawnOptions } from './fork-worker.js'
 
-/** It has to do with a few hundred files at most. */
-const TIMEOUT_MS = 5000
+/** It has to do with a few hundred files at most, on a machine that may be busy with something else. */
+const TIMEOUT_MS = 15_000
 
 /**
  * Makes tasks be as before their last run, which somebody has ended who is not to blame for it: with the identity of the

@@ -1,7 +1,7 @@
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
-import type { CutShort } from './cut-short.js'
+import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
@@ -17,7 +17,6 @@ export interface FeederContext {
   readonly lane: Lane
   readonly events: Emitter
   readonly signals: SignalRouter
-  readonly cutShort: CutShort
 }
 
 /** What killed its process lets others go first for so long, so that it starves nobody. */
@@ -44,7 +43,7 @@ export class Feeder {
 
   /** Gives what is ready to workers with room. To be called when either may be new. */
   dispatch(): void {
-    const { roster, lane, signals, cutShort } = this.#context
+    const { roster, feed, lane, signals } = this.#context
     if (roster.isClosed) return
     dispatch(roster.workers, {
       signalFor: worker => signals.take(worker),
@@ -52,7 +51,7 @@ export class Feeder {
         return lane.ready
       },
       due: limit => lane.take(limit),
-      lastRun: ref => cutShort.of(ref),
+      lastRun: ref => feed.lastRunOf(ref),
     })
     this.#watchdog.look()
   }
@@ -63,9 +62,7 @@ export class Feeder {
   }
 
   reported({ pid }: WorkerProcess, { done, reports, late, known }: Reported): void {
-    const { spool, feed, events, cutShort } = this.#context
-    cutShort.done(done)
-    cutShort.reported(reports)
+    const { spool, feed, events } = this.#context
     if (done.length > 0) feed.done(done)
     if (reports.length > 0) feed.returned(reports)
     events.emit('tasks-reported', {
@@ -83,19 +80,18 @@ export class Feeder {
 
   /** It is about to be killed because it was replaced or stopped, and its mercy is over. */
   outOfMercy(worker: WorkerProcess): void {
-    const { spool, events, cutShort } = this.#context
-    cutShort.byStop(worker)
+    const { spool, events } = this.#context
     events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: refsOf(worker.begun) })
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { feed, signals, cutShort } = this.#context
-    cutShort.byDeath(worker, exit)
+    const { feed, signals } = this.#context
+    for (const begun of worker.begun) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit))
     signals.exited(worker)
-    if (exit.why !== 'failed' || exit.isExplained) return feed.abandoned(worker.left)
-    const begun = new Set(refsOf(worker.begun))
-    feed.abandoned(worker.left.filter(ref => !begun.has(ref)))
-    this.#yield(worker.left.filter(ref => begun.has(ref)))
+    const { begun, untouched } = worker.left
+    feed.abandoned(untouched)
+    if (exit.why === 'failed' && !exit.isExplained) this.#yield(begun)
+    else feed.abandoned(begun)
   }
 
   close(): void {
@@ -114,10 +110,9 @@ export class Feeder {
   }
 
   #harakiri(worker: WorkerProcess): void {
-    const { spool, roster, events, cutShort } = this.#context
-    cutShort.byHarakiri(worker, roster.options.worker.harakiriMs)
+    const { spool, roster, events } = this.#context
     events.emit('worker-overran', { spool, pid: worker.pid, running: refsOf(worker.begun) })
-    worker.kill()
+    worker.killForOverrun(roster.options.worker.harakiriMs)
   }
 }
 

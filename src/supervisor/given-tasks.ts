@@ -11,6 +11,13 @@ interface Given {
   isCancelled: boolean
 }
 
+/** Refs that a worker still had when it ended. */
+export interface Left {
+  /** It may have begun these. */
+  readonly begun: readonly Ref[]
+  readonly untouched: readonly Ref[]
+}
+
 export interface Begun {
   readonly ref: Ref
   /** At the latest, on the clock of `performance.now()`. */
@@ -128,13 +135,21 @@ export class GivenTasks {
   }
 
   /** What nobody else has. */
-  get left(): readonly Ref[] {
-    return Array.from(this.#owned.values(), ({ ref }) => ref)
+  get left(): Left {
+    const left = { begun: [] as Ref[], untouched: [] as Ref[] }
+    let place = 0
+    for (const { ref, startedAt } of this.#owned.values()) {
+      const mayHaveBegun = startedAt !== undefined || place < this.#concurrency
+      left[mayHaveBegun ? 'begun' : 'untouched'].push(ref)
+      place++
+    }
+    return left
   }
 
-  /** What it had, and what was begun of what it had. */
+  /** What it had, and what it began of what others have by now. */
   get unsettled(): readonly Ref[] {
-    return [...new Set([...this.left, ...Array.from(this.#started, ({ ref }) => ref)])]
+    const cancelled = [...this.#started].filter(({ isCancelled }) => isCancelled)
+    return [...this.#owned.values(), ...cancelled].map(({ ref }) => ref)
   }
 
   /** What may have begun: a start that follows a report at once is not told. */

@@ -2,7 +2,6 @@ import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import { isHandled, type Report } from '../task/report.js'
-import type { CutShort } from './cut-short.js'
 import { Feeder } from './feeder.js'
 import type { Lane } from './lane.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -15,7 +14,6 @@ export interface GroupContext {
   readonly signals: SignalRouter
   readonly feed: Feed
   readonly lane: Lane
-  readonly cutShort: CutShort
   readonly pace: RespawnPace
   /** It is ready. */
   joined(worker: WorkerProcess): void

@@ -129,7 +129,7 @@ export class Roster {
   async killAll(): Promise<readonly Ref[]> {
     this.#close()
     const all = this.#all
-    for (const worker of all) worker.end()
+    for (const worker of all) worker.killForMercy()
     await Promise.all(all.map(worker => worker.whenExited))
     return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.unsettled)
   }

@@ -9,7 +9,7 @@ export async function stopWorker(
   worker.drain(mercyMs)
   const timer = setTimeout(() => {
     outOfMercy()
-    worker.end()
+    worker.killForMercy()
   }, mercyMs)
   await worker.whenExited
   clearTimeout(timer)

@@ -4,7 +4,6 @@ import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
 import { clearMarks } from './clear-marks.js'
-import { CutShort } from './cut-short.js'
 import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
 import { aloneLane, dueLane } from './lane.js'
@@ -57,7 +56,6 @@ export class WorkerPool implements SignalReceivers {
       feed,
       events,
       signals,
-      cutShort: new CutShort(),
       pace: this.#pace,
       dispatch: () => this.dispatch(),
       vacant: () => {

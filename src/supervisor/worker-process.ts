@@ -2,9 +2,10 @@ import type { ChildProcess } from 'node:child_process'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import { childExit } from './child-exit.js'
+import type { KillReason } from './cut-short.js'
 import { forkWorker, type SpawnOptions } from './fork-worker.js'
 import { GivenSignals } from './given-signals.js'
-import { type Begun, GivenTasks } from './given-tasks.js'
+import { type Begun, GivenTasks, type Left } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
 import { Pace, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
@@ -27,6 +28,7 @@ export class WorkerProcess {
   #why: Exit['why'] = 'failed'
   #isExplained = false
   #isKilled = false
+  #killed: KillReason | undefined
   /** It was asked to drop what it has not started, and has not answered yet. */
   #isCancelling = false
   #lastHeardAt = performance.now()
@@ -100,14 +102,6 @@ export class WorkerProcess {
     )
   }
 
-  get isPastOwnDeadline(): boolean {
-    return performance.now() >= this.#hosts.deadlineAt
-  }
-
-  get lastHeardAt(): number {
-    return this.#lastHeardAt
-  }
-
   signal(number: number): void {
     if (this.outstanding === 0) this.#lastHeardAt = performance.now()
     this.signals.give(number)
@@ -132,12 +126,17 @@ export class WorkerProcess {
   }
 
   /** What it still had when it ended, and nobody else has. */
-  get left(): readonly Ref[] {
+  get left(): Left {
     return this.#given.left
   }
 
+  /** Why it was killed; undefined: it was not, or nobody is to be told. */
+  get killed(): KillReason | undefined {
+    return this.#killed
+  }
+
   /** What may bear a mark of it, once it is gone. */
-  get unsettled() {
+  get unsettled(): readonly Ref[] {
     return this.#given.unsettled
   }
 
@@ -154,13 +153,22 @@ export class WorkerProcess {
     this.#send({ type: 'drain', mercyMs })
   }
 
-  /** It was told to stop, and this is the end. */
-  end(): void {
+  /** It was told to stop, and its mercy is over. */
+  killForMercy(): void {
     this.#why = 'asked'
-    this.kill()
+    this.kill({ kind: 'mercy' })
   }
 
-  kill(): void {
+  killForOverrun(harakiriMs: number): void {
+    const now = performance.now()
+    this.kill(
+      now >= this.#hosts.deadlineAt ? { kind: 'own-deadline' } : { kind: 'harakiri', at: now, harakiriMs },
+    )
+  }
+
+  /** The first reason is the right one. */
+  kill(reason?: KillReason): void {
+    this.#killed ??= reason
     this.#isKilled = true
     this.#child.kill('SIGKILL')
   }

@@ -8,7 +8,7 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     assert.ok(given.hasAhead)
     assert.deepEqual(given.cancel(true), ['b', 'c'])
-    assert.deepEqual([given.size, given.hasAhead, given.left], [1, false, ['a']])
+    assert.deepEqual([given.size, given.hasAhead, given.left.begun], [1, false, ['a']])
     assert.deepEqual(given.cancel(true), [])
     given.end(0)
     assert.equal(given.size, 0)
@@ -22,7 +22,7 @@ describe('GivenTasks', () => {
     given.cancel(true)
     given.end(0)
     assert.equal(given.start(1, 7), 'b')
-    assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, []])
+    assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, { begun: [], untouched: [] }])
     assert.deepEqual(given.begun(9), [{ ref: 'b', startedAt: 7 }])
     given.confirmed([1], 8)
     assert.deepEqual([given.size, given.runningSince], [1, 7])
@@ -53,7 +53,7 @@ describe('GivenTasks', () => {
     given.give(['a', 'b'])
     given.cancel(true)
     assert.deepEqual(given.confirmed([0], 5), [])
-    assert.deepEqual(given.left, ['a'])
+    assert.deepEqual(given.left.begun, ['a'])
   })
 
   it('tells what may have begun: what was told, and as many more as run at a time', () => {
@@ -64,5 +64,18 @@ describe('GivenTasks', () => {
       { ref: 'b', startedAt: 3 },
       { ref: 'a', startedAt: 4 },
     ])
+    assert.deepEqual(given.left, { begun: ['a', 'b'], untouched: ['c'] })
+  })
+
+  it('tells equal refs apart by their numbers', () => {
+    const given = new GivenTasks(1)
+    given.give(['ticket', 'ticket', 'ticket'])
+    assert.deepEqual(given.left, { begun: ['ticket'], untouched: ['ticket', 'ticket'] })
+    assert.equal(given.cancel(true).length, 2)
+    given.confirmed([0, 1], 5)
+    assert.equal(given.begun(6).length, 2)
+    assert.equal(given.unsettled.length, 2)
+    assert.equal(given.end(1)?.isCancelled, true)
+    assert.deepEqual(given.unsettled, ['ticket'])
   })
 })

@@ -3,9 +3,11 @@ import type { WatchChoice } from '../../files/directory-watch.js'
 import { Scanner } from '../../spool/index/scanner.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
+import type { LastRun } from '../../task/last-run.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
 import type { Counts, Feed } from '../feed.js'
+import { LastRuns } from '../last-runs.js'
 import { LongLocks } from './long-locks.js'
 
 export interface DirectoryFeedOptions {
@@ -23,6 +25,7 @@ export class DirectoryFeed implements Feed {
   readonly #index: TaskIndex
   readonly #scanner: Scanner
   readonly #longLocks: LongLocks
+  readonly #lastRuns = new LastRuns()
   #wakeUp = () => {}
 
   constructor(options: DirectoryFeedOptions, events: Emitter) {
@@ -62,11 +65,13 @@ export class DirectoryFeed implements Feed {
   }
 
   done(refs: readonly Ref[]): void {
+    this.#lastRuns.done(refs)
     for (const ref of refs) this.#index.done(ref)
     this.#scanner.tasksEnded(refs.length, false)
   }
 
   returned(reports: readonly Report[]): void {
+    this.#lastRuns.reported(reports)
     const nowMs = Date.now()
     for (const report of reports) {
       this.#index.returned(report, nowMs)
@@ -78,6 +83,14 @@ export class DirectoryFeed implements Feed {
 
   abandoned(refs: readonly Ref[]): void {
     for (const ref of refs) this.#index.abandoned(ref)
+  }
+
+  cutShort(ref: Ref, lastRun: LastRun): void {
+    this.#lastRuns.add(ref, lastRun)
+  }
+
+  lastRunOf(ref: Ref): LastRun | undefined {
+    return this.#lastRuns.of(ref)
   }
 
   lookNow(stored?: string): void {

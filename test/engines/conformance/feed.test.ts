@@ -75,6 +75,23 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(feed.take(10), refs)
     })
 
+    it('remembers how a run was cut short until a worker has dealt with what it left', async () => {
+      const { feed } = await withTasks({}, {})
+      await feed.open(() => {})
+      const [ref = '', other = ''] = feed.take(2)
+      const crash = { kind: 'crash', cause: 'it was killed' } as const
+      feed.cutShort(ref, { kind: 'blameless' })
+      feed.cutShort(ref, crash)
+      feed.cutShort(other, { kind: 'blameless' })
+      feed.abandoned([ref, other])
+      assert.equal(feed.take(2).length, 2)
+      feed.returned([{ ref, kind: 'untouched', ranMs: 0 }])
+      assert.deepEqual([feed.lastRunOf(ref), feed.lastRunOf(other)], [crash, { kind: 'blameless' }])
+      feed.returned([{ ref: other, kind: 'retry', ranMs: 0 }])
+      feed.done(feed.take(1))
+      assert.deepEqual([feed.lastRunOf(ref), feed.lastRunOf(other)], [undefined, undefined])
+    })
+
     it('lets a task wait that came back because it is not due', async () => {
       const { feed, claims } = await withTasks({ at: Date.now() / 1000 + 1000 })
       await feed.open(() => {})

@@ -1,0 +1,28 @@
+import type { LastRun } from '../task/last-run.js'
+import type { Ref } from '../task/ref.js'
+import type { Report, ReportKind } from '../task/report.js'
+
+/** Nobody has looked at what the last run left. */
+const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
+
+/** How the last runs of refs were cut short, until a worker has dealt with what they left. For feeds whose refs are names. */
+export class LastRuns {
+  readonly #lastRuns = new Map<Ref, LastRun>()
+
+  of(ref: Ref): LastRun | undefined {
+    return this.#lastRuns.size === 0 ? undefined : this.#lastRuns.get(ref)
+  }
+
+  add(ref: Ref, lastRun: LastRun): void {
+    this.#lastRuns.set(ref, lastRun)
+  }
+
+  done(refs: readonly Ref[]): void {
+    if (this.#lastRuns.size > 0) for (const ref of refs) this.#lastRuns.delete(ref)
+  }
+
+  reported(reports: readonly Pick<Report, 'ref' | 'kind'>[]): void {
+    if (this.#lastRuns.size === 0) return
+    for (const { ref, kind } of reports) if (!UNDECIDED.has(kind)) this.#lastRuns.delete(ref)
+  }
+}
