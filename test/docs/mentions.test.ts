@@ -1,17 +1,22 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { COMMANDS } from '#src/cli/command-table.js'
 import { findOption } from '#src/config/option-table.js'
 import { uwsgiArity } from '#src/config/uwsgi-names.js'
 import { LOGIC_KEYS } from '#src/ini/logic.js'
 import { allPages, type Page } from '../helpers/markdown.js'
 
 /** The flags of the commands, which are no options of the daemon. */
-const FLAGS = new Set(
-  `help version json at priority body spooler ini id quiet
-  state older-than newer-than key name reason all dry-run keep-attempts to max-age max-count repair`.split(
-    /\s+/,
-  ),
-)
+const FLAGS = new Set([
+  'help',
+  'version',
+  ...COMMANDS.flatMap(({ flags }) => flags.flatMap(([text]) => longNames(text))),
+])
+
+function longNames(text: string): string[] {
+  return [...text.matchAll(/--([a-z0-9-]+)/g)].map(([, name = '']) => name)
+}
+
 /** What only an option begins with. */
 const OPTION = /^(spooler|touch|worker|procname|log|master|safe|auto|add|set|die|if|for)-[a-z0-9-]*[a-z0-9]$/
 
@@ -35,7 +40,7 @@ function namedOptions(page: Page): string[] {
   const commands = [...page.spans, ...page.blocks.flatMap(({ text }) => text.split('\n'))].filter(line =>
     /\bspoold |^--/.test(line),
   )
-  const flags = commands.flatMap(line => [...line.matchAll(/--([a-z0-9-]+)/g)].map(([, flag = '']) => flag))
+  const flags = commands.flatMap(longNames)
   const spans = page.spans.map(span => span.split(/ *= */)[0] ?? '').filter(word => OPTION.test(word))
   return [...keys, ...flags.filter(flag => !FLAGS.has(flag)), ...spans]
 }

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { dispatch, type Source } from '#src/supervisor/dispatcher.js'
+import type { WorkerProcess } from '#src/supervisor/worker-process.js'
+
+interface State {
+  readonly isOpen?: boolean
+  readonly paceMs?: number
+  readonly outstanding?: number
+  readonly concurrency?: number
+  /** Of its oldest task. */
+  readonly ranMs?: number
+}
+
+/** A worker in this state, and what it is given. */
+function workerIn({ isOpen = true, paceMs, outstanding = 0, concurrency = 1, ranMs }: State) {
+  const given: Array<readonly string[]> = []
+  const signals: number[] = []
+  const state = {
+    isOpen,
+    paceMs,
+    outstanding,
+    concurrency,
+    runningSince: ranMs === undefined ? undefined : performance.now() - ranMs,
+    run: (refs: readonly string[]) => void given.push(refs),
+    signal: (number: number) => void signals.push(number),
+  }
+  return { worker: state as unknown as WorkerProcess, given, signals }
+}
+
+function sourceOf(count: number, more: Partial<Source> = {}): Source {
+  const refs = Array.from({ length: count }, (_, i) => `t${i}`)
+  return {
+    get ready() {
+      return refs.length
+    },
+    due: limit => refs.splice(0, limit),
+    lastRun: () => undefined,
+    signalFor: () => undefined,
+    ...more,
+  }
+}
+
+/** How many refs each batch has that a worker in this state is given of a long backlog. */
+function batchesOf(state: State): number[] {
+  const { worker, given } = workerIn(state)
+  dispatch([worker], sourceOf(1000))
+  return given.map(({ length }) => length)
+}
+
+const FAST = { paceMs: 0.1 }
+const SLOW = { paceMs: 5 }
+
+describe('what a worker is given', () => {
+  for (const [what, state, expected] of [
+    ['one, of whose pace nothing is known, one task', {}, [1]],
+    ['one with concurrency, of whose pace nothing is known, as many', { concurrency: 4 }, [4]],
+    ['a fast one two batches of 2 ms', FAST, [20, 20]],
+    ['a very fast one no batch of more than 64', { paceMs: 0.001 }, [64, 64]],
+    ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
+    ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
+    ['a fast one whose oldest task has become slow nothing ahead', { ...FAST, outstanding: 1, ranMs: 3 }, []],
+    ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
+    ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
+    ['one that drains, is silent or lost its interpreter nothing', { ...FAST, isOpen: false }, []],
+  ] as const)
+    it(what, () => assert.deepEqual(batchesOf(state), expected))
+
+  it('is shared where there is less than there is room', () => {
+    const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 5 })]
+    dispatch([two.worker, one.worker], sourceOf(3))
+    assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
+  })
+
+  it('is a signal before any task, in the place of one', () => {
+    const { worker, given, signals } = workerIn(SLOW)
+    dispatch([worker], sourceOf(1, { signalFor: () => 17 }))
+    assert.deepEqual([signals, given], [[17], []])
+  })
+})
