@@ -45,7 +45,7 @@ function namedOptions(page: Page): string[] {
   return [...keys, ...flags.filter(flag => !FLAGS.has(flag)), ...spans]
 }
 
-/** A systemd unit has ini's looks, but not its keys. */
+/** A systemd unit looks like an ini, but has other keys. */
 function isUnit(marks: readonly string[]): boolean {
-  return marks.some(mark => mark.endsWith('.service'))
+  return marks.some(mark => mark.includes('/systemd/'))
 }

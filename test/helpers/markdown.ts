@@ -58,13 +58,19 @@ export class Page {
   }
 }
 
-/** README, CHANGELOG, docs/ and the examples' READMEs. */
+/** README, CHANGELOG, the pointer of GitHub, docs/ and the examples' READMEs. */
 export function allPages(): Page[] {
   const docs = readdirSync(join(ROOT, 'docs')).map(name => `docs/${name}`)
   const examples = readdirSync(join(ROOT, 'spool-examples'), { recursive: true, encoding: 'utf8' }).map(
     name => `spool-examples/${name}`,
   )
-  return ['README.md', 'CHANGELOG.md', ...docs, ...examples.filter(name => !name.includes('node_modules'))]
+  return [
+    'README.md',
+    'CHANGELOG.md',
+    '.github/SECURITY.md',
+    ...docs,
+    ...examples.filter(name => !name.includes('node_modules')),
+  ]
     .filter(name => name.endsWith('.md'))
     .map(name => new Page(name))
 }
