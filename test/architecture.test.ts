@@ -53,8 +53,8 @@ const WAITING: Readonly<Record<string, string>> = {
 /** These alone know a library. */
 const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   chokidar: 'files/directory-watch.ts',
-  'proper-lockfile': 'spool/locker.ts',
-  'fs-native-extensions': 'spool/locker.ts',
+  'proper-lockfile': 'files/lease.ts',
+  'fs-native-extensions': 'files/record-lock.ts',
   ini: 'ini/lines.ts',
   croner: 'schedule/cron.ts',
   pino: 'log/log.ts',

@@ -13,7 +13,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
  * @returns milliseconds; undefined for anything else
  */
 export function parseDuration(text: string): number | undefined {
-  if (isBareNumber(text)) return Number(text) * 1000
+  if (isPlainNumber(text)) return Number(text) * 1000
   if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|[smhdw]))+$/.test(text)) return undefined
   let sum = 0
   for (const [, amount, unit = ''] of text.matchAll(/([0-9.]+)(ms|[smhdw])/g))
@@ -27,7 +27,9 @@ export function durationText(ms: number): string {
   return `${ms < 10_000 ? Math.round(ms / 100) / 10 : Math.round(ms / 1000)} s`
 }
 
-/** A duration without a unit. */
-export function isBareNumber(text: string): boolean {
-  return /^[0-9]+(?:\.[0-9]+)?$/.test(text)
+const PLAIN_NUMBER = /^[0-9]+(?:\.[0-9]*)?$/
+
+/** A number without sign, unit or exponent: of seconds, wherever one is meant. */
+export function isPlainNumber(text: string): boolean {
+  return PLAIN_NUMBER.test(text)
 }

@@ -1,16 +1,15 @@
-import { parseDuration } from './duration.js'
+import { isPlainNumber, parseDuration } from './duration.js'
 
 /** The end of the year 9999. A later number is milliseconds: those of all times since 1978 are beyond it. */
 export const LAST_SECOND = 253_402_300_799
 
-const SECONDS = /^-?[0-9]+(?:\.[0-9]*)?$/
 /** ISO 8601, with a blank in place of the T as well. */
 const DATED =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 
 /** Is it a number of seconds, in or out of range? */
 export function isSeconds(text: string): boolean {
-  return SECONDS.test(text)
+  return isPlainNumber(text.replace(/^-/, ''))
 }
 
 /**

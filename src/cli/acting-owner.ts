@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process'
-import { lstatSync, realpathSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadLockLibraries } from '../spool/locker.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
+import { realPathOf } from '../system/file-stats.js'
 import { become, type Identity, ownerIdentity } from '../system/privileges.js'
 
 /** What a command does to the process that it has for itself. */
@@ -70,7 +71,7 @@ export async function asOwners(
   { part, become, runPart }: OwnProcess,
   directories: readonly string[],
   act: (directories: readonly string[]) => Promise<number>,
-  spoolOf: (directory: string) => string = realPath,
+  spoolOf: (directory: string) => string = directory => realPathOf(directory) ?? directory,
 ): Promise<number> {
   const owners = new Map<number, { readonly identity: Identity | null; readonly spools: string[] }>()
   for (const directory of directories) {
@@ -91,13 +92,4 @@ export async function asOwners(
   for (const [uid, { identity }] of owners)
     if (identity !== null) exitCode = Math.max(exitCode, await runPart(String(uid)))
   return exitCode
-}
-
-/** What is not there is told by whoever needs it. */
-function realPath(directory: string): string {
-  try {
-    return realpathSync(directory)
-  } catch {
-    return directory
-  }
 }

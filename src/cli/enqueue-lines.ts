@@ -5,7 +5,7 @@ import type { TaskOptions } from '../client/request-from.js'
 import type { Destination } from '../client/target.js'
 import type { CommandContext } from './context.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
-import { Progress } from './progress.js'
+import { Progress } from './render.js'
 import { openInput, type Pair } from './task-input.js'
 
 export interface EnqueueLines {

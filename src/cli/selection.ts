@@ -1,4 +1,4 @@
-import { isBareNumber, parseDuration } from '../base/duration.js'
+import { isPlainNumber, parseDuration } from '../base/duration.js'
 import { SpooldError } from '../base/errors.js'
 import { matches } from '../ini/glob.js'
 import { toPairs } from '../protocol/vars.js'
@@ -91,7 +91,7 @@ function ageTest(
 export function ageOf(flag: string, text: string): number {
   const ms = parseDuration(text)
   if (ms === undefined) throw wrong(flag, 'a time such as 90m, 2h or 7d', text)
-  if (isBareNumber(text)) throw wrong(flag, `a unit, such as ${text}s or ${text}d`, text)
+  if (isPlainNumber(text)) throw wrong(flag, `a unit, such as ${text}s or ${text}d`, text)
   return ms
 }
 

@@ -2,7 +2,7 @@ import { createReadStream, openSync, type ReadStream } from 'node:fs'
 import { buffer } from 'node:stream/consumers'
 import { describe, messageOf, SpooldError } from '../base/errors.js'
 import type { Value } from '../client/value.js'
-import { MAX_BLOCK_BYTES } from '../protocol/packet.js'
+import { MAX_BLOCK_BYTES } from '../protocol/header.js'
 import type { Io } from './io.js'
 
 export type Pair = readonly [key: string, value: Value]

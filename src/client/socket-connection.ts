@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { Queue } from '../base/queue.js'
 import { type Address, formatAddress, socketPath } from '../protocol/address.js'
-import { HEADER_BYTES } from '../protocol/packet.js'
+import { HEADER_BYTES, modifier2Of, packetBytesOf } from '../protocol/header.js'
 
 export interface SocketConnectionOptions {
   /** How long it may take to be made. */
@@ -124,9 +124,9 @@ export class SocketConnection {
   #receive(chunk: Buffer): void {
     let received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk])
     while (received.length >= HEADER_BYTES) {
-      const end = HEADER_BYTES + received.readUInt16LE(1) // a uWSGI's pong may carry a warning
+      const end = packetBytesOf(received) // a uWSGI's pong may carry a warning
       if (received.length < end) break
-      this.#waiting.pop()?.answer(received.readUInt8(3))
+      this.#waiting.pop()?.answer(modifier2Of(received))
       received = received.subarray(end)
     }
     this.#received = received

@@ -2,11 +2,10 @@ import { dirname, resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import type { Problems, Where } from '../ini/setting.js'
 import { formatAddress, isLocal, parseAddress, parseNetwork } from '../protocol/address.js'
+import { MAX_BLOCK_BYTES } from '../protocol/header.js'
 import { statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
 import type { Options } from './option-table.js'
-
-const MAX_BLOCK_BYTES = 65_535
 
 /** What the daemon needs in order to listen, and who it would let in. */
 export function checkNetwork(

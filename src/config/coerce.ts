@@ -1,4 +1,4 @@
-import { isBareNumber, parseDuration } from '../base/duration.js'
+import { parseDuration } from '../base/duration.js'
 import { describe } from '../base/errors.js'
 import type { OptionSpec } from './option-table.js'
 
@@ -78,8 +78,7 @@ function wholeNumber(digits: string): number | undefined {
 
 /** Units are ours: uWSGI would take `10m` for 10 seconds. */
 function secondsOf(digits: string): number | undefined {
-  if (/^\+?[0-9]{1,12}(\.[0-9]{1,12})?$/.test(digits)) return Number(digits)
-  const ms = isBareNumber(digits) ? undefined : parseDuration(digits)
+  const ms = parseDuration(digits.replace(/^\+/, ''))
   return ms === undefined ? undefined : ms / 1000
 }
 

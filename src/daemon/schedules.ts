@@ -13,7 +13,7 @@ import {
 } from '../schedule/ini-schedules.js'
 import { Leadership } from '../schedule/leadership.js'
 import { Scheduler } from '../schedule/scheduler.js'
-import { takeLease } from '../spool/locker.js'
+import { takeSpoolLease } from '../spool/locker.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import type { Schedule } from '../task/schedule.js'
 
@@ -101,7 +101,7 @@ export class Schedules {
   #stand(spool: string): Leadership {
     const { events } = this.#context
     return new Leadership({
-      take: (lost, renewed) => takeLease(spool, 'schedules', { lost, renewed }),
+      take: (lost, renewed) => takeSpoolLease(spool, 'schedules', { lost, renewed }),
       changed: isLeading => {
         events.emit('schedules-led', { spool, isLeading })
         this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)

@@ -1,5 +1,5 @@
-import { realpathSync } from 'node:fs'
 import { neighboursOf } from '../spool/neighbours.js'
+import { realPathOf } from '../system/file-stats.js'
 import { toByteString } from '../task/ref.js'
 import type { Diagnosis } from './diagnosis.js'
 
@@ -7,7 +7,7 @@ const MAX_COMMAND_CHARS = 80
 
 /** Who works on a spool already. */
 export function* checkNeighbours(path: string, claimsByLease: boolean): Generator<Diagnosis> {
-  const spool = quietRealPath(path)
+  const spool = realPathOf(path)
   if (spool === undefined) return
   const neighbours = neighboursOf(toByteString(spool))
   for (const { pid, command, isUwsgi, workers } of neighbours) {
@@ -29,12 +29,4 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
 /** ` with 2 workers`, for people. */
 function withWorkers(count: number): string {
   return count === 0 ? '' : ` with ${count} worker${count === 1 ? '' : 's'}`
-}
-
-function quietRealPath(path: string): string | undefined {
-  try {
-    return realpathSync(path)
-  } catch {
-    return undefined
-  }
 }

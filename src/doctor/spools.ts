@@ -5,10 +5,9 @@ import type { WatchChoice } from '../files/directory-watch.js'
 import type { LockChoice } from '../spool/locker.js'
 import { asideCommand, checkSpool, checkWay, makeCommand, type Owner, quote } from '../spool/permissions.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
-import { checkMount } from './file-system.js'
+import { checkMount, checkRoom } from './file-system.js'
 import { checkPriorities } from './priorities.js'
 import { probe } from './probes.js'
-import { checkRoom } from './room.js'
 
 export interface SpoolPatient {
   /** As the configuration means it, absolute. */

@@ -1,18 +1,20 @@
-import { closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from 'node:fs'
+import { closeSync, constants, fstatSync, lstatSync, type Stats } from 'node:fs'
 import { unlinkSync } from '../files/anchored-path.js'
 import { listEntries } from '../files/entries.js'
 import { type Locks, readLocks } from '../files/lock-table.js'
 import { openSafely } from '../files/quiet-open.js'
-import { HEADER_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../protocol/packet.js'
-import type { Failures } from '../spool/claims/failures.js'
-import type { DeadLetters } from '../spool/dead-letters.js'
+import { openSpool } from '../spool/admin/change.js'
+import { type FailureOptions, Failures } from '../spool/claims/failures.js'
+import { DeadLetters } from '../spool/dead-letters.js'
 import { isLeased, type Locker } from '../spool/locker.js'
 import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from '../spool/names.js'
+import { neighboursOf } from '../spool/neighbours.js'
 import type { Owner } from '../spool/permissions.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
-import type { Records } from '../spool/records.js'
-import { ownState } from '../spool/state-byte.js'
-import { baseName, type Ref, toFsPath } from '../task/ref.js'
+import { Records } from '../spool/records.js'
+import { readState } from '../spool/spool-file.js'
+import { baseName, type Ref, toByteString, toFsPath } from '../task/ref.js'
+import type { Finding } from './finding.js'
 
 /** The spool under examination, and by what rules. */
 export interface ExaminedSpool {
@@ -78,6 +80,45 @@ export function isOurDirectory(place: ExaminedSpool, room: string): boolean {
   )
 }
 
+export interface ExaminedSpoolOptions
+  extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs'>,
+    Omit<FailureOptions, 'spool'> {
+  /** Whose daemon works there; null: the owner's of the directory. */
+  readonly user: Owner | null
+}
+
+/** @param spool its real path */
+export function openExaminedSpool(
+  spool: string,
+  options: ExaminedSpoolOptions,
+): { readonly place: ExaminedSpool; readonly user: Owner; readonly inUse: readonly Finding[] } {
+  const { uid, gid } = lstatSync(spool)
+  const user = options.user ?? { uid, gid }
+  const bytes = toByteString(spool)
+  const neighbours = neighboursOf(bytes)
+  let locker: Promise<Locker> | undefined
+  const place: ExaminedSpool = {
+    spool: bytes,
+    user,
+    rules: options.rules,
+    graceMs: options.graceMs,
+    idTtlMs: options.idTtlMs,
+    isInUse: neighbours.length > 0,
+    records: new Records(bytes),
+    letters: new DeadLetters(bytes),
+    failures: new Failures({ ...options, spool: bytes }),
+    locker: () => (locker ??= openSpool(spool).then(opened => opened.locker)),
+  }
+  const inUse = neighbours.map(({ pid, command, workers }) => ({
+    kind: 'in-use' as const,
+    path: '',
+    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} works here, and the runs of its workers are its business`,
+    fix: '',
+    isNote: true as const,
+  }))
+  return { place, user, inUse }
+}
+
 export interface Mark {
   readonly state: number
   readonly inode: number
@@ -85,17 +126,14 @@ export interface Mark {
   readonly isHeld: boolean
 }
 
-const header = Buffer.alloc(HEADER_BYTES)
-
 /** A task's state byte. undefined: there is no packet to be read. */
 export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
   const fd = tryOpen(`${spool}/${ref}`)
   if (fd === undefined) return undefined
   try {
     const stats = fstatSync(fd)
-    if (!stats.isFile() || readSync(fd, header, 0, HEADER_BYTES, 0) < HEADER_BYTES) return undefined
-    if (header[0] !== SPOOL_MODIFIER) return undefined
-    const state = ownState(header[MODIFIER2_OFFSET] ?? 0)
+    const state = stats.isFile() ? readState(fd) : undefined
+    if (state === undefined) return undefined
     const isHeld = state !== 0 && (currentLocks().isHeld(stats.dev, stats.ino) || isLeased(spool, ref))
     return { state, inode: stats.ino, mtimeMs: stats.mtimeMs, isHeld }
   } finally {

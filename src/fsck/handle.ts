@@ -10,7 +10,7 @@ import {
   openSync as reopenSync,
 } from 'node:fs'
 import { openSync } from '../files/anchored-path.js'
-import { SPOOL_MODIFIER } from '../protocol/packet.js'
+import { SPOOL_MODIFIER } from '../protocol/header.js'
 import type { Owner } from '../spool/permissions.js'
 import { holdBelow } from '../spool/priority-directory.js'
 import { baseName, toFsPath } from '../task/ref.js'

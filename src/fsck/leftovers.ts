@@ -1,7 +1,7 @@
 import { unlinkSync } from '../files/anchored-path.js'
 import { listEntries } from '../files/entries.js'
+import { clearLease, isStale } from '../files/lease.js'
 import { clearLeftover, idsIn, leftoversIn } from '../spool/admin/sweep.js'
-import { clearLease, isStale } from '../spool/locker.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { hiddenRef } from '../spool/store/draft.js'
 import { publishPromised } from '../spool/store/ids.js'

@@ -1,6 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import { type Packet, PacketDecoder } from '../protocol/decoder.js'
-import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/packet.js'
+import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/header.js'
 import { requestFromPacket, type WireRequest } from '../protocol/request-vars.js'
 import { Answers, PONG, REFUSED, STORED, type StoreActions } from './answers.js'
 import { BodyReader } from './body-reader.js'

@@ -1,4 +1,4 @@
-import { HEADER_BYTES, MODIFIER2_OFFSET } from './packet.js'
+import { blockBytesOf, HEADER_BYTES, modifier1Of, modifier2Of } from './header.js'
 
 /** One packet off the wire. Its bytes, with the header, lie in the chunk that they came in. */
 export interface Packet {
@@ -51,21 +51,21 @@ export class PacketDecoder {
     const header = this.#decode(this.#held, this.#heldBytes)
     if (header?.kind === 'oversized') return this.#forget(header)
     if (this.#heldBytes < HEADER_BYTES) return { kind: 'partial', modifier1: undefined }
-    at = this.#hold(chunk, at, HEADER_BYTES + this.#held.readUInt16LE(1))
+    at = this.#hold(chunk, at, HEADER_BYTES + blockBytesOf(this.#held))
     const decoded = this.#decode(this.#held, this.#heldBytes)
-    if (decoded?.kind !== 'packet') return { kind: 'partial', modifier1: this.#held[0] }
+    if (decoded?.kind !== 'packet') return { kind: 'partial', modifier1: modifier1Of(this.#held) }
     return this.#forget({ ...decoded, rest: chunk.subarray(at) })
   }
 
   /** What `bytes[0..end)` begins with. */
   #decode(bytes: Buffer, end: number): Decoded | undefined {
     if (end < HEADER_BYTES) return undefined
-    const modifier1 = bytes.readUInt8(0)
-    const blockBytes = bytes.readUInt16LE(1)
+    const modifier1 = modifier1Of(bytes)
+    const blockBytes = blockBytesOf(bytes)
     if (blockBytes > this.#limit) return { kind: 'oversized', modifier1, blockBytes }
     const blockEnd = HEADER_BYTES + blockBytes
     if (end < blockEnd) return { kind: 'partial', modifier1 }
-    const modifier2 = bytes.readUInt8(MODIFIER2_OFFSET)
+    const modifier2 = modifier2Of(bytes)
     const packet = { modifier1, modifier2, bytes: bytes.subarray(0, blockEnd) }
     return { kind: 'packet', packet, rest: bytes.subarray(blockEnd, end) }
   }

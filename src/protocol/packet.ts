@@ -1,16 +1,5 @@
 import { SpooldError } from '../base/errors.js'
-
-/** A uwsgi packet: u8 modifier1, u16le block size, u8 modifier2, then the block (uwsgi.h, struct uwsgi_header). */
-export const HEADER_BYTES = 4
-/** modifier1 of a spool request. */
-export const SPOOL_MODIFIER = 17
-/** The size field is 16 bits wide, and so are the key and value lengths inside the block. */
-export const MAX_BLOCK_BYTES = 0xffff
-export const MAX_PACKET_BYTES = HEADER_BYTES + MAX_BLOCK_BYTES
-/** Where modifier2 lies: unused in spool files, our write-ahead mark (spool/state-byte). */
-export const MODIFIER2_OFFSET = 3
-/** modifier2 of a request behind which more will come on the connection. uWSGI never looks at it. */
-export const KEEP_OPEN = 1
+import { HEADER_BYTES, MAX_BLOCK_BYTES, SPOOL_MODIFIER, writeHeader } from './header.js'
 
 /** One key and its value. Keys are 1–65,535 bytes, values 0–65,535; both may hold any byte. */
 export type VarPair = readonly [key: Buffer, value: Buffer]
@@ -24,10 +13,7 @@ export type VarPair = readonly [key: Buffer, value: Buffer]
 export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIER): Buffer {
   const blockBytes = checkedBlockBytes(vars)
   const packet = Buffer.allocUnsafe(HEADER_BYTES + blockBytes)
-  packet[0] = modifier1
-  packet[1] = blockBytes
-  packet[2] = blockBytes >> 8
-  packet[MODIFIER2_OFFSET] = 0
+  writeHeader(packet, modifier1, blockBytes)
   let at = HEADER_BYTES
   for (const [key, value] of vars) at = append(packet, append(packet, at, key), value)
   return packet

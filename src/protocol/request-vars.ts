@@ -1,7 +1,9 @@
+import { isPlainNumber } from '../base/duration.js'
 import { describe, SpooldError } from '../base/errors.js'
 import { LAST_SECOND } from '../base/time-text.js'
 import type { Request } from '../task/request.js'
-import { encodePacket, HEADER_BYTES, MODIFIER2_OFFSET, type VarPair } from './packet.js'
+import { HEADER_BYTES, MODIFIER2_OFFSET } from './header.js'
+import { encodePacket, type VarPair } from './packet.js'
 import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
 
 /** What the packet of a spool request asks for. */
@@ -18,7 +20,6 @@ export interface WireRequest {
 export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
 
 const BODY_KEY = Buffer.from('body')
-const NUMBER = /^[0-9]+(\.[0-9]*)?$/
 
 /**
  * Reads a packet as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
@@ -73,7 +74,7 @@ function storedPacket(packet: Buffer, vars: Vars): Buffer {
 
 /** What is no plain number does not count, neither here nor when the file is read. */
 function secondsOf(at: string | undefined): number | undefined {
-  if (at === undefined || !NUMBER.test(at)) return undefined
+  if (at === undefined || !isPlainNumber(at)) return undefined
   const seconds = Math.floor(Number(at))
   if (seconds > LAST_SECOND)
     throw new SpooldError('REQUEST_INVALID', `at must not be after the year 9999, got ${describe(at)}`, {

@@ -3,8 +3,9 @@ import { statfs } from 'node:fs/promises'
 import { crypto } from '../base/crypto.js'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { openSync, unlinkSync } from '../files/anchored-path.js'
+import { loadRecordLocks } from '../files/record-lock.js'
 import { toByteString, toFsPath } from '../task/ref.js'
-import { type LockChoice, type LockKind, loadOfd, type TryOfdLock } from './locker.js'
+import type { LockChoice, LockKind } from './locker.js'
 import { makeState } from './state-directory.js'
 
 /** What the file system under a spool can be trusted with. */
@@ -44,9 +45,9 @@ export async function probeSpool(spool: string, choice: LockChoice): Promise<Cap
 /** undefined when OFD locks work in this directory, else why they do not. */
 async function ofdFault(spool: string): Promise<string | undefined> {
   try {
-    const tryOfdLock = await loadOfd()
+    const { tryLock } = loadRecordLocks()
     if (LOCKING.has((await statfs(spool)).type)) return undefined
-    return exclusionFault(spool, tryOfdLock)
+    return exclusionFault(spool, tryLock)
   } catch (error) {
     return messageOf(error)
   }
@@ -55,13 +56,13 @@ async function ofdFault(spool: string): Promise<string | undefined> {
 const TRIES = 3
 
 /** Who takes leases while others take record locks excludes nobody: so a doubt is no fault. */
-function exclusionFault(spool: string, tryOfdLock: TryOfdLock): string | undefined {
+function exclusionFault(spool: string, tryLock: (fd: number) => boolean): string | undefined {
   for (let n = 1; n <= TRIES; n++) {
     const files = openProbe(spool)
     if (files === undefined) return undefined
     try {
-      if (!tryOfdLock(files.first)) continue // a fresh file under a random name: a scanner of viruses, perhaps
-      return tryOfdLock(files.second) ? 'two holders get the same lock' : undefined
+      if (!tryLock(files.first)) continue // a fresh file under a random name: a scanner of viruses, perhaps
+      return tryLock(files.second) ? 'two holders get the same lock' : undefined
     } finally {
       files.close()
     }

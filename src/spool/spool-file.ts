@@ -1,7 +1,17 @@
 import { futimesSync, readSync } from 'node:fs'
+import { isPlainNumber } from '../base/duration.js'
 import { errnoOf, SpooldError } from '../base/errors.js'
+import {
+  blockBytesOf,
+  HEADER_BYTES,
+  modifier1Of,
+  modifier2Of,
+  packetBytesOf,
+  SPOOL_MODIFIER,
+} from '../protocol/header.js'
 import type { Ref } from '../task/ref.js'
 import type { FileDirectory } from './priority-directory.js'
+import { ownState } from './state-byte.js'
 
 /** Bodies up to here are read with the packet; larger ones when the handler asks for them. */
 export const EAGER_BODY_BYTES = 1024 * 1024
@@ -17,6 +27,36 @@ export interface HeldFile {
   readonly inode: number
   /** modifier2 as it was found (spool/state-byte); undefined when there is no packet to have one. */
   readonly state?: number
+}
+
+/**
+ * What keeps the beginning of a file from being a spool packet, but for its pairs; undefined: nothing.
+ *
+ * @param read how many bytes of it there are
+ */
+export function packetFault(bytes: Uint8Array, read: number): PacketFault | undefined {
+  if (read < HEADER_BYTES)
+    return { kind: 'incomplete', detail: `it has ${read} of the header's ${HEADER_BYTES} bytes` }
+  const modifier1 = modifier1Of(bytes)
+  if (modifier1 !== SPOOL_MODIFIER)
+    return { kind: 'malformed', detail: `modifier1 is ${modifier1}, expected ${SPOOL_MODIFIER}` }
+  if (read >= packetBytesOf(bytes)) return undefined
+  const detail = `its header announces ${blockBytesOf(bytes)} bytes, ${read - HEADER_BYTES} are there`
+  return { kind: 'incomplete', detail }
+}
+
+export interface PacketFault {
+  readonly kind: 'incomplete' | 'malformed'
+  readonly detail: string
+}
+
+const header = Buffer.alloc(HEADER_BYTES)
+
+/** modifier2 of a file, our mark in it; undefined when no spool packet begins there. */
+export function readState(fd: number): number | undefined {
+  const read = readSync(fd, header, 0, HEADER_BYTES, 0)
+  if (read < HEADER_BYTES || modifier1Of(header) !== SPOOL_MODIFIER) return undefined
+  return ownState(modifier2Of(header))
 }
 
 /**
@@ -51,13 +91,11 @@ export function setTime(fd: number, mtimeMs: number): boolean {
   }
 }
 
-const PLAIN_NUMBER = /^[0-9]+(?:\.[0-9]*)?$/
-
 /**
  * When a task is due, epoch ms: the later of its file's mtime, whose whole seconds count as in uWSGI, and the packet's
  * `at`, because files of other languages rarely have the mtime set. An `at` that is no plain number does not count.
  */
 export function dueAtMsOf(mtimeMs: number, at: string | undefined): number {
   const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000
-  return at !== undefined && PLAIN_NUMBER.test(at) ? Math.max(mtimeDueMs, Number(at) * 1000) : mtimeDueMs
+  return at !== undefined && isPlainNumber(at) ? Math.max(mtimeDueMs, Number(at) * 1000) : mtimeDueMs
 }

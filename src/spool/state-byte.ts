@@ -1,5 +1,5 @@
 import { readSync, writeSync } from 'node:fs'
-import { MODIFIER2_OFFSET } from '../protocol/packet.js'
+import { MODIFIER2_OFFSET } from '../protocol/header.js'
 
 /**
  * Our write-ahead mark, and the only one: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in

@@ -1,10 +1,19 @@
-import { lstatSync, type Stats, statSync } from 'node:fs'
+import { lstatSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 
 /** The stats of a path's target; undefined if it does not exist or this process may not see it. */
 export function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+/** undefined if it does not exist or this process may not see it. */
+export function realPathOf(path: string): string | undefined {
+  try {
+    return realpathSync(path)
   } catch {
     return undefined
   }

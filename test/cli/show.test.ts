@@ -171,8 +171,12 @@ describe('spoold show', () => {
   })
 
   for (const [what, bytes, expected] of [
-    ['a short header', '\x11\x00', /incomplete\): 2 of the header's 4 bytes/],
-    ['a short block', Buffer.from([17, 9, 0, 0, 1, 0]), /incomplete\): 2 of the block's 9 bytes/],
+    ['a short header', '\x11\x00', /incomplete\): it has 2 of the header's 4 bytes/],
+    [
+      'a short block',
+      Buffer.from([17, 9, 0, 0, 1, 0]),
+      /incomplete\): its header announces 9 bytes, 2 are there/,
+    ],
     ['a wrong block', Buffer.from([17, 2, 0, 0, 9, 9]), /malformed\): /],
   ] as const)
     it(`says why ${what} is no packet`, async () => {

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { acquirePidfile } from '#src/daemon/pidfile.js'
 import { Pidfiles } from '#src/daemon/pidfiles.js'
 import { Emitter } from '#src/events/emitter.js'
-import { tryHold } from '#src/spool/locker.js'
+import { tryHold } from '#src/files/record-lock.js'
 import { workspace } from '../helpers/workspace.js'
 
 const MINE = `${process.pid}\n`

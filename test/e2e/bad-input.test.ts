@@ -12,7 +12,7 @@ import {
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { MODIFIER2_OFFSET } from '#src/protocol/packet.js'
+import { MODIFIER2_OFFSET } from '#src/protocol/header.js'
 import { ownState, type Past, pastOf } from '#src/spool/state-byte.js'
 import type { Report } from '#src/task/report.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'

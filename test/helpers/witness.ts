@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { closeSync, existsSync, openSync, readFileSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { HEADER_BYTES } from '#src/protocol/packet.js'
+import { HEADER_BYTES } from '#src/protocol/header.js'
 import { lastValue, parseVars } from '#src/protocol/vars.js'
 import { type DeadLetter, DeadLetters } from '#src/spool/dead-letters.js'
 

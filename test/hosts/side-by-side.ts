@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { HEADER_BYTES } from '#src/protocol/packet.js'
+import { HEADER_BYTES } from '#src/protocol/header.js'
 import { parseVars, toPairs } from '#src/protocol/vars.js'
 import { type DaemonSetup, readJournal, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'

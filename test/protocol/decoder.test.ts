@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { type Packet, PacketDecoder } from '#src/protocol/decoder.js'
-import { HEADER_BYTES } from '#src/protocol/packet.js'
+import { HEADER_BYTES } from '#src/protocol/header.js'
 import { isLong } from '../helpers/requires.js'
 import { wire } from '../helpers/wire.js'
 

@@ -4,9 +4,9 @@ import { type Changed, change, type LockedFile, type OpenSpool, openSpool } from
 import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
-import { jsonBytes, terminalName } from '../bytes.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
+import { jsonBytes, terminalName } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
 

@@ -3,13 +3,14 @@ import { messageOf, SpooldError } from '../../base/errors.js'
 import { type ResolvedOptions, resolveOptions } from '../../config/options.js'
 import { retryPolicyOf } from '../../daemon/spool-plan.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
+import { openExaminedSpool } from '../../fsck/examined-spool.js'
 import type { Finding, Repair } from '../../fsck/finding.js'
-import { openExaminedSpool } from '../../fsck/open-spool.js'
 import { readConfig } from '../../ini/read-config.js'
+import { realPathOf } from '../../system/file-stats.js'
 import { findIdentity } from '../../system/privileges.js'
 import { type OwnProcess, ownerOf } from '../acting-owner.js'
-import { jsonBytes, terminalName } from '../bytes.js'
 import type { CommandContext } from '../context.js'
+import { jsonBytes, terminalName } from '../render.js'
 import { readVersion } from '../version.js'
 
 export interface FsckOptions {
@@ -75,7 +76,7 @@ async function* examine(
   const spool = realPath(directory)
   const configured = findIdentity(options.uid, options.gid, options.addGid)
   const identity = configured ?? ownerOf(spool)
-  const own = spools.find(each => isAt(each.directory, spool))?.options ?? anySpool
+  const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool
   const { place, user, inUse } = openExaminedSpool(spool, {
     user: identity,
     rules: isConfigured ? { ordered: own.spoolerOrdered, strictNames: own.spoolerStrictNames } : undefined,
@@ -89,14 +90,6 @@ async function* examine(
   yield* examineRights(place)
   if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)
   yield* examineSpool(place)
-}
-
-function isAt(directory: string, path: string): boolean {
-  try {
-    return realpathSync(directory) === path
-  } catch {
-    return false // it is another one, which is not there
-  }
 }
 
 function realPath(directory: string): string {

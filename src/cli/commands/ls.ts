@@ -7,11 +7,10 @@ import { deadNameOf } from '../../spool/dead-letters.js'
 import { compareVersions } from '../../spool/version-order.js'
 import { priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
-import { isoTime, jsonBytes, terminalName } from '../bytes.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
+import { isoTime, jsonBytes, shortDuration, terminalName, textTable } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
-import { shortDuration, textTable } from '../text-table.js'
 
 export interface LsOptions extends SelectionOptions {
   readonly json?: boolean

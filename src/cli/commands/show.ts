@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { closeSync, constants } from 'node:fs'
 import { SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
@@ -9,9 +10,9 @@ import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/admin/task-vi
 import { EAGER_BODY_BYTES, readBody } from '../../spool/spool-file.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
-import { isoTime, isUtf8, jsonBytes } from '../bytes.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
+import { isoTime, jsonBytes } from '../render.js'
 import { parseTaskPath } from '../task-paths.js'
 
 export interface ShowOptions {

@@ -1,6 +1,6 @@
-import { realpathSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { describe, SpooldError } from '../../base/errors.js'
+import { realPathOf } from '../../system/file-stats.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
 
 /** A spool that tasks may be put into. */
@@ -51,7 +51,7 @@ export class SpoolTargets {
   find(name?: Uint8Array): DirectoryEnqueuer | undefined {
     const known = this.known(name)
     if (known !== undefined || name === undefined) return known
-    return this.#byName.get(realPath(Buffer.from(name).toString()) ?? '')
+    return this.#byName.get(realPathOf(Buffer.from(name).toString()) ?? '')
   }
 
   /** @throws SpooldError SPOOLER_UNKNOWN */
@@ -64,14 +64,5 @@ export class SpoolTargets {
       `spooler must be one of ${this.directories.join(', ')}, got ${got}`,
       { details: { key: 'spooler', got } },
     )
-  }
-}
-
-/** undefined for what does not exist, or cannot be a path at all. */
-function realPath(path: string): string | undefined {
-  try {
-    return realpathSync(path)
-  } catch {
-    return undefined
   }
 }

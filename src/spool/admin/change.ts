@@ -1,17 +1,15 @@
-import { closeSync, constants, existsSync, fstatSync, readSync, type Stats } from 'node:fs'
+import { closeSync, constants, existsSync, fstatSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { unlinkSync } from '../../files/anchored-path.js'
 import { isInPlace } from '../../files/exact-move.js'
 import { openSafely } from '../../files/quiet-open.js'
-import { HEADER_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../../protocol/packet.js'
 import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
 import { type Locker, leasesOf, openLocker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
 import { Records } from '../records.js'
-import type { HeldFile } from '../spool-file.js'
-import { ownState } from '../state-byte.js'
+import { type HeldFile, readState } from '../spool-file.js'
 
 /** One spool, and how its files are locked. */
 export interface OpenSpool {
@@ -125,9 +123,8 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Ch
   const file = { ref, fsPath, fd, stats, inode: stats.ino }
   if (!stats.isFile()) return refused('it is no regular file, which is never run')
   if (!isInPlace(file)) return { kind: 'gone' }
-  const header = Buffer.alloc(HEADER_BYTES)
-  if (readSync(fd, header, 0, HEADER_BYTES, 0) < HEADER_BYTES || header[0] !== SPOOL_MODIFIER) return file
-  return { ...file, state: ownState(header[MODIFIER2_OFFSET] ?? 0) }
+  const state = readState(fd)
+  return state === undefined ? file : { ...file, state }
 }
 
 /** The file first: a record, or a reason, without a file says nothing wrong, and fsck finds it. */

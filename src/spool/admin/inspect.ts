@@ -2,10 +2,10 @@ import { closeSync, constants, fstatSync, lstatSync, readSync, type Stats } from
 import { errnoOf, messageOf } from '../../base/errors.js'
 import type { Locks } from '../../files/lock-table.js'
 import { openSafely } from '../../files/quiet-open.js'
-import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../../protocol/packet.js'
+import { HEADER_BYTES, MAX_PACKET_BYTES, modifier2Of, packetBytesOf } from '../../protocol/header.js'
 import { lastValue, parseVars, type Vars } from '../../protocol/vars.js'
 import { toFsPath } from '../../task/ref.js'
-import { dueAtMsOf } from '../spool-file.js'
+import { dueAtMsOf, packetFault } from '../spool-file.js'
 import { KICKED, ownState, STARTED } from '../state-byte.js'
 
 /** What a file in a spool is, as far as can be told without touching it. */
@@ -109,15 +109,12 @@ function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
     state: isHeld ? 'running' : state,
     detail,
   })
-  if (read < HEADER_BYTES) return fail('incomplete', `${read} of the header's ${HEADER_BYTES} bytes`)
-  if (buffer[0] !== SPOOL_MODIFIER)
-    return fail('malformed', `modifier1 is ${buffer[0]}, expected ${SPOOL_MODIFIER}`)
-  const bodyOffset = HEADER_BYTES + buffer.readUInt16LE(1)
-  if (read < bodyOffset)
-    return fail('incomplete', `${read - HEADER_BYTES} of the block's ${bodyOffset - HEADER_BYTES} bytes`)
+  const fault = packetFault(buffer, read)
+  if (fault !== undefined) return fail(fault.kind, fault.detail)
+  const bodyOffset = packetBytesOf(buffer)
   const vars = parseVars(buffer.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
   if ('fault' in vars) return fail('malformed', vars.fault)
-  const mark = buffer[MODIFIER2_OFFSET] ?? 0
+  const mark = modifier2Of(buffer)
   const isKicked = (ownState(mark) & KICKED) !== 0
   const dueAtMs = dueAtMsOf(mtimeMs, isKicked ? undefined : lastValue(vars, 'at'))
   const state = isHeld ? 'running' : dueAtMs > nowMs ? 'waiting' : 'due'

@@ -1,13 +1,13 @@
-import { closeSync, constants, type Dirent, fstatSync, type Stats } from 'node:fs'
+import { closeSync, constants, type Dirent, fstatSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { Slices } from '../../base/slices.js'
 import { lstatSync, openSync, unlinkSync } from '../../files/anchored-path.js'
 import { listEntries, listLocalEntries } from '../../files/entries.js'
 import { beside, giveBack } from '../../files/exact-move.js'
 import { isLocal } from '../../files/local.js'
+import { tryHold } from '../../files/record-lock.js'
 import { baseName, type Ref, toFsPath } from '../../task/ref.js'
 import { doneInode } from '../claims/settle.js'
-import { tryHold } from '../locker.js'
 import { createTaskName, isPriorityDirectory } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { draftedName, hiddenRef } from '../store/draft.js'
@@ -97,7 +97,7 @@ async function* findLeftovers(spool: string, beforeMs: number): AsyncGenerator<R
         yield* findIn(`${entry.name}/`)
       const name = entry.isFile() ? draftedName(entry.name) : undefined
       if (name === undefined) continue
-      const stats = statsOf(`${spool}/${prefix}${entry.name}`)
+      const stats = lstatSync(toFsPath(`${spool}/${prefix}${entry.name}`))
       if (stats !== undefined && stats.ctimeMs < beforeMs) yield prefix + name
     }
   }
@@ -153,7 +153,7 @@ export interface IdEntry {
 export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
   for await (const { name } of listEntries(idsDirectory(spool))) {
     const link = `${idsDirectory(spool)}/${name}`
-    const stats = statsOf(link)
+    const stats = lstatSync(toFsPath(link))
     if (stats !== undefined) yield { name, link, ref: refOf(link), sinceMs: stats.ctimeMs }
   }
 }
@@ -166,8 +166,4 @@ function refOf(link: string): Ref | undefined {
     if (error instanceof SpooldError) return undefined
     throw error
   }
-}
-
-function statsOf(path: string): Stats | undefined {
-  return lstatSync(toFsPath(path))
 }

@@ -2,13 +2,13 @@ import { closeSync, constants, fstatSync, readSync, type Stats } from 'node:fs'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { openSync } from '../../files/anchored-path.js'
 import { isStillThere, mayHaveMoved } from '../../files/exact-move.js'
-import { HEADER_BYTES, MAX_PACKET_BYTES, MODIFIER2_OFFSET, SPOOL_MODIFIER } from '../../protocol/packet.js'
+import { HEADER_BYTES, MAX_PACKET_BYTES, modifier2Of, packetBytesOf } from '../../protocol/header.js'
 import { lastValue, parseVars, type Vars } from '../../protocol/vars.js'
 import { baseName, type Ref, toFsPath } from '../../task/ref.js'
 import type { ReportKind } from '../../task/report.js'
 import type { Locker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
-import { dueAtMsOf, EAGER_BODY_BYTES, type HeldFile, readBody } from '../spool-file.js'
+import { dueAtMsOf, EAGER_BODY_BYTES, type HeldFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
 
 /** A task file that this process holds, with its packet decoded. */
@@ -147,16 +147,12 @@ function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: S
     const changedAtMs = Math.max(stats.mtimeMs, stats.ctimeMs)
     return { kind, detail, ref, fd, fsPath, directory, inode: stats.ino, changedAtMs }
   }
-  if (read < HEADER_BYTES) return unfit('incomplete', `it has ${read} of the header's ${HEADER_BYTES} bytes`)
-  if (scratch[0] !== SPOOL_MODIFIER)
-    return unfit('malformed', `modifier1 is ${scratch[0]}, expected ${SPOOL_MODIFIER}`)
-  const blockBytes = scratch.readUInt16LE(1)
-  const bodyOffset = HEADER_BYTES + blockBytes
-  if (read < bodyOffset)
-    return unfit('incomplete', `its header announces ${blockBytes} bytes, ${read - HEADER_BYTES} are there`)
+  const fault = packetFault(scratch, read)
+  if (fault !== undefined) return unfit(fault.kind, fault.detail)
+  const bodyOffset = packetBytesOf(scratch)
   const vars = parseVars(scratch.toString('latin1', 0, bodyOffset), HEADER_BYTES, bodyOffset)
   if ('fault' in vars) return unfit('malformed', vars.fault)
-  const state = ownState(scratch[MODIFIER2_OFFSET] ?? 0)
+  const state = ownState(modifier2Of(scratch))
   const dueAtMs = dueAtMsOf(stats.mtimeMs, (state & KICKED) === 0 ? lastValue(vars, 'at') : undefined)
   if (dueAtMs > nowMs) return { kind: 'later', atMs: dueAtMs }
   const bodyBytes = stats.size - bodyOffset

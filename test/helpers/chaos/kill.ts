@@ -1,6 +1,6 @@
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
-import { HEADER_BYTES } from '#src/protocol/packet.js'
+import { HEADER_BYTES } from '#src/protocol/header.js'
 import { lastValue, parseVars } from '#src/protocol/vars.js'
 
 /** A task that a process had open when it was looked at. */

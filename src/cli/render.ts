@@ -1,0 +1,102 @@
+import { isUtf8 } from 'node:buffer'
+import { printable } from '../base/printable.js'
+import type { CommandContext } from './context.js'
+
+/** Bytes in JSON: a string where they are UTF-8, else an object that says how they are written. */
+export function jsonBytes(bytes: Buffer): string | { base64: string } {
+  return isUtf8(bytes) ? bytes.toString('utf8') : { base64: bytes.toString('base64') }
+}
+
+/** A file name for a terminal: what is no text in it as `\xff`. */
+export function terminalName(name: Buffer): string {
+  if (isUtf8(name)) return printable(name.toString('utf8'))
+  return printable(name.toString('latin1')).replace(
+    /[\xa0-\xff]/g,
+    char => `\\x${char.charCodeAt(0).toString(16)}`,
+  )
+}
+
+const LAST_DATE_MS = 8.64e15
+
+/** A packet may say any number, and a file that others wrote too; the years that a Date knows end. */
+export function isoTime(ms: number): string {
+  return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
+}
+
+/** Rows that are laid out together; their widths hold for all that follow. */
+const ROWS_PER_BLOCK = 1000
+
+/**
+ * Columns for people, line by line: each as wide as its widest cell so far, numbers (cells in `right`) to the right. Of a
+ * long table the first thousand rows are read before the first line comes, so it is never held as a whole.
+ */
+export function* textTable(
+  header: readonly string[],
+  rows: Iterable<readonly string[]>,
+  right: readonly string[] = [],
+): Generator<string> {
+  const widths = header.map(() => 0)
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, i) =>
+        right.includes(header[i] ?? '') ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0),
+      )
+      .join('  ')
+      .trimEnd()
+  for (const block of blocks(header, rows)) {
+    for (const [i, width] of widths.entries())
+      widths[i] = Math.max(width, ...block.map(row => (row[i] ?? '').length))
+    for (const row of block) yield line(row)
+  }
+}
+
+function* blocks(header: readonly string[], rows: Iterable<readonly string[]>) {
+  let block = [header]
+  for (const row of rows) {
+    block.push(row)
+    if (block.length < ROWS_PER_BLOCK) continue
+    yield block
+    block = []
+  }
+  if (block.length > 0) yield block
+}
+
+/** `3 s`, `5 m`, `2 h`, `4 d`: one unit is enough to see. */
+export function shortDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 120) return `${seconds} s`
+  if (seconds < 7200) return `${Math.round(seconds / 60)} m`
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`
+}
+
+const REDRAW_MS = 200
+const WIDTH = 30
+
+/** A line on standard error that shows how far a long input is, when a person watches. */
+export class Progress {
+  readonly #output: CommandContext['output']
+  readonly #isShown: boolean
+  readonly #totalBytes: number | undefined
+  #drawnAt = performance.now()
+
+  /** @param totalBytes undefined when nobody knows */
+  constructor({ output, isWatched }: CommandContext, isWanted: boolean, totalBytes: number | undefined) {
+    this.#output = output
+    this.#isShown = isWanted && isWatched
+    this.#totalBytes = totalBytes
+  }
+
+  show(tasks: number, bytes: number): void {
+    if (!this.#isShown || performance.now() - this.#drawnAt < REDRAW_MS) return
+    this.#drawnAt = performance.now()
+    const share = this.#totalBytes ? Math.min(1, bytes / this.#totalBytes) : undefined
+    const bar =
+      share === undefined ? '' : `[${'#'.repeat(share * WIDTH).padEnd(WIDTH)}] ${Math.floor(share * 100)} % `
+    this.#output.writeError(`\r\x1b[K${bar}${tasks} tasks`)
+  }
+
+  /** Leaves the line as if nothing had been there. */
+  end(): void {
+    if (this.#isShown) this.#output.writeError('\r\x1b[K')
+  }
+}
