@@ -42,6 +42,7 @@ const SHORT = [
   'e2e/handlers',
   'e2e/life',
   'e2e/log-lines',
+  'e2e/order',
   'e2e/scanning',
   'examples/quickstart',
   'examples/signals',

@@ -98,7 +98,11 @@ export const COMMANDS: readonly Command[] = [
     name: 'ls',
     summary: 'list the tasks of spool directories, the dead letters last',
     args: '<dir...>',
-    flags: [...FILTERS, AS_JSON_LINES],
+    flags: [
+      ...FILTERS,
+      ['--by-name', 'in the order of spooler-ordered = true, instead of the order of arrival'],
+      AS_JSON_LINES,
+    ],
     load: async () => (await import('./commands/ls.js')).ls,
   },
   {

@@ -42,7 +42,7 @@ function destinationOfIni(file: string): EnqueueDestination {
   const [first] = spools
   if (first !== undefined) {
     // what is external is run by another configuration
-    const isUnordered = spools.every(spool => !spool.isExternal && !spool.options.spoolerOrdered)
+    const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
     const destination = {
       spooler: spools.map(({ directory }) => directory),
       sync: spools.some(spool => spool.options.spoolerSync), // which one a task goes to, it says itself

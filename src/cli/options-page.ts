@@ -58,7 +58,7 @@ function namesOf({ name, aliases = [], short }: OptionSpec): string {
 }
 
 function shownValue({ kind, choices, value, isList }: OptionSpec): string {
-  if (kind === 'flag') return 'flag'
+  if (kind === 'flag') return ['flag', ...(choices ?? []).map(each => `\`${each}\``)].join(', ')
   const shown =
     choices === undefined ? `\`${value ?? 'VALUE'}\`` : choices.map(each => `\`${each}\``).join(', ')
   return isList ? `${shown}, repeatable` : shown

@@ -20,7 +20,7 @@ const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP', 'ADDRESS', 'N
 export function coerce(spec: OptionSpec, text: string): Coerced {
   switch (spec.kind) {
     case 'flag':
-      return coerceFlag(text)
+      return coerceFlag(spec, text)
     case 'count':
       return coerceNumber(text, wholeNumber, 'a whole number from 0')
     case 'seconds':
@@ -40,11 +40,16 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
 }
 
 /** uWSGI takes every other text for true (core/uwsgi.c, uwsgi_opt_true). */
-function coerceFlag(text: string): Coerced {
+function coerceFlag({ choices = [] }: OptionSpec, text: string): Coerced {
   const word = text.toLowerCase()
+  if (choices.includes(word)) return { value: word }
   if (FALSE.has(word)) return { value: false }
   if (TRUE.has(word)) return { value: true }
-  return { value: true, warning: `expected true or false, got ${describe(text)}, which counts as true` }
+  const expected = ['true', ...choices].join(', ')
+  return {
+    value: true,
+    warning: `expected ${expected} or false, got ${describe(text)}, which counts as true`,
+  }
 }
 
 /**

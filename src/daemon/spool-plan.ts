@@ -8,6 +8,7 @@ import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 import { noteFormat } from '../spool/format.js'
 import { probeSpool } from '../spool/probe.js'
+import type { TaskOrder } from '../spool/task-order.js'
 import type { SpoolWorkersPlan } from '../supervisor/master.js'
 import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
@@ -81,7 +82,8 @@ async function planSpoolWorkers(
     ...retry,
     handlers: [],
     spool,
-    rules: { ordered: options.spoolerOrdered, strictNames: options.spoolerStrictNames },
+    order: taskOrderOf(options),
+    rules: { ordered: options.spoolerOrdered !== false, strictNames: options.spoolerStrictNames },
     frequencyMs: options.spoolerFrequencyMs,
     watch: options.spoolerWatch,
     locks,
@@ -99,6 +101,11 @@ async function planSpoolWorkers(
       return { spool, engineKey, feed, pool: new WorkerPool(pool, feed, context.events, context.signals) }
     },
   }
+}
+
+function taskOrderOf({ spoolerOrdered }: SpoolOptions): TaskOrder {
+  if (spoolerOrdered === 'age') return 'age'
+  return spoolerOrdered ? 'name' : 'arrival'
 }
 
 export function retryPolicyOf(options: SpoolOptions): RetryPolicy {
@@ -119,7 +126,7 @@ function poolOptions(
   context: PlanContext,
 ): PoolOptions {
   const worker: WorkerOptions = {
-    ordered: options.spoolerOrdered,
+    ordered: options.spoolerOrdered !== false,
     strictNames: options.spoolerStrictNames,
     frequencyMs: options.spoolerFrequencyMs,
     ...shared,

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os'
-import { toByteString } from '../task/ref.js'
+import { baseName, type Ref, toByteString } from '../task/ref.js'
 
 /** Every file uWSGI writes begins so, and uWSGI reads no other (core/spooler.c, spooler_manage_task). */
 export const UWSGI_PREFIX = 'uwsgi_spoolfile_on_'
@@ -47,12 +47,35 @@ export function createTaskName(
   return `${UWSGI_PREFIX}${host}_${process.pid}_${counter}_${Math.floor(Math.random() * 2 ** 31)}_${seconds}_${nowMicros % 1e6}`
 }
 
-/** pid, counter, random number, seconds, microseconds. Ten digits of seconds are the years 2001 to 2286. */
-const CREATED = /_[0-9]+_[0-9]+_[0-9]+_([0-9]{10})_([0-9]{1,6})$/
+const UNDERSCORE = 95
+const ZERO = 48
+/** Ten digits of seconds are the years 2001 to 2286. */
+const SECONDS_DIGITS = 10
+const MICROS_DIGITS = 6
 
-/** When a name of uWSGI's kind was made, by the clock of whoever made it; epoch ms. Undefined for other names. */
-export function enqueuedAtMs(name: string): number | undefined {
-  if (!name.startsWith(UWSGI_PREFIX)) return undefined
-  const [, seconds, micros] = CREATED.exec(name) ?? []
-  return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
+/**
+ * When a name of uWSGI's kind was made, by the clock of whoever made it: its last two numbers, the seconds and the
+ * microseconds (not padded). Undefined for other names. Called for each name of a scan, so it makes no string.
+ *
+ * @returns epoch µs
+ */
+export function createdAtMicros(ref: Ref): number | undefined {
+  const least = ref.length - 1 - MICROS_DIGITS
+  let cut = ref.length - 2
+  while (cut > least && ref.charCodeAt(cut) !== UNDERSCORE) cut--
+  const secondsAt = cut - SECONDS_DIGITS
+  if (ref.charCodeAt(cut) !== UNDERSCORE || ref.charCodeAt(secondsAt - 1) !== UNDERSCORE) return undefined
+  const micros = numberIn(ref, secondsAt, cut) * 1e6 + numberIn(ref, cut + 1, ref.length)
+  return Number.isNaN(micros) || !baseName(ref).startsWith(UWSGI_PREFIX) ? undefined : micros
+}
+
+/** NaN when there is anything but digits. */
+function numberIn(text: string, from: number, to: number): number {
+  let value = 0
+  for (let at = from; at < to; at++) {
+    const digit = text.charCodeAt(at) - ZERO
+    if (digit < 0 || digit > 9) return Number.NaN
+    value = value * 10 + digit
+  }
+  return value
 }

@@ -35,7 +35,7 @@ describe('the age of a task', () => {
 
   it('is what its name says, in table and JSON', async () => {
     assert.equal((await listed(spool)).get(named('due'))?.arrived, ARRIVED)
-    assert.equal(await ageIn(spool, named('due')), '60 m')
+    assert.match((await ageIn(spool, named('due'))) ?? '', /^6\d m$/)
     const path = join(spool, named('due'))
     assert.equal(JSON.parse((await inProcess(['show', '--json', path])).stdout).arrived, ARRIVED)
     assert.ok((await inProcess(['show', path])).stdout.includes(`, arrived ${ARRIVED}, `))
@@ -50,7 +50,7 @@ describe('the age of a task', () => {
     it(`does not change when it is ${what}`, async () => {
       await change()
       assert.equal((await listed(spool)).get(named(what))?.arrived, ARRIVED)
-      assert.equal(await ageIn(spool, named(what)), '60 m')
+      assert.match((await ageIn(spool, named(what))) ?? '', /^6\d m$/) // on a loaded machine this file takes a minute
     })
 
   it('counts in filters, in every state', async () => {

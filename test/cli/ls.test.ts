@@ -22,7 +22,7 @@ const cells = (line = '') => line.trim().split(/ {2,}/)
 const nowSeconds = () => Math.floor(Date.now() / 1000)
 
 describe('spoold ls', () => {
-  it('lists state, priority, due in, age, size and name, in the order of an ordered spooler', async () => {
+  it('lists state, priority, due in, age, size and name, in the order in which tasks will start', async () => {
     const spool = spoolDirectory()
     const now = nowSeconds()
     for (const priority of ['10', '9']) mkdirSync(join(spool, priority))
@@ -36,10 +36,10 @@ describe('spoold ls', () => {
     assert.deepEqual(
       rows.map(row => cells(row).map(cell => cell.replace(/^\d+ s$/, 'N s'))),
       [
-        ['waiting', '9', '3 h', 'N s', '10', '9/uwsgi_spoolfile_on_d'],
         ['due', '10', 'now', '2 h', '14', '10/uwsgi_spoolfile_on_c'],
-        ['waiting', '5 m', 'N s', '20', 'uwsgi_spoolfile_on_at'],
         ['due', 'now', '5 m', '10', 'uwsgi_spoolfile_on_b'],
+        ['waiting', '5 m', 'N s', '20', 'uwsgi_spoolfile_on_at'],
+        ['waiting', '9', '3 h', 'N s', '10', '9/uwsgi_spoolfile_on_d'],
       ],
     )
   })
@@ -121,12 +121,12 @@ describe('spoold ls', () => {
     renameSync(drop(spool, 'z'), Buffer.concat([Buffer.from(`${spool}/`), name]))
     drop(spool, 'a\nb', packet({}))
     drop(spool, 'ключ', packet({}))
-    const lines = await ls('--json', spool)
+    const lines = await ls('--json', '--by-name', spool)
     assert.deepEqual(
       lines.map(line => JSON.parse(line).name),
       ['a\nb', { base64: name.toString('base64') }, 'ключ'],
     )
-    const [, ...rows] = await ls(spool)
+    const [, ...rows] = await ls('--by-name', spool)
     assert.deepEqual(
       rows.map(row => cells(row).at(-1)),
       ['a\\x0ab', 'z\\xff\\x0a\\x1b', 'ключ'],

@@ -57,7 +57,7 @@ describe('the filters', () => {
     [['--reason', 'crashes'], []],
   ] as const)
     it(`of ls: ${filters.join(' ') || 'none'}`, async () => {
-      assert.deepEqual([...(await listed(furnished(), ...filters)).keys()], expected)
+      assert.deepEqual([...(await listed(furnished(), '--by-name', ...filters)).keys()], expected)
     })
 
   it('of a command count for files too, and --all is not needed with them', async () => {

@@ -16,3 +16,18 @@ it('seconds become milliseconds, whatever unit they have', () => {
   ] as const)
     assert.deepEqual(coerce(spec, text), { value: ms }, text)
 })
+
+it('a flag may know a word of its own beside true and false', () => {
+  const spec = findOption('spooler-ordered')
+  assert.ok(spec !== undefined)
+  for (const [text, value] of [
+    ['age', 'age'],
+    ['', true],
+    ['no', false],
+  ] as const)
+    assert.deepEqual(coerce(spec, text), { value }, text)
+  assert.deepEqual(coerce(spec, 'old'), {
+    value: true,
+    warning: 'expected true, age or false, got "old", which counts as true',
+  })
+})

@@ -116,7 +116,7 @@ describe('where inotify is refused', { skip: skipUnless('root') }, () => {
       import { TaskIndex } from '#src/spool/index/task-index.js'
       const frequencyMs = 1_000_000
       const rules = { ordered: true, strictNames: false }
-      const index = new TaskIndex({ ordered: true, frequencyMs })
+      const index = new TaskIndex({ order: 'name', frequencyMs })
       const events = new Emitter()
       events.on('watch-lost', ({ prefix, error }) => {
         console.log('lost ' + JSON.stringify(prefix) + ' ' + error)

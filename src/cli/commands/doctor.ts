@@ -82,7 +82,7 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
     yield* examineSpool({
       path,
       isExternal,
-      isOrdered: options.spoolerOrdered,
+      isOrdered: options.spoolerOrdered !== false,
       locks: options.spoolerLock,
       watch: options.spoolerWatch,
       maker: { isRoot, owner },

@@ -79,7 +79,9 @@ async function* examine(
   const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool
   const { place, user, inUse } = openExaminedSpool(spool, {
     user: identity,
-    rules: isConfigured ? { ordered: own.spoolerOrdered, strictNames: own.spoolerStrictNames } : undefined,
+    rules: isConfigured
+      ? { ordered: own.spoolerOrdered !== false, strictNames: own.spoolerStrictNames }
+      : undefined,
     graceMs: own.spoolerSweepMs,
     idTtlMs: own.spoolerIdTtlMs,
     frequencyMs: own.spoolerFrequencyMs,

@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
 import { readLocks } from '../../files/lock-table.js'
+import { byAge } from '../../spool/admin/run-order.js'
 import { arrivedMsOf, SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
 import { compareVersions } from '../../spool/version-order.js'
@@ -14,10 +15,12 @@ import { type Selection, type SelectionOptions, selectionOf } from '../selection
 
 export interface LsOptions extends SelectionOptions {
   readonly json?: boolean
+  /** As uWSGI's spooler-ordered runs them. */
+  readonly byName?: boolean
 }
 
 /**
- * `spoold ls DIR…`: the tasks of the spools, by priority and name, and then the dead letters.
+ * `spoold ls DIR…`: the tasks of the spools in the order in which they will run, and then the dead letters.
  *
  * @returns 1 when a part of a spool could not be listed, or a file not be read for a filter
  */
@@ -41,15 +44,21 @@ async function list(
   const nowMs = Date.now()
   let exitCode = 0
   for (const [i, directory] of directories.entries()) {
-    const view = new SpoolView(realPath(directory), locks, nowMs)
-    const { refs, isWhole } = await listRefs(directory, view, selection, output)
+    const spool = realPath(directory)
+    const view = new SpoolView(spool, locks, nowMs)
+    const { living, dead, isWhole } = await listRefs(directory, view, selection, output)
     if (!isWhole) exitCode = 1
-    const tasks = look(view, refs, selection, ({ ref, file }) => {
+    const lookAt = (refs: readonly Ref[]) => look(view, refs, selection, unread)
+    const unread = ({ ref, file }: TaskView) => {
       exitCode = 1
       output.complain(
         `${directory}/${terminalName(Buffer.from(ref, 'latin1'))} cannot be read: ${file.detail}`,
       )
-    })
+    }
+    const found = options.byName
+      ? lookAt(living.sort(compareVersions))
+      : waitingLast(lookAt(await byAge(spool, living)), view)
+    const tasks = inTurn(found, lookAt(dead.sort(compareVersions)))
     if (!options.json && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
     for (const line of options.json ? asJsonLines(directory, tasks, nowMs) : asTable(tasks, nowMs))
       output.line(line)
@@ -72,9 +81,28 @@ function* look(
   }
 }
 
+/** Behind what is due, what waits, by its time. It is looked at again then: a million views would take a gigabyte. */
+function* waitingLast(tasks: Iterable<TaskView>, view: SpoolView): Generator<TaskView> {
+  const waiting: Array<Pick<TaskView, 'ref' | 'dueAtMs'>> = []
+  for (const task of tasks) {
+    const { ref, state, dueAtMs } = task
+    if (state === 'waiting' || state === 'retrying') waiting.push({ ref, dueAtMs })
+    else yield task
+  }
+  for (const { ref } of waiting.sort((a, b) => a.dueAtMs - b.dueAtMs)) {
+    const task = view.view(ref)
+    if (task !== undefined) yield task
+  }
+}
+
+function* inTurn<T>(...parts: Iterable<T>[]): Generator<T> {
+  for (const part of parts) yield* part
+}
+
 /** What lies in a spool, as far as this user may see it. */
 interface Listing {
-  readonly refs: readonly Ref[]
+  readonly living: Ref[]
+  readonly dead: Ref[]
   readonly isWhole: boolean
 }
 
@@ -102,11 +130,7 @@ async function listRefs(
   } catch (error) {
     failed('.spoold/dead', error) // closed to others than the spool's user
   }
-  const refs = [
-    ...living.filter(mayHave).sort(compareVersions),
-    ...dead.filter(mayHave).sort(compareVersions),
-  ]
-  return { refs, isWhole }
+  return { living: living.filter(mayHave), dead: dead.filter(mayHave), isWhole }
 }
 
 function realPath(directory: string): string {

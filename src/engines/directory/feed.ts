@@ -3,6 +3,7 @@ import type { WatchChoice } from '../../files/directory-watch.js'
 import { Scanner } from '../../spool/index/scanner.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
+import type { TaskOrder } from '../../spool/task-order.js'
 import type { LastRun } from '../../task/last-run.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
@@ -14,6 +15,7 @@ export interface DirectoryFeedOptions {
   /** The spool's real path. */
   readonly spool: string
   readonly rules: NameRules
+  readonly order: TaskOrder
   /** How often the directory is looked at without being asked. */
   readonly frequencyMs: number
   readonly watch: WatchChoice
@@ -29,10 +31,10 @@ export class DirectoryFeed implements Feed {
   #wakeUp = () => {}
 
   constructor(options: DirectoryFeedOptions, events: Emitter) {
-    const { rules, frequencyMs, watch } = options
+    const { rules, order, frequencyMs, watch } = options
     const spool = toByteString(options.spool)
     this.#options = options
-    this.#index = new TaskIndex({ ordered: rules.ordered, frequencyMs })
+    this.#index = new TaskIndex({ order, frequencyMs })
     this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
       this.#wakeUp(),
     )

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import type { Locks } from '../../files/lock-table.js'
-import { baseName, type Ref, toFsPath } from '../../task/ref.js'
+import { type Ref, toFsPath } from '../../task/ref.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
-import { enqueuedAtMs } from '../names.js'
+import { createdAtMicros } from '../names.js'
 import { ownRecord, Records, type TaskRecord } from '../records.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { ownState } from '../state-byte.js'
@@ -133,8 +133,8 @@ export class SpoolView {
  * is the earliest time that its file and its record still tell; undefined when there is none.
  */
 export function arrivedMsOf({ ref, file, record, letter }: TaskView, nowMs: number): number | undefined {
-  const namedMs = enqueuedAtMs(baseName(letter?.ref ?? deadNameOf(ref) ?? ref))
-  if (namedMs !== undefined && namedMs <= nowMs) return namedMs
+  const createdMs = (createdAtMicros(letter?.ref ?? deadNameOf(ref) ?? ref) ?? Number.NaN) / 1000
+  if (createdMs <= nowMs) return Math.floor(createdMs)
   const failedMs = (letter ?? record)?.firstFailureAt
   const known = [file.sinceMs, failedMs].filter(ms => ms !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)

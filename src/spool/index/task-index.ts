@@ -1,15 +1,16 @@
 import { Heap } from '../../base/heap.js'
-import { Queue } from '../../base/queue.js'
 import { prefixOf, type Ref } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
-import { compareVersions } from '../version-order.js'
+import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
+import { ArrivalWindow } from './arrival-window.js'
+import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
 import { WaitingList } from './waiting-list.js'
-import { OrderedWindow, PlainWindow, type Window } from './window.js'
+import { type Placed, SortedWindow, type Window } from './window.js'
 
 // Longer than others: the states of a ref, and every way from one to the next, are in one place.
 export interface TaskIndexOptions {
-  readonly ordered: boolean
+  readonly order: TaskOrder
   readonly frequencyMs: number
   /** How many due refs are kept in memory; the rest is learned again from the next scan. */
   readonly windowSize?: number
@@ -32,18 +33,19 @@ const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
  * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
  */
 export class TaskIndex {
-  readonly #ordered: boolean
+  readonly #order: TaskOrder
   readonly #frequencyMs: number
   readonly #windowSize: number
   /** What the last scan met. */
   #window: Window
   /** Ready since that scan. */
-  #fresh: Heap<Ref> | Queue<Ref>
+  readonly #fresh: Heap<Placed>
   readonly #freshNames = new Set<Ref>()
   /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
   readonly #busy = new Map<Ref, number>()
   readonly #waiting = new WaitingList()
   readonly #parked = new ParkedRefs()
+  readonly #arrivals = new Arrivals()
   /** How often in a row a ref was found locked or incomplete. */
   readonly #tries = new Map<Ref, number>()
   /** More refs are due than the window holds. */
@@ -52,12 +54,13 @@ export class TaskIndex {
   #harvest: Window | undefined
   readonly #takenSinceScan = new Set<Ref>()
 
-  constructor({ ordered, frequencyMs, windowSize = WINDOW }: TaskIndexOptions) {
-    this.#ordered = ordered
+  constructor({ order, frequencyMs, windowSize = WINDOW }: TaskIndexOptions) {
+    const compare = COMPARE_TASKS[order]
+    this.#order = order
     this.#frequencyMs = frequencyMs
     this.#windowSize = windowSize
     this.#window = this.#newWindow()
-    this.#fresh = ordered ? new Heap<Ref>((a, b) => compareVersions(a, b) < 0) : new Queue<Ref>()
+    this.#fresh = new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
 
   get ready(): number {
@@ -112,15 +115,19 @@ export class TaskIndex {
     if (!this.#waiting.endOnChange(ref)) return false
     this.#parked.remove(ref)
     this.#tries.delete(ref)
-    return this.#makeReady(ref)
+    this.#makeReady(ref)
+    return true
   }
 
   /** Moves what came due from waiting to ready. */
   promote(nowMs: number): void {
     for (;;) {
-      const ref = this.#waiting.popDue(nowMs)
-      if (ref === undefined) return
-      if (!this.#busy.has(ref)) this.#makeReady(ref)
+      const due = this.#waiting.popDue(nowMs)
+      if (due === undefined) return
+      const { ref, atMs } = due
+      if (this.#busy.has(ref)) continue
+      if (!this.#tries.has(ref)) this.#arrivals.runsAt(ref, atMs) // what was locked or incomplete has been runnable
+      this.#makeReady(ref)
     }
   }
 
@@ -168,6 +175,7 @@ export class TaskIndex {
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
     this.#tries.delete(ref)
+    this.#arrivals.forget(ref)
     if (renames > 1) this.#makeReady(ref)
   }
 
@@ -225,7 +233,7 @@ export class TaskIndex {
     const harvest = this.#harvest
     if (harvest === undefined) return false
     if (this.#isElsewhere(ref, nowMs)) return true
-    const isWorthMore = harvest.add(ref)
+    const isWorthMore = harvest.add(ref, this.#timeOf(ref, nowMs))
     this.#overflowed ||= harvest.isOverflowed
     return isWorthMore
   }
@@ -248,35 +256,38 @@ export class TaskIndex {
   }
 
   #newWindow(): Window {
-    return this.#ordered ? new OrderedWindow(this.#windowSize) : new PlainWindow(this.#windowSize)
+    return this.#order === 'arrival'
+      ? new ArrivalWindow(this.#windowSize)
+      : new SortedWindow(this.#order, this.#windowSize)
   }
 
-  #makeReady(ref: Ref): boolean {
-    if (this.#freshNames.has(ref)) return true
+  #makeReady(ref: Ref): void {
+    if (this.#freshNames.has(ref)) return
     if (this.#freshNames.size >= this.#windowSize) {
       this.#overflowed = true
-      return true
+      return
     }
     this.#freshNames.add(ref)
-    this.#fresh.push(ref)
-    return true
+    this.#fresh.push({ ref, time: this.#timeOf(ref, Date.now()) })
+  }
+
+  /** When it became runnable; of no use to an order by name. */
+  #timeOf(ref: Ref, nowMs: number): number {
+    return this.#order === 'name' ? 0 : this.#arrivals.of(ref, nowMs)
   }
 
   #next(): Ref | undefined {
-    const first = this.#window.peek()
     const fresh = this.#fresh.peek()
-    if (fresh !== undefined && this.#comesFirst(fresh, first)) {
-      this.#fresh.pop()
-      this.#freshNames.delete(fresh)
-      return fresh
-    }
-    return this.#window.next()
+    if (fresh === undefined || !this.#comesFirst(fresh)) return this.#window.next()
+    this.#fresh.pop()
+    this.#freshNames.delete(fresh.ref)
+    return fresh.ref
   }
 
-  /** In directory order what is newly ready waits its turn; when ordered, the better name wins. */
-  #comesFirst(fresh: Ref, first: Ref | undefined): boolean {
-    if (first !== undefined) return this.#ordered && compareVersions(fresh, first) < 0
-    return this.#window.isBeforeTheRest(fresh)
+  #comesFirst(fresh: Placed): boolean {
+    const first = this.#window.peek()
+    if (first === undefined) return this.#window.isBeforeTheRest(fresh)
+    return COMPARE_TASKS[this.#order](fresh.ref, fresh.time, first.ref, first.time) < 0
   }
 
   /** 2 ms, 4 ms, … up to `capMs`: a writer is done in a moment, a foreign runner may take long. */

@@ -5,7 +5,7 @@ import { hash, SHARDS } from './ref-hash.js'
 /** Names kept for an exact wake-up; of later ones only a number is kept. */
 const NAMED = 50_000
 
-interface Waiting {
+export interface Waiting {
   readonly ref: Ref
   readonly atMs: number
 }
@@ -64,12 +64,12 @@ export class WaitingList {
   }
 
   /** Removes and returns one ref that is due, undefined when none is. */
-  popDue(nowMs: number): Ref | undefined {
+  popDue(nowMs: number): Waiting | undefined {
     const next = this.#soonest.peek()
     if (next === undefined || next.atMs > nowMs) return undefined
     this.#soonest.pop()
     this.#forget(hash(next.ref))
-    return next.ref
+    return next
   }
 
   /** Forgets everything: what still waits is learned again from a scan. */

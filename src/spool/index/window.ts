@@ -1,97 +1,62 @@
 import { Heap } from '../../base/heap.js'
 import type { Ref } from '../../task/ref.js'
-import { compareVersions } from '../version-order.js'
+import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
 
-/** The best due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
+/** So many refs are sorted at once, in some 2 ms: a hundred thousand would keep the event loop for a tenth of a second. */
+const RUN = 1024
+/** Room for more than the limit, so that what is beyond it need not be dropped for every ref. */
+const SLACK = 1.5
+/** How exact the limit is where it is large: it is found by a sample of about so many refs. */
+const SAMPLE = 2048
+
+/** A ref, and when it became runnable; epoch µs. */
+export interface Placed {
+  readonly ref: Ref
+  readonly time: number
+}
+
+/** The due refs that one scan met, up to a limit; they are added while it lasts, and taken when it is over. */
 export interface Window {
   /** How many are there. */
   readonly size: number
   /** More were met than there is room for. */
   readonly isOverflowed: boolean
   /** @returns whether more are worth to be met */
-  add(ref: Ref): boolean
+  add(ref: Ref, time: number): boolean
   /** Takes over what is left in another one, and wanted. */
   adopt(other: this, isWanted: (ref: Ref) => boolean): void
   /** The scan is over. @param isUnwanted refs that have another place by now */
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
-  peek(): Ref | undefined
+  peek(): Placed | undefined
   next(): Ref | undefined
   /** Is it sure that nothing of what had no room runs before this one? */
-  isBeforeTheRest(ref: Ref): boolean
+  isBeforeTheRest(placed: Placed): boolean
 }
 
-/** In directory order: the first that are met. */
-export class PlainWindow implements Window {
-  readonly #limit: number
-  #refs: Ref[] = []
-  #head = 0
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  get size(): number {
-    return this.#refs.length - this.#head
-  }
-
-  get isOverflowed(): boolean {
-    return this.#refs.length >= this.#limit
-  }
-
-  add(ref: Ref): boolean {
-    this.#refs.push(ref)
-    return !this.isOverflowed
-  }
-
-  adopt(other: PlainWindow, isWanted: (ref: Ref) => boolean): void {
-    for (const ref of other.#refs.slice(other.#head)) if (isWanted(ref)) this.#refs.push(ref)
-  }
-
-  seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
-    if (isUnwanted !== undefined) this.#refs = this.#refs.filter(ref => !isUnwanted(ref))
-  }
-
-  peek(): Ref | undefined {
-    return this.#refs[this.#head]
-  }
-
-  next(): Ref | undefined {
-    const ref = this.#refs[this.#head]
-    if (ref !== undefined) this.#head++
-    return ref
-  }
-
-  isBeforeTheRest(): boolean {
-    return true
-  }
-}
-
-/** So many names are sorted at once, in some 2 ms: a hundred thousand would keep the event loop for a tenth of a second. */
-const RUN = 1024
-/** Room for more than the limit, so that what is beyond it need not be dropped for every name. */
-const SLACK = 1.5
-/** How exact the limit is where it is large: it is found by a sample of about so many refs. */
-const SAMPLE = 2048
-
-/** Refs in order; taken from the head. */
+/** Refs in order, and when each became runnable; taken from the head. */
 interface Run {
   readonly refs: Ref[]
+  readonly times: number[]
   head: number
 }
 
-/** In the order of versions: the best of all that are met, as sorted runs that are merged while they are taken. */
-export class OrderedWindow implements Window {
+/** In an order of priorities: the best of all that are met, as sorted runs that are merged while they are taken. */
+export class SortedWindow implements Window {
   readonly #limit: number
-  #runs: Ref[][] = []
-  #unsorted: Ref[] = []
-  #heads = new Heap<Run>((a, b) => compareVersions(headOf(a), headOf(b)) < 0)
+  readonly #compare: CompareTasks
+  #runs: Run[] = []
+  #unsorted: Run = emptyRun()
+  readonly #heads: Heap<Run>
   #size = 0
-  /** Nothing that comes after this ref is kept. */
-  #last: Ref | undefined
+  /** Nothing that comes after this one is kept. */
+  #last: Placed | undefined
   #isOverflowed = false
 
-  constructor(limit: number) {
+  constructor(order: TaskOrder, limit: number) {
+    const compare = COMPARE_TASKS[order]
     this.#limit = limit
+    this.#compare = compare
+    this.#heads = new Heap<Run>((a, b) => compare(refOf(a), timeOf(a), refOf(b), timeOf(b)) < 0)
   }
 
   get size(): number {
@@ -102,39 +67,36 @@ export class OrderedWindow implements Window {
     return this.#isOverflowed
   }
 
-  add(ref: Ref): boolean {
-    if (this.#last !== undefined && compareVersions(ref, this.#last) > 0) return true
-    this.#unsorted.push(ref)
+  add(ref: Ref, time: number): boolean {
+    if (!this.#isBeforeTheRest(ref, time)) return true
+    this.#unsorted.refs.push(ref)
+    this.#unsorted.times.push(time)
     this.#size++
-    if (this.#unsorted.length >= RUN) this.#sort()
+    if (this.#unsorted.refs.length >= RUN) this.#sort()
     if (this.#size >= SLACK * this.#limit) this.#cut()
     return true
   }
 
-  adopt(other: OrderedWindow, isWanted: (ref: Ref) => boolean): void {
-    for (const { refs, head } of other.#heads.values()) {
-      const run = refs.slice(head).filter(isWanted)
-      this.#runs.push(run)
-      this.#size += run.length
-    }
+  adopt(other: SortedWindow, isWanted: (ref: Ref) => boolean): void {
+    for (const run of other.#heads.values()) this.#addRun(filter(run, isWanted))
   }
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
     this.#sort()
     if (this.#size > this.#limit) this.#cut()
-    const runs =
-      isUnwanted === undefined ? this.#runs : this.#runs.map(run => run.filter(ref => !isUnwanted(ref)))
+    const runs = this.#runs
     this.#runs = []
     this.#size = 0
-    for (const refs of runs) {
-      this.#size += refs.length
-      if (refs.length > 0) this.#heads.push({ refs, head: 0 })
+    for (const run of runs) {
+      const wanted = isUnwanted === undefined ? run : filter(run, ref => !isUnwanted(ref))
+      this.#size += wanted.refs.length
+      if (wanted.refs.length > 0) this.#heads.push(wanted)
     }
   }
 
-  peek(): Ref | undefined {
+  peek(): Placed | undefined {
     const run = this.#heads.peek()
-    return run?.refs[run.head]
+    return run === undefined ? undefined : { ref: refOf(run), time: timeOf(run) }
   }
 
   next(): Ref | undefined {
@@ -147,13 +109,29 @@ export class OrderedWindow implements Window {
     return ref
   }
 
-  isBeforeTheRest(ref: Ref): boolean {
-    return this.#last === undefined || compareVersions(ref, this.#last) < 0
+  isBeforeTheRest({ ref, time }: Placed): boolean {
+    return this.#isBeforeTheRest(ref, time)
+  }
+
+  #isBeforeTheRest(ref: Ref, time: number): boolean {
+    return this.#last === undefined || this.#compare(ref, time, this.#last.ref, this.#last.time) < 0
+  }
+
+  #addRun(run: Run): void {
+    this.#runs.push(run)
+    this.#size += run.refs.length
   }
 
   #sort(): void {
-    if (this.#unsorted.length > 0) this.#runs.push(this.#unsorted.sort(compareVersions))
-    this.#unsorted = []
+    const { refs, times } = this.#unsorted
+    if (refs.length === 0) return
+    const places = refs.map((_, i) => i).sort((a, b) => this.#compareIn(refs, times, a, b))
+    this.#runs.push({ refs: places.map(i => refs[i] ?? ''), times: places.map(i => times[i] ?? 0), head: 0 })
+    this.#unsorted = emptyRun()
+  }
+
+  #compareIn(refs: readonly Ref[], times: readonly number[], a: number, b: number): number {
+    return this.#compare(refs[a] ?? '', times[a] ?? 0, refs[b] ?? '', times[b] ?? 0)
   }
 
   /** Drops what is beyond the limit. All that stays is better than all that goes, whatever the sample misses. */
@@ -161,32 +139,57 @@ export class OrderedWindow implements Window {
     this.#sort()
     const step = Math.max(1, Math.floor(this.#limit / SAMPLE))
     const sample = this.#runs
-      .flatMap(run => run.filter((_, i) => i % step === step - 1))
-      .sort(compareVersions)
+      .flatMap(run => sampleOf(run, step))
+      .sort((a, b) => this.#compare(a.ref, a.time, b.ref, b.time))
     const last = sample[Math.floor(this.#limit / step) - 1]
     if (last === undefined) return
     this.#last = last
     this.#isOverflowed = true
     this.#size = 0
     for (const run of this.#runs) {
-      run.length = firstAfter(run, last)
-      this.#size += run.length
+      run.refs.length = run.times.length = this.#firstAfter(run, last)
+      this.#size += run.refs.length
     }
-    this.#runs = this.#runs.filter(run => run.length > 0)
+    this.#runs = this.#runs.filter(run => run.refs.length > 0)
+  }
+
+  /** Where the first ref of a run is that comes after this one. */
+  #firstAfter({ refs, times }: Run, { ref, time }: Placed): number {
+    let [low, high] = [0, refs.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#compare(refs[middle] ?? '', times[middle] ?? 0, ref, time) <= 0) low = middle + 1
+      else high = middle
+    }
+    return low
   }
 }
 
-function headOf({ refs, head }: Run): Ref {
+function emptyRun(): Run {
+  return { refs: [], times: [], head: 0 }
+}
+
+function refOf({ refs, head }: Run): Ref {
   return refs[head] ?? ''
 }
 
-/** Where the first ref of a run is that comes after this one. */
-function firstAfter(run: readonly Ref[], last: Ref): number {
-  let [low, high] = [0, run.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (compareVersions(run[middle] ?? '', last) <= 0) low = middle + 1
-    else high = middle
+function timeOf({ times, head }: Run): number {
+  return times[head] ?? 0
+}
+
+/** What is left of it, and wanted. */
+function filter({ refs, times, head }: Run, isWanted: (ref: Ref) => boolean): Run {
+  const wanted = emptyRun()
+  for (let i = head; i < refs.length; i++) {
+    if (!isWanted(refs[i] ?? '')) continue
+    wanted.refs.push(refs[i] ?? '')
+    wanted.times.push(times[i] ?? 0)
   }
-  return low
+  return wanted
+}
+
+function sampleOf({ refs, times }: Run, step: number): Placed[] {
+  const sample: Placed[] = []
+  for (let i = step - 1; i < refs.length; i += step) sample.push({ ref: refs[i] ?? '', time: times[i] ?? 0 })
+  return sample
 }

@@ -26,7 +26,7 @@ export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
     const { rules, frequencyMs } = CLAIMS_DEFAULTS
     return {
       enqueuer: new DirectoryEnqueuer(spool, false),
-      feed: () => new DirectoryFeed({ spool, rules, frequencyMs, watch: 'off' }, new Emitter()),
+      feed: () => new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, new Emitter()),
       claims: () => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool }),
     }
   },

@@ -14,7 +14,7 @@ const FREQUENCY_MS = 100
 
 /** Without events: what is found is found by its passes. */
 async function scannerOf(spool: string, windowSize = 1000) {
-  const index = new TaskIndex({ ordered: true, frequencyMs: FREQUENCY_MS, windowSize })
+  const index = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS, windowSize })
   const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs: FREQUENCY_MS }
   const scanner = new Scanner({ ...options, watch: 'off' }, index, new Emitter(), () => {})
   await scanner.start()

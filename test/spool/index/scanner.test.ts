@@ -12,7 +12,7 @@ import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
 function scannerOf(spool: string, frequencyMs = 1_000_000) {
-  const index = new TaskIndex({ ordered: true, frequencyMs })
+  const index = new TaskIndex({ order: 'name', frequencyMs })
   const found: string[] = []
   const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs, watch: 'auto' as const }
   const scanner = new Scanner(options, index, new Emitter(), () => found.push(...index.take(1000)))
@@ -34,6 +34,21 @@ describe('a scanner', () => {
     scanner.tasksEnded(1, false)
     scanner.scanNow()
     assert.equal(timers(), before)
+  })
+
+  it('knows tasks that come by event and by scan in their order of arrival, free names by first sight', async () => {
+    const spool = spoolDirectory()
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: 1_000_000 })
+    const rules = { ordered: false, strictNames: false }
+    const options = { spool, rules, frequencyMs: 1_000_000, watch: 'auto' as const }
+    const [first, second, third] = [1, 2, 3].map(n => `uwsgi_spoolfile_on_host_${9 - n}_1_5_1700000000_${n}`)
+    drop(spool, third)
+    const scanner = new Scanner(options, index, new Emitter(), () => {})
+    await scanner.start()
+    for (const name of ['zebra', second, 'ant', first]) drop(spool, name)
+    await until('all are known', () => index.ready === 5)
+    assert.deepEqual(index.take(9), [first, second, third, 'zebra', 'ant'])
+    scanner.close()
   })
 
   it('hears of the most urgent priorities, and finds the others by their stamps, when there are many', async () => {

@@ -5,6 +5,7 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import { TaskIndex } from '#src/spool/index/task-index.js'
 import { WaitingList } from '#src/spool/index/waiting-list.js'
+import type { TaskOrder } from '#src/spool/task-order.js'
 import { compareVersions } from '#src/spool/version-order.js'
 import type { ParkReason, ReportKind } from '#src/task/report.js'
 import { isLong } from '../../helpers/requires.js'
@@ -12,8 +13,8 @@ import { isLong } from '../../helpers/requires.js'
 const NOW = 1_700_000_000_000
 const FREQUENCY_MS = 30_000
 
-function indexOf(refs: readonly string[], { ordered = true, windowSize = 100 } = {}): TaskIndex {
-  const index = new TaskIndex({ ordered, frequencyMs: FREQUENCY_MS, windowSize })
+function indexOf(refs: readonly string[], { order = 'name' as TaskOrder, windowSize = 100 } = {}): TaskIndex {
+  const index = new TaskIndex({ order, frequencyMs: FREQUENCY_MS, windowSize })
   scan(index, refs)
   return index
 }
@@ -95,7 +96,7 @@ describe('an ordered index', () => {
     )
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), steps => {
-        const index = new TaskIndex({ ordered: true, frequencyMs: FREQUENCY_MS, windowSize: 4 })
+        const index = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS, windowSize: 4 })
         const present = new Set<string>() // in the directory
         const busy: string[] = []
         const waiting = new Set<string>()
@@ -134,15 +135,78 @@ describe('an ordered index', () => {
   })
 })
 
-describe('an index in directory order', () => {
-  it('gives in the order of the scan, and what came later after that', () => {
-    const index = indexOf(['c', 'a'], { ordered: false })
-    index.changed('b', true)
-    assert.deepEqual(index.take(9), ['c', 'a', 'b'])
+/** A generated name, so many microseconds before NOW; of a process whose number tells nothing. */
+const madeAt = (microsAgo: number, pid = 1000 - microsAgo) => {
+  const micros = NOW * 1000 - microsAgo
+  return `uwsgi_spoolfile_on_host_${pid}_1_840383826_${Math.floor(micros / 1e6)}_${micros % 1e6}`
+}
+
+describe('an index in order of arrival', () => {
+  it('gives by the time in the names, whoever made them and however they are met', () => {
+    const index = indexOf([madeAt(20), madeAt(2_000_007), madeAt(5)], { order: 'arrival' })
+    index.changed(madeAt(999_999), true)
+    index.changed(madeAt(1), true)
+    assert.deepEqual(
+      index.take(9),
+      [2_000_007, 999_999, 20, 5, 1].map(ago => madeAt(ago)),
+    )
+  })
+
+  it('gives a free name by first sight, also when later scans meet it again', () => {
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
+    scan(index, ['z'], NOW + 1)
+    scan(index, [madeAt(-3000), 'z', 'x', 'y'], NOW + 5)
+    scan(index, ['x', 'y', 'z', madeAt(-3000)], NOW + 9)
+    assert.deepEqual(index.take(9, NOW + 9), ['z', madeAt(-3000), 'x', 'y'])
+  })
+
+  it('gives a name from a future that is not near by first sight too: a clock that is ahead makes nobody wait', () => {
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
+    const ahead = madeAt(-3_600_000_000)
+    scan(index, [ahead], NOW)
+    scan(index, [ahead, madeAt(-100_000)], NOW + 200)
+    assert.deepEqual(index.take(9, NOW), [ahead, madeAt(-100_000)])
+  })
+
+  for (const kind of ['retry', 'error', 'later', 'ignore'] as const)
+    it(`gives what ended with ${kind} by the time of its next run, also when its worker hands it back or dies`, () => {
+      const old = madeAt(5_000_000)
+      const index = indexOf([old], { order: 'arrival' })
+      index.take(1)
+      index.returned(report(old, kind, NOW + 500), NOW)
+      index.promote(NOW + 1000)
+      scan(index, [madeAt(-400_000), old, madeAt(-600_000)], NOW + 1000)
+      const order = [madeAt(-400_000), old, madeAt(-600_000)]
+      assert.deepEqual(index.take(9, NOW + 1000), order)
+      index.abandoned(order[2] ?? '')
+      index.returned(report(old, 'untouched'), NOW + 1000)
+      index.abandoned(order[0] ?? '')
+      assert.deepEqual(index.take(9, NOW + 1000), order)
+    })
+
+  for (const kind of ['locked', 'incomplete'] as const)
+    it(`gives what was ${kind} by the time in its name: it has been runnable`, () => {
+      const old = madeAt(5_000_000)
+      const index = indexOf([old], { order: 'arrival' })
+      index.take(1)
+      index.returned(report(old, kind), NOW)
+      index.changed(madeAt(4_000_000), true)
+      index.promote(NOW + 1000)
+      assert.deepEqual(index.take(9, NOW + 1000), [old, madeAt(4_000_000)])
+    })
+
+  it('gives a new file under the name of one that ran by its own first sight', () => {
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
+    scan(index, ['z'], NOW)
+    index.take(1)
+    index.returned(report('z', 'ok'), NOW)
+    scan(index, ['y'], NOW + 1)
+    scan(index, ['z', 'y'], NOW + 2)
+    assert.deepEqual(index.take(9, NOW + 2), ['y', 'z'])
   })
 
   it('ends a scan when its window is full', () => {
-    const index = new TaskIndex({ ordered: false, frequencyMs: FREQUENCY_MS, windowSize: 2 })
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS, windowSize: 2 })
     index.beginScan(false)
     assert.deepEqual([index.seen('a', NOW), index.seen('b', NOW)], [true, false])
     index.endScan()
@@ -295,7 +359,7 @@ describe('a parked ref', () => {
 
   it('is one of many that take little memory: a scan tells the names of most', () => {
     const COUNT = 200_000
-    const many = new TaskIndex({ ordered: false, frequencyMs: FREQUENCY_MS })
+    const many = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     const refs = Array.from(
       { length: COUNT },
       (_, i) => `uwsgi_spoolfile_on_host_1234_${i}_84_1795238706_9943`,
@@ -324,7 +388,7 @@ describe('a parked ref', () => {
 
 describe('many refs that wait', () => {
   it('take little memory, and the soonest are known by name', () => {
-    const index = new TaskIndex({ ordered: true, frequencyMs: FREQUENCY_MS })
+    const index = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS })
     const before = liveBytes()
     for (let i = 0; i < 300_000; i++) {
       const ref = `uwsgi_spoolfile_on_host_1234_${i}_840383826_1795238706_994353`

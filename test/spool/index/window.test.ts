@@ -1,70 +1,123 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { OrderedWindow } from '#src/spool/index/window.js'
-import { compareVersions } from '#src/spool/version-order.js'
+import { ArrivalWindow } from '#src/spool/index/arrival-window.js'
+import { SortedWindow, type Window } from '#src/spool/index/window.js'
+import { COMPARE_TASKS } from '#src/spool/task-order.js'
 
-function takeAll(window: OrderedWindow): string[] {
+interface Task {
+  readonly ref: string
+  readonly time: number
+}
+
+function takeAll(window: Window): string[] {
   const taken: string[] = []
   for (let ref = window.next(); ref !== undefined; ref = window.next()) taken.push(ref)
   return taken
 }
 
+const sorted = (order: keyof typeof COMPARE_TASKS, tasks: readonly Task[]) =>
+  [...tasks].sort((a, b) => COMPARE_TASKS[order](a.ref, a.time, b.ref, b.time))
+
+const refs = (tasks: readonly Task[]) => tasks.map(({ ref }) => ref)
+const isWanted = ({ ref }: Task) => !ref.endsWith('9')
+
+const tasksOf = (priorities: readonly string[]) =>
+  fc.uniqueArray(
+    fc.record({
+      ref: fc
+        .tuple(
+          fc.constantFrom(...priorities),
+          fc.string({ unit: fc.constantFrom(...'0129ab_'), minLength: 1, maxLength: 6 }),
+        )
+        .map(([priority, name]) => `${priority}t${name}`), // a file 2 would be in the way of a priority 2
+      time: fc.integer({ min: 0, max: 20 }),
+    }),
+    { maxLength: 80, selector: ({ ref }) => ref },
+  )
+
 /** Distinct numbers in an order that looks like chance. */
 const shuffled = (count: number) => Array.from({ length: count }, (_, i) => (i * 104_729) % 1_000_003)
 
-describe('an ordered window', () => {
-  it('gives the best of all that it was shown, in order, and knows what comes before the rest', () => {
-    const names = fc.uniqueArray(
-      fc.string({ unit: fc.constantFrom(...'0129ab_'), minLength: 1, maxLength: 6 }),
-      {
-        maxLength: 80,
-      },
-    )
+describe('a window', () => {
+  for (const order of ['name', 'age'] as const)
+    it(`by ${order} gives the best of all that it was shown, in order, and knows what comes before the rest`, () => {
+      fc.assert(
+        fc.property(
+          tasksOf(['', '1/', '2/', '10/', '2/1/']),
+          fc.integer({ min: 1, max: 40 }),
+          (tasks, limit) => {
+            const window = new SortedWindow(order, limit)
+            for (const { ref, time } of tasks) window.add(ref, time)
+            window.seal(ref => ref.endsWith('9'))
+            const best = sorted(order, tasks).slice(0, limit)
+            assert.equal(window.isOverflowed, tasks.length > limit)
+            for (const beyond of sorted(order, tasks).slice(limit))
+              assert.equal(window.isBeforeTheRest(beyond), false)
+            assert.equal(window.size, best.filter(isWanted).length)
+            assert.deepEqual(takeAll(window), refs(best.filter(isWanted)))
+            assert.equal(window.size, 0)
+          },
+        ),
+        { numRuns: 2000 },
+      )
+    })
+
+  it('by arrival gives the first that it was shown as they came, and wants no more than it may hold', () => {
     fc.assert(
-      fc.property(names, fc.integer({ min: 1, max: 40 }), (refs, limit) => {
-        const window = new OrderedWindow(limit)
-        for (const ref of refs) window.add(ref)
-        window.seal(ref => ref.endsWith('9'))
-        const best = [...refs].sort(compareVersions).slice(0, limit)
-        assert.equal(window.isOverflowed, refs.length > limit)
-        for (const beyond of [...refs].sort(compareVersions).slice(limit))
-          assert.equal(window.isBeforeTheRest(beyond), false)
-        assert.equal(window.size, best.filter(ref => !ref.endsWith('9')).length)
-        assert.deepEqual(
-          takeAll(window),
-          best.filter(ref => !ref.endsWith('9')),
+      fc.property(tasksOf(['']), fc.integer({ min: 1, max: 40 }), (tasks, limit) => {
+        const window = new ArrivalWindow(limit)
+        const shown = tasks.slice(
+          0,
+          tasks.findIndex(({ ref, time }) => !window.add(ref, time)) + 1 || undefined,
         )
-        assert.equal(window.size, 0)
+        assert.ok(shown.length === limit || (shown.length === tasks.length && shown.length < limit))
+        window.seal(ref => ref.endsWith('9'))
+        assert.equal(window.isOverflowed, shown.length === limit)
+        assert.deepEqual(takeAll(window), refs(sorted('arrival', shown).filter(isWanted)))
       }),
       { numRuns: 2000 },
     )
   })
 
-  for (const [order, numbers] of [
+  it('by age runs priorities as uWSGI does, and within each what came first', () => {
+    const tasks = [
+      { ref: 'b', time: 0 },
+      { ref: 'a', time: 1 },
+      { ref: '10/c', time: 0 },
+      { ref: '9/e', time: 8 },
+      { ref: '9/d', time: 9 },
+      { ref: '9/1/f', time: 9 },
+    ]
+    assert.deepEqual(refs(sorted('age', tasks)), ['9/1/f', '9/e', '9/d', '10/c', 'b', 'a'])
+  })
+
+  for (const [what, numbers] of [
     ['any order', shuffled(300_000)],
     ['the worst order', Array.from({ length: 300_000 }, (_, i) => 300_000 - i)],
   ] as const)
-    it(`of 300,000 names in ${order}, keeps about as many as it may, none worse than what it dropped, and never works for long`, () => {
-      const window = new OrderedWindow(120_000)
-      let longest = 0
-      const timed = (work: () => void) => {
-        const before = process.cpuUsage()
-        work()
-        longest = Math.max(longest, process.cpuUsage(before).user / 1000)
-      }
-      const names = numbers.map(
-        number => `uwsgi_spoolfile_on_host_1234_${number}_840383826_1795238706_994353`,
-      )
-      // a scan reads so many at once
-      for (let i = 0; i < names.length; i += 2048)
-        timed(() => {
-          for (const name of names.slice(i, i + 2048)) window.add(name)
-        })
-      timed(() => window.seal(undefined))
-      assert.ok(window.size >= 119_900 && window.size < 135_000, `${window.size}`)
-      const taken = takeAll(window)
-      assert.deepEqual(taken, names.sort(compareVersions).slice(0, taken.length))
-      assert.ok(longest < 100, `${longest} ms at a stretch`) // a tenth of it on an idle machine
-    })
+    for (const order of ['name', 'age'] as const)
+      it(`by ${order}, of 300,000 in ${what}, keeps about as many as it may, none worse than what it dropped, and never works for long`, () => {
+        const window = new SortedWindow(order, 120_000)
+        let longest = 0
+        const timed = (work: () => void) => {
+          const before = process.cpuUsage()
+          work()
+          longest = Math.max(longest, process.cpuUsage(before).user / 1000)
+        }
+        const tasks = numbers.map(time => ({
+          ref: `uwsgi_spoolfile_on_host_1234_${time}_840383826_1795238706_994353`,
+          time,
+        }))
+        // a scan reads so many at once
+        for (let i = 0; i < tasks.length; i += 2048)
+          timed(() => {
+            for (const { ref, time } of tasks.slice(i, i + 2048)) window.add(ref, time)
+          })
+        timed(() => window.seal(undefined))
+        assert.ok(window.size >= 119_900 && window.size < 135_000, `${window.size}`)
+        const taken = takeAll(window)
+        assert.deepEqual(taken, refs(sorted(order, tasks).slice(0, taken.length)))
+        assert.ok(longest < 100, `${longest} ms at a stretch`) // a tenth of it on an idle machine
+      })
 })
