@@ -16,6 +16,7 @@ const SHORT = [
   'engines/',
   'events/',
   'files/',
+  'fsck/',
   'ini/fixtures',
   'ipc/',
   'log/',

@@ -45,16 +45,24 @@ describe('a directory that goes away', () => {
     const handler = `
       import { mkdtempSync, rmSync } from 'node:fs'
       export default (env, task) => {
-        JOURNAL(env.n + ' ' + task.attempt)
-        if (env.n === 'a') { const gone = mkdtempSync('/tmp/spoold-test-gone-'); process.chdir(gone); rmSync(gone, { recursive: true }) }
-        else JOURNAL(process.cwd())
+        JOURNAL(env.n + ' ' + task.attempt + (env.n === 'stays' ? ' in ' + process.cwd() : ''))
+        if (env.n === 'goes') { const gone = mkdtempSync('/tmp/spoold-test-gone-'); process.chdir(gone); rmSync(gone, { recursive: true }) }
         return task.SPOOL_OK
       }`
+    // fast ones first: then many are given at once, and one follows the other in the same turn of the event loop
+    for (let i = 0; i < 100; i++) drop(spool, `a-${1000 + i}`, packet({ n: 'fast' }))
+    const pairs = Array.from({ length: 20 }, (_, i) => [
+      [`b-${100 + i}-0`, 'goes'],
+      [`b-${100 + i}-1`, 'stays'],
+    ]).flat()
+    for (const [name = '', n = ''] of pairs) drop(spool, name, packet({ n }))
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-ordered': true } })
     const workers = daemon.children()
-    for (const n of ['a', 'b']) drop(spool, n, packet({ n }))
-    await until('both have run', () => leftIn(spool).length === 0)
-    assert.deepEqual(daemon.journal(), ['a 1', 'b 1', spool])
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.deepEqual(
+      daemon.journal().slice(100),
+      pairs.map(([, n]) => (n === 'goes' ? 'goes 1' : `stays 1 in ${spool}`)),
+    )
     assert.deepEqual(daemon.children(), workers)
   })
 
@@ -62,7 +70,10 @@ describe('a directory that goes away', () => {
     const spool = spoolDirectory()
     const handler = `
       import { statSync } from 'node:fs'
-      export default (env, task) => { JOURNAL(env.n + ' ' + (statSync('.').ino === statSync(task.spool ?? env.spool).ino)); return task.SPOOL_OK }`
+      export default (env, task) => {
+        JOURNAL(env.n + ' ' + process.cwd() + ' ' + (statSync('.').ino === statSync(env.spool).ino)) // Node remembers cwd()
+        return task.SPOOL_OK
+      }`
     const daemon = await startDaemon({ spool, handler, ini: { 'spooler-frequency': 1 } })
     drop(spool, 'a', packet({ n: 'a', spool }))
     await until('it has run', () => leftIn(spool).length === 0)
@@ -72,7 +83,7 @@ describe('a directory that goes away', () => {
     mkdirSync(spool)
     drop(spool, 'b', packet({ n: 'b', spool }))
     await until('it has run', () => daemon.journal().length === 2)
-    assert.deepEqual(daemon.journal(), ['a true', 'b true'])
+    assert.deepEqual(daemon.journal(), [`a ${spool} true`, `b ${spool} true`])
   })
 })
 

@@ -24,6 +24,8 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const skip = skipUnless('root')
+/** One that no machine has. */
+const GROUP = 65_123
 const UNDER_ROOT = { uid: USER, gid: USER, 'master-as-root': true }
 
 /** A spool of the user, in a directory that others may enter. */
@@ -57,6 +59,25 @@ describe('a daemon with master-as-root', { skip }, () => {
     const groups = (daemon.journal()[0] ?? '').split(',').map(Number)
     assert.ok(groups.includes(7) && groups.includes(12), String(groups))
     assert.ok(!groups.includes(0), "root's are gone")
+  })
+
+  it('has in its workers the groups of which a user with a name is a member', {
+    skip: skipUnless('root', 'mount'),
+  }, async () => {
+    const spool = userSpool()
+    chmodSync(dirname(spool), 0o777)
+    const groups = join(dirname(spool), 'group')
+    writeFileSync(groups, `${readFileSync('/etc/group', 'utf8')}spoold-test:x:${GROUP}:nobody\n`)
+    const script = `mount --bind ${groups} /etc/group && exec "$@"`
+    const daemon = await startDaemon({
+      spool,
+      handler: 'export default (env, task) => { JOURNAL(process.getgroups().join()); return task.SPOOL_OK }',
+      ini: { uid: 'nobody', gid: USER, 'master-as-root': true },
+      under: ['unshare', '-m', 'sh', '-c', script, 'sh'],
+    })
+    await spoold(['enqueue', '--spooler', spool, 'a=b'])
+    await until('it has run', () => daemon.journal().length === 1)
+    assert.deepEqual(daemon.journal(), [[GROUP, USER].sort((a, b) => a - b).join()])
   })
 
   it('keeps pidfile, log and the file of a socket where only root may write', async () => {
