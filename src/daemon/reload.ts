@@ -70,7 +70,7 @@ export class Reloader {
       if (isWhole)
         events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
       await apply(config)
-      events.emit('reload-done', {})
+      if (!isStopping()) events.emit('reload-done', {}) // else it was cut short
     } catch (error) {
       revert()
       if (!isStopping()) events.emit('reload-refused', { error: messageOf(error) })

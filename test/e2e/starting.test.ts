@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { type Daemon, readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
@@ -170,31 +171,40 @@ describe('a daemon that cannot start in the end', () => {
     assert.ok(holder.isRunning)
   })
 
-  it('is stopped in the middle of a reload: nothing is fired any more', async () => {
-    const spool = spoolDirectory()
-    const fired = join(dirname(spool), 'fired')
-    const handler = `
-      import { existsSync } from 'node:fs'
-      import { setTimeout } from 'node:timers/promises'
-      while (existsSync(process.cwd() + '/../slow')) await setTimeout(10)
-      export default async (env, task) => { JOURNAL('runs'); while (!existsSync(process.cwd() + '/../end')) await setTimeout(10); return task.SPOOL_OK }`
-    const daemon = await startDaemon({ spool, handler })
-    drop(spool, 'task', packet({}))
-    await until('it runs', () => daemon.journal().length === 1)
-    writeFileSync(join(dirname(spool), 'slow'), '')
-    writeIni(daemon.iniFile, {
-      spooler: spool,
-      'spooler-import': daemon.handlerFile,
-      cron: `-1 -1 -1 -1 -1 touch ${fired}`,
-      timer: '1 1',
+  for (const [when, mayLoad] of [
+    ['whose first worker loads', 'false'],
+    ['that replaces its workers', 'makes(first)'],
+  ] as const)
+    it(`is stopped in the middle of a reload ${when}: nothing is fired any more`, async () => {
+      const spool = spoolDirectory()
+      const handler = `
+        import { existsSync, mkdirSync } from 'node:fs'
+        import { setTimeout } from 'node:timers/promises'
+        const [slow, first, end] = ['slow', 'first', 'end'].map(name => ${JSON.stringify(dirname(spool))} + '/' + name)
+        const makes = path => { try { mkdirSync(path); return true } catch { return false } }
+        JOURNAL('loads')
+        if (existsSync(slow) && !(${mayLoad})) while (existsSync(slow)) await setTimeout(10)
+        export default async (env, task) => { JOURNAL('runs'); while (!existsSync(end)) await setTimeout(10); return task.SPOOL_OK }`
+      const daemon = await startDaemon({ spool, handler, ini: { 'spooler-processes': 2 } })
+      drop(spool, 'task', packet({}))
+      const loads = () => daemon.journal().filter(line => line === 'loads').length
+      await until('it runs, and both are there', () => daemon.journal().length === 3 && loads() === 2)
+      writeFileSync(join(dirname(spool), 'slow'), '')
+      writeIni(daemon.iniFile, {
+        spooler: spool,
+        'spooler-processes': 2,
+        'spooler-import': daemon.handlerFile,
+        'signal-cron': '1 * * * * * *',
+      })
+      daemon.child.kill('SIGHUP')
+      const ofNew = mayLoad === 'false' ? 1 : 2
+      await until('a new one loads, and cannot', () => loads() === 2 + ofNew)
+      daemon.child.kill('SIGTERM')
+      await daemon.waitFor('killing workers...')
+      await setTimeout(3000) // it would fire each second
+      mkdirSync(join(dirname(spool), 'end'))
+      assert.equal(await daemon.code(), 0)
+      assert.doesNotMatch(daemon.output, /routing signal 1/)
+      assert.doesNotMatch(daemon.output, /the spoolers are reloaded/)
     })
-    daemon.child.kill('SIGHUP')
-    await daemon.waitFor('gracefully killing workers')
-    daemon.child.kill('SIGTERM')
-    await daemon.waitFor('killing workers...')
-    mkdirSync(join(dirname(spool), 'end'))
-    assert.equal(await daemon.code(), 0)
-    assert.ok(!existsSync(fired))
-    assert.doesNotMatch(daemon.output, /the spoolers are reloaded/)
-  })
 })
