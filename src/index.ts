@@ -2,11 +2,6 @@ export { type ErrorCode, SpooldError } from './base/errors.js'
 export { Batch, BatchError, type BatchOptions, type BatchResult } from './client/batch.js'
 export type { Dictionary, TaskOptions } from './client/request-from.js'
 export { sendSignal } from './client/send-signal.js'
-export {
-  openSocketTransport,
-  type SocketTransport,
-  type SocketTransportOptions,
-} from './client/socket-client.js'
 export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './client/spool.js'
 export type { Destination } from './client/target.js'
 export type { Value } from './client/value.js'
@@ -19,7 +14,7 @@ export {
   RetryTask,
 } from './task/answer.js'
 export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'
-export type { Request, Stored } from './task/request.js'
+export type { Stored } from './task/request.js'
 export type { Env, Handler, Task } from './task/task.js'
 export {
   addCron,

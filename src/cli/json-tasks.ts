@@ -79,15 +79,15 @@ function pairsOf(text: string, line: number): JsonTask['pairs'] {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid(line, `expected an object, got ${describe(value)}`)
-  return Object.entries(value).map(
-    ([key, each]) => [wellFormed(key, key, line), jsonValue(key, each, line)] as const,
-  )
+  const entries = Object.entries(value)
+  if (entries.some(([, each]) => typeof each === 'number')) refuseInexact(text, line)
+  return entries.map(([key, each]) => [wellFormed(key, key, line), jsonValue(key, each, line)] as const)
 }
 
 function jsonValue(key: string, value: unknown, line: number): Value {
   if (typeof value === 'string') return wellFormed(key, value, line)
   if (typeof value === 'boolean') return value
-  if (typeof value === 'number') return exactNumber(key, value, line)
+  if (typeof value === 'number') return value
   if (typeof value === 'object' && value !== null && 'base64' in value && typeof value.base64 === 'string')
     return fromBase64(key, value.base64, line)
   throw invalid(
@@ -97,11 +97,36 @@ function jsonValue(key: string, value: unknown, line: number): Value {
   )
 }
 
-/** JSON.parse rounds an integer past 2^53, and makes Infinity of what is past all doubles. */
-function exactNumber(key: string, value: number, line: number): number {
-  if (Number.isFinite(value) && (Number.isSafeInteger(value) || !Number.isInteger(value))) return value
-  const what = `the value of ${JSON.stringify(key)} is a number that would be rounded; write it as a string, in quotes`
-  throw invalid(line, what, { key })
+/** No number that a double holds needs more. */
+const MAX_NUMBER_CHARS = 400
+/** A string, and the number behind it where it is the key of one. */
+const STRING_AND_NUMBER = /"((?:[^"\\]|\\.)*)"(?:\s*:\s*(-?[0-9][0-9.eE+-]*))?/g
+
+/**
+ * JSON.parse makes a double of every number, which rounds what has more digits than a double holds.
+ *
+ * @param text valid JSON
+ * @throws SpooldError REQUEST_INVALID
+ */
+function refuseInexact(text: string, line: number): void {
+  for (const [, key = '', number] of text.matchAll(STRING_AND_NUMBER)) {
+    if (number === undefined) continue
+    if (number.length <= MAX_NUMBER_CHARS && isSame(number, String(Number(number)))) continue
+    const what = `the value of "${key}" is a number that would be rounded; write it as a string, in quotes`
+    throw invalid(line, what, { key })
+  }
+}
+
+/** Do two decimals mean the same number? */
+function isSame(a: string, b: string): boolean {
+  const [one, other] = [a, b].map(decimal => {
+    const [, sign, whole = '', fraction = '', exponent = '0'] =
+      /^(-?)([0-9]+)(?:\.([0-9]+))?(?:e([+-]?[0-9]+))?$/i.exec(decimal) ?? []
+    const digits = (whole + fraction).replace(/0+$/, '')
+    const point = Number(exponent) + whole.length - digits.length + digits.replace(/^0+/, '').length
+    return `${digits === '' ? '' : sign}${digits.replace(/^0+/, '')}e${digits === '' ? 0 : point}`
+  })
+  return one === other
 }
 
 const LONE_SURROGATE = /\p{Cs}/u

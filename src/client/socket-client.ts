@@ -8,7 +8,7 @@ import { lastValue, parseVars, toPairs } from '../protocol/vars.js'
 import type { Request } from '../task/request.js'
 import { SocketConnection } from './socket-connection.js'
 
-export interface SocketTransportOptions {
+export interface SocketClientOptions {
   /** How long a connection may take to be made: 5,000 ms. */
   readonly connectTimeoutMs?: number
   /** How long an answer may take, from the last byte that was sent: 30,000 ms. */
@@ -20,7 +20,7 @@ export interface SocketTransportOptions {
 }
 
 /** Enqueues over the network; to be closed. */
-export interface SocketTransport {
+export interface SocketClient {
   /**
    * Resolves when the task is stored, to the address that took it: the protocol has no room for the file's name.
    *
@@ -44,13 +44,13 @@ const DEFAULTS = { connectTimeoutMs: 5000, timeoutMs: 30_000, idleMs: 30_000, ma
  *
  * @throws SpooldError ADDRESS_INVALID
  */
-export function openSocketTransport(address: string, options: SocketTransportOptions = {}): SocketTransport {
+export function openSocketClient(address: string, options: SocketClientOptions = {}): SocketClient {
   return new Client(parseAddress(address), { ...DEFAULTS, ...options })
 }
 
-class Client implements SocketTransport {
+class Client implements SocketClient {
   readonly #address: Address
-  readonly #options: Required<SocketTransportOptions>
+  readonly #options: Required<SocketClientOptions>
   /** The connection that all share; undefined when the server turned out to serve one packet a connection. */
   #shared: Promise<SocketConnection | undefined> | undefined
   #isClosed = false
@@ -59,7 +59,7 @@ class Client implements SocketTransport {
   #slots = SINGLE_CONNECTIONS
   readonly #queue = new Queue<() => void>()
 
-  constructor(address: Address, options: Required<SocketTransportOptions>) {
+  constructor(address: Address, options: Required<SocketClientOptions>) {
     this.#address = address
     this.#options = options
   }

@@ -1,17 +1,17 @@
 import { SpooldError, toError } from '../base/errors.js'
 import type { Enqueuer, StoreResult } from '../engines/enqueuer.js'
 import type { Request, Stored } from '../task/request.js'
-import { openSocketTransport, type SocketTransport } from './socket-client.js'
+import { openSocketClient, type SocketClient } from './socket-client.js'
 
 /** A daemon's socket, as a place where tasks go. The connection closes by itself when it is not used. */
 export class SocketDestination implements Enqueuer {
   readonly name: string
-  readonly #transport: SocketTransport
+  readonly #transport: SocketClient
 
   /** @throws SpooldError ADDRESS_INVALID */
   constructor(address: string) {
     this.name = address
-    this.#transport = openSocketTransport(address)
+    this.#transport = openSocketClient(address)
   }
 
   async store(request: Request): Promise<Stored> {

@@ -151,8 +151,13 @@ function environmentChange(
   return [[name, key === 'unenv' || cut < 0 ? undefined : value.slice(cut + 1)]]
 }
 
+/** Each is compared with every option: whoever has more unknown ones has taken some other file. */
+const MAX_SUGGESTIONS = 100
+
 /** What is uWSGI's and has no meaning here is named once; what nobody knows is probably misspelt. */
 function reportUnknown({ settings, references, problems }: Config, isStrict: boolean): void {
+  let suggestions = 0
+  const complaint = (setting: Setting) => unknownOption(setting, suggestions++ < MAX_SUGGESTIONS)
   const known = new Set([...optionNames(), ...LOGIC_KEYS])
   const ignored = new Map<string, Where>()
   for (const setting of settings) {
@@ -179,10 +184,10 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
   problems.warning(first, `these options of uWSGI have no effect in spoold: ${list}`)
 }
 
-function complaint({ key, value }: Setting): string {
+function unknownOption({ key, value }: Setting, isSuggested: boolean): string {
   const [, before = ''] = /^([\w-]+)\s*:/.exec(key) ?? []
   if (findOption(before) !== undefined)
     return `unknown option ${describe(key)}; write ${before} = …, with = instead of :`
   if (key === '') return `expected KEY = VALUE, got ${describe(`= ${value}`)}`
-  return `unknown option ${describe(key)}${suggestName(key)}`
+  return `unknown option ${describe(key)}${isSuggested ? suggestName(key) : ''}`
 }

@@ -1,13 +1,14 @@
 import type { RetryPolicy } from './retry-policy.js'
 
-// A handler's answers, as uWSGI names and numbers them (plugins/python/uwsgi_pymodule.c).
+// A handler's answers, as uWSGI names and numbers them (plugins/python/uwsgi_pymodule.c). Without `as const` they would be
+// a mere number where TypeScript infers what a handler returns.
 
 /** The task is done: it is removed. */
-export const SPOOL_OK = -2
+export const SPOOL_OK = -2 as const
 /** The task is to run again, later. */
-export const SPOOL_RETRY = -1
+export const SPOOL_RETRY = -1 as const
 /** The task is not for this handler: the next one is asked, and without one the task stays as it is. */
-export const SPOOL_IGNORE = 0
+export const SPOOL_IGNORE = 0 as const
 
 /** What else runs in the process of a run, when it begins. */
 export type Company = 'alone' | 'beside'

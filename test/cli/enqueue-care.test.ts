@@ -112,7 +112,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
       /line 1: it is not UTF-8; write bytes as/,
       Buffer.from('{"a":"\xff"}\n', 'latin1'),
     )
-    for (const number of ['9007199254740993', '-9007199254740992', '1e400'])
+    for (const number of ['9007199254740993', '0.12345678901234567890', '1e400', '1e-400'])
       await refuses(
         ['--json', '-'],
         /line 1: the value of "a" is a number that would be rounded; write it as a string/,

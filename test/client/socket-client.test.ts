@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { requestFrom } from '#src/client/request-from.js'
-import { openSocketTransport, type SocketTransportOptions } from '#src/client/socket-client.js'
+import { openSocketClient, type SocketClientOptions } from '#src/client/socket-client.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -14,8 +14,8 @@ import { startUwsgi } from '../helpers/uwsgi.js'
 import { portOf, wire } from '../helpers/wire.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
-function open(address: string, options?: SocketTransportOptions) {
-  const transport = openSocketTransport(address, options)
+function open(address: string, options?: SocketClientOptions) {
+  const transport = openSocketClient(address, options)
   after(() => transport.close())
   return transport
 }
@@ -168,7 +168,7 @@ describe('the client of a socket', () => {
       code: 'SOCKET_UNREACHABLE',
       message: /ENOENT/,
     })
-    assert.throws(() => openSocketTransport('nonsense:'), { code: 'ADDRESS_INVALID' })
+    assert.throws(() => openSocketClient('nonsense:'), { code: 'ADDRESS_INVALID' })
     const pongs = Buffer.concat([
       wire([], { modifier1: 100, modifier2: 1 }),
       wire([], { modifier1: 100, modifier2: 1 }),
@@ -200,8 +200,8 @@ describe('the client of a socket', () => {
   it('keeps no program alive', async () => {
     const { spool, address } = await server()
     const script = `
-      const { openSocketTransport } = await import('${ROOT}/build/src/client/socket-client.js')
-      console.log(await openSocketTransport('${address}').enqueue({ packet: Buffer.of(17, 0, 0, 0) }))`
+      const { openSocketClient } = await import('${ROOT}/build/src/client/socket-client.js')
+      console.log(await openSocketClient('${address}').enqueue({ packet: Buffer.of(17, 0, 0, 0) }))`
     const program = new TestProcess(process.execPath, ['--input-type=module', '-e', script])
     assert.equal(await program.code(10_000), 0)
     assert.equal(leftIn(spool).length, 1)

@@ -51,6 +51,14 @@ describe('a configuration is told', () => {
     assert.match(list.join('\n'), /error: yaml: other.yml: expected an ini file/)
   })
 
+  it('what was probably meant, by the first hundred unknown options', () => {
+    const { list } = problemsOf(
+      Array.from({ length: 2000 }, (_, i) => `spooler-frequency${i % 7} = ${i}`).join('\n'),
+    )
+    assert.equal(list.length, 2000)
+    assert.equal(list.filter(problem => problem.includes('did you mean "spooler-frequency"?')).length, 100)
+  })
+
   for (const [what, bytes] of [
     ['a binary file', Buffer.from(Array.from({ length: 3000 }, (_, i) => (i * 7) % 256))],
     ['a program', Buffer.from(`import x from 'y'\n${'console.log(1)\nif (a) {\n}\n'.repeat(50)}`)],

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { openSocketTransport } from '#src/client/socket-client.js'
+import { openSocketClient } from '#src/client/socket-client.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { TestProcess } from '../helpers/process.js'
@@ -89,7 +89,7 @@ describe('a daemon that is killed while it stores', () => {
     for (let round = 0; round < (isLong ? 100 : 4); round++) {
       const spool = spoolDirectory()
       const daemon = await startDaemon({ spool, ...ASIDE })
-      const transport = openSocketTransport(`127.0.0.1:${await portOf(daemon)}`)
+      const transport = openSocketClient(`127.0.0.1:${await portOf(daemon)}`)
       const acknowledged: number[] = []
       const failures = new Set<string>()
       const callers = Array.from({ length: 20 }, async (_, caller) => {
