@@ -9,6 +9,7 @@ import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 import { noteFormat } from '../spool/format.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
+import { ForkedPort } from '../supervisor/forked-port.js'
 import type { SpoolWorkersPlan } from '../supervisor/master.js'
 import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
@@ -148,13 +149,8 @@ function poolOptions(
     mercyMs: daemon.workerReloadMercyMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question),
-    spare: context.spare,
-    get logFd() {
-      return context.log.fd // a worker may be spawned long after the plan was made
-    },
-    get areas() {
-      return AREAS.fds
-    },
+    // a worker may be spawned long after the plan was made: the log may be another file by then
+    openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
   }
 }
 

@@ -1,9 +1,7 @@
 import { toError } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
-import type { MarksCleared, MasterMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
-import { childExit } from './child-exit.js'
-import { forkWorker, type SpawnOptions } from './fork-worker.js'
+import type { SpawnOptions } from './worker-port.js'
 
 /** It has to do with a few hundred files at most, on a machine that may be busy with something else. */
 const TIMEOUT_MS = 15_000
@@ -13,27 +11,24 @@ const TIMEOUT_MS = 15_000
  * workers, because the master opens no task. What is left counts as a crash.
  */
 export async function clearMarks(
-  options: SpawnOptions,
+  { worker, openPort }: Omit<SpawnOptions, 'answer'>,
   refs: readonly Ref[],
   events: Emitter,
 ): Promise<void> {
   if (refs.length === 0) return
-  const { spool } = options.worker
   let left = refs
   let error = 'the process that was to clear it has ended'
   try {
-    const child = forkWorker(options)
-    const timer = setTimeout(() => child.kill('SIGKILL'), TIMEOUT_MS)
-    child.on('message', (message: MarksCleared) => {
-      left = message.left
-      error = message.error
+    const port = openPort()
+    const timer = setTimeout(() => port.kill(), TIMEOUT_MS)
+    port.listen(message => {
+      if (message.type === 'marks-cleared') ({ left, error } = message)
     })
-    const message: MasterMessage = { type: 'clear-marks', options: options.worker, refs }
-    child.send(message, () => {})
-    await childExit(child)
+    port.send({ type: 'clear-marks', options: worker, refs })
+    await port.whenExited
     clearTimeout(timer)
   } catch (thrown) {
     error = toError(thrown).message
   }
-  if (left.length > 0) events.emit('marks-left', { spool, refs: left, error })
+  if (left.length > 0) events.emit('marks-left', { spool: worker.spool, refs: left, error })
 }

@@ -2,10 +2,8 @@ import { SpooldError, toError } from '../base/errors.js'
 import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
-import type { SpawnOptions } from './fork-worker.js'
-import { watchStart } from './start-watch.js'
-import { stopWorker } from './stop-worker.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
+import type { SpawnOptions } from './worker-port.js'
 import { WorkerProcess } from './worker-process.js'
 
 export interface RosterOptions extends SpawnOptions {
@@ -101,21 +99,23 @@ export class Roster {
   }
 
   /** Lets it finish what it runs, and kills it when it does not in time. Resolves when it is gone. */
-  stop(worker: WorkerProcess): Promise<void> {
-    const { worker: options, mercyMs } = this.#options
+  async stop(worker: WorkerProcess): Promise<void> {
     this.#stopped.add(worker)
-    this.#events.emit('worker-stopping', { spool: options.spool, pid: worker.pid })
-    return stopWorker(worker, mercyMs, () => this.#endMercy(worker))
+    this.#events.emit('worker-stopping', { spool: worker.spool, pid: worker.pid })
+    await this.dismiss(worker)
   }
 
-  /** Of one that is not needed any more, without a word. */
-  dismiss(worker: WorkerProcess): void {
-    void stopWorker(worker, this.#options.mercyMs, () => this.#endMercy(worker))
-  }
-
-  #endMercy(worker: WorkerProcess): void {
-    this.#listener.outOfMercy(worker)
-    if (this.#isClosed) this.#killed.push(worker) // before that, the master remembers it for whoever claims it next
+  /** The same, without a word. The one place where a worker is ended: it is asked, it has mercy, it is killed. */
+  async dismiss(worker: WorkerProcess): Promise<void> {
+    const { mercyMs } = this.#options
+    worker.drain(mercyMs)
+    const timer = setTimeout(() => {
+      this.#listener.outOfMercy(worker)
+      if (this.#isClosed) this.#killed.push(worker) // before that, the feed remembers it for whoever claims it next
+      worker.killForMercy()
+    }, mercyMs)
+    await worker.whenExited
+    clearTimeout(timer)
   }
 
   /** @returns what those that were killed had, and may have begun */
@@ -182,15 +182,10 @@ export class Roster {
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
     }
     if (worker.pid > 0) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
-    watchStart(worker, {
-      startTimeoutMs: options.startTimeoutMs,
-      slow: afterMs =>
-        this.#events.emit('worker-loading', {
-          spool,
-          pid: worker.pid,
-          what: worker.start.loading ?? 'the worker',
-          afterMs,
-        }),
+    worker.start.watch({
+      timeoutMs: options.startTimeoutMs,
+      slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
+      gaveUp: () => worker.kill(),
     })
     void worker.whenExited.then(exit => this.#exited(worker, exit))
     return worker

@@ -136,8 +136,9 @@ export class SignalRouter {
   }
 
   /** What a dead worker had not begun, another one does; what it ran is over, as in uWSGI. */
-  exited({ spool, pid, signals }: WorkerProcess): void {
-    this.#waiting = this.#waiting.filter(({ worker }) => worker?.pid !== pid)
+  exited(worker: WorkerProcess): void {
+    const { spool, pid, signals } = worker
+    this.#waiting = this.#waiting.filter(({ worker: only }) => only !== worker)
     for (const number of signals.running)
       this.#events.emit('signal-failed', { spool, pid, number, error: 'its process ended' })
     for (const number of signals.waiting) this.#again(number)

@@ -1,8 +1,8 @@
 import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import type { ChildExit } from './child-exit.js'
 import type { HostEventListener } from './host-messages.js'
+import type { PortExit } from './worker-port.js'
 
 export interface Reported {
   /** Ran to SPOOL_OK, told without their times: nobody listens to single tasks. */
@@ -30,7 +30,7 @@ export interface WorkerListener<Worker> extends HostEventListener {
 }
 
 /** How a worker ended. */
-export interface Exit extends ChildExit {
+export interface Exit extends PortExit {
   /** It was told to; it left in good order, to be replaced; or anything else. */
   readonly why: 'asked' | 'recycled' | 'failed'
   /** What went wrong was said before. */

@@ -131,7 +131,7 @@ export class WorkerPool implements SignalReceivers {
     const { roster } = this.#main
     const first = roster.spawnAside(options)
     await first.start.whenReady
-    return { commit: () => this.#replace(first, options), abandon: () => roster.dismiss(first) }
+    return { commit: () => this.#replace(first, options), abandon: () => void roster.dismiss(first) }
   }
 
   async #replace(first: WorkerProcess, options: PoolOptions): Promise<void> {
@@ -198,7 +198,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   #dismissLone(): void {
-    for (const worker of this.#lone.roster.workers) this.#lone.roster.dismiss(worker)
+    for (const worker of this.#lone.roster.workers) void this.#lone.roster.dismiss(worker)
   }
 
   #progressed(): void {
@@ -215,13 +215,10 @@ export class WorkerPool implements SignalReceivers {
 
   #goCheap(): void {
     this.#events.emit('spool-cheaped', { spool: this.spool })
-    for (const worker of this.workers) this.#main.roster.dismiss(worker)
+    for (const worker of this.workers) void this.#main.roster.dismiss(worker)
   }
 }
 
 function alone(options: PoolOptions): RosterOptions {
-  // `logFd` is read when a worker is spawned
-  return Object.create(options, {
-    worker: { value: { ...options.worker, concurrency: 1 }, enumerable: true },
-  })
+  return { ...options, worker: { ...options.worker, concurrency: 1 } }
 }

@@ -1,15 +1,13 @@
-import type { ChildProcess } from 'node:child_process'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
-import { childExit } from './child-exit.js'
 import type { KillReason } from './cut-short.js'
-import { forkWorker, type SpawnOptions } from './fork-worker.js'
 import { GivenSignals } from './given-signals.js'
 import { type Begun, GivenTasks, type Left } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
 import { Pace, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
+import type { SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
 
 /**
@@ -18,7 +16,7 @@ import { WorkerStart } from './worker-start.js'
  * States: starting → ready → draining (takes no more, exits when it is done) → exited.
  */
 export class WorkerProcess {
-  readonly #child: ChildProcess
+  readonly #port: WorkerPort
   readonly #listener: WorkerListener<WorkerProcess>
   readonly #given: GivenTasks
   readonly #hosts: HostMessages
@@ -52,9 +50,11 @@ export class WorkerProcess {
     this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
     this.spool = worker.spool
     this.#given = new GivenTasks(this.concurrency)
-    this.#child = options.spare?.take() ?? forkWorker(options)
-    this.pid = this.#child.pid ?? 0
-    this.#child.on('message', message => this.#hear(message as WorkerMessage))
+    this.#port = options.openPort()
+    this.pid = this.#port.pid
+    this.#port.listen(message => {
+      if (message.type !== 'marks-cleared') this.#hear(message)
+    })
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: worker })
   }
@@ -170,11 +170,11 @@ export class WorkerProcess {
   kill(reason?: KillReason): void {
     this.#killed ??= reason
     this.#isKilled = true
-    this.#child.kill('SIGKILL')
+    this.#port.kill()
   }
 
   #send(message: MasterMessage): void {
-    if (this.#child.connected) this.#child.send(message, () => {})
+    this.#port.send(message)
   }
 
   #hear(message: WorkerMessage): void {
@@ -237,7 +237,7 @@ export class WorkerProcess {
   }
 
   async #awaitExit(): Promise<Exit> {
-    const exit = await childExit(this.#child)
+    const exit = await this.#port.whenExited
     this.#hosts.workerExited()
     this.start.ended(exit)
     this.#state = 'exited'

@@ -39,7 +39,18 @@ describe('a start', { skip: skipUnless('strace') }, () => {
       ini: INI,
       args: ['--drain'],
       isUnready: true,
-      under: ['strace', '-fyqq', '-e', 'trace=execve,openat,getdents64', '-e', 'signal=none', '-o', trace],
+      under: [
+        'strace',
+        '-fyqq',
+        '-s',
+        '4096',
+        '-e',
+        'trace=execve,openat,getdents64',
+        '-e',
+        'signal=none',
+        '-o',
+        trace,
+      ],
     })
     assert.equal(await daemon.code(), 0, daemon.output)
     assert.deepEqual(leftIn(spool), [])

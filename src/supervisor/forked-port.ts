@@ -1,0 +1,67 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { setTimeout } from 'node:timers/promises'
+import { entryFile } from '../base/package-root.js'
+import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { PortExit, WorkerPort } from './worker-port.js'
+
+const STDERR = 2
+const ENTRY = entryFile('worker')
+const LAST_WORDS_MS = 1000
+
+/** What a worker process has from its first moment on. */
+export interface ForkOptions {
+  /** Where its output goes, and that of the handlers. */
+  readonly logFd: number
+  /** Memory for its hosts: the files behind its channel (ipc/messages.ts, FIRST_AREA_FD). */
+  readonly areas: readonly number[]
+}
+
+/** A worker in a process of its own. */
+export class ForkedPort implements WorkerPort {
+  readonly #child: ChildProcess
+  readonly whenExited: Promise<PortExit>
+
+  /** @throws where there is no memory for another process */
+  constructor({ logFd, areas }: ForkOptions) {
+    this.#child = fork(ENTRY, [], {
+      stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc', ...areas],
+      execArgv: process.execArgv.filter(arg => !arg.startsWith('--inspect')),
+    })
+    this.whenExited = exitOf(this.#child)
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
+  /** It has not ended, as far as is known. */
+  get isAlive(): boolean {
+    const { connected, exitCode, signalCode } = this.#child
+    return connected && exitCode === null && signalCode === null
+  }
+
+  listen(hear: (message: WorkerMessage | MarksCleared) => void): void {
+    this.#child.on('message', message => hear(message as WorkerMessage | MarksCleared))
+  }
+
+  send(message: MasterMessage): void {
+    if (this.#child.connected) this.#child.send(message, () => {})
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL')
+  }
+}
+
+async function exitOf(child: ChildProcess): Promise<PortExit> {
+  const exit = await new Promise<PortExit>(resolve => {
+    child.once('exit', (code, signal) => resolve({ code, signal }))
+    child.on('error', error => {
+      if (child.pid === undefined) resolve({ code: null, signal: null, unforked: error.message }) // no exit follows
+    })
+  })
+  // the kernel may tell of the death before the last words are read
+  if (child.connected && exit.unforked === undefined)
+    await Promise.race([new Promise(read => child.once('disconnect', read)), setTimeout(LAST_WORDS_MS)])
+  return exit
+}

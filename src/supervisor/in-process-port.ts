@@ -1,0 +1,60 @@
+import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { PortExit, WorkerPort } from './worker-port.js'
+
+/** What a worker in this process has of its port. */
+export interface InProcessHome {
+  send(message: WorkerMessage | MarksCleared, sent: () => void): void
+  exit(code: number): void
+}
+
+/**
+ * A worker in the master's own process, for tests and for programs that embed spoold. Either end hears the other on a later
+ * turn, and gets its own copy of each message, as from another process.
+ *
+ * A kill only ends the line: what the worker runs goes on, and is not heard of any more.
+ */
+export class InProcessPort implements WorkerPort {
+  readonly pid = 0
+  readonly whenExited: Promise<PortExit>
+  readonly #worker: { hear(message: MasterMessage): void }
+  #hear: (message: WorkerMessage | MarksCleared) => void = () => {}
+  #hasExited = false
+  #exit: (exit: PortExit) => void = () => {}
+
+  constructor(open: (home: InProcessHome) => { hear(message: MasterMessage): void }) {
+    this.whenExited = new Promise(resolve => {
+      this.#exit = resolve
+    })
+    this.#worker = open({
+      send: (message, sent) => {
+        this.#later(message, copy => this.#hear(copy))
+        setImmediate(sent)
+      },
+      exit: code => this.#end({ code, signal: null }),
+    })
+  }
+
+  listen(hear: (message: WorkerMessage | MarksCleared) => void): void {
+    this.#hear = hear
+  }
+
+  send(message: MasterMessage): void {
+    this.#later(message, copy => this.#worker.hear(copy))
+  }
+
+  kill(): void {
+    this.#end({ code: null, signal: 'SIGKILL' })
+  }
+
+  #end(exit: PortExit): void {
+    this.#hasExited = true
+    this.#exit(exit)
+  }
+
+  #later<Message>(message: Message, deliver: (copy: Message) => void): void {
+    const copy = JSON.parse(JSON.stringify(message)) as Message
+    setImmediate(() => {
+      if (!this.#hasExited) deliver(copy)
+    })
+  }
+}

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import { openDirectoryClaims } from '#src/engines/directory/claims.js'
+import { DirectoryFeed } from '#src/engines/directory/feed.js'
+import { Emitter } from '#src/events/emitter.js'
+import type { WorkerOptions } from '#src/ipc/messages.js'
+import { InProcessPort } from '#src/supervisor/in-process-port.js'
+import { SignalRouter } from '#src/supervisor/signal-router.js'
+import { WorkerPool } from '#src/supervisor/worker-pool.js'
+import { Worker } from '#src/worker/worker.js'
+import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const opened: Array<{ close(): void }> = []
+afterEach(() => {
+  for (const each of opened.splice(0)) each.close()
+})
+
+/** A pool whose workers live in this process. */
+function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> = {}) {
+  const file = join(workspace(), 'handler.mjs')
+  writeFileSync(file, handler)
+  const events = new Emitter()
+  const { rules, frequencyMs } = CLAIMS_DEFAULTS
+  const feed = new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, events)
+  opened.push(feed)
+  const ports: InProcessPort[] = []
+  const options: WorkerOptions = {
+    ...CLAIMS_DEFAULTS,
+    ...{ spool, ordered: true, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
+    ...{ signalAsTask: false, harakiriMs: 0, startTimeoutMs: 0, chdir: null, title: null },
+    ...{ isListenedTo: false, isDetailed: false, chain: [{ kind: 'javascript', file }] },
+    ...worker,
+  }
+  const openPort = () => {
+    const port = new InProcessPort(
+      home =>
+        new Worker({
+          ...home,
+          entered() {},
+          openClaims: ({ delivery }) => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, delivery }),
+          directory: { enter() {}, forget() {} },
+        }),
+    )
+    ports.push(port)
+    return port
+  }
+  const pool = new WorkerPool(
+    {
+      ...{ worker: options, openPort, processes: 2, cheap: false, mercyMs: 60_000, startTimeoutMs: 0 },
+      answer: ({ id }) => ({ type: 'answer', id, values: [] }),
+    },
+    feed,
+    events,
+    new SignalRouter(events, { declared() {}, added() {} }),
+  )
+  return {
+    pool,
+    events,
+    ports,
+    async run() {
+      await Promise.all([pool.start(), feed.open(() => pool.dispatch())])
+      pool.complete()
+      pool.begin()
+    },
+  }
+}
+
+const OK = 'export default () => -2'
+
+describe('a pool of workers in this process', () => {
+  it('runs all that is due, once each, and stops', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 200; i++) drop(spool)
+    const { pool, events, ports, run } = poolOf(spool, OK)
+    const done: string[] = []
+    events.on('tasks-reported', report => done.push(...report.done))
+    await run()
+    await until('all are reported', () => done.length === 200)
+    assert.equal(new Set(done).size, 200)
+    assert.deepEqual(leftIn(spool), [])
+    await pool.stop()
+    assert.equal(ports.length, 2)
+    for (const port of ports) assert.deepEqual(await port.whenExited, { code: 30, signal: null })
+  })
+
+  it('replaces a worker that recycles', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 50; i++) drop(spool)
+    const { pool, events, ports, run } = poolOf(spool, OK, { maxTasks: 10 })
+    let recycled = 0
+    events.on('worker-recycling', () => recycled++)
+    await run()
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.ok(recycled >= 4, `${recycled}`)
+    await until('they are replaced', () => ports.length === recycled + 2)
+    await pool.stop()
+  })
+
+  it('replaces one that is gone, and gives its tasks to others', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 20; i++) drop(spool)
+    const handler = `
+      import { setTimeout } from 'node:timers/promises'
+      export default async () => (await setTimeout(20), -2)`
+    const { pool, events, ports, run } = poolOf(spool, handler)
+    const died: number[] = []
+    events.on('worker-died', ({ running }) => died.push(running.length))
+    await run()
+    await until('some have run', () => leftIn(spool).length < 18)
+    ports[0]?.kill()
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.deepEqual(died, [1])
+    assert.ok(ports.length >= 3)
+    await pool.stop()
+  })
+})
