@@ -1,13 +1,15 @@
-import { chmodSync, lchownSync, mkdirSync, symlinkSync } from 'node:fs'
+import { chmodSync, lchownSync, mkdirSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { listen } from '#src/net/listen.js'
 import { Canaries, giveAway, USER } from '../helpers/canaries.js'
 import { spoold } from '../helpers/cli.js'
 import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { exchangeNames } from '../helpers/exchanger.js'
 import { drop } from '../helpers/files.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const LASTS_MS = isLong ? 20_000 : 1500
 
@@ -64,6 +66,42 @@ async function again(act: () => Promise<unknown>): Promise<void> {
   do await act()
   while (performance.now() < end)
 }
+
+describe('while the owner of a directory exchanges a new socket with a link, root', {
+  skip: skipUnless('root', 'python3'),
+}, () => {
+  it('gives no other file the mode and the owner of the socket', async () => {
+    const home = workspace()
+    chmodSync(home, 0o755)
+    const outside = new Canaries(join(home, 'outside'))
+    const directory = join(home, 'run')
+    mkdirSync(directory)
+    lchownSync(directory, USER, USER)
+    const path = join(directory, 'app.sock')
+    const [fresh, link] = [`${path}.new`, join(directory, '.link')]
+    const settings = { backlog: 8, mode: 0o666, owner: { uid: 7, gid: 12 }, accept() {} }
+    const exchanger = await exchangeNames(USER, [[fresh, link]])
+    let exchanged = 0
+    await until(
+      'the link was in the place of the new socket now and then',
+      async () => {
+        for (const each of [fresh, link, path]) rmSync(each, { force: true })
+        symlinkSync(join(outside.path, 'victim'), link)
+        try {
+          const listener = await listen({ kind: 'unix', path }, settings)
+          listener.close()
+        } catch (error) {
+          if (/is no socket any more/.test(String(error))) exchanged++
+        }
+        return exchanged >= 20
+      },
+      60_000,
+    )
+    exchanger.child.kill('SIGKILL')
+    await exchanger.exited
+    outside.assertUntouched('a socket')
+  })
+})
 
 describe('while the owner of a spool exchanges names, root', {
   skip: skipUnless('root', 'python3'),
