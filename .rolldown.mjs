@@ -36,6 +36,7 @@ await build({
 })
 
 copyTypes('index.d.ts')
+cpSync('src/hosts', join(made, 'hosts'), { recursive: true, filter: path => !path.endsWith('__pycache__') })
 if (existsSync('dist')) renameSync('dist', replaced)
 renameSync(made, 'dist')
 rmSync(replaced, { recursive: true, force: true })

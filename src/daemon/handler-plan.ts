@@ -1,6 +1,6 @@
-import { dirname, join, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { SpooldError } from '../base/errors.js'
-import { PACKAGE_ROOT } from '../base/package-root.js'
+import { HOSTS_ROOT } from '../base/package-root.js'
 import { type Application, applicationsOf } from '../config/applications.js'
 import { valuesOf } from '../config/check-handlers.js'
 import {
@@ -17,7 +17,6 @@ import { sharedAreaBytes } from '../config/shared-areas.js'
 import { glob } from '../ini/glob.js'
 import type { HandlerSpec, HostOptions } from '../ipc/messages.js'
 
-const HOSTS = join(PACKAGE_ROOT, 'src/hosts')
 const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
 
@@ -86,7 +85,7 @@ function planHost(
   return {
     language: NAMES[language],
     command: found.path,
-    args: [`${HOSTS}/${language}/${MAIN[language]}`],
+    args: [`${HOSTS_ROOT}/${language}/${MAIN[language]}`],
     environment: language === 'python' ? pythonEnvironment(found.path, options.virtualenv) : {},
     home,
     areas: areas.length,

@@ -1,4 +1,8 @@
-import { OPTION_TABLE, type OptionGroup, type OptionSpec } from '../config/option-table.js'
+// `npm run docs` writes the generated pages; with `--check` it only says whether they are current. They come from what
+// `npm run build` compiles.
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { OPTION_TABLE } from '../build/src/config/option-table.js'
 
 const PREAMBLE = `<!-- Written by \`npm run docs\` from src/config/option-table.ts. Change it there. -->
 
@@ -30,14 +34,13 @@ does not know either gets a warning with the closest name, or is an error under 
 not exist in uWSGI.
 `
 
-/** docs/options.md, from the table. */
-export function optionsPage(): string {
+function optionsPage() {
   const groups = new Set(OPTION_TABLE.map(({ group }) => group))
   return [PREAMBLE, ...[...groups].map(section)].join('\n')
 }
 
-function section(group: OptionGroup): string {
-  const rows = OPTION_TABLE.filter((spec: OptionSpec) => spec.group === group).map(rowOf)
+function section(group) {
+  const rows = OPTION_TABLE.filter(spec => spec.group === group).map(rowOf)
   return [
     `## ${group.charAt(0).toUpperCase()}${group.slice(1)}`,
     '',
@@ -48,28 +51,39 @@ function section(group: OptionGroup): string {
   ].join('\n')
 }
 
-function rowOf(spec: OptionSpec): string {
+function rowOf(spec) {
   return `| ${[namesOf(spec), shownValue(spec), shownDefault(spec), meaningOf(spec)].join(' | ')} |`
 }
 
-function namesOf({ name, aliases = [], short }: OptionSpec): string {
+function namesOf({ name, aliases = [], short }) {
   const others = [...aliases, ...(short === undefined ? [] : [`-${short}`])]
   return [name, ...others].map(each => `\`${each}\``).join(', ')
 }
 
-function shownValue({ kind, choices, value, isList }: OptionSpec): string {
+function shownValue({ kind, choices, value, isList }) {
   if (kind === 'flag') return ['flag', ...(choices ?? []).map(each => `\`${each}\``)].join(', ')
   const shown =
     choices === undefined ? `\`${value ?? 'VALUE'}\`` : choices.map(each => `\`${each}\``).join(', ')
   return isList ? `${shown}, repeatable` : shown
 }
 
-function shownDefault({ kind, fallback }: OptionSpec): string {
+function shownDefault({ kind, fallback }) {
   if (kind === 'flag') return fallback === true ? 'on' : 'off'
   return fallback === undefined || fallback === null ? '' : `\`${fallback}\``
 }
 
-function meaningOf({ help, isOurs }: OptionSpec): string {
+function meaningOf({ help, isOurs }) {
   const text = help.replaceAll('|', '\\|').replaceAll('*', '\\*')
   return isOurs ? `**spoold** ${text}` : text
+}
+
+const PAGES = { 'options.md': optionsPage() }
+const isCheck = process.argv.includes('--check')
+for (const [name, text] of Object.entries(PAGES)) {
+  const file = fileURLToPath(new URL(name, import.meta.url))
+  if (!isCheck) writeFileSync(file, text)
+  else if (readFileSync(file, 'utf8') !== text) {
+    console.error(`${file} is not current; run "npm run docs"`)
+    process.exitCode = 1
+  }
 }
