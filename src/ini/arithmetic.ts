@@ -1,4 +1,4 @@
-/** What an option or a term is worth; undefined when nobody set it. */
+/** The value of an option or a term; undefined if it is not set. */
 export type Lookup = (name: string) => string | undefined
 
 const OPERATIONS: ReadonlyMap<string, (a: bigint, b: bigint) => bigint> = new Map([
@@ -9,10 +9,10 @@ const OPERATIONS: ReadonlyMap<string, (a: bigint, b: bigint) => bigint> = new Ma
 ])
 
 /**
- * uWSGI's arithmetic (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are joined, an
- * operator is for the next term, `++` and `--` change what there is. `%(three four + 2)` with 3 and 4 is 36.
+ * uWSGI's arithmetic (core/config.c, uwsgi_manage_placeholder), strictly from left to right: plain terms are concatenated,
+ * an operator applies to the next term, `++` and `--` change the current value. `%(three four + 2)` with 3 and 4 is 36.
  *
- * @returns undefined when there is nothing but operators
+ * @returns undefined if there are only operators
  */
 export function calculate(expression: string, lookUp: Lookup): string | undefined {
   let current: string | undefined
@@ -37,12 +37,12 @@ export function calculate(expression: string, lookUp: Lookup): string | undefine
   return current
 }
 
-/** 64 bits that turn over, as in C on every machine that uWSGI runs on. */
+/** 64 bits that wrap around, as in C on every machine that uWSGI runs on. */
 function toText(value: bigint): string {
   return String(BigInt.asIntN(64, value))
 }
 
-/** strtoll: the leading digits, 0 when there are none, the nearest limit when there are too many. */
+/** strtoll: the leading digits; 0 if there are none; the nearest limit if there are too many. */
 function toInteger(text: string): bigint {
   const [, sign = '', digits = '0'] = /^[ \t\n\v\f\r]*([+-]?)0*([0-9]{1,20})/.exec(text) ?? []
   const value = sign === '-' ? -BigInt(digits) : BigInt(digits)

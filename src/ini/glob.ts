@@ -2,8 +2,8 @@ import { lstatSync, readdirSync } from 'node:fs'
 import { statsOf } from '../system/file-stats.js'
 
 /**
- * glob(3) as uWSGI calls it (GLOB_MARK | GLOB_NOCHECK): sorted, directories with a slash behind them, the pattern itself
- * when nothing matches. It knows `*`, `?`, `[a-z]`, `[!a-z]` and `\`; a leading dot must be written.
+ * glob(3) as uWSGI calls it (GLOB_MARK | GLOB_NOCHECK): sorted, with a slash after each directory, or the pattern itself
+ * if nothing matches. It supports `*`, `?`, `[a-z]`, `[!a-z]` and `\`; a leading dot has to be explicit.
  */
 export function glob(pattern: string): string[] {
   let paths = ['']
@@ -15,7 +15,7 @@ export function glob(pattern: string): string[] {
   return found.length > 0 ? found.sort() : [pattern]
 }
 
-/** What a part without slashes stands for in a directory. */
+/** The entries of a directory that a pattern without slashes matches. */
 function step(directory: string, part: string): string[] {
   if (!/[*?[\\]/.test(part)) return [directory + part]
   return namesIn(directory === '' ? '.' : directory)
@@ -23,7 +23,7 @@ function step(directory: string, part: string): string[] {
     .map(name => directory + name)
 }
 
-/** Does the name fit? Only the last `*` is ever tried again, so a long pattern cannot take for ever. */
+/** Does the name match? Only the last `*` is ever retried, so a long pattern cannot take exponential time. */
 export function matches(name: string, pattern: string): boolean {
   const characters = Array.from(name)
   const terms = termsOf(pattern)

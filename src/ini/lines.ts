@@ -4,16 +4,16 @@ import type { Setting } from './setting.js'
 
 const ini = onDemand<typeof import('ini')>('ini')
 
-/** The section that is read when none is named. */
+/** The section that is read if none is named. */
 export const DEFAULT_SECTION = 'uwsgi'
 
 export interface IniLines {
   readonly settings: readonly Setting[]
-  /** Every section of the file, for the message about a missing one. */
+  /** All sections of the file, for the message about a missing one. */
   readonly sections: readonly string[]
 }
 
-/** The settings of one section of an ini file, in their order, repeats kept (core/ini.c, uwsgi_ini_config). */
+/** The settings of one section of an ini file, in order, with repeats (core/ini.c, uwsgi_ini_config). */
 export function readIni(lines: Iterable<NumberedLine>, file: string, section = DEFAULT_SECTION): IniLines {
   const settings: Setting[] = []
   const sections = new Set<string>()
@@ -22,7 +22,7 @@ export function readIni(lines: Iterable<NumberedLine>, file: string, section = D
     const stripped = strip(text.split('\0', 1)[0] ?? '') // a C string ends at its first NUL
     if (stripped === '' || isComment(stripped)) continue
     if (stripped.startsWith('[')) {
-      current = stripped.slice(1, -1) // without the last character, whatever that is
+      current = stripped.slice(1, -1) // as in uWSGI, without the last character, whatever it is
       sections.add(current)
     } else if (current === section) {
       const [key, value] = splitSetting(stripped)
@@ -34,11 +34,11 @@ export function readIni(lines: Iterable<NumberedLine>, file: string, section = D
 
 /**
  * A line that the package `ini` reads as uWSGI does: a plain name, and a value without anything that `ini` interprets. uWSGI
- * knows no quotes, no escapes and no comments behind a value, and has no words that mean true.
+ * has no quotes, no escapes, no comments after a value, and no words that mean true.
  */
 const PLAIN = /^[a-z][\w-]*[ \t]*=[ \t]*(?:[^\p{C}\p{Z}"';#\\]| )*$/iu
 
-/** @param line stripped, and neither a comment nor a section */
+/** @param line stripped, and not a comment or a section */
 export function splitSetting(line: string): readonly [key: string, value: string] {
   if (PLAIN.test(line))
     for (const [key, value] of Object.entries(ini().parse(line))) return [key, String(value)]
@@ -46,7 +46,7 @@ export function splitSetting(line: string): readonly [key: string, value: string
   return cut < 0 ? [line, ''] : [strip(line.slice(0, cut)), strip(line.slice(cut + 1))]
 }
 
-/** Without the blanks at both ends that uWSGI knows: space, tab and carriage return. */
+/** Strips what uWSGI strips at both ends: space, tab and carriage return. */
 export function strip(text: string): string {
   let start = 0
   let end = text.length

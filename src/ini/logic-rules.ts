@@ -4,9 +4,9 @@ import { statsOf } from '../system/file-stats.js'
 import { glob } from './glob.js'
 import { readText } from './read-text.js'
 
-/** What rules may ask about. */
+/** What a rule can ask about. */
 export interface LogicContext {
-  /** The first value of an option that was read so far. */
+  /** The first value of an option, of those read so far. */
   option(name: string): string | undefined
   variable(name: string): string | undefined
   readonly isReload: boolean
@@ -14,19 +14,19 @@ export interface LogicContext {
 
 export interface Verdict {
   readonly isTrue: boolean
-  /** What stands for `%(_)`; undefined leaves it alone. */
+  /** The replacement of `%(_)`; undefined leaves it as it is. */
   readonly item: string | undefined
 }
 
 export type Condition = (argument: string, context: LogicContext) => Verdict
-/** What stands for `%(_)` in each repetition. */
+/** The replacement of `%(_)` in each repetition. */
 export type Loop = (argument: string) => Iterable<string>
 
 const aboutArgument =
   (test: (argument: string) => boolean): Condition =>
   argument => ({ isTrue: test(argument), item: argument })
 
-/** `NAME` or `NAME=value` (core/config.c, uwsgi_logic_opt_if_opt): the item is the value that NAME has. */
+/** `NAME` or `NAME=value` (core/config.c, uwsgi_logic_opt_if_opt): the item is the value of NAME. */
 const aboutValue =
   (lookUp: (name: string, context: LogicContext) => string | undefined): Condition =>
   (argument, context) => {
@@ -35,14 +35,14 @@ const aboutValue =
     return { isTrue: value !== undefined && (cut < 0 || value === argument.slice(cut + 1)), item: value }
   }
 
-/** Each is `if-X` and, turned round, `if-not-X`. */
+/** Each is `if-X` and, negated, `if-not-X`. */
 const ABOUT: Readonly<Record<string, Condition>> = {
   opt: aboutValue((name, { option }) => option(name)),
   env: aboutValue((name, { variable }) => variable(name)),
   exists: aboutArgument(isReadable),
   file: aboutArgument(path => statsOf(path)?.isFile() ?? false),
   dir: aboutArgument(path => statsOf(path)?.isDirectory() ?? false),
-  plugin: aboutArgument(() => false), // none is ever loaded
+  plugin: aboutArgument(() => false), // spoold has no plugins
   hostname: aboutArgument(name => hostname() === name),
   'hostname-match': aboutArgument(pattern => new RegExp(pattern).test(hostname())),
   reload: (_, { isReload }) => ({ isTrue: isReload, item: undefined }),
@@ -83,7 +83,7 @@ function not(condition: Condition): Condition {
   }
 }
 
-/** From 1 up to what atoi(3) makes of the argument. */
+/** From 1 up to the argument, as atoi(3) reads it. */
 function* count(argument: string): Generator<string> {
   const last = Number.parseInt(argument, 10)
   for (let i = 1; i <= last; i++) yield String(i)

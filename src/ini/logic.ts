@@ -14,7 +14,7 @@ export function logicTakesValue(key: string): boolean {
 
 let isReload = false
 
-/** From now on `if-reload` is true: the configuration is read again for a reload. */
+/** Makes `if-reload` true from now on: the configuration is read again for a reload. */
 export function setReload(): void {
   isReload = true
 }
@@ -23,14 +23,14 @@ interface Block {
   /** The line that opened it. */
   readonly opening: Setting
   readonly isElse: boolean
-  /** What the condition last said. */
+  /** The last result of the condition. */
   verdict?: Verdict
 }
 
 /**
- * The `for…`, `if-…`, `else` and `end…` of uWSGI's ini (core/config.c): not blocks, but a rule that is applied to each
- * following line by itself, so that `for = a b` over two lines gives a, b of the first and then a, b of the second.
- * They do not nest, and they do not end with the file.
+ * The `for…`, `if-…`, `else` and `end…` of uWSGI's ini (core/config.c): not blocks, but a rule that applies to each
+ * following line separately, so `for = a b` over two lines gives a, b of the first and then a, b of the second. They do
+ * not nest, and do not end with the file.
  */
 export class IniLogic {
   readonly #problems: Problems
@@ -46,7 +46,7 @@ export class IniLogic {
     return this.#block !== undefined
   }
 
-  /** To be called with every key that is kept, wherever it comes from. */
+  /** To be called for every key that is kept, wherever it comes from. */
   begin(setting: Setting): void {
     if (!CONDITIONS.has(setting.key) && !LOOPS.has(setting.key)) return
     if (this.#block === undefined) {
@@ -60,7 +60,7 @@ export class IniLogic {
     )
   }
 
-  /** @returns whether the line was an `end…` or an `else`, which no rule is applied to */
+  /** @returns whether the line was an `end…` or `else`, to which no rule applies */
   turn({ key, where }: Setting): boolean {
     if (END.has(key)) {
       if (this.#block === undefined)
@@ -76,7 +76,7 @@ export class IniLogic {
     return true
   }
 
-  /** What stands for a line inside: itself, nothing, or one setting a repetition. */
+  /** What a line inside becomes: itself, nothing, or one setting per repetition. */
   *apply(setting: Setting): Generator<Setting> {
     if (this.#block === undefined) return yield setting
     const { opening, isElse } = this.#block
@@ -91,7 +91,7 @@ export class IniLogic {
     }
   }
 
-  /** Nothing follows any more. */
+  /** The configuration ends here. */
   finish(): void {
     if (this.#block === undefined) return
     const { key, value, where } = this.#block.opening
@@ -110,7 +110,7 @@ export class IniLogic {
     }
   }
 
-  /** What uWSGI cannot read repeats nothing, and it goes on. */
+  /** If the file cannot be read, nothing is repeated and reading continues, as in uWSGI. */
   #itemsOf({ key, value, where }: Setting, loop: (argument: string) => Iterable<string>): Iterable<string> {
     try {
       return loop(value)

@@ -2,18 +2,18 @@ import { lstatSync, realpathSync } from 'node:fs'
 import { availableParallelism, hostname, userInfo } from 'node:os'
 import { findGroupName } from '../system/identity.js'
 
-/** A line of text, and the number that it has in its file. */
+/** A line of text, and its number in the file. */
 export interface NumberedLine {
   readonly number: number
   readonly text: string
 }
 
-/** The letters that speak of a file; in capitals they keep speaking of the first one. */
+/** The letters for the current file; their capitals refer to the first file. */
 const OF_A_FILE = 'opdsnecxij'
 
 /**
- * The magic variables `%x` (core/uwsgi.c, config_magic_table_fill). There is one table, as in uWSGI, which each file
- * that is read changes: what does not say a file's name anew, such as `:section`, speaks of the file before it.
+ * The magic variables `%x` (core/uwsgi.c, config_magic_table_fill). As in uWSGI there is one table, which each file changes.
+ * A source without a file name, such as `:section`, keeps the letters of the file before it.
  */
 export class Magic {
   readonly #letters: Map<string, string | (() => string)>
@@ -48,11 +48,11 @@ export class Magic {
   }
 
   /**
-   * From now on the letters speak of this file.
+   * Makes the letters refer to this file from now on.
    *
-   * @param named its name as given, '' when only a section was
-   * @param isFirst the capitals shall keep speaking of it
-   * @throws Error when there is no such file
+   * @param named its name as given, '' if only a section was
+   * @param isFirst whether the capitals refer to it, too
+   * @throws Error if there is no such file
    */
   enter(named: string, section: string, isFirst: boolean): void {
     this.#letters.set('o', named)
@@ -64,8 +64,8 @@ export class Magic {
   }
 
   /**
-   * Replaces every `%` and the character behind it, in comments too; unknown letters stand for nothing. At the end of a
-   * line that character is the line feed, so the next line is joined to this one.
+   * Replaces every `%` and the character after it, in comments too; unknown letters are removed. At the end of a line that
+   * character is the line feed, so the next line is joined to this one.
    */
   *expand(text: string): Generator<NumberedLine> {
     const lines = text.split('\n')
@@ -108,7 +108,7 @@ function* lettersOf(named: string): Generator<[string, string]> {
   for (let i = 0; i < 10; i++) yield [String(i), parts[i] ?? '']
 }
 
-/** A link is not resolved, and not made tidy either. */
+/** Neither resolves links nor normalizes the path. */
 function pathOf(named: string): string {
   const isLink = lstatSync(named, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
   if (!isLink) return realpathSync(named)
@@ -119,7 +119,7 @@ function userName(): string {
   try {
     return userInfo().username
   } catch {
-    return String(process.getuid?.() ?? 0) // a uid without a name
+    return String(process.getuid?.() ?? 0) // the uid has no name
   }
 }
 

@@ -5,8 +5,8 @@ import type { Magic, NumberedLine } from './magic.js'
 const BYTE_ORDER_MARK = '\ufeff'
 
 /**
- * What in an ini file is read otherwise than it looks, in the lines as they were written: uWSGI takes all of it without
- * a word. Only the wanted section and what is outside of any is looked at.
+ * Warns of lines that are not read the way they look; uWSGI accepts them all silently. Only the wanted section, and lines
+ * outside any section, are examined.
  */
 export function* findOddities(text: string, section: string, magic: Magic): Generator<NumberedLine> {
   let current = ''

@@ -3,14 +3,14 @@ import { calculate, type Lookup } from './arithmetic.js'
 import { readText } from './read-text.js'
 import type { Problems, Setting } from './setting.js'
 
-/** Far more than any configuration needs: a value that still changes refers to itself. uWSGI loops for ever there. */
+/** Far more than any configuration needs: a value that still changes refers to itself. uWSGI would loop forever. */
 const MAX_REPLACEMENTS = 1000
-/** The most that Linux lets an environment variable or an argument hold. */
+/** Linux's limit for an environment variable or an argument, in bytes. */
 const MAX_LENGTH = 128 * 1024
 
 /**
- * Expands `$(ENV)`, then `@(file)`, then `%(key)` in all values, as uwsgi_setup does after everything was read. Each pass
- * sees the results of the one before, so what `%()` brings in is not searched for `$()` again.
+ * Expands `$(ENV)`, then `@(file)`, then `%(key)` in all values, as uwsgi_setup does after everything is read. Each pass
+ * sees the results of the previous one, so text that `%()` inserts is not searched for `$()` again.
  */
 export function expandPlaceholders(
   settings: readonly Setting[],
@@ -24,7 +24,7 @@ export function expandPlaceholders(
     expandOne(setting, '@', path => contentOf(path, setting, problems), problems),
   )
   const refer = referenceTo(expanded)
-  // in their order, each seeing what became of those before it; what a later one brings is expanded with it
+  // in order: each value sees the expanded values before it; a later one is expanded where it is used
   for (const [i, setting] of expanded.entries()) expanded[i] = expandOne(setting, '%', refer, problems)
   return expanded
 }
@@ -54,8 +54,8 @@ function expandOne(setting: Setting, symbol: string, lookUp: Lookup, problems: P
 }
 
 /**
- * The next placeholder with balanced parentheses from `from` on, the innermost of nested ones: a symbol starts anew
- * (core/utils.c, uwsgi_apply_config_pass).
+ * The next placeholder with balanced parentheses from `from` on; of nested ones the innermost, because each symbol starts
+ * over (core/utils.c, uwsgi_apply_config_pass).
  */
 function findPlaceholder(value: string, symbol: string, from: number) {
   let start = -1
@@ -75,14 +75,14 @@ function findPlaceholder(value: string, symbol: string, from: number) {
   return undefined
 }
 
-/** `NAME:-default` (when unset or empty) and `NAME-default` (when unset), as in uWSGI 2.1. */
+/** `NAME:-default` (if unset or empty) and `NAME-default` (if unset), as in uWSGI 2.1. */
 function withDefault(name: string, variable: Lookup): string | undefined {
   const [, key = '', colon, fallback] = /^([^-:]+)(:?)-(.*)$/s.exec(name) ?? []
   const value = variable(key)
   return value === undefined || (colon === ':' && value === '') ? fallback : value
 }
 
-/** One line end behind the text does not count. */
+/** Without one line end at the end of the text. */
 function contentOf(path: string, { key, where }: Setting, problems: Problems): string {
   try {
     return (readText(path).split('\0', 1)[0] ?? '').replace(/[\r\n]$/, '')
@@ -92,7 +92,7 @@ function contentOf(path: string, { key, where }: Setting, problems: Problems): s
   }
 }
 
-/** Of a repeated key the first counts here, while an option otherwise takes its last value (uwsgi_get_exported_opt). */
+/** The first value of a repeated key counts here, although options otherwise take the last (uwsgi_get_exported_opt). */
 function referenceTo(settings: readonly Setting[]): Lookup {
   const firsts = new Map<string, number>()
   for (const [i, { key }] of settings.entries()) if (!firsts.has(key)) firsts.set(key, i)

@@ -10,17 +10,17 @@ import { Problems, type Setting, type Where } from './setting.js'
 
 export interface Sources {
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** The options of the command line in their order. */
+  /** The options on the command line, in order. */
   readonly commandLine: readonly Setting[]
-  /** Its bare arguments: files, read after the options wherever they stand, as uWSGI does. */
+  /** Its bare arguments: files, which are read after all options, as in uWSGI. */
   readonly files: readonly string[]
   readonly version: string
 }
 
 export interface Config {
-  /** In the order in which they count, expanded; all of them, also those that only steered the reading. */
+  /** All settings, expanded, in the order in which they count, including those that only controlled the reading. */
   readonly settings: readonly Setting[]
-  /** Keys that some `%(…)` or `if-opt` refers to: placeholders, not misspelt options. */
+  /** Keys that a `%(…)` or `if-opt` refers to: placeholders, not misspelt options. */
   readonly references: ReadonlySet<string>
   readonly files: readonly string[]
   readonly problems: Problems
@@ -33,10 +33,10 @@ const MAX_SETTINGS = 100_000
 /** uWSGI's own bookkeeping in the environment (core/utils.c, parse_sys_envs), and ours. */
 const NOT_OPTIONS =
   /^UWSGI_(RELOADS|VASSALS_DIR|EMPEROR_FD|BROODLORD_NUM|EMPEROR_FD_CONFIG|EMPEROR_PROXY|JAIL_PID|ORIGINAL_PROC_NAME)$|^SPOOLD_TEST_/
-/** What Kubernetes gives every pod for a Service named `spoold…` or `uwsgi…`. */
+/** Variables that Kubernetes sets in every pod for a Service named `spoold…` or `uwsgi…`. */
 const SERVICE_LINK =
   /^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)=|^(?:UWSGI|SPOOLD)(?:_[A-Z0-9_]+)?_PORT=(?:tcp|udp|sctp):\/\//
-/** These act the moment they are read (UWSGI_OPT_IMMEDIATE), before there are placeholders. */
+/** These act when they are read (UWSGI_OPT_IMMEDIATE), before placeholders exist. */
 const IMMEDIATE = new Set([
   'ini',
   'ini-paste',
@@ -50,7 +50,7 @@ const IMMEDIATE = new Set([
 
 /**
  * Reads everything that configures a daemon into one flat list, in uWSGI's order: the environment, the command line, the
- * files; then placeholders; then what was inherited. It knows the dialect, not the options.
+ * files; then placeholders; then inherited files. It knows the dialect, not the options.
  */
 export function readConfig(sources: Sources): Config {
   const reader = new ConfigReader(sources)
@@ -60,10 +60,10 @@ export function readConfig(sources: Sources): Config {
   return reader.finish()
 }
 
-/** Where a setting stands that a variable made. */
+/** The place of a setting from a variable. */
 export const ENVIRONMENT = 'environment '
 
-/** `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` are `spooler-frequency = 5`. */
+/** `UWSGI_SPOOLER_FREQUENCY=5` and `SPOOLD_SPOOLER_FREQUENCY=5` mean `spooler-frequency = 5`. */
 function fromEnvironment(environment: Sources['environment']): Setting[] {
   return Object.entries(environment).flatMap(([name, value]) => {
     const [, key] = /^(?:UWSGI|SPOOLD)_(.*)$/s.exec(name) ?? []
@@ -82,14 +82,14 @@ class ConfigReader {
   readonly #magic: Magic
   readonly #variable: (name: string) => string | undefined
   #settings: Setting[] = []
-  /** The first value of each key: what logic sees. */
+  /** The first value of each key, for conditions and loops. */
   readonly #firstValues = new Map<string, string>()
   readonly #files: string[] = []
-  /** The files and sections that are being read, each included or inherited by the one before. */
+  /** The files and sections being read, each included or inherited by the previous one. */
   #reading: string[] = []
   #hasFirst = false
   #lastFile = ''
-  /** What a rule lets through is not put to a rule again (core/config.c, logic_opt_running). */
+  /** What a rule lets through is not subject to another rule (core/config.c, logic_opt_running). */
   #isInLogic = false
   #isInherited = false
   #isOverfull = false
@@ -132,7 +132,7 @@ class ConfigReader {
     this.#firstValues.clear()
     for (const setting of this.#settings) this.#noteFirst(setting)
     this.#isInherited = true
-    // what an inherited file inherits stands behind all of it
+    // the files that an inherited file inherits come after all of it
     for (let i = 0; i < this.#settings.length; i++) {
       const { key, value, where, broughtBy = [] } = this.#settings[i] ?? NONE
       if (key !== 'inherit') continue
@@ -143,7 +143,7 @@ class ConfigReader {
     return { settings: this.#settings, references, files: this.#files, problems: this.#problems }
   }
 
-  /** The text of a file, for whose section the magic variables speak from now on. */
+  /** The text of a file; the magic variables refer to its section from now on. */
   #open(named: string, file: string, section: string, where: Where, asker: Asker) {
     try {
       const text = readIniText(file)
@@ -231,7 +231,7 @@ class ConfigReader {
 
 const NONE: Setting = { key: '', value: '', where: { file: '' } }
 
-/** `file:section`, where the last colon counts unless it is part of a file's own name. */
+/** Splits `file:section` at the last colon, unless that is part of a file's name. */
 function splitName(name: string): { named: string; section: string } {
   const cut = name.lastIndexOf(':')
   if (cut < 0 || /^[a-z]+:\/\//.test(name) || existsSync(name)) return { named: name, section: '' }

@@ -1,12 +1,12 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 
-/** Far more than a person writes; what is larger is some other file, or a device without an end. */
+/** Far more than a person writes: anything larger is another kind of file, or an endless device. */
 const MAX_BYTES = 4 * 1024 * 1024
 const CHUNK_BYTES = 64 * 1024
 const STDIN = 0
 
 /**
- * A whole text file; `-` is standard input, as in uWSGI.
+ * Reads a text file; `-` is standard input, as in uWSGI.
  *
  * @throws Error with a message for people
  */
@@ -22,22 +22,22 @@ export function readText(file: string): string {
 }
 
 /**
- * The same for an ini file, which nobody means when it is a program.
+ * The same for an ini file; a program is refused.
  *
  * @throws Error with a message for people
  */
 export function readIniText(file: string): string {
   const text = readText(file)
-  if (isBinary(text)) throw new Error('it is no text')
+  if (isBinary(text)) throw new Error('it is not text')
   return text
 }
 
-/** uWSGI ends a line at a zero byte; a file with many of them was never meant to be read. */
+/** uWSGI ends a line at a zero byte. A file with many of them is not an ini file. */
 function isBinary(text: string): boolean {
   return [...text.slice(0, 4096)].filter(each => each < '\t' || each === '\ufffd').length > 16
 }
 
-/** Not readFileSync, which would read /dev/zero until the memory is full. */
+/** Not with readFileSync, which would read /dev/zero until memory is exhausted. */
 function readAll(fd: number): Buffer {
   const chunks: Buffer[] = []
   let length = 0

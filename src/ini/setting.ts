@@ -2,33 +2,33 @@
 export interface Where {
   /** The file as named, "command line" or "environment NAME". */
   readonly file: string
-  /** From 1; undefined outside of files. */
+  /** From 1; undefined outside files. */
   readonly line?: number
 }
 
-/** One `key = value` as it was read: nothing is known yet about either. */
+/** One `key = value` as it was read, not yet interpreted. */
 export interface Setting {
   readonly key: string
   readonly value: string
   readonly where: Where
-  /** Its placeholders stay as they are: it acted when it was read, or it comes from an `inherit`ed file. */
+  /** Its placeholders are not expanded: it acted when it was read, or is from an `inherit`ed file. */
   readonly isLiteral?: boolean
-  /** `set-placeholder` made it: other values may refer to it, and it never is an option. */
+  /** Set by `set-placeholder`: other values may refer to it, but it is not an option. */
   readonly isPlaceholder?: boolean
-  /** Of an `inherit`: the files and sections that brought it, each read for the one before. */
+  /** For an `inherit`: the files and sections that led to it, each read by the previous one. */
   readonly broughtBy?: readonly string[]
 }
 
 export interface Problem {
   readonly severity: 'error' | 'warning'
   readonly where: Where
-  /** What was expected and what was got. */
+  /** What was expected, and what was given. */
   readonly message: string
 }
 
-/** Collects everything that is wrong, so that all of it can be told at once. */
+/** Collects all problems, so that they can be reported together. */
 export class Problems {
-  /** By their text: what a loop repeats is told once. */
+  /** Keyed by text: a problem that a loop repeats is reported once. */
   readonly #found = new Map<string, Problem>()
 
   error(where: Where, message: string): void {
@@ -39,7 +39,7 @@ export class Problems {
     this.#add({ severity: 'warning', where, message })
   }
 
-  /** File by file in the order of their first problem, inside each by line. */
+  /** By file, in the order of their first problems, and by line within each. */
   get list(): Problem[] {
     const problems = [...this.#found.values()]
     const files = [...new Set(problems.map(({ where }) => where.file))]

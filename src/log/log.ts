@@ -9,29 +9,29 @@ const pino = onDemand<typeof import('pino')>('pino')
 export type Level = 'info' | 'warn' | 'error'
 
 export interface LogOptions {
-  /** Appended to; null: standard error. */
+  /** The file to append to; null means standard error. */
   readonly file: string | null
   readonly format: 'text' | 'json'
-  /** Begin lines with the date: a strftime format, `iso`, or what uWSGI takes for a plain yes; null: no date. */
+  /** Start lines with the date: a strftime format, `iso`, or a value that means yes in uWSGI; null means no date. */
   readonly date: string | null
 }
 
-/** The daemon's log. Writing never blocks and never throws: what a full disk does not take is dropped, tasks go on. */
+/** The daemon's log. Writing never blocks and never throws: on a full disk lines are dropped, and tasks continue. */
 export interface Log {
-  /** The descriptor that children write to as well; another one after `reopen`. */
+  /** The descriptor that children share; it changes with `reopen`. */
   readonly fd: number
-  /** Fields are written, too. */
+  /** Whether fields are written. */
   readonly isStructured: boolean
-  /** Times have milliseconds, and durations may be as exact. */
+  /** Whether times, and so durations, have milliseconds. */
   readonly isPrecise: boolean
   line(level: Level, text: string, fields?: object): void
   /** A line that uWSGI always dates (uwsgi_log_verbose). */
   dated(level: Level, text: string, fields?: object): void
-  /** A line of somebody else's: in a text log as it is, without a date. */
+  /** A line printed by other code: in a text log it is written unchanged, without a date. */
   plain(text: string, fields?: object): void
-  /** Opens the file anew when logrotate has moved it away; when that fails, it says so where it is. */
+  /** Reopens the file after logrotate has moved it. On failure it keeps the old one, and reports it there. */
   reopen(): void
-  /** Writes what is left, for the end of the process. */
+  /** Writes the rest, before the process exits. */
   end(): Promise<void>
 }
 
@@ -64,7 +64,7 @@ export function openLog({ file, format, date }: LogOptions): Log {
 
 type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
 
-/** The one place where text is made safe: what is in a value, a stack or an error is nobody's line but the one it is in. */
+/** The one place where text is made safe: no value, stack or error can start a line of its own. */
 function textWriter(output: LogOutput, date: string | null): Write {
   const stamp = createStamp(date)
   return (_level, text, _fields, isDated) => {
@@ -81,7 +81,7 @@ function jsonWriter(output: LogOutput): Write {
 }
 
 const NOT_ASCII = /[^\n\x20-\x7e]/
-/** What JSON lets stand in a string, and a terminal obeys. */
+/** Characters that JSON allows unescaped in a string, but that a terminal obeys. */
 const UNSAFE = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 function escapeJson(line: string): string {

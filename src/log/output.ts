@@ -3,22 +3,22 @@ import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 
 export interface LogOutputListener {
-  /** Writing works again; this many lines were dropped in between. */
+  /** Writing works again; this many lines were dropped in the meantime. */
   lost(lines: number): void
 }
 
-/** What waits for a slow disk or reader; more is dropped. */
+/** The maximum that waits for a slow disk or reader; more is dropped. */
 const MAX_BACKLOG_BYTES = 8 * 1024 * 1024
 /** How long to wait before retrying a full disk, or a reader that does not read. */
 const RETRY_MS = 100
-/** How long the exit of the process waits for a reader that does not read. */
+/** How long a process waits for such a reader before it exits. */
 const LAST_CHANCE_MS = 1000
 export const STDERR = 2
 
 /**
- * Where a log's bytes go. A write never blocks the event loop and never throws: what a full disk does not take waits,
- * and is dropped past MAX_BACKLOG_BYTES. (pino's own writer loops for ever in its last flush on a full disk, and does not
- * tell the descriptor of a file that it has opened anew, which our children need.)
+ * Writes a log's bytes. A write never blocks the event loop and never throws: on a full disk the bytes wait, and are dropped
+ * beyond MAX_BACKLOG_BYTES. (pino's own writer loops forever in its last flush on a full disk, and does not expose the
+ * descriptor of a file that it has reopened, which our children need.)
  *
  * States: idle → writing → idle, or → pausing (the last write failed) → writing.
  */
@@ -26,27 +26,27 @@ export class LogOutput {
   readonly #file: string | null
   readonly #listener: LogOutputListener
   readonly #encoding: 'utf8' | 'latin1'
-  /** What children inherit. */
+  /** The descriptor that children inherit. */
   #fd: number
-  /** What is written to: the same file. */
+  /** The descriptor that we write to: the same file. */
   #out: number
-  /** Not to be closed now. */
+  /** The descriptor in use by a write, which must not be closed. */
   #fdInUse: number | undefined
   #state: 'idle' | 'writing' | 'pausing' = 'idle'
   #lines: string[] = []
   #lineChars = 0
-  /** On its way, or what the last write did not take. */
+  /** Being written, or the rest of an incomplete write. */
   #chunk = Buffer.alloc(0)
   #dropped = 0
 
   /**
-   * @param file appended to; null: standard error
-   * @param encoding of what is written; `latin1`: one character a byte
+   * @param file the file to append to; null means standard error
+   * @param encoding of the text; `latin1` means one character per byte
    * @throws SpooldError LOG_UNWRITABLE
    */
   constructor(file: string | null, listener: LogOutputListener, encoding: 'utf8' | 'latin1' = 'utf8') {
     this.#encoding = encoding
-    this.#file = file === null ? null : resolve(file) // the process may be elsewhere when it is opened anew
+    this.#file = file === null ? null : resolve(file) // the current directory may differ when it is reopened
     this.#listener = listener
     this.#fd = file === null ? STDERR : openLogFile(file)
     this.#out = unblocked(this.#fd)
@@ -67,7 +67,7 @@ export class LogOutput {
   }
 
   /**
-   * Opens the file anew when it was moved away. What cannot be opened leaves everything as it is.
+   * Reopens the file if it was moved. On failure nothing changes.
    *
    * @throws SpooldError LOG_UNWRITABLE
    */
@@ -80,7 +80,7 @@ export class LogOutput {
     if (out !== this.#fdInUse) closeQuietly(out)
   }
 
-  /** Resolves when everything is written, or when nobody takes it. */
+  /** Resolves when everything is written, or nobody reads it. */
   async end(): Promise<void> {
     const deadline = performance.now() + LAST_CHANCE_MS
     while (this.#state !== 'idle' && performance.now() < deadline)
@@ -99,7 +99,7 @@ export class LogOutput {
     this.#fdInUse = fd
     write(fd, this.#chunk, (error, bytes) => {
       this.#fdInUse = undefined
-      if (fd !== this.#out) closeQuietly(fd) // the file was opened anew meanwhile
+      if (fd !== this.#out) closeQuietly(fd) // the file was reopened in the meantime
       if (error === null) this.#wrote(bytes)
       else this.#failed(error)
     })
@@ -121,7 +121,7 @@ export class LogOutput {
 }
 
 /**
- * Opens a log for appending: what every child writes to as well goes to its end.
+ * Opens a log for appending, so that what children write goes to its end, too.
  *
  * @throws SpooldError LOG_UNWRITABLE
  */
@@ -146,7 +146,7 @@ function isLink(file: string): boolean {
   return lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() === true
 }
 
-/** Root goes by a link, such as /dev/stdout, only where nobody else can make one; and by no second name there. */
+/** Root follows links, such as /dev/stdout, only where no other user can create one; elsewhere it refuses hard links, too. */
 function checkLink(file: string): void {
   const stats = lstatSync(file, { throwIfNoEntry: false })
   if (process.geteuid?.() !== 0 || stats === undefined) return
@@ -157,9 +157,9 @@ function checkLink(file: string): void {
 }
 
 /**
- * A pipe or a terminal, opened anew so that a write returns when its reader does not read; else the process could not even
- * exit, which waits for the thread that writes. (A flag on `fd` itself would count for everybody who shares it, and is
- * cleared with each child that inherits it.) Sockets, and pipes of other users, cannot be opened like that.
+ * Reopens a pipe or terminal, so that a write returns even if its reader does not read. Otherwise the process could not
+ * exit, because exit waits for the writing thread. (A flag on `fd` itself would affect every process that shares it, and is
+ * cleared by each child that inherits it.) Sockets, and pipes of other users, cannot be reopened.
  */
 function unblocked(fd: number): number {
   const stats = fstatSync(fd)

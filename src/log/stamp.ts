@@ -2,17 +2,17 @@ import { onDemand } from '../base/on-demand.js'
 
 const strftime = onDemand<typeof import('strftime')>('strftime')
 
-/** As ctime(3), and as `%c` in the C locale: `Sat Nov 21 07:06:00 2026`. */
+/** The format of ctime(3), and of `%c` in the C locale: `Sat Nov 21 07:06:00 2026`. */
 const CTIME = '%a %b %e %H:%M:%S %Y'
-/** What uWSGI takes for "with a date, please" and not for a format (core/uwsgi.c, uwsgi_opt_log_date). */
+/** Values that uWSGI takes as "yes", not as a format (core/uwsgi.c, uwsgi_opt_log_date). */
 const PLAIN_YES = /^(|true|1|on|yes)$/i
 
-/** Ours alone: `2026-11-21T07:06:00.123+01:00`. */
+/** spoold's own format: `2026-11-21T07:06:00.123+01:00`. */
 const ISO = /^iso$/i
 
 /**
- * The date at the beginning of a log line: with milliseconds for `iso`, else in uWSGI's form or a strftime format of the C
- * locale, made once per second.
+ * The date at the start of a log line: with milliseconds for `iso`, otherwise in uWSGI's format or a strftime format in the
+ * C locale, formatted once per second.
  */
 export function createStamp(format: string | null): () => string {
   if (isPrecise(format)) return () => isoTime(new Date())
@@ -29,7 +29,7 @@ export function createStamp(format: string | null): () => string {
   }
 }
 
-/** Milliseconds are asked for. */
+/** Whether the format has milliseconds. */
 export function isPrecise(format: string | null): boolean {
   return format !== null && ISO.test(format)
 }
@@ -43,7 +43,7 @@ function isoTime(date: Date): string {
   return `${local}${offset < 0 ? '-' : '+'}${pad(hours)}:${pad(minutes)}`
 }
 
-/** strftime(3) in the C locale; the library's `%c`, `%X` and `%Z` are of another. */
+/** strftime(3) in the C locale; the library's `%c`, `%X` and `%Z` differ. */
 function formatTime(format: string, date: Date): string {
   const local = format.replace(/%[%cXZ]/g, directive => {
     switch (directive) {

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { describe, SpooldError } from '../base/errors.js'
 
-/** Where a socket is: what uWSGI takes for `socket`, `stats` and their like. */
+/** The address of a socket, as uWSGI accepts it for `socket`, `stats` and similar options. */
 export type Address =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'unix'; readonly path: string }
@@ -9,17 +9,17 @@ export type Address =
 
 export interface AddressBlock {
   readonly address: string
-  /** How many of its leading bits count. */
+  /** The number of leading bits that count. */
   readonly prefix: number
   readonly family: 'ipv4' | 'ipv6'
 }
 
-/** uWSGI's limit for a path and for an abstract name (core/socket.c, bind_to_unix); the kernel's is 108. */
+/** uWSGI's limit for paths and abstract names (core/socket.c, bind_to_unix); the kernel's is 108. */
 const MAX_PATH_BYTES = 102
 
 /**
- * `host:port`, `[v6]:port`, `:port`, `/path`, `@abstract`. As in uWSGI, what has no colon is a path; here a path may have
- * one as well when it begins with a slash or a dot.
+ * `host:port`, `[v6]:port`, `:port`, `/path`, `@abstract`. As in uWSGI, text without a colon is a path; here a path may
+ * contain one if it begins with a slash or a dot.
  *
  * @throws SpooldError ADDRESS_INVALID
  */
@@ -33,7 +33,7 @@ export function parseAddress(text: string): Address {
   return { kind: 'tcp', host, port: Number(port) }
 }
 
-/** As people write it, and as uWSGI shows it. */
+/** The form that people write and uWSGI prints. */
 export function formatAddress(address: Address): string {
   switch (address.kind) {
     case 'tcp':
@@ -45,12 +45,12 @@ export function formatAddress(address: Address): string {
   }
 }
 
-/** Only processes of this machine come to it. */
+/** Only processes of this machine can reach it. */
 export function isLocal(address: Address): boolean {
   return address.kind !== 'tcp' || /^(localhost|127(\.[0-9]+){3}|::1)$/i.test(address.host)
 }
 
-/** What `node:net` takes for an address that is no TCP one. uWSGI's abstract names end in a zero byte, which counts. */
+/** The path that `node:net` expects. In uWSGI the zero byte at the end of an abstract name is part of the name. */
 export function socketPath(address: Exclude<Address, { kind: 'tcp' }>): string {
   return address.kind === 'unix' ? address.path : `\0${address.name}\0`
 }

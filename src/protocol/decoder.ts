@@ -1,6 +1,6 @@
 import { blockBytesOf, HEADER_BYTES, modifier1Of, modifier2Of } from './header.js'
 
-/** One packet off the wire. Its bytes, with the header, lie in the chunk that they came in. */
+/** One packet from the network. Its bytes, including the header, are a view of the chunk in which they arrived. */
 export interface Packet {
   readonly modifier1: number
   readonly modifier2: number
@@ -8,36 +8,36 @@ export interface Packet {
 }
 
 export type Decoded =
-  /** `rest` is what lies behind the packet: a body, or the next packet. */
+  /** `rest` follows the packet: a body, or the next packet. */
   | { readonly kind: 'packet'; readonly packet: Packet; readonly rest: Buffer }
-  /** More bytes are needed. The modifier is known as soon as the header is whole. */
+  /** More bytes are needed. The modifier is known once the header is complete. */
   | { readonly kind: 'partial'; readonly modifier1: number | undefined }
-  /** The header announces more than the limit; the block is not read. Nothing can follow. */
+  /** The header announces more than the limit. The block is not read, and the stream cannot continue. */
   | { readonly kind: 'oversized'; readonly modifier1: number; readonly blockBytes: number }
 
 const EMPTY = Buffer.alloc(0)
 const FIRST_BYTES = 1024
 
 /**
- * Takes packets out of chunks as they come, however they are cut. The limit comes before the bytes: never more than a
- * packet of `limit` block bytes is held, and never more than twice of what has arrived.
+ * Extracts packets from chunks of any size. The limit is checked before memory is allocated: the decoder never holds more
+ * than a packet of `limit` block bytes, nor more than twice what has arrived.
  */
 export class PacketDecoder {
   readonly #limit: number
   #held = EMPTY
   #heldBytes = 0
 
-  /** @param limit the most bytes that a block may have (buffer-size) */
+  /** @param limit the maximum size of a block, in bytes (buffer-size) */
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  /** How much of a packet is here already. */
+  /** The bytes of an incomplete packet that have arrived. */
   get heldBytes(): number {
     return this.#heldBytes
   }
 
-  /** How much memory that takes. */
+  /** The memory that they occupy, in bytes. */
   get reservedBytes(): number {
     return this.#held.length
   }
@@ -57,7 +57,7 @@ export class PacketDecoder {
     return this.#forget({ ...decoded, rest: chunk.subarray(at) })
   }
 
-  /** What `bytes[0..end)` begins with. */
+  /** Decodes the start of `bytes[0..end)`. */
   #decode(bytes: Buffer, end: number): Decoded | undefined {
     if (end < HEADER_BYTES) return undefined
     const modifier1 = modifier1Of(bytes)

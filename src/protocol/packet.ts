@@ -1,14 +1,14 @@
 import { SpooldError } from '../base/errors.js'
 import { HEADER_BYTES, MAX_BLOCK_BYTES, SPOOL_MODIFIER, writeHeader } from './header.js'
 
-/** One key and its value. Keys are 1–65,535 bytes, values 0–65,535; both may hold any byte. */
+/** One key and its value. Keys are 1–65,535 bytes, values 0–65,535; both may contain any byte. */
 export type VarPair = readonly [key: Buffer, value: Buffer]
 
 /**
- * The bytes of one packet without body.
+ * Encodes one packet, without a body.
  *
- * @throws SpooldError REQUEST_INVALID with `details.key` and `details.bytes` when a key, a value or the sum is too long.
- *   uWSGI cuts a long value to its length modulo 65,536 instead, in silence.
+ * @throws SpooldError REQUEST_INVALID with `details.key` and `details.bytes` if a key, a value or the sum is too long.
+ *   uWSGI silently cuts a long value to its length modulo 65,536.
  */
 export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIER): Buffer {
   const blockBytes = checkedBlockBytes(vars)
@@ -19,7 +19,7 @@ export function encodePacket(vars: readonly VarPair[], modifier1 = SPOOL_MODIFIE
   return packet
 }
 
-/** A length and as many bytes. @returns where they end */
+/** Writes a length and that many bytes. @returns the offset after them */
 function append(packet: Buffer, at: number, bytes: Buffer): number {
   packet[at] = bytes.length
   packet[at + 1] = bytes.length >> 8
@@ -28,9 +28,9 @@ function append(packet: Buffer, at: number, bytes: Buffer): number {
 }
 
 /**
- * The size of the block that these pairs make.
+ * The size of the block with these pairs, in bytes.
  *
- * @throws SpooldError REQUEST_INVALID when no packet can hold them
+ * @throws SpooldError REQUEST_INVALID if no packet can hold them
  */
 function checkedBlockBytes(vars: readonly VarPair[]): number {
   let bytes = 0

@@ -6,17 +6,17 @@ import { HEADER_BYTES, MODIFIER2_OFFSET } from './header.js'
 import { encodePacket, type VarPair } from './packet.js'
 import { lastValue, parseVars, toPairs, type Vars } from './vars.js'
 
-/** What the packet of a spool request asks for. */
+/** A spool request from the network. */
 export interface WireRequest {
-  /** Without its body, which comes behind the packet. */
+  /** Without its body, which follows the packet. */
   readonly request: Request
-  /** The spool it is for; undefined is the first one. */
+  /** The spool that it names; undefined means the first one. */
   readonly spooler: Buffer | undefined
-  /** How long the body is that follows. */
+  /** The size of the body that follows. */
   readonly bodyBytes: number
 }
 
-/** The key that announces a body. It is part of the wire, not of the task. */
+/** The key that announces a body. It is part of the transfer, not of the task. */
 export const BODY_LENGTH_KEY = 'CONTENT_LENGTH'
 
 const BODY_KEY = Buffer.from('body')
@@ -25,9 +25,9 @@ const BODY_KEY = Buffer.from('body')
  * Reads a packet as uWSGI's workers do (core/spooler.c, uwsgi_spool_request): the last `spooler`, `priority` and `at`
  * count, empty ones do not, and all of them stay in the task. `body` is a key like any other here.
  *
- * @param packet becomes part of the request: the bytes of most tasks are stored as they came
- * @throws SpooldError PACKET_MALFORMED for a block that is no list of pairs, which uWSGI would store
- * @throws SpooldError REQUEST_INVALID for a length or a time that cannot be
+ * @param packet becomes part of the request: the bytes of most tasks are stored unchanged
+ * @throws SpooldError PACKET_MALFORMED if the block is not a list of pairs; uWSGI would store it
+ * @throws SpooldError REQUEST_INVALID for an impossible length or time
  */
 export function requestFromPacket(packet: Buffer): WireRequest {
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
@@ -37,7 +37,7 @@ export function requestFromPacket(packet: Buffer): WireRequest {
 }
 
 /**
- * The same for a dictionary of a program, in which `body` is the body.
+ * The same for a dictionary from a program, whose key `body` is the body.
  *
  * @throws SpooldError REQUEST_INVALID
  */
@@ -65,14 +65,14 @@ function spoolerOf(vars: Vars): Buffer | undefined {
   return spooler === undefined || spooler === '' ? undefined : Buffer.from(spooler, 'latin1')
 }
 
-/** Without what is part of the wire. */
+/** Removes what belongs to the transfer. */
 function storedPacket(packet: Buffer, vars: Vars): Buffer {
   packet[MODIFIER2_OFFSET] = 0
   if (lastValue(vars, BODY_LENGTH_KEY) === undefined) return packet
   return encodePacket(toPairs(vars).filter(([key]) => key.toString('latin1') !== BODY_LENGTH_KEY))
 }
 
-/** What is no plain number does not count, neither here nor when the file is read. */
+/** A value that is not a plain number does not count, neither here nor when the file is read. */
 function secondsOf(at: string | undefined): number | undefined {
   if (at === undefined || !isPlainNumber(at)) return undefined
   const seconds = Math.floor(Number(at))

@@ -1,22 +1,22 @@
 import type { VarPair } from './packet.js'
 
 /**
- * The block of a packet, taken apart without copying: `text` holds it with one character a byte (latin1), `cuts` four
- * positions a pair: key start, key end, value start, value end.
+ * The block of a packet, parsed without copying: `text` has one character per byte (latin1), `cuts` has four positions per
+ * pair: key start, key end, value start, value end.
  */
 export interface Vars {
   readonly text: string
   readonly cuts: readonly number[]
 }
 
-/** Why a block is no list of pairs, for people. */
+/** Why a block is not a list of pairs, for people. */
 export interface VarsFault {
   readonly fault: string
 }
 
 /**
- * Takes `text[start..end)` apart. The bounds are those of uwsgi_hooked_parse (core/protocol.c): a key is never empty,
- * and a block that ends inside a length, a key or a value is malformed as a whole.
+ * Parses `text[start..end)`, with the checks of uwsgi_hooked_parse (core/protocol.c): a key is never empty, and a block
+ * that ends within a length, a key or a value is malformed.
  */
 export function parseVars(text: string, start: number, end: number): Vars | VarsFault {
   const cuts: number[] = []
@@ -46,7 +46,7 @@ function fault(offset: number, what: string): VarsFault {
   return { fault: `${what} (at byte ${offset} of the block)` }
 }
 
-/** The exact bytes: every pair in its order, duplicates kept. */
+/** The exact bytes of every pair, in order, with duplicates. */
 export function toPairs({ text, cuts }: Vars): VarPair[] {
   const pairs: VarPair[] = []
   for (let i = 0; i < cuts.length; i += 4)
@@ -60,7 +60,7 @@ export function toPairs({ text, cuts }: Vars): VarPair[] {
 const NOT_ASCII = /[\x80-\xff]/
 
 /**
- * The pairs as an object without prototype, so that `__proto__` is a key like any other: UTF-8 strings, the last of a
+ * The pairs as UTF-8 strings in an object without a prototype, so that `__proto__` is an ordinary key. The last of a
  * repeated key wins, as in every uWSGI language.
  */
 export function toDictionary({ text, cuts }: Vars): Record<string, string> {
@@ -75,7 +75,7 @@ export function toDictionary({ text, cuts }: Vars): Record<string, string> {
   return dictionary
 }
 
-/** The value of the last pair with this (ASCII) key, one character a byte; undefined when there is none. */
+/** The value of the last pair with this (ASCII) key, one character per byte; undefined if there is none. */
 export function lastValue({ text, cuts }: Vars, key: string): string | undefined {
   for (let i = cuts.length - 4; i >= 0; i -= 4) {
     const start = cuts[i] ?? 0

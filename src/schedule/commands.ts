@@ -5,13 +5,13 @@ import { type CronCommand, scheduleKey } from '../task/schedule.js'
 
 export interface CommandsOptions {
   readonly events: Emitter
-  /** Where the output goes. */
+  /** Receives the output. */
   logFd(): number
 }
 
 /**
- * The commands of `cron` (core/cron.c, core/master_checks.c): each in a shell and a session of its own. As in uWSGI, they
- * go on when the daemon stops.
+ * The commands of `cron` (core/cron.c, core/master_checks.c): each in a shell and session of its own. As in uWSGI, they
+ * continue when the daemon stops.
  */
 export class Commands {
   readonly #options: CommandsOptions
@@ -41,7 +41,7 @@ export class Commands {
     })
   }
 
-  /** Undefined where there is no memory for another process: Node throws then, and tells of other reasons later. */
+  /** Undefined if there is no memory for another process: then Node throws; it reports other failures by an event. */
   #spawn(command: string): ChildProcess | undefined {
     const { events, logFd } = this.#options
     const failed = (error: unknown) =>
@@ -59,6 +59,6 @@ export class Commands {
     this.#options.events.emit('command-overran', { command, pid })
     try {
       process.kill(-pid, 'SIGKILL')
-    } catch {} // it ended just now
+    } catch {} // it has just ended
   }
 }

@@ -3,9 +3,9 @@ import { onDemand } from '../base/on-demand.js'
 
 const croner = onDemand<typeof import('croner')>('croner')
 
-/** When something is due by the calendar. The only file that knows croner. */
+/** When a cron expression is due. Only this file uses croner. */
 export interface CronTable {
-  /** The first instant after this one, epoch ms; undefined: there is none any more. */
+  /** The next time after this one, epoch ms; undefined if there are no more. */
   next(afterMs: number): number | undefined
 }
 
@@ -25,9 +25,9 @@ const FIELDS: readonly Field[] = [
 const [DAY, WEEKDAY] = [2, 4]
 
 /**
- * @param expression five fields, each as uWSGI has it (a number; -1 any, -5 what 5 divides) or as cron has it (lists,
- *   ranges, steps, names), or all that croner knows besides: six fields with seconds first, `L`, `#`, `@daily`
- * @param zone null: the zone of this process
+ * @param expression five fields, each in uWSGI's notation (a number; -1 any, -5 multiples of 5) or cron's (lists, ranges,
+ *   steps, names), or whatever else croner accepts: six fields with seconds first, `L`, `#`, `@daily`
+ * @param zone null means the zone of this process
  * @throws SpooldError SCHEDULE_INVALID
  */
 export function openCron(expression: string, zone: string | null): CronTable {
@@ -39,7 +39,7 @@ export function openCron(expression: string, zone: string | null): CronTable {
       domAndDow: needsBothDays,
       ...(zone === null ? {} : { timezone: zone }),
     })
-    cron.nextRun() // a wrong zone is noticed here
+    cron.nextRun() // throws if the zone is invalid
     return { next: afterMs => cron.nextRun(new Date(afterMs))?.getTime() }
   } catch (error) {
     const where = zone === null ? '' : ` in the zone ${describe(zone)}`
@@ -56,8 +56,8 @@ export function openCron(expression: string, zone: string | null): CronTable {
 }
 
 /**
- * uWSGI's numbers in cron's words (core/master_utils.c, uwsgi_cron_task_needs_execution). Day and weekday are asked for
- * together, unless both are plain numbers, or lists and ranges as cron has them: then either will do.
+ * Translates uWSGI's numbers to cron's notation (core/master_utils.c, uwsgi_cron_task_needs_execution). If day or weekday
+ * is written as -n, both have to match; otherwise either, as in cron.
  */
 function translate(expression: string): { pattern: string; needsBothDays: boolean } {
   const words = expression.trim().split(/\s+/)
@@ -76,7 +76,7 @@ function translateField(word: string, { name, min, max }: Field): string {
     return word
   }
   const step = -number
-  // as a step and not a list: croner does not make up for steps in the hour that summer time leaves out
+  // a step, not a list: croner does not make up for steps in the hour that daylight saving time skips
   if (min === 0 && max > 7 && step <= max) return `*/${step}`
   const values = Array.from({ length: (max === 7 ? 6 : max) - min + 1 }, (_, i) => min + i)
   const matching = values.filter(value => value % step === 0)

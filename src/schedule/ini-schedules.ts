@@ -9,8 +9,8 @@ import {
 import { openCron } from './cron.js'
 
 /**
- * The values of uWSGI's schedule options, as uWSGI reads them (core/master.c, core/cron.c, core/fsmon.c); what it would
- * take for 0 is refused.
+ * The values of uWSGI's schedule options, as uWSGI reads them (core/master.c, core/cron.c, core/fsmon.c), except that text
+ * which it would read as 0 is refused.
  *
  * @throws SpooldError SCHEDULE_INVALID from each function
  */
@@ -52,7 +52,7 @@ export function parseCommand(text: string, isUnique: boolean, harakiriMs: number
 
 const CRON2_KEYS = ['minute', 'hour', 'day', 'month', 'week', 'unique', 'harakiri', 'zone', 'legion']
 
-/** `cron2`: `key=value,… <command>`; `zone` is ours. What is not given is any. */
+/** `cron2`: `key=value,… <command>`; `zone` is ours. Omitted keys match any time. */
 export function parseCommand2(text: string, harakiriMs: number): CronCommand {
   const [first = '', ...rest] = text.trim().split(' ')
   const hasKeys = first.includes('=')

@@ -1,16 +1,16 @@
 import { messageOf } from '../base/errors.js'
 
-/** The right to fire, held for a while and renewed all the time. */
+/** The right to fire schedules, held for a limited time and renewed continually. */
 export interface Lease {
-  /** Epoch ms. Nobody else can have it before then. */
+  /** Epoch ms. No other process can have it before then. */
   readonly validUntilMs: number
-  /** Another one had it, and was found to be gone: who else noticed may believe to have it until it is renewed. */
+  /** Taken over from a dead holder. Another process may have done the same; ownership is certain after the first renewal. */
   readonly isTakenOver: boolean
   release(): Promise<void>
 }
 
 export interface LeadershipOptions {
-  /** Undefined when somebody has it. @param lost is called when it could not be renewed @param renewed when it was */
+  /** Undefined if another process has it. @param lost called if it could not be renewed @param renewed called when it was */
   take(lost: () => void, renewed: () => void): Promise<Lease | undefined>
   changed(isLeading: boolean): void
   failed(error: string): void
@@ -19,9 +19,9 @@ export interface LeadershipOptions {
 const RETRY_MS = 1000
 
 /**
- * One of many that all want to fire the same schedules.
+ * One of several candidates to fire the same schedules.
  *
- * States: asking → leading → asking …, or asking → waiting (somebody else leads) → leading; then stopped.
+ * States: asking → leading → asking …, or asking → waiting (another one leads) → leading; then stopped.
  */
 export class Leadership {
   readonly #options: LeadershipOptions
@@ -37,14 +37,14 @@ export class Leadership {
   }
 
   /**
-   * Whether what is due at this instant is ours to fire. A process that slept fires nothing that its successor may have
-   * fired: that one has the lease, and begins, only after ours was valid.
+   * Whether we may fire what is due at this time. A process that was suspended fires nothing that its successor may have
+   * fired, because the successor gets the lease, and starts, only after ours has expired.
    */
   leadsAt(instantMs: number): boolean {
     return this.#state === 'leading' && this.#lease !== undefined && instantMs < this.#lease.validUntilMs
   }
 
-  /** It is known who leads. */
+  /** Whether the leader is known. */
   get isDecided(): boolean {
     return this.#state === 'leading' || this.#state === 'waiting'
   }

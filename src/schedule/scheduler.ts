@@ -4,33 +4,33 @@ import { openCron } from './cron.js'
 import { CalendarTicks, type Ticks, TimerTicks } from './ticks.js'
 
 export interface SchedulerOptions {
-  /** It is not known yet who fires it: its time does not pass. It has to be restarted when that is known. */
+  /** The leader is not known yet: do not fire or advance. `restart` follows once it is known. */
   isHeld(schedule: Schedule): boolean
-  /** @param instantMs epoch ms, of what is due by the calendar; undefined for all else */
+  /** @param instantMs epoch ms of the occurrence of a cron schedule; undefined for all others */
   fire(schedule: Schedule, instantMs: number | undefined): void
-  /** Calls back when the file changes. */
+  /** Calls back whenever the file changes. */
   watch(monitor: FileMonitor, changed: () => void): { close(): void }
-  /** There are too many: this one is not taken. */
+  /** The limit is reached: this schedule is not added. */
   refused(schedule: Schedule, limit: number): void
 }
 
 interface Entry {
   readonly schedule: Schedule
-  /** It is forgotten once it has ended. Else it would begin again when the code that asked for it is loaded again. */
+  /** Remove it once it has ended. Others stay, so that they do not start over when their code is loaded again. */
   readonly isTemporary: boolean
   readonly owners: Set<string>
   readonly ticks?: Ticks
   readonly watch?: { close(): void }
 }
 
-/** The wall clock may be set while we sleep: how often to check it. */
+/** The wall clock may be set while we sleep, so check it this often. */
 const LONGEST_SLEEP_MS = 1000
-/** uWSGI has room for 64 of each kind. */
+/** uWSGI's limit is 64 of each kind. */
 const MAX_SCHEDULES = 1024
-/** Asked for by code that runs; a reload forgets it. */
+/** The owner of schedules that running code adds; a reload drops them. */
 const CODE = 'code'
 
-/** All that raises signals by itself. Whoever asks for a schedule owns it; it lives as long as it has an owner. */
+/** Fires all schedules. A schedule exists as long as it has an owner: those who asked for it. */
 export class Scheduler {
   readonly #options: SchedulerOptions
   readonly #entries = new Map<string, Entry>()
@@ -45,7 +45,7 @@ export class Scheduler {
     return [...this.#entries.values()].map(({ schedule }) => schedule)
   }
 
-  /** What this owner wants from now on. What it wanted before goes on undisturbed. */
+  /** Replaces the schedules of an owner. Those that it keeps continue undisturbed. */
   set(owner: string, schedules: readonly Schedule[]): void {
     const wanted = new Map(schedules.map(schedule => [scheduleKey(schedule), schedule]))
     for (const [key, entry] of this.#entries) {
@@ -57,7 +57,7 @@ export class Scheduler {
     this.#sleep()
   }
 
-  /** Wanted by code while it runs. A timer that ends is a new one each time; all else that is there already is the same. */
+  /** Adds a schedule for running code. A timer with an end is always new; any other that already exists is the same one. */
   add(schedule: Schedule): void {
     const isTemporary = schedule.kind === 'timer' && schedule.iterations > 0
     const key = scheduleKey(schedule)
@@ -65,12 +65,12 @@ export class Scheduler {
     this.#sleep()
   }
 
-  /** Forgets what code that is gone has added. */
+  /** Removes what running code has added. */
   reload(): void {
     this.set(CODE, [])
   }
 
-  /** Nothing of what these had in mind until now was fired: they begin anew. */
+  /** Restarts these schedules: none of their past occurrences was fired. */
   restart(isMeant: (schedule: Schedule) => boolean): void {
     for (const { schedule, ticks } of this.#entries.values())
       if (isMeant(schedule)) ticks?.restart(clockOf(schedule))
@@ -130,7 +130,7 @@ function isOnCalendar({ kind }: Schedule): boolean {
   return kind === 'cron' || kind === 'command'
 }
 
-/** The calendar is the wall clock's; timers do not care when that is set. */
+/** Cron follows the wall clock; timers are unaffected when it is set. */
 function clockOf(schedule: Schedule): number {
   return isOnCalendar(schedule) ? Date.now() : performance.now()
 }

@@ -1,23 +1,23 @@
 import type { CronTable } from './cron.js'
 
-/** When something is due next, and whether it is now. Pure: the time comes from outside. */
+/** When a schedule is due next, and whether it is due now. Pure: the time is a parameter. */
 export interface Ticks {
-  /** Infinity: never again. */
+  /** Infinity means never again. */
   readonly nextAtMs: number
-  /** The instant that is due, if there is one; several that were slept through are one. To be called when time has passed. */
+  /** The occurrence that is due, if any; several that were slept through count as one. Call it when time has passed. */
   take(nowMs: number): number | undefined
-  /** As if it was made now; what ended stays ended. */
+  /** Starts over as if created now; a schedule that has ended stays ended. */
   restart(nowMs: number): void
 }
 
-/** Every so many milliseconds of a clock that only runs forward. The phase never drifts, however late it is asked. */
+/** A fixed interval on the monotonic clock. The phase does not drift, however late it is asked. */
 export class TimerTicks implements Ticks {
   readonly #everyMs: number
   #left: number
   #startMs: number
   #nextAtMs: number
 
-  /** @param iterations 0: for ever */
+  /** @param iterations 0 means forever */
   constructor(everyMs: number, iterations: number, nowMs: number) {
     this.#everyMs = everyMs
     this.#left = iterations === 0 ? Number.POSITIVE_INFINITY : iterations
@@ -44,15 +44,15 @@ export class TimerTicks implements Ticks {
   }
 }
 
-/** Who is later than this has missed it; uWSGI, too, looks whether the minute is the right one. */
+/** A process that is later than this has missed the occurrence; uWSGI also requires that the minute matches. */
 const LATEST_MS = 60_000
-/** A clock that is set back by less repeats nothing. By more it was wrong before, and everything starts over. */
+/** If the clock is set back by less, nothing repeats. By more, it was wrong before, and everything starts over. */
 const REPEAT_MS = 3_600_000
 
-/** Instants of the calendar, on the wall clock, which may jump either way. */
+/** Occurrences of a cron expression, on the wall clock, which may jump either way. */
 export class CalendarTicks implements Ticks {
   readonly #table: CronTable
-  /** What lies before it is over, whether it was taken or missed. */
+  /** Earlier occurrences are over, whether they were taken or missed. */
   #overMs: number
   #nextAtMs: number
 
@@ -79,7 +79,7 @@ export class CalendarTicks implements Ticks {
     this.#nextAtMs = this.#after(nowMs)
   }
 
-  /** The latest instant up to now, unless even that is missed. */
+  /** The latest occurrence up to now, unless even that is missed. */
   #latest(nowMs: number): number | undefined {
     let latest: number | undefined
     let next = Math.max(this.#nextAtMs, this.#after(nowMs - LATEST_MS))

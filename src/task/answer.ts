@@ -4,7 +4,7 @@ import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } 
 import type { Backoff, RetryPolicy } from './retry-policy.js'
 import { stackOf } from './stack.js'
 
-/** What a handler may answer; a promise of it is fine too. Anything else is a retry. */
+/** What a handler may return, or resolve to. Anything else is a retry. */
 export type Answer =
   | typeof SPOOL_OK
   | typeof SPOOL_RETRY
@@ -13,7 +13,7 @@ export type Answer =
   | BuryAnswer
   | { readonly done: true }
 
-/** Run it again: `true` by the options, or after so long (`'5m'`, seconds), or at a time. */
+/** Run it again: according to the options (`true`), after this long (`'5m'`, seconds), or at this time. */
 export interface RetryAnswer extends PolicyAnswer {
   readonly retry: true | string | number | Date
   readonly reason?: string
@@ -24,18 +24,18 @@ export interface BuryAnswer {
   readonly bury: string | true
 }
 
-/** In place of the options `spooler-max-attempts`, … for this task, from now on. */
+/** Overrides the options (`spooler-max-attempts`, …) for this task from now on. */
 export interface PolicyAnswer {
   readonly maxAttempts?: number
   readonly maxCrashes?: number
   readonly backoff?: Backoff
-  /** Seconds, or a text such as `'5m'`. */
+  /** Seconds, or text such as `'5m'`. */
   readonly retryDelay?: number | string
-  /** Seconds, or a text such as `'20m'`. */
+  /** Seconds, or text such as `'20m'`. */
   readonly backoffCap?: number | string
 }
 
-/** Thrown anywhere in a handler, it is the answer `{ retry }`. */
+/** If thrown anywhere in a handler, it means the same as the answer `{ retry }`. */
 export class RetryTask extends Error implements RetryAnswer {
   override readonly name = 'RetryTask'
   readonly retry: RetryAnswer['retry']
@@ -47,7 +47,7 @@ export class RetryTask extends Error implements RetryAnswer {
   }
 }
 
-/** Thrown anywhere in a handler, it is the answer `{ bury }`. */
+/** If thrown anywhere in a handler, it means the same as the answer `{ bury }`. */
 export class AbortTask extends Error implements BuryAnswer {
   override readonly name = 'AbortTask'
   readonly bury: string
@@ -63,8 +63,8 @@ const EXPECTED =
   'expected SPOOL_OK (-2), SPOOL_RETRY (-1), SPOOL_IGNORE (0), { retry }, { bury } or { done: true }'
 
 /**
- * A handler's return value as an outcome. uWSGI's rule (core/spooler.c): -2 done, 0 not mine, anything else retry;
- * we say aloud when "anything else" is not -1, because it is nearly always a forgotten `return`.
+ * A handler's return value as an outcome. uWSGI's rule (core/spooler.c): -2 done, 0 not mine, anything else retry.
+ * We report any other value than -1, because it is nearly always a forgotten `return`.
  */
 export function toOutcome(answer: unknown): Outcome {
   if (answer === SPOOL_OK) return OK
@@ -80,8 +80,8 @@ export function toOutcome(answer: unknown): Outcome {
 }
 
 /**
- * What was thrown: a plan of the handler (`RetryTask`, `AbortTask`, of whatever copy of this package), which is an answer
- * and has no stack, or an error, which has one.
+ * What was thrown: an answer (`RetryTask` or `AbortTask`, from any copy of this package), which has no stack, or an error,
+ * which has one.
  */
 export function fromThrown(thrown: unknown): Outcome {
   const { name, message } = toError(thrown)
@@ -94,7 +94,7 @@ function invalid(why: string): Outcome {
   return { kind: 'error', detail: `${why}, so the task is retried` }
 }
 
-/** @throws Error that names the field, what was expected and what was there */
+/** @throws Error that names the field, what was expected and what was given */
 function fromObject(answer: unknown): Outcome | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined
   if ('retry' in answer) return retryOf(answer, answer.retry)
@@ -117,7 +117,7 @@ function retryOf(answer: object, when: unknown): Outcome {
   }
 }
 
-/** @returns milliseconds from now; undefined: by the options */
+/** @returns milliseconds from now; undefined means according to the options */
 function delayOf(when: unknown): number | undefined {
   if (when === true) return undefined
   if (when instanceof Date && !Number.isNaN(when.getTime())) return Math.max(0, when.getTime() - Date.now())

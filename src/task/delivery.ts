@@ -1,8 +1,7 @@
 export const DELIVERIES = ['at-least-once', 'at-most-once'] as const
 
 /**
- * What happens to a task whose process dies in the middle of it: it runs again, or, because nobody knows how far it came,
- * it is buried.
+ * What happens to a task whose process dies during the run: it runs again, or it is buried because its outcome is unknown.
  */
 export type Delivery = (typeof DELIVERIES)[number]
 

@@ -1,6 +1,6 @@
-/** What the master knows of how a task's last run was cut short. The file itself tells whether there was such a run. */
+/** What the master knows about how a task's last run was interrupted. Whether there was such a run is in the file. */
 export type LastRun =
-  /** Through no fault of the task: as if it had not begun. */
+  /** Through no fault of the task: treat it as if it had not started. */
   | { readonly kind: 'blameless' }
   /** `cause`: how its process died, as the end of a sentence that begins with "it". */
   | { readonly kind: 'crash'; readonly cause: string }

@@ -1,32 +1,32 @@
 import type { Ref } from './ref.js'
 
 /**
- * What a worker tells the master of one ref it was given. The first four follow a run; the others are why there was
- * none. The order is the number on the wire (ipc/messages), so append only.
+ * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
+ * append.
  */
 export const REPORT_KINDS = [
   'ok', // ran, removed
-  'retry', // ran, kept, runs again at `atMs`
-  'error', // threw: as retry
-  'ignore', // no handler wanted it: kept
-  'gone', // not there any more: somebody else ran or removed it
-  'locked', // somebody else holds it
+  'retry', // ran, was kept, runs again at `atMs`
+  'error', // threw; otherwise like retry
+  'ignore', // no handler wanted it; kept
+  'gone', // no longer there: another process ran or removed it
+  'locked', // another process has it locked
   'later', // not due before `atMs`
-  'incomplete', // shorter than its own header says: perhaps still being written
-  'malformed', // no spool packet
-  'unreadable', // may not be opened, or is no regular file
-  'unsettled', // ran, but what was to become of its file could not be done; `detail` tells
-  'untouched', // handed back unlooked at: its worker stops
-  'buried', // ran for the last time, and is a dead letter now
-  'set-aside', // a dead letter now, without having been run
-  'parked', // may not run now, for another reason than its time: `reason` says what it waits for
+  'incomplete', // shorter than its header says: perhaps still being written
+  'malformed', // not a spool packet
+  'unreadable', // cannot be opened, or is not a regular file
+  'unsettled', // ran, but could not be settled; `detail` says why
+  'untouched', // returned without being claimed, because its worker stops
+  'buried', // ran for the last time, and is now a dead letter
+  'set-aside', // became a dead letter without being run
+  'parked', // cannot run now for another reason than its time; `reason` says what it waits for
 ] as const
 
 export type ReportKind = (typeof REPORT_KINDS)[number]
 
 /**
- * What a parked task waits for: a worker that runs nothing else (`alone`), a free place among those that its key limits
- * (`slot`), that somebody resumes it (`paused`), or a handler of its name (`unknown-name`).
+ * What a parked task waits for: a worker that runs nothing else (`alone`), a free slot of its key (`slot`), the end of a
+ * pause (`paused`), or a handler for its name (`unknown-name`).
  */
 export type ParkReason = 'alone' | 'slot' | 'paused' | 'unknown-name'
 
@@ -35,24 +35,24 @@ export interface Report {
   readonly kind: ReportKind
   /** How long the handler ran. */
   readonly ranMs: number
-  /** Epoch ms of the next look, where the worker knows it. */
+  /** Epoch ms of the next look, if the worker knows it. */
   readonly atMs?: number | undefined
-  /** Of what is `parked`: until that happens nobody needs to look at it again. */
+  /** For `parked`: it is not worth looking at again before that happens. */
   readonly reason?: ParkReason | undefined
   /** For people: the stack, the reason. */
   readonly detail?: string | undefined
-  /** Of the run, from 1; told where somebody listens. */
+  /** The number of the run, from 1; reported only to listeners. */
   readonly attempt?: number | undefined
-  /** From when it was due until it began; told where somebody listens. */
+  /** From when it was due until it started; reported only to listeners. */
   readonly waitMs?: number | undefined
 }
 
-/** The kinds in which a handler was called to its end, `ignore` apart: what `spooler-max-tasks` counts, as uWSGI does. */
+/** The kinds that end a handler's call, except `ignore`: `spooler-max-tasks` counts these, as in uWSGI. */
 export function isHandled(kind: ReportKind): boolean {
   return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'
 }
 
-/** It was not claimed because its worker is out of what the system gives it. */
+/** It was not claimed, because its worker ran out of a system resource. */
 export function isLimit(report: Report): report is Report & { readonly detail: string } {
   return report.kind === 'untouched' && report.detail !== undefined
 }

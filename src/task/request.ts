@@ -1,14 +1,14 @@
-/** A task to be stored: what every way of enqueuing makes, and every engine takes. */
+/** A task to be stored: every way of enqueuing creates one, and every engine accepts it. */
 export interface Request {
-  /** Keys and values as the packet that the file begins with. The magic keys are among them, as in uWSGI's files. */
+  /** Keys and values as the packet at the start of the file, including the magic keys, as in uWSGI's files. */
   readonly packet: Buffer
-  /** Bytes, or a stream, which is stored as it comes; when it throws, nothing is stored. */
+  /** Bytes, or a stream, which is stored as it arrives; if it throws, nothing is stored. */
   readonly body?: Buffer | AsyncIterable<Uint8Array>
-  /** Not before this time: whole epoch seconds, as a file's mtime has them. */
+  /** Run it no earlier than this: whole epoch seconds, as in a file's mtime. */
   readonly atSeconds?: number
   /** The priority directory: digits only. */
   readonly priority?: string
-  /** The caller's own name for the task: one spool takes it once. */
+  /** The caller's own name for the task: a spool stores it once. */
   readonly id?: string
 }
 
@@ -16,6 +16,6 @@ export interface Request {
 export interface Stored {
   /** The task's file. */
   readonly path: string
-  /** A task with this id was there already, or has been; this one was not stored a second time. */
+  /** A task with this id exists, or has existed, so this one was not stored again. */
   readonly isDuplicate: boolean
 }

@@ -1,28 +1,28 @@
-/** When a task that failed runs again, and when it is given up. */
+/** When a failed task runs again, and when it is buried. */
 export interface RetryPolicy {
-  /** Failed runs after which a task is buried; 0: never, as in uWSGI. */
+  /** Bury a task after this many failed runs; 0 means never, as in uWSGI. */
   readonly maxAttempts: number
-  /** Runs that took their process with them, after which a task is buried; 0: never. */
+  /** Bury a task after this many crashes; 0 means never. */
   readonly maxCrashes: number
   readonly backoff: Backoff
-  /** How long a retry waits (`fixed`), or waits first (`exponential`); null: the policy's own default. */
+  /** The delay of a retry (`fixed`), or of the first one (`exponential`); null means the default. */
   readonly delayMs: number | null
-  /** The longest wait of `exponential`. */
+  /** The maximum delay of `exponential`. */
   readonly capMs: number
 }
 
-/** `none`: at once, behind what is due already. */
+/** `none`: at once, after the tasks that are already due. */
 export type Backoff = 'none' | 'fixed' | 'exponential'
 
 const EXPONENTIAL_BASE_MS = 3000
 
 /**
- * How long to wait after the failed run number `attempts`, from 1.
+ * The delay after failed run number `attempts`, from 1.
  *
- * `exponential` is Spinach's: half of min(3 · 2^n, cap) seconds, and as much again times a random number, so that tasks
- * that failed together do not come back together.
+ * `exponential`: between half of min(3 · 2^n, cap) seconds and all of it, at random, so that tasks that failed together do
+ * not retry together.
  *
- * @param frequencyMs what `fixed` waits by default
+ * @param frequencyMs the default delay of `fixed`
  */
 export function retryDelayMs(
   { backoff, delayMs, capMs }: RetryPolicy,

@@ -1,7 +1,7 @@
-/** uWSGI's signals: a byte, raised by anybody, handled by a function that was registered for it. */
+/** uWSGI's signals: a byte that any code can raise, and that a function registered for it handles. */
 export const MAX_SIGNAL = 255
 
-/** What raises a signal by itself. Two that are equal are one, whoever asks for them. */
+/** What raises a signal automatically. Equal schedules are one, whoever asks for them. */
 export type Schedule = Timer | CronTimes | CronCommand | FileMonitor
 
 export type SignalSchedule = Exclude<Schedule, CronCommand>
@@ -10,7 +10,7 @@ export interface Timer {
   readonly kind: 'timer'
   readonly number: number
   readonly everyMs: number
-  /** How often it fires; 0: for ever. */
+  /** How many times it fires; 0 means no limit. */
   readonly iterations: number
 }
 
@@ -19,30 +19,30 @@ export interface CronTimes {
   readonly number: number
   /** uWSGI's five numbers or an ordinary cron expression; schedule/cron.ts understands both. */
   readonly expression: string
-  /** IANA's name of the time zone; null: the daemon's. */
+  /** The IANA name of the time zone; null means the daemon's. */
   readonly zone: string | null
 }
 
-/** By the calendar, too, but it runs a command. */
+/** A cron schedule that runs a command. */
 export interface CronCommand {
   readonly kind: 'command'
   readonly command: string
   readonly expression: string
   readonly zone: string | null
-  /** It is left out while its last run goes on. */
+  /** Skip it while its previous run continues. */
   readonly isUnique: boolean
-  /** It is killed after this long; 0: never. */
+  /** Kill it after this long; 0 means never. */
   readonly harakiriMs: number
 }
 
 export interface FileMonitor {
-  /** Anything that happens to it and, when it is a directory, to its entries; or a touch as uWSGI's touch-* mean it. */
+  /** Any change to it or, if it is a directory, to its entries; or a touch in the sense of uWSGI's touch-* options. */
   readonly kind: 'monitor' | 'touch'
   readonly number: number
   readonly path: string
 }
 
-/** What a worker tells the master about signals. */
+/** What a worker reports to the master about signals. */
 export type SignalNews =
   | { readonly kind: 'handler'; readonly number: number; readonly target: string }
   | { readonly kind: 'raise'; readonly number: number }

@@ -1,2 +1,2 @@
-/** Where something was printed; `output`: to one of the two, of an interpreter for which they are one. */
+/** Where text was printed; `output`: to either, by an interpreter that does not distinguish them. */
 export type Stream = 'stdout' | 'stderr' | 'output'

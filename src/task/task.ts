@@ -1,7 +1,7 @@
 import type { Answer } from './answer.js'
 import type { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
 
-/** The packet as text: an object without prototype, one UTF-8 string a key, `spooler_task_name`, and `body` if there is one. */
+/** The packet as text: an object without a prototype, with a UTF-8 string per key, `spooler_task_name`, and any `body`. */
 export interface Env {
   readonly [key: string]: string | Buffer | undefined
   readonly spooler_task_name: string
@@ -15,17 +15,17 @@ export interface Task {
   readonly path: string
   /** The spool directory's absolute path. */
   readonly spooler: string
-  /** The number of the priority directory; null at the top of the spool. */
+  /** The number of the priority directory; null in the spool itself. */
   readonly priority: number | null
   /** When it was due: the later of the file's mtime and the packet's `at`. */
   readonly at: Date
   /** This run's number, from 1. */
   readonly attempt: number
-  /** The packet's pairs: exact bytes, in their order, duplicates kept. */
+  /** The packet's pairs: exact bytes, in order, with duplicates. */
   readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
-  /** The bytes behind the packet; undefined when there are none. Past 1 MiB they are read when first asked for. */
+  /** The bytes after the packet; undefined if there are none. Beyond 1 MiB they are read on first use. */
   readonly body: Buffer | undefined
-  /** Fires shortly before the process is killed: the deadline (spooler-harakiri) or the mercy of a stop is about to end. */
+  /** Fires shortly before the process is killed, by its deadline (spooler-harakiri) or at the end of a stop's mercy. */
   readonly signal: AbortSignal
   /** Writes a line to the daemon's log, with the task's name. */
   log(message: string): void
