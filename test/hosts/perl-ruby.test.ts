@@ -78,7 +78,7 @@ def UWSGI.spooler(env)
 end`,
     })
     await daemon.waitFor(/on_large .*UWSGI.spooler returned 1099511627774; expected UWSGI::SPOOL_OK/)
-    await daemon.waitFor(/on_mute .*its message cannot be had \(Mute\)/)
+    await daemon.waitFor(/on_mute .*its message is not available \(Mute\)/)
     await daemon.waitFor(/on_odd .*Odd/)
     assert.equal(new Set(daemon.journal()).size, 1)
   })

@@ -1,4 +1,4 @@
-# Runs spooler functions for a worker of spoold, which starts this program and speaks over descriptors 3 to 6.
+# Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6.
 # Debian's perl-base is enough for it.
 use strict;
 use warnings;
@@ -10,7 +10,7 @@ use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
 use uwsgi;
-BEGIN { shift @INC }    # ours are loaded, and in nobody's way
+BEGIN { shift @INC }    # our modules are loaded; user code must not find them
 
 my $wire     = Spoold::Wire->new;
 my $settings = $wire->read_settings;

@@ -1,4 +1,4 @@
-# The package `uwsgi` as spooler code knows it (plugins/psgi/uwsgi_plmodule.c), on top of spoold.
+# The package `uwsgi` for spooler code (plugins/psgi/uwsgi_plmodule.c), implemented on top of spoold.
 package uwsgi;
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ my $areas;
 # uWSGI loads code in its master, and the spoolers are forked from that.
 my $is_forked = 0;
 
-# Options for processes that are not here: code that sees them would leave its work to nobody.
+# Options for processes that do not exist here: code that sees them would hand work to nobody.
 my %not_here = map { $_ => 1 } qw(mule mules farm);
 
 sub _start {
@@ -34,7 +34,7 @@ sub _start {
 
 sub _fork { $is_forked = 1 }
 
-# A list where an option was given more than once.
+# A list if an option was given more than once.
 sub opt () { return $options }
 
 # -- tasks
@@ -81,7 +81,7 @@ sub _cache {
 
 sub _true { return defined $_[0] && $_[0] eq '1' ? !!1 : undef }
 
-# -- memory that all workers of the daemon share; what uWSGI's plugin has: no numbers, and no locks of one's own
+# -- memory that all workers of the daemon share; as in uWSGI's plugin, without numbers and explicit locks
 
 sub sharedarea_read {
     _take(\@_, 2);
@@ -106,7 +106,7 @@ sub sharedarea_write {
     return !!1;
 }
 
-# -- functions by name, for modules that also serve a web application; nobody calls them from outside
+# -- functions by name, for modules that also serve a web application; they cannot be called from outside
 
 sub register_rpc { _take(\@_, 2); $rpcs{ $_[0] } = $_[1]; return !!1 }
 
@@ -145,7 +145,7 @@ sub _signal {
     Carp::croak("a signal number is 0 to 255, got $number");
 }
 
-# -- what all of them share
+# -- shared by all of the above
 
 # psgi_check_args()
 sub _take {
@@ -155,21 +155,21 @@ sub _take {
     Carp::croak("Usage: $name takes $count arguments");
 }
 
-# The bytes that the interpreter keeps, which is what uWSGI takes: UTF-8 of whatever was ever text.
+# The interpreter's internal bytes, as uWSGI takes them: UTF-8 of everything that was ever text.
 sub _bytes {
     my $text = defined $_[0] ? "$_[0]" : '';
     utf8::encode($text) if utf8::is_utf8($text);
     return $text;
 }
 
-# Of keys it keeps one byte a character for as long as they have one.
+# Keys have one byte per character as long as that is possible.
 sub _key {
     my ($key) = @_;
     utf8::downgrade($key, 1) or utf8::encode($key);
     return $key;
 }
 
-# Gives the first of the values.
+# Returns the first value.
 sub _call {
     my ($refusal, @values) = $wire->call(@_);
     Carp::croak($refusal) if defined $refusal;

@@ -1,11 +1,11 @@
-"""Runs spooler functions for a worker of spoold, which starts this program and speaks over descriptors 3 to 6."""
+"""Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6."""
 
 import os
 import sys
 
 ours = os.path.dirname(os.path.abspath(__file__))
 if getattr(sys.flags, 'safe_path', False):
-    sys.path.insert(0, ours)  # with PYTHONSAFEPATH this directory is not there, and the first one is somebody's
+    sys.path.insert(0, ours)  # with PYTHONSAFEPATH the first entry is not this directory
 else:
     sys.path[0] = ours
 

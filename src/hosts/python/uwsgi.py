@@ -1,4 +1,4 @@
-"""The module `uwsgi` as spooler code knows it (plugins/python/uwsgi_pymodule.c), on top of spoold."""
+"""The module `uwsgi` for spooler code (plugins/python/uwsgi_pymodule.c), implemented on top of spoold."""
 
 import os
 import signal as _os_signal
@@ -6,7 +6,7 @@ import socket as _socket
 import sys
 import time as _time
 
-from spoold_host.cache import *  # noqa: F401,F403 — cache_get and its kin
+from spoold_host.cache import *  # noqa: F401,F403 — cache_get and the others
 from spoold_host.sharedarea import *  # noqa: F401,F403
 from spoold_host.wire import CallError as _CallError
 
@@ -29,7 +29,7 @@ _settings = {}
 _wire = _loop = None
 # uWSGI loads code in its master, and the spoolers are forked from that
 _is_forked = False
-# options for processes that are not here: code that sees them would leave its work to nobody
+# options for processes that do not exist here: code that sees them would hand work to nobody
 _NOT_HERE = ('mule', 'mules', 'farm')
 
 
@@ -50,7 +50,7 @@ def _fork():
 
 
 def _options(pairs):
-    """str to bytes; of an option that was given more than once, the last value."""
+    """str to bytes; if an option was given more than once, its last value."""
     options = {}
     for name, value in zip(pairs[::2], pairs[1::2]):
         name = name.decode('utf-8', 'surrogateescape')
@@ -227,7 +227,7 @@ def mule_msg(message, mule=None):
 
 
 def register_rpc(name, function, argc=0):
-    """Kept, so that modules that also serve a web application can be loaded; nobody can call it here."""
+    """Stored, so that modules that also serve a web application can be loaded; it cannot be called here."""
     _rpcs[name] = function
     return True
 
@@ -257,7 +257,7 @@ def register_signal(number, target, function):
 
 def signal(number, remote=None):
     if isinstance(number, int) and number > 255:
-        return None  # as in uWSGI, which says nothing either
+        return None  # silently, as in uWSGI
     _check_signal(number)
     if remote is not None:
         return _signal_remote(number, remote)
@@ -331,8 +331,8 @@ def _call(name, *values):
         raise ValueError(str(refusal)) from None
 
 
-# What has no meaning without requests, mules, alarms or metrics. Modules that also serve a web application name it when they
-# are imported, so only a call is an error; what merely tells somebody something is no reason to fail a task.
+# Functions without a meaning here: there are no requests, mules, alarms or metrics. Modules that also serve a web application
+# refer to them when they are imported, so only a call is an error; functions that only report something do nothing.
 _SILENT = frozenset(
     'accepting alarm metric_dec metric_div metric_inc metric_mul metric_set metric_set_max metric_set_min set_logvar '
     'set_warning_message add_var log_this_request'.split()

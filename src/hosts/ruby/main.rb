@@ -1,4 +1,4 @@
-# Runs spooler functions for a worker of spoold, which starts this program and speaks over descriptors 3 to 6.
+# Runs spooler functions for a worker of spoold, which starts this program and communicates over descriptors 3 to 6.
 require_relative 'spoold_host/wire'
 require_relative 'spoold_host/process'
 require_relative 'spoold_host/output'

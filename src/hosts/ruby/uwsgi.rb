@@ -1,7 +1,7 @@
 require 'etc'
 require 'socket'
 
-# The module UWSGI as spooler code knows it (plugins/rack/rack_api.c), on top of spoold.
+# The module UWSGI for spooler code (plugins/rack/rack_api.c), implemented on top of spoold.
 module UWSGI
   VERSION = '2.0.21-spoold'
   SPOOL_OK = -2
@@ -11,7 +11,7 @@ module UWSGI
   NUMPROC = 1
   OPT = {} # rubocop:disable Style/MutableConstant -- filled by start
 
-  # Options for processes that are not here: code that sees them would leave its work to nobody.
+  # Options for processes that do not exist here: code that sees them would hand work to nobody.
   NOT_HERE = %w[mule mules farm].freeze
   private_constant :NOT_HERE
 
@@ -96,7 +96,7 @@ module UWSGI
     def mule_msg(*) = raise('no mule configured')
     def mule_get_msg(*) = raise('you can receive mule messages only in a mule !!!')
 
-    # -- functions by name, for modules that also serve a web application; nobody calls them from outside
+    # -- functions by name, for modules that also serve a web application; they cannot be called from outside
 
     def register_rpc(name, function, _arity = 0)
       check(name, String)
@@ -131,7 +131,7 @@ module UWSGI
 
     def add_file_monitor(number, path) = add('file-monitor', number, check(path, String))
 
-    # What there is no place for here: requests, websockets, metrics.
+    # Not available here: requests, websockets, metrics.
     def method_missing(name, *)
       raise NoMethodError, "UWSGI.#{name} is not there under spoold: docs/hosts.md lists what is"
     end
@@ -175,7 +175,7 @@ module UWSGI
       peer&.close
     end
 
-    # An Array where an option was given more than once.
+    # An Array if an option was given more than once.
     def add_option(name, value)
       OPT[name] = OPT.key?(name) ? [*OPT[name], value] : value
     end
@@ -184,7 +184,7 @@ end
 
 require_relative 'spoold_host/cache'
 
-# As uWSGI's they are module functions, which `include UWSGI` brings along.
+# Module functions, as in uWSGI, so `include UWSGI` includes them.
 UWSGI.singleton_methods(false).each do |name|
   UWSGI.define_method(name) { |*arguments| UWSGI.public_send(name, *arguments) }
   UWSGI.send(:private, name)

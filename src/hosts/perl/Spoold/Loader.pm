@@ -1,11 +1,11 @@
-# Runs the files that the configuration names, in uWSGI's order (plugins/psgi/psgi_loader.c, psgi_plugin.c).
+# Runs the configured files, in uWSGI's order (plugins/psgi/psgi_loader.c, psgi_plugin.c).
 package Spoold::Loader;
 use strict;
 use warnings;
 use Cwd qw(getcwd);
 use Spoold::Wire;
 
-# Tells the worker how it went. True when tasks may come.
+# Reports the result to the worker. True if tasks may follow.
 sub load {
     my ($wire, $settings, $loop) = @_;
     my $home = getcwd();
@@ -23,7 +23,7 @@ sub load {
     return $loaded;
 }
 
-# As uWSGI loads them, but nothing is served. Gives a text for each that cannot be loaded.
+# Loads applications as uWSGI does; none is served. Returns an error message per application that could not be loaded.
 sub _load_applications {
     my ($settings, $home) = @_;
     my @values = @{ $settings->{application} // [] };
@@ -36,7 +36,7 @@ sub _load_applications {
     return @failures;
 }
 
-# An application that fails takes the worker with it only when nobody else is left to run tasks.
+# An application that fails ends the worker only if there is no other handler.
 sub _judge {
     my ($wire, $settings, $loop, @failures) = @_;
     my $is_idle = !$loop->{spooler} && !%{ $loop->{signals} // {} };
@@ -59,7 +59,7 @@ sub _run {
     die "$@" if "$@" ne '';
 }
 
-# Apart: the file sees no variable of ours, and begins in the package that is current where it is called.
+# In a function of its own: the file sees none of our variables, and starts in the package of this call.
 sub _do { package main; do $_[0] }
 
 1;

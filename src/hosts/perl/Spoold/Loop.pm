@@ -1,4 +1,4 @@
-# Runs tasks and signals as they come, one after the other.
+# Runs tasks and signals as they arrive, one at a time.
 package Spoold::Loop;
 use strict;
 use warnings;
@@ -8,7 +8,7 @@ use Spoold::Wire;
 
 use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 11, PACKET_HEADER_BYTES => 4 };
 
-# The page, one byte a task: src/worker/hosts/page.ts
+# The page, one byte per task: src/worker/hosts/page.ts
 use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5" };
 use constant PRINTED => "\10";
 use constant { SLOTS => 4032, RECALL_FLAG => 4032 };
@@ -58,7 +58,7 @@ sub _serve {
             $env{spooler_task_name} = substr($name, $slash + 1);
             $env{body} = substr($message, $body, $body_bytes) if $body_bytes;
 
-            # a directory that is gone is not the task's fault, as in uWSGI
+            # as in uWSGI, a missing directory does not fail the task
             chdir($chdir // ($slash < 0 ? $spool : "$spool/" . substr($name, 0, $slash)));
             my $result = $self->_ask(\%env, $number);
             Spoold::Process::leave_at_once() if $$ != $pid;
@@ -79,13 +79,13 @@ sub _mark {
     syswrite $page, $state or die "a task closed the descriptors of its interpreter: $!\n";
 }
 
-# Any number that is none of the three is kept and retried by uWSGI; what is no number counts as 0.
+# uWSGI keeps and retries a task with any other number; a value that is not a number counts as 0.
 sub _ask {
     my ($self, $env, $number) = @_;
     my $handler = $self->{spooler} or return IGNORE;
     my ($answer, $value);
     my $error = 'the spooler function was left by next or last';
-    {    # which end here, and not in the loop above
+    {    # `next` and `last` end here, not in the loop above
         no warnings;
         eval {
             $answer = $handler->($env);
@@ -106,7 +106,7 @@ sub _failed {
     return ERROR;
 }
 
-# An object may say what it likes, or die of it.
+# To turn an object into text runs its code, which may die.
 sub _textof {
     my ($error) = @_;
     my $text = eval { "$error" } // 'an object of ' . ref $error;
@@ -120,7 +120,7 @@ sub _wrong {
         . 'uwsgi::SPOOL_IGNORE (0), so the task is retried';
 }
 
-# What comes before the mark of the recall is not run: the worker has it back.
+# Skips the tasks before the mark of the recall: the worker has taken them back.
 sub _await_recall {
     my ($self, $number, $message, $at) = @_;
     while (defined $message) {

@@ -8,7 +8,7 @@ use Spoold::Wire;
 use constant { NOBODY => 0xFFFFFFFF, PIPE_BYTES => 1 << 20, OUTPUT_FLAG => 4033 };
 use constant { F_SETPIPE_SZ => 1031, FIONREAD => 0x541B };    # Linux; not in Fcntl
 
-# Where the worker cannot read the pipe, output stays where it went, and nothing is ever marked.
+# If the worker cannot read the pipe, output goes where it went before, and is never marked.
 sub new {
     my ($class, $wire) = @_;
     my $self = bless { page => $wire->{page} }, $class;
@@ -22,19 +22,19 @@ sub new {
 
 sub _take {
     my ($self, $writer, $token) = @_;
-    fcntl($writer, F_SETPIPE_SZ, PIPE_BYTES);    # or it waits more often
+    fcntl($writer, F_SETPIPE_SZ, PIPE_BYTES);    # otherwise the writer has to wait more often
     open(STDOUT, '>&', $writer) or die "standard output: $!\n";
     open(STDERR, '>&', $writer) or die "standard error: $!\n";
     $_->autoflush(1) for *STDOUT{IO}, *STDERR{IO};
     @$self{qw(pipe token)} = ($writer, "\0$token");
 }
 
-# Ends the output of a task. False where there is none to be marked.
+# Marks the end of a task's output. False if there is none.
 sub mark {
     my ($self, $number) = @_;
     my $pipe = $self->{pipe} or return 0;
 
-    # the pipe first: what the worker has taken from it by then, the flag tells
+    # the pipe first: the flag then tells what the worker had read by then
     my $bytes = pack('i', 0);
     if (defined ioctl($pipe, FIONREAD, $bytes) && unpack('i', $bytes) == 0) {
         sysseek $self->{page}, OUTPUT_FLAG, 0;

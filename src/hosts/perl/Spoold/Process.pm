@@ -1,4 +1,4 @@
-# What kind of process this is: it dies with its worker, and leaves signals to it.
+# The process: it dies with its worker, and leaves signals to it.
 package Spoold::Process;
 use strict;
 use warnings;
@@ -11,8 +11,8 @@ use constant SIGKILL  => 9;
 sub prepare {
     _die_with_worker();
 
-    # A terminal and an init system signal everybody; it is the worker that decides. Functions, because what is ignored
-    # stays so in every program that a task starts.
+    # Terminals and init systems signal every process; the worker decides. Functions, because IGNORE would be inherited by every
+    # program that a task starts.
     $SIG{$_} = \&_leave_to_worker for qw(INT TERM HUP USR1 USR2 ALRM TSTP);
     select((select(STDOUT), $| = 1)[0]);
     select((select(STDERR), $| = 1)[0]);
@@ -21,20 +21,20 @@ sub prepare {
 
 sub _leave_to_worker { }
 
-# The kernel sends SIGKILL when the other end of the lifeline is closed, whatever this process does then.
+# The kernel sends SIGKILL when the other end of the lifeline closes, whatever this process is doing.
 sub _die_with_worker {
-    return if $^O ne 'linux';    # elsewhere the end of its tasks tells it
+    return if $^O ne 'linux';    # elsewhere it notices when its tasks end
     fcntl($Spoold::Wire::lifeline, F_SETOWN, $$);
     fcntl($Spoold::Wire::lifeline, F_SETSIG, SIGKILL);
     fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) | O_ASYNC);
 }
 
-# The worker ends in good order: there is time to leave.
+# The worker exits regularly, so there is time to exit, too.
 sub live_on {
     fcntl($Spoold::Wire::lifeline, F_SETFL, fcntl($Spoold::Wire::lifeline, F_GETFL, 0) & ~O_ASYNC);
 }
 
-# Of a process that a task forked and that came back as well: without what the host does at its end.
+# Ends a process that a task forked and that returned from the handler, without the host's own cleanup.
 sub leave_at_once {
     require POSIX;
     POSIX::_exit(0);

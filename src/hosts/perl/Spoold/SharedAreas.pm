@@ -1,4 +1,4 @@
-# Memory that all workers of a daemon share: files without a name behind the descriptors of the wire.
+# Memory that all workers of a daemon share: files without names, on the descriptors after those of the wire.
 package Spoold::SharedAreas;
 use strict;
 use warnings;
@@ -6,7 +6,7 @@ use Fcntl qw(F_SETFD F_SETLKW F_RDLCK F_WRLCK F_UNLCK FD_CLOEXEC SEEK_SET O_RDWR
 
 use constant FIRST_FD => 7;
 
-# The descriptor shares its position with other processes, so the file is opened anew.
+# The inherited descriptor shares its position with other processes, so the file is reopened.
 sub new {
     my ($class, @sizes) = @_;
     my @areas;
@@ -21,7 +21,7 @@ sub new {
     return bless \@areas, $class;
 }
 
-# Undefined when it is not there.
+# Undefined if it does not exist.
 sub read {
     my ($self, $number, $position, $length) = @_;
     my $area = $self->_area($number) or return undef;

@@ -17,7 +17,7 @@ sub new {
     return bless { tasks => $tasks, calls => $calls, page => $page, pid => $$ }, $class;
 }
 
-# Undefined when the worker is gone.
+# Undefined if the worker is gone.
 sub read_message {
     my ($self) = @_;
     my $head = _read($self->{tasks}, 4) // return undef;
@@ -46,7 +46,7 @@ sub send {
     _write($self->{tasks}, pack('a4CVV', "\xffSPL", $kind, $number // 0, length $text) . $text);
 }
 
-# Asks the worker, and waits for its answer: (undef, values), or why there are none.
+# Sends a request to the worker and waits for the reply: (undef, values), or the reason for a refusal.
 sub call {
     my ($self, $name, @arguments) = @_;
     return "a process that a task forked cannot speak for it; do it in the task itself" if $$ != $self->{pid};

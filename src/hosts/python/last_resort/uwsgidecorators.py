@@ -1,6 +1,6 @@
 """Decorators with the names and the behaviour of uWSGI's module, for machines that do not have it.
 
-It is found only where no other uwsgidecorators is. A task that one of both stored is understood by the other.
+It is found only if there is no other uwsgidecorators. Each module understands the tasks that the other stored.
 """
 
 import functools
@@ -44,9 +44,9 @@ def manage_spool_request(vars):
 
 
 class _Spooled:
-    """A function that, when it is called, is stored as a task."""
+    """A function whose calls are stored as tasks."""
 
-    #: what the task is answered with, whatever the function returns
+    #: the outcome of the task, whatever the function returns
     answer = None
 
     def __init__(self, function, pass_arguments=False):
@@ -103,7 +103,7 @@ def spoolforever(f=None, pass_arguments=False):
     return spool_decorate(f, pass_arguments, _spoolforever)
 
 
-# -- what begins with the process
+# -- functions called when the process starts
 
 
 def postfork_chain_hook():
@@ -112,7 +112,7 @@ def postfork_chain_hook():
 
 
 class postfork:
-    """With or without the number of a worker: a spooler is number 0."""
+    """With or without the number of a worker; a spooler has number 0."""
 
     def __init__(self, f):
         self.wid, self.f = (0, f) if callable(f) else (f, None)
@@ -138,7 +138,7 @@ class thread:
 
 
 def _registered(register):
-    """A decorator that registers its function for a signal, a free one where none is named."""
+    """A decorator that registers its function for a signal, or for a free one if none is given."""
 
     class decorator:
         def __init__(self, *args, **kwargs):
@@ -176,7 +176,7 @@ class signal:
 
 
 class lock:
-    """A spooler cannot lock, and so does not call the function."""
+    """A spooler cannot lock, so the function is not called."""
 
     def __init__(self, f):
         self.f = f
@@ -214,7 +214,7 @@ class rpc:
         return f
 
 
-# -- for processes that a spooler never is
+# -- for other kinds of processes
 
 
 class mulefunc:

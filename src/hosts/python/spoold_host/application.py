@@ -1,4 +1,4 @@
-"""Loads web applications as uWSGI does before it forks its spoolers (plugins/python/pyloader.c), and serves none."""
+"""Loads web applications as uWSGI does before it forks its spoolers (plugins/python/pyloader.c); none is served."""
 
 import importlib
 import os
@@ -7,14 +7,14 @@ from .modules import import_file
 
 
 def load_applications(settings, explain):
-    """What could not be loaded: a text for each application. uWSGI prints these and goes on, too."""
+    """Returns an error message per application that could not be loaded. uWSGI prints these and continues, too."""
     failures = []
     values = [os.fsdecode(value) for value in settings.get('application', [])]
     name = os.fsdecode(settings.get('callable', [b'application'])[-1])
     for option, loader, value in zip(values[::3], values[1::3], values[2::3]):
         try:
             _LOADERS[loader](value, name)
-        except BaseException as error:  # SystemExit, too: an application is no reason to end
+        except BaseException as error:  # SystemExit too: an application must not end the host
             failures.append('the application of %s = %s could not be loaded:\n%s' % (option, value, explain(error)))
     return failures
 

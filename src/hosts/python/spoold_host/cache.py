@@ -1,4 +1,4 @@
-"""uwsgi.cache_*: a plain store that all workers of a daemon share, without sizes, blocks or names of caches."""
+"""uwsgi.cache_*: a simple cache that all workers of a daemon share, without sizes, blocks or names of caches."""
 
 from .wire import CallError
 
@@ -36,7 +36,7 @@ def cache_get(key, cache=None):
 
 
 def cache_set(key, value, expires=0, cache=None):
-    """Only when it is not there."""
+    """Only if the key does not exist."""
     return _true(_ask('set', key, value, expires, cache))
 
 
@@ -61,7 +61,7 @@ def cache_keys(cache=None):
 
 
 def cache_num(key, cache=None):
-    """Eight bytes, a signed number in the machine's order, as cache_inc writes them."""
+    """Eight bytes: a signed number in the machine's byte order, as cache_inc writes it."""
     found = cache_get(key, cache)
     return int.from_bytes(found[:8], 'little', signed=True) if found else 0
 

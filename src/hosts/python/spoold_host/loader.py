@@ -1,4 +1,4 @@
-"""Loads what the configuration names, in uWSGI's order (plugins/python/python_plugin.c)."""
+"""Loads the configured modules, in uWSGI's order (plugins/python/python_plugin.c)."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ LAST_RESORT = 'last_resort'
 
 
 def load(wire, settings, loop):
-    """Tells the worker how it went. True when tasks may come."""
+    """Reports the result to the worker. True if tasks may follow."""
     try:
         _find_modules(settings)
         import uwsgi
@@ -39,7 +39,7 @@ def load(wire, settings, loop):
 
 
 def _is_usable(wire, settings, loop, failures, has_handler):
-    """An application that fails takes the worker with it only when nobody else is left to run tasks."""
+    """An application that fails ends the worker only if there is no other handler."""
     is_idle = not has_handler and not loop.signals
     if failures and ('need-app' in settings or (is_idle and 'alone' in settings)):
         wire.send(UNLOADABLE, 0, _bytes('\n'.join(failures)))
@@ -56,7 +56,7 @@ def _is_usable(wire, settings, loop, failures, has_handler):
 
 
 def _tell_of_threads(wire):
-    """uWSGI forks its spoolers afterwards, and threads stay behind in its master."""
+    """uWSGI forks its spoolers after loading, so threads stay in its master."""
     names = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     if names:
         wire.call(
@@ -74,12 +74,12 @@ def _bytes(text):
 
 
 def _find_modules(settings):
-    """Ours stay behind everybody's: only `uwsgi` is for them, and it is in place from here on."""
+    """Hides our own modules: user code only needs `uwsgi`, which is imported here."""
     ours = sys.path.pop(0)
     spec = importlib.util.spec_from_file_location('uwsgi', os.path.join(ours, 'uwsgi.py'))
     sys.modules['uwsgi'] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    # uWSGI puts "." there, which would be the spool once tasks run
+    # uWSGI adds ".", which would be the spool once tasks run
     sys.path.insert(0, os.getcwd())
     for path in settings.get('path', []):
         sys.path.insert(0, os.fsdecode(path))

@@ -1,4 +1,4 @@
-"""Runs tasks and signals as they come, one after the other."""
+"""Runs tasks and signals as they arrive, one at a time."""
 
 import os
 import struct
@@ -13,7 +13,7 @@ from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
 TASK, RECALL, SIGNAL = 1, 2, 3
 _HEAD = struct.Struct('<BHII')
 
-# The page, one byte a task: src/worker/hosts/page.ts
+# The page, one byte per task: src/worker/hosts/page.ts
 STARTED, OK, RETRY, IGNORE, ERROR = 1, 2, 3, 4, 5
 PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032
@@ -39,7 +39,7 @@ class Loop:
             self._serve(message)
 
     def _serve(self, message):
-        # every name that a task needs is local: at this rate a look-up counts
+        # all names in the loop are local: at this rate look-ups matter
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = sys.modules['uwsgi'].__dict__
         fence, mark = threading.Lock(), self._output.mark
@@ -54,7 +54,7 @@ class Loop:
             if kind == TASK:
                 slot = number % SLOTS
                 page[slot] = STARTED
-                with fence:  # the mark is seen before the flag is looked at
+                with fence:  # the worker sees the mark before we read the flag
                     pass
                 if page[RECALL_FLAG]:
                     page[slot] = 0
@@ -62,7 +62,7 @@ class Loop:
                 name = message[at:name_end]
                 directory, _, base = name.rpartition(b'/')
                 env = {'spooler_task_name': base}
-                key = name_end + 4  # behind the packet's header
+                key = name_end + 4  # after the packet's header
                 while key < block_end:
                     key_end = key + 2 + (message[key] | message[key + 1] << 8)
                     value = key_end + 2
@@ -87,7 +87,7 @@ class Loop:
                     if result is None:
                         result = self._failed(number, _wrong(answer))
                 if getpid() != pid:
-                    os._exit(0)  # a task forked, and its child came back as well
+                    os._exit(0)  # a task forked, and this is its child
                 page[slot] = result | PRINTED if mark(number) else result
                 number += 1
             elif kind == SIGNAL:
@@ -105,7 +105,7 @@ class Loop:
         return ERROR
 
     def _await_recall(self, number, message, at):
-        """What comes before the mark of the recall is not run: the worker has it back."""
+        """Skips the tasks before the mark of the recall: the worker has taken them back."""
         while message is not None:
             while at < len(message):
                 kind, *lengths = _HEAD.unpack_from(message, at)
@@ -141,7 +141,7 @@ class Loop:
 
 
 def _result_of(answer):
-    """An IntEnum is an int to uWSGI too (PyLong_Check), whatever it makes of its own arithmetic."""
+    """An IntEnum is an int in uWSGI too (PyLong_Check), even if it overrides arithmetic."""
     if answer is False:
         return IGNORE
     if isinstance(answer, int) and answer is not True:

@@ -11,12 +11,12 @@ def import_named(name):
     if '/' not in name and not name.endswith('.py'):
         importlib.import_module(name)
         return
-    # under the name that uWSGI gives it, so that pickles of either are understood by both
+    # under the name that uWSGI uses, so that each can load the other's pickles
     import_file(pythonize(name), name)
 
 
 def import_file(module_name, path):
-    """A directory is a package, and a file needs no ending."""
+    """A directory is a package, and a file needs no extension."""
     if os.path.isdir(path):
         init = os.path.join(path, '__init__.py')
         spec = importlib.util.spec_from_file_location(module_name, init, submodule_search_locations=[path])

@@ -15,7 +15,7 @@ _PIPE_BYTES = 1 << 20
 
 
 class Output:
-    """Where the worker cannot read the pipe, output stays where it went, and nothing is ever marked."""
+    """If the worker cannot read the pipe, output goes where it went before, and is never marked."""
 
     def __init__(self, wire):
         self._page = wire.page
@@ -34,19 +34,19 @@ class Output:
         try:
             fcntl.fcntl(writer, _F_SETPIPE_SZ, _PIPE_BYTES)
         except OSError:
-            pass  # it waits more often
+            pass  # the writer has to wait more often
         self._flush()
         os.dup2(writer, 1)
         os.dup2(writer, 2)
         self._pipe = writer
 
     def mark(self, number):
-        """Ends the output of a task. False where there is none to be marked."""
+        """Marks the end of a task's output. False if there is none."""
         if self._pipe is None:
             return False
         self._flush()
         fcntl.ioctl(self._pipe, termios.FIONREAD, self._waiting)
-        # the pipe first: what the worker has taken from it by then, the flag tells
+        # the pipe first: the flag then tells what the worker had read by then
         if not self._waiting[0] and not self._page[OUTPUT_FLAG]:
             return False
         os.write(self._pipe, self._token + struct.pack('<I', number))

@@ -1,4 +1,4 @@
-"""What kind of process this is: it dies with its worker, and leaves signals to it."""
+"""The process: it dies with its worker, and leaves signals to it."""
 
 import fcntl
 import os
@@ -10,8 +10,8 @@ from .wire import LIFELINE_FD
 
 def prepare():
     _die_with_worker()
-    # A terminal and an init system signal everybody; it is the worker that decides. Functions, because what is ignored
-    # stays so in every program that a task starts.
+    # Terminals and init systems signal every process; the worker decides. Functions, because SIG_IGN would be inherited by
+    # every program that a task starts.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGTSTP):
         signal.signal(number, _leave_to_worker)
     for stream in (sys.stdout, sys.stderr):
@@ -24,18 +24,18 @@ def _leave_to_worker(number, frame):
 
 
 def _die_with_worker():
-    """The kernel sends SIGKILL when the other end of the lifeline is closed, whatever this process does then."""
+    """The kernel sends SIGKILL when the other end of the lifeline closes, whatever this process is doing."""
     try:
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETSIG, signal.SIGKILL)
         flags = fcntl.fcntl(LIFELINE_FD, fcntl.F_GETFL)
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETFL, flags | os.O_ASYNC)
     except (AttributeError, OSError):
-        pass  # not Linux: the end of its tasks tells it
+        pass  # not Linux: it notices when its tasks end
 
 
 def live_on():
-    """The worker ends in good order: there is time to leave."""
+    """The worker exits regularly, so there is time to exit, too."""
     try:
         flags = fcntl.fcntl(LIFELINE_FD, fcntl.F_GETFL)
         fcntl.fcntl(LIFELINE_FD, fcntl.F_SETFL, flags & ~os.O_ASYNC)

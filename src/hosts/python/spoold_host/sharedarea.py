@@ -16,7 +16,7 @@ class _Area:
         os.set_inheritable(fd, False)
         self.fd = fd
         self.memory = mmap.mmap(fd, size)
-        # a record lock keeps other processes out, and no other thread of this one
+        # a record lock excludes other processes, but not other threads of this one
         self.threads = threading.RLock()
         self.held = 0
 
@@ -108,7 +108,7 @@ def _number_functions(bits, code):
             area.unlock()
 
     def write(id, position, value):
-        # of 8 bits uWSGI takes an unsigned number, of 16 it keeps the lowest, of more it takes what fits
+        # as in uWSGI: 8 bits are unsigned, 16 keep the lowest bits, larger ones accept what fits
         if bits == 8 and not 0 <= value < whole:
             raise OverflowError('unsigned byte integer is %s' % ('less than minimum' if value < 0 else 'greater than maximum'))
         if bits > 16 and not -half <= value < half:

@@ -17,7 +17,7 @@ _LENGTH = struct.Struct('<I')
 
 
 class CallError(Exception):
-    """What the worker refused, in its words."""
+    """The worker refused a request; the message is the worker's."""
 
 
 class Wire:
@@ -30,7 +30,7 @@ class Wire:
         self._lock = threading.Lock()
 
     def read_message(self):
-        """None when the worker is gone."""
+        """None if the worker is gone."""
         head = self._tasks.read(4)
         if len(head) < 4:
             return None
@@ -39,7 +39,7 @@ class Wire:
         return message if len(message) == length else None
 
     def read_settings(self):
-        """The first message: names and values, a name as often as it has values."""
+        """The first message: names and values; a name is repeated for each of its values."""
         items = self.read_list()
         settings = {}
         for name, value in zip(items[::2], items[1::2]):
@@ -53,7 +53,7 @@ class Wire:
         _write_all(TASKS_FD, _UP.pack(b'\xffSPL', kind, number, len(payload)) + payload)
 
     def call(self, name, *arguments):
-        """Asks the worker, and waits for its answer: a list of byte strings."""
+        """Sends a request to the worker and waits for the reply: a list of byte strings."""
         if os.getpid() != self.pid:
             raise CallError('a process that a task forked cannot speak for it; call uwsgi.%s in the task itself' % name)
         items = [name.encode(), *arguments]

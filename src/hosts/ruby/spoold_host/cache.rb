@@ -1,17 +1,17 @@
 module UWSGI
-  # A plain store that all workers of a daemon share, without sizes, blocks or names of caches.
+  # A simple cache that all workers of a daemon share, without sizes, blocks or names of caches.
   class << self
     def cache_get(key, cache = '') = cache_ask('get', key, cache: cache).first
     def cache_exists(key, cache = '') = cache_ask('get', key, cache: cache).empty? ? nil : true
     alias cache_exists? cache_exists
 
-    # Only when it is not there.
+    # Only if the key does not exist.
     def cache_set(key, value, expires = 0, cache = '') = truth(cache_ask('set', key, value, expires, cache: cache))
     def cache_update(key, value, expires = 0, cache = '') = truth(cache_ask('update', key, value, expires, cache: cache))
     def cache_del(key, cache = '') = truth(cache_ask('del', key, cache: cache))
     def cache_clear(cache = '') = truth(cache_ask('clear', cache: cache))
 
-    # The same, which raise where those give nil.
+    # The same, but they raise where those return nil.
     {
       cache_get: 'get value from uWSGI cache',
       cache_set: 'set value in uWSGI cache',

@@ -1,8 +1,8 @@
-# Requires what the configuration names, in uWSGI's order (plugins/rack/rack_plugin.c).
+# Requires the configured files, in uWSGI's order (plugins/rack/rack_plugin.c).
 module SpooldHost
   module_function
 
-  # Tells the worker how it went. True when tasks may come.
+  # Reports the result to the worker. True if tasks may follow.
   def load(wire, settings, tasks)
     $LOAD_PATH.unshift(*settings.fetch('path', []).map { |path| path.dup.force_encoding(Encoding::UTF_8) })
     (settings.fetch('shared-rbrequire', []) + settings.fetch('rbrequire', [])).each { |name| require_file(name) }
@@ -21,9 +21,9 @@ module SpooldHost
     false
   end
 
-  # As uWSGI loads them, but nothing is served.
+  # Loads applications as uWSGI does; none is served.
   #
-  # @return a text for each that cannot be loaded
+  # @return an error message per application that could not be loaded
   def load_applications(settings)
     settings.fetch('application', []).map { |text| text.dup.force_encoding(Encoding::UTF_8) }.each_slice(3).filter_map do |option, loader, value|
       load_application(loader, value)
@@ -43,7 +43,7 @@ module SpooldHost
     end
   end
 
-  # An application that fails takes the worker with it only when nobody else is left to run tasks.
+  # An application that fails ends the worker only if there is no other handler.
   def usable?(wire, settings, tasks, failures)
     idle = !UWSGI.respond_to?(:spooler) && tasks.signals.empty?
     if failures.any? && (settings.key?('need-app') || (idle && settings.key?('alone')))
@@ -58,7 +58,7 @@ module SpooldHost
   IDLE = 'Ruby code registered no handler: it leaves all tasks alone. Define UWSGI.spooler in what rbrequire, ' \
          'spooler-import or the web application loads'.b.freeze
 
-  # uWSGI forks its spoolers afterwards, and threads stay behind in its master.
+  # uWSGI forks its spoolers after loading, so threads stay in its master.
   def tell_of_threads(wire)
     count = Thread.list.length - 1
     return if count.zero?
@@ -66,7 +66,7 @@ module SpooldHost
     wire.call('warn', "Ruby code left #{count == 1 ? 'a thread' : "#{count} threads"} running while it was loaded, which run in each worker (in uWSGI only in the master). Start them in UWSGI.post_fork_hook, or in a handler".b)
   end
 
-  # uWSGI asks the search path alone, and so never finds a file beside the ini by its bare name.
+  # uWSGI only searches the load path, so it never finds a file beside the ini by its bare name.
   def require_file(name)
     name = name.dup.force_encoding(Encoding::UTF_8)
     require name
@@ -78,16 +78,16 @@ module SpooldHost
 
   OURS = "#{File.dirname(__dir__)}/".freeze
 
-  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without what is not the user's.
+  # As Ruby prints it (plugins/rack/rack_plugin.c, uwsgi_ruby_exception_log), without our own frames.
   def explain(error)
     first, *rest = (error.backtrace || []).map(&:b).reject { |line| line.start_with?(OURS) }
     ["#{"#{first}: " if first}#{message_of(error)} (#{error.class})", *rest.map { |line| "\tfrom #{line}" }].join("\n")
   end
 
-  # It may have one of its own, which may raise.
+  # An exception may override this, and raise.
   def message_of(error)
     error.message.to_s.b
   rescue Exception # rubocop:disable Lint/RescueException
-    'its message cannot be had'
+    'its message is not available'
   end
 end

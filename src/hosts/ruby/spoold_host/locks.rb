@@ -1,7 +1,7 @@
 require 'fileutils'
 
 module SpooldHost
-  # UWSGI.lock: one lock for all interpreters of a daemon, in the first spool's own directory. It falls with its holder.
+  # UWSGI.lock: one lock for all interpreters of a daemon, in the first spool's own directory. It is released when its holder dies.
   class Locks
     def initialize(spool)
       @directory = File.join(spool, '.spoold', 'locks')
@@ -13,7 +13,7 @@ module SpooldHost
 
     private
 
-    # More of them must be configured in uWSGI, too.
+    # uWSGI has more locks only if they are configured.
     def file(number)
       raise 'Invalid lock number' unless number.zero?
 

@@ -1,18 +1,18 @@
 module SpooldHost
-  # Runs tasks and signals as they come, one after the other.
+  # Runs tasks and signals as they arrive, one at a time.
   class Loop
     TASK, RECALL, SIGNAL = 1, 2, 3
     HEAD = 'CvVV'
-    # uWSGI's keys have no encoding, those that it adds neither
+    # uWSGI's keys have no encoding, including those that it adds
     NAME_KEY = 'spooler_task_name'.b.freeze
     BODY_KEY = 'body'.b.freeze
     HEAD_BYTES = 11
     PACKET_HEADER_BYTES = 4
 
-    # The page, one byte a task: src/worker/hosts/page.ts
+    # The page, one byte per task: src/worker/hosts/page.ts
     NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR = *"\0\1\2\3\4\5".b.chars.map(&:freeze)
     SLOTS = RECALL_FLAG = 4032
-    # the same, with a mark behind what was printed
+    # the same, with a mark after the printed output
     PRINTED = [OK, RETRY, IGNORE, ERROR].to_h { |result| [result, (result.ord | 8).chr.b.freeze] }.freeze
     RESULTS = { -2 => OK, -1 => RETRY, 0 => IGNORE }.freeze
 
@@ -62,7 +62,7 @@ module SpooldHost
       @wire.send(Wire::DONE, @next)
     end
 
-    # The mark is there before the flag is looked at. @return whether the task is to run
+    # Sets the mark before it reads the flag. @return whether the task should run
     def start
       @page.pwrite(STARTED, @next % SLOTS)
       return true if @page.pread(1, RECALL_FLAG) == NOT_STARTED
@@ -99,7 +99,7 @@ module SpooldHost
       return IGNORE unless UWSGI.respond_to?(:spooler)
 
       answer = UWSGI.spooler(env)
-      # what is no Integer is kept and retried by uWSGI, without a word
+      # uWSGI silently keeps and retries a task whose result is not an Integer
       (RESULTS[answer] if answer.is_a?(Integer)) || failed(wrong(answer))
     rescue Exception => e # rubocop:disable Lint/RescueException -- as uWSGI, SystemExit too
       raise if Process.pid != @wire.pid
@@ -119,7 +119,7 @@ module SpooldHost
         'UWSGI::SPOOL_IGNORE (0), so the task is retried'
     end
 
-    # What comes before the mark of the recall is not run: the worker has it back.
+    # Skips the tasks before the mark of the recall: the worker has taken them back.
     def await_recall(message, at)
       while message
         while at < message.bytesize

@@ -4,12 +4,12 @@ module SpooldHost
     NOBODY = 0xffffffff
     OUTPUT_FLAG = 4033
     PIPE_BYTES = 1 << 20
-    # Linux; Fcntl has none of them
+    # Linux; not in Fcntl
     F_SETPIPE_SZ = 1031
     FIONREAD = 0x541B
     NOTHING = [0].pack('i').freeze
 
-    # Where the worker cannot read the pipe, output stays where it went, and nothing is ever marked.
+    # If the worker cannot read the pipe, output goes where it went before, and is never marked.
     def initialize(wire)
       @page = wire.page
       reader, writer = IO.pipe
@@ -19,10 +19,10 @@ module SpooldHost
       take(writer, token) if token
     end
 
-    # Ends the output of a task. @return false where there is none to be marked
+    # Marks the end of a task's output. @return false if there is none
     def mark(number)
       return false unless @pipe
-      # the pipe first: what the worker has taken from it by then, the flag tells
+      # the pipe first: the flag then tells what the worker had read by then
       return false if flushed? && empty? && @page.pread(1, OUTPUT_FLAG) == "\0"
 
       @pipe.syswrite(@token + [number].pack('V'))

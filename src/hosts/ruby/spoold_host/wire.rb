@@ -1,5 +1,5 @@
 module SpooldHost
-  # What the worker refused, in its words.
+  # The worker refused a request; the message is the worker's.
   class CallError < RuntimeError
   end
 
@@ -17,7 +17,7 @@ module SpooldHost
       @lock = Mutex.new
     end
 
-    # Nil when the worker is gone.
+    # Nil if the worker is gone.
     def read_message
       head = @tasks.read(4)
       return if head.nil? || head.bytesize < 4
@@ -43,7 +43,7 @@ module SpooldHost
       write(@tasks, ["\xffSPL".b, kind, number, text.bytesize].pack('a4CVV') << text)
     end
 
-    # Asks the worker, and waits for its answer: a list of byte strings.
+    # Sends a request to the worker and waits for the reply: a list of byte strings.
     def call(name, *arguments)
       if Process.pid != @pid
         raise CallError, 'a process that a task forked cannot speak for it; do it in the task itself'
