@@ -5,16 +5,16 @@ import { addressedFrom, type Dictionary, type TaskOptions } from './request-from
 import { type Destination, forgetTargets, openTarget } from './target.js'
 
 export interface BatchOptions extends Destination {
-  /** When one task cannot be stored, none is. */
+  /** If a task cannot be stored, none is. */
   readonly allOrNothing?: boolean
 }
 
-/** What became of one task: it is stored, or here is why not. */
+/** The result for one task: where it is stored, or why it is not. */
 export type BatchResult = StoreResult
 
-/** Some tasks of a batch are not stored. */
+/** Some tasks of a batch were not stored. */
 export class BatchError extends SpooldError {
-  /** One for each task, in the order of `add`. */
+  /** One per task, in the order of `add`. */
   readonly results: readonly BatchResult[]
 
   constructor(results: readonly BatchResult[]) {
@@ -43,7 +43,7 @@ export class Batch {
     this.#options = options
   }
 
-  /** How many tasks wait for `spool`. */
+  /** The number of tasks waiting for `spool`. */
   get size(): number {
     return this.#requests.length
   }
@@ -51,7 +51,7 @@ export class Batch {
   /**
    * Adds a task; nothing is written yet.
    *
-   * @throws what `spool` throws before it writes anything; the batch is as it was
+   * @throws the errors that `spool` throws before it writes anything; the batch is unchanged
    */
   add(dictionary: Dictionary, options: TaskOptions = {}): this {
     const { request, spooler } = addressedFrom(dictionary, options)
@@ -68,10 +68,10 @@ export class Batch {
   }
 
   /**
-   * Stores what was added; the batch is empty then, and may be filled again.
+   * Stores the added tasks. Afterwards the batch is empty, and may be filled again.
    *
    * @returns where each task is, in the order of `add`
-   * @throws BatchError when not all of them are stored; its `results` says of each what became of it
+   * @throws BatchError if not all of them were stored; its `results` have one entry per task
    */
   async spool(): Promise<Stored[]> {
     const requests = this.#requests

@@ -4,32 +4,32 @@ import { encodePacket, type VarPair } from '../protocol/packet.js'
 import type { Request } from '../task/request.js'
 import { bytesOf, type Value } from './value.js'
 
-/** Keys and values; pairs in an order of their own, and repeated keys, as a Map or any other iterable of pairs. */
+/** Keys and values. A Map keeps the order of its keys; any other iterable of pairs may also repeat keys. */
 export type Dictionary = Readonly<Record<string, Value>> | Iterable<readonly [key: string, value: Value]>
 
 export interface TaskOptions {
-  /** Not before: epoch seconds, a Date, or a text: ISO 8601, of this machine's zone unless it names one, or `+1h30m`. */
+  /** Run no earlier than: epoch seconds, a Date, ISO 8601 text (in this machine's zone unless it names one), or `+1h30m`. */
   readonly at?: number | Date | string
-  /** The priority directory: digits. Lower runs first. Needs spooler-ordered on the other side. */
+  /** The priority directory, in digits. Lower runs first. The daemon needs spooler-ordered. */
   readonly priority?: number | string
-  /** Any number of bytes, given to the handler as `body`. A stream is read to its end while the task is written. */
+  /** Any number of bytes; handlers get them as `body`. A stream is read to its end while the task is written. */
   readonly body?: Value | AsyncIterable<Uint8Array>
-  /** Your own name for the task, any text: a spool takes it once, also after the task has run (docs/enqueue.md). */
+  /** Your own name for the task, any text: a spool stores it once, even after the task has run (docs/enqueue.md). */
   readonly id?: string
 }
 
-/** A request, and the spool that the dictionary asks for. */
+/** A request, and the spool that the dictionary names. */
 export interface Addressed {
   readonly request: Request
   readonly spooler: Buffer | undefined
 }
 
 /**
- * A dictionary as a request. uWSGI's magic keys inside it mean what they mean there: `spooler`, `at` and `priority` stay
- * in the packet, `body` does not. Options win over keys; `at` and `priority` are written into the packet as well.
+ * A dictionary as a request. uWSGI's magic keys have their meaning: `spooler`, `at` and `priority` stay in the packet,
+ * `body` does not. Options override keys; `at` and `priority` are written into the packet as well.
  *
- * @throws TypeError that names the key, for a value that has no bytes
- * @throws SpooldError REQUEST_INVALID for sizes, a priority, a time or an id that cannot be; details has key and sizes
+ * @throws TypeError that names the key, for a value that cannot become bytes
+ * @throws SpooldError REQUEST_INVALID for an invalid size, priority, time or id; details has key and sizes
  */
 export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {}): Addressed {
   const vars: VarPair[] = []
@@ -78,7 +78,7 @@ function addPair(vars: VarPair[], magic: Magic, key: string, value: unknown): vo
   vars.push([Buffer.from(key), bytes])
 }
 
-/** Puts an option into the packet, in place of the key when there is one. */
+/** Writes an option into the packet, replacing the key if there is one. */
 function magicOption(vars: VarPair[], key: string, value: string | number | undefined): Buffer | undefined {
   if (value === undefined) return undefined
   const bytes = bytesOf(key, value)
@@ -93,7 +93,7 @@ function bodyOf(body: TaskOptions['body']): Request['body'] | undefined {
   return bytesOf('body', body)
 }
 
-/** What is a number already stays as it was written; uWSGI and spoold read nothing else in a packet. */
+/** A number stays as it was written; uWSGI and spoold read nothing else in a packet. */
 function atBytes(value: unknown, bytes: Buffer): Buffer {
   const text = bytes.toString()
   if (text === '') return bytes

@@ -8,7 +8,7 @@ const TIMEOUT_MS = 4000
 
 /**
  * Raises a signal in a daemon, from any program: `await sendSignal(17, { socket: '/run/app.sock' })`, as
- * `uwsgi --signal` and `uwsgi.signal(17, address)` do; a uWSGI takes it as well. Resolves when it is taken, which says
+ * `uwsgi --signal` and `uwsgi.signal(17, address)` do; a uWSGI accepts it as well. Resolves when it is accepted, which says
  * nothing about its handler.
  *
  * @throws SpooldError SIGNAL_INVALID, ADDRESS_INVALID, SOCKET_UNREACHABLE, SOCKET_UNANSWERED, SIGNAL_REFUSED
@@ -33,7 +33,7 @@ export async function sendSignal(number: number, { socket }: { readonly socket: 
   }
 }
 
-/** The connection speaks of tasks. */
+/** The connection's errors are about tasks. */
 function meant(error: unknown, number: number, socket: string): unknown {
   if (!(error instanceof SpooldError)) return error
   const options = { cause: error, details: { address: socket } }

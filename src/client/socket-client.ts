@@ -9,38 +9,37 @@ import type { Request } from '../task/request.js'
 import { SocketConnection } from './socket-connection.js'
 
 export interface SocketClientOptions {
-  /** How long a connection may take to be made: 5,000 ms. */
+  /** The time limit for a connection: 5,000 ms. */
   readonly connectTimeoutMs?: number
-  /** How long an answer may take, from the last byte that was sent: 30,000 ms. */
+  /** The time limit for a reply, from the last byte sent: 30,000 ms. */
   readonly timeoutMs?: number
-  /** A connection that is not used for so long is closed; keep it below the daemon's socket-keepalive-timeout: 30,000 ms. */
+  /** Close a connection that has been idle this long; keep it below the daemon's socket-keepalive-timeout: 30,000 ms. */
   readonly idleMs?: number
-  /** The largest body that is sent; a stream is collected up to it: 64 MiB. */
+  /** The maximum size of a body; a stream is collected up to this size: 64 MiB. */
   readonly maxBodyBytes?: number
 }
 
-/** Enqueues over the network; to be closed. */
+/** Enqueues over the network. Close it when done. */
 export interface SocketClient {
   /**
-   * Resolves when the task is stored, to the address that took it: the protocol has no room for the file's name.
+   * Resolves when the task is stored, to the address of the server: the protocol does not return the file's name.
    *
    * @throws SpooldError REQUEST_INVALID before anything is sent
    * @throws SpooldError SOCKET_UNREACHABLE, SOCKET_REFUSED, SOCKET_BODYLESS: nothing was stored
    * @throws SpooldError SOCKET_UNANSWERED: it may have been stored
    */
   enqueue(request: Request): Promise<string>
-  /** Resolves when what is under way is answered and the connection is closed. */
+  /** Resolves when all requests in flight have their replies and the connection is closed. */
   close(): Promise<void>
 }
 
-/** At a time, to a server that serves one packet a connection. */
+/** The maximum number of connections to a server that accepts one packet per connection. */
 const SINGLE_CONNECTIONS = 32
 const DEFAULTS = { connectTimeoutMs: 5000, timeoutMs: 30_000, idleMs: 30_000, maxBodyBytes: 64 * 1024 * 1024 }
 
 /**
- * A client of `socket = …`, of spoold or of a uWSGI. Nothing is connected until it is needed, and everything shares one
- * connection; when that breaks, the next task makes another one. To a uWSGI, which serves one packet a connection, it
- * speaks so.
+ * A client of `socket = …`, of spoold or of a uWSGI. It connects on demand, and all tasks share one connection; if that
+ * breaks, the next task opens another one. With a uWSGI, it opens a connection per packet.
  *
  * @throws SpooldError ADDRESS_INVALID
  */
@@ -51,11 +50,11 @@ export function openSocketClient(address: string, options: SocketClientOptions =
 class Client implements SocketClient {
   readonly #address: Address
   readonly #options: Required<SocketClientOptions>
-  /** The connection that all share; undefined when the server turned out to serve one packet a connection. */
+  /** The shared connection; undefined if the server turned out to accept one packet per connection. */
   #shared: Promise<SocketConnection | undefined> | undefined
   #isClosed = false
   readonly #underWay = new Set<Promise<void>>()
-  /** How many more connections for a single packet there may be; who waits for one. */
+  /** How many more single-packet connections may be opened, and who waits for one. */
   #slots = SINGLE_CONNECTIONS
   readonly #queue = new Queue<() => void>()
 
@@ -102,7 +101,7 @@ class Client implements SocketClient {
       if (this.#shared === shared) this.#shared = undefined
       throw error
     }
-    if (this.#shared === shared) this.#shared = undefined // it was closed meanwhile: another one
+    if (this.#shared === shared) this.#shared = undefined // it was closed in the meantime: open another one
     return this.#share()
   }
 
@@ -132,7 +131,7 @@ class Client implements SocketClient {
   }
 }
 
-/** All that the wire has is keys: what the request says beside them is made one. */
+/** The protocol only has keys, so the other fields of the request become keys. */
 function packetOf({ packet, priority, atSeconds }: Request, bodyBytes: number): Buffer {
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('PACKET_MALFORMED', vars.fault)
@@ -152,7 +151,7 @@ function packetOf({ packet, priority, atSeconds }: Request, bodyBytes: number): 
   return encodePacket(pairs)
 }
 
-/** The wire wants the length first. */
+/** The protocol needs the length first. */
 async function collect(body: Request['body'], limit: number): Promise<Buffer> {
   const chunks: Uint8Array[] = []
   let bytes = 0

@@ -5,11 +5,11 @@ import { type Address, formatAddress, socketPath } from '../protocol/address.js'
 import { HEADER_BYTES, modifier2Of, packetBytesOf } from '../protocol/header.js'
 
 export interface SocketConnectionOptions {
-  /** How long it may take to be made. */
+  /** The time limit for connecting. */
   readonly connectTimeoutMs: number
-  /** How long nothing may happen while an answer is due. */
+  /** The time limit for a reply without any progress. */
   readonly timeoutMs: number
-  /** How long it is kept with nothing to do. */
+  /** How long it is kept while idle. */
   readonly idleMs: number
 }
 
@@ -18,13 +18,13 @@ interface Waiting {
   fail(error: SpooldError): void
 }
 
-/** A ping behind which more will come: spoold answers and waits, a uWSGI answers and closes. */
+/** A ping with KEEP_OPEN: spoold replies and waits, a uWSGI replies and closes. */
 const PING = Buffer.of(100, 0, 0, 1)
 
 /**
- * One connection: packets go out, replies come back in the same order. It keeps no program alive that waits for nothing.
+ * One connection: packets go out, replies come back in the same order. It does not keep an idle program alive.
  *
- * States: open → ended, by us or by the other end; what waits for its answer then fails.
+ * States: open → ended, by us or by the other end; requests without a reply then fail.
  */
 export class SocketConnection {
   readonly #socket: Socket
@@ -76,12 +76,12 @@ export class SocketConnection {
     })
   }
 
-  /** Whether more can be asked on it. */
+  /** Whether it accepts more requests. */
   get isOpen(): boolean {
     return this.#end === undefined && !this.#isRetired
   }
 
-  /** Whether the server keeps connections open, and so is a spoold. Not to be used any more when it does not. */
+  /** Whether the server keeps connections open, which means that it is a spoold. If not, do not use this one again. */
   async staysOpen(): Promise<boolean> {
     const pongs = await Promise.allSettled([this.#ask(PING), this.#ask(PING)])
     return pongs.every(({ status }) => status === 'fulfilled')
@@ -95,7 +95,7 @@ export class SocketConnection {
   async request(...parts: readonly Buffer[]): Promise<void> {
     const modifier2 = await this.#ask(...parts)
     if (modifier2 === 1) return
-    this.#isRetired = true // it may be about to be closed: what is not read cannot be followed by anything
+    this.#isRetired = true // the server may be about to close it: nothing can follow a body that is not read
     if (this.#waiting.size === 0) this.end()
     throw new SpooldError(
       'SOCKET_REFUSED',
@@ -117,7 +117,7 @@ export class SocketConnection {
       this.#socket.setTimeout(this.#options.timeoutMs)
       this.#socket.cork()
       for (const part of parts) this.#socket.write(part)
-      process.nextTick(() => this.#socket.uncork()) // together with what others ask in this turn
+      process.nextTick(() => this.#socket.uncork()) // together with the other requests of this turn
     })
   }
 

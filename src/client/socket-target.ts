@@ -3,7 +3,7 @@ import type { Enqueuer, StoreResult } from '../engines/enqueuer.js'
 import type { Request, Stored } from '../task/request.js'
 import { openSocketClient, type SocketClient } from './socket-client.js'
 
-/** A daemon's socket, as a place where tasks go. The connection closes by itself when it is not used. */
+/** A daemon's socket as a destination of tasks. The connection closes by itself when it is idle. */
 export class SocketDestination implements Enqueuer {
   readonly name: string
   readonly #transport: SocketClient
@@ -19,7 +19,7 @@ export class SocketDestination implements Enqueuer {
     return { path: await this.#transport.enqueue(request), isDuplicate: false }
   }
 
-  /** The packets are sent one behind the other, without waiting for the answers. */
+  /** The packets are sent one after the other, without waiting for the replies. */
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<StoreResult[]> {
     if (isAllOrNothing) throw notOverSocket('all or nothing', 'allOrNothing')
     return Promise.all(

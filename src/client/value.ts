@@ -1,11 +1,11 @@
 import { describe } from '../base/errors.js'
 
-/** What may be given as a value; docs/enqueue.md says which bytes become of each. */
+/** The types of values; docs/enqueue.md lists their bytes. */
 export type Value = string | number | bigint | boolean | Date | ArrayBuffer | ArrayBufferView
 
 /**
- * The bytes of a value: text as UTF-8, numbers in decimal, `true` and `false`, dates as ISO 8601 in UTC, everything
- * binary as it is in memory.
+ * The bytes of a value: text as UTF-8, numbers in decimal, `true` and `false`, dates as ISO 8601 in UTC, binary values
+ * unchanged.
  *
  * @throws TypeError that names the key
  */

@@ -8,27 +8,27 @@ export type Topic =
   | 'node'
   | 'user'
   | 'handlers'
-  | 'spool' // is it there, and may it be used
+  | 'spool' // does it exist, and can it be used
   | 'file-system'
   | 'room'
   | 'locks'
   | 'clock'
   | 'events'
-  | 'neighbours' // who else works there
+  | 'neighbours' // which other processes use it
   | 'limits'
   | 'socket'
 
 export interface Diagnosis {
   readonly level: Level
   readonly topic: Topic
-  /** A path, or another name of what it is about. */
+  /** The path, or another name, of the subject. */
   readonly about: string
   readonly text: string
   /** The command that fixes it. */
   readonly fix?: string
 }
 
-/** What a check threw; the errors of a spool say what fixes them. */
+/** An error that a check threw; those of a spool say what fixes them. */
 export function diagnosisOf(topic: Topic, about: string, thrown: unknown): Diagnosis {
   const { fault, fix } = thrown instanceof SpooldError ? thrown.details : {}
   return {

@@ -5,14 +5,14 @@ import type { Diagnosis } from './diagnosis.js'
 interface Mount {
   readonly point: string
   readonly type: string
-  /** Of the mount and of the file system, as /proc writes them. */
+  /** The options of the mount and of the file system, as in /proc. */
   readonly options: readonly string[]
 }
 
 const IN_MEMORY = new Set(['tmpfs', 'ramfs'])
 const NETWORK = /^(nfs4?|cifs|smb3|9p|ceph|afs|glusterfs|fuse\..*)$/
 
-/** What kind of file system a spool lies on. Linux only: elsewhere there is nothing to say. */
+/** The kind of file system that a spool is on. Linux only. */
 export function* checkMount(spool: string, mountinfo = read('/proc/self/mountinfo')): Generator<Diagnosis> {
   const mount = mountOf(spool, mountinfo)
   if (mount === undefined) return
@@ -51,7 +51,7 @@ function networked(spool: string, { type, point, options }: Mount): Diagnosis {
   }
 }
 
-/** The mount that a path lies on: the last one of the longest mount point. */
+/** The mount of a path: the last one with the longest matching mount point. */
 function mountOf(path: string, mountinfo: string): Mount | undefined {
   let found: Mount | undefined
   for (const line of mountinfo.split('\n')) {
@@ -76,14 +76,14 @@ function read(file: string): string {
   }
 }
 
-/** Below that a disk is filled by one bad night. */
+/** Below this, one bad night fills the disk. */
 const SCARCE = 0.05
 
 /** Room for files, in bytes and in inodes. */
 export function* checkRoom(spool: string): Generator<Diagnosis> {
   const { bsize, blocks, bavail, files, ffree } = statfsSync(spool)
   const free = `${Math.floor((bavail * bsize) / 2 ** 20)} MiB free`
-  // some file systems make inodes as they need them, and count none
+  // some file systems create inodes on demand, and report none
   const inodes = files === 0 ? '' : `, ${ffree} inodes free`
   yield {
     ...levelOf(blocks === 0 ? 1 : bavail / blocks, files === 0 ? 1 : ffree / files, spool),

@@ -3,7 +3,7 @@ import { messageOf } from '../base/errors.js'
 import { checkWay, quote } from '../spool/permissions.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 
-/** Handlers and working directories, as the user of this process: the configuration was checked as whoever reads it. */
+/** Handlers and working directories, as the user of this process; the configuration was checked as the user that reads it. */
 export function* checkReadable(
   files: readonly string[],
   directories: readonly string[],

@@ -1,18 +1,18 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import type { Diagnosis } from './diagnosis.js'
 
-/** What a daemon of this configuration takes. */
+/** The resources that a daemon with this configuration needs. */
 export interface Needs {
   /** Watches of directories and files; each daemon has one inotify instance. */
   readonly watches: number
   /** Open files of a worker, and of the master without its connections. */
   readonly files: number
   readonly connections: number
-  /** The longest queue of a listening socket; null: there is no socket. */
+  /** The largest backlog of a listening socket; null if there is none. */
   readonly backlog: number | null
 }
 
-/** The limits of this process and its user against what is needed. @param uid of the daemon */
+/** Compares the limits of this process and its user with what is needed. @param uid of the daemon */
 export function* checkLimits(needs: Needs, inotify: InotifyUse): Generator<Diagnosis> {
   yield* checkInotify(needs, inotify)
   yield* checkFiles(needs)
@@ -24,7 +24,7 @@ export interface InotifyUse {
   readonly watches: number
 }
 
-/** What all processes of a user have, as far as we may look into them. */
+/** What all processes of a user hold, as far as we may inspect them. */
 export function inotifyUse(uid: number): InotifyUse {
   const found = list('/proc')
     .filter(name => /^\d+$/.test(name) && ownerOf(`/proc/${name}`) === uid)
@@ -39,7 +39,7 @@ function* checkInotify({ watches }: Needs, used: InotifyUse): Generator<Diagnosi
     ['watches', watches],
     ['instances', 1],
   ] as const) {
-    // the second counts inside a container
+    // the second one applies inside a container
     const limit = Math.min(
       number(`/proc/sys/fs/inotify/max_user_${kind}`),
       number(`/proc/sys/user/max_inotify_${kind}`),
@@ -60,7 +60,7 @@ function* checkInotify({ watches }: Needs, used: InotifyUse): Generator<Diagnosi
   }
 }
 
-/** The daemon takes three quarters for connections at most (network.ts). */
+/** The daemon uses at most three quarters for connections (daemon/sockets.ts). */
 const SHARE_OF_CONNECTIONS = 0.75
 
 function* checkFiles({ files, connections }: Needs): Generator<Diagnosis> {
@@ -96,7 +96,7 @@ function number(file: string): number {
   return text === '' ? Number.POSITIVE_INFINITY : Number(text)
 }
 
-/** Processes end while they are looked at, and others' are closed to us. */
+/** A process may end while we read it, or belong to another user. */
 function quietly<T>(look: () => T, otherwise: T): T {
   try {
     return look()
@@ -110,7 +110,7 @@ const read = (path: string) => quietly(() => readFileSync(path, 'utf8'), '')
 const linkOf = (path: string) => quietly(() => readlinkSync(path), '')
 const ownerOf = (path: string) => quietly(() => statSync(path).uid, -1)
 
-/** @param range of package.json: `>=20.19` */
+/** @param range as in package.json: `>=20.19` */
 export function checkNode(range: string, version = process.versions.node): Diagnosis {
   const about = { topic: 'node', about: process.execPath } as const
   const needed = range.replace(/^>=/, '')

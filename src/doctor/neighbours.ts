@@ -5,7 +5,7 @@ import type { Diagnosis } from './diagnosis.js'
 
 const MAX_COMMAND_CHARS = 80
 
-/** Who works on a spool already. */
+/** Other processes that use a spool. */
 export function* checkNeighbours(path: string, claimsByLease: boolean): Generator<Diagnosis> {
   const spool = realPathOf(path)
   if (spool === undefined) return

@@ -3,7 +3,7 @@ import { compareVersions } from '../spool/version-order.js'
 import { displayName, toByteString } from '../task/ref.js'
 import type { Diagnosis } from './diagnosis.js'
 
-/** What waits in priority directories that the configuration does not enter. @param spool its real path */
+/** Counts tasks in priority directories that the configuration does not enter. @param spool its real path */
 export async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis> {
   const counts = new Map<string, number>()
   await scanSpool(
@@ -18,7 +18,7 @@ export async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis>
       directory() {},
       listed() {},
       unvisited() {},
-      failed() {}, // whether this user may enter it is told elsewhere
+      failed() {}, // whether this user may enter it is reported elsewhere
     },
   )
   const sorted = [...counts].sort(([a], [b]) => compareVersions(a, b))

@@ -11,7 +11,7 @@ import { makeState } from '../spool/state-directory.js'
 import { toByteString } from '../task/ref.js'
 import type { Diagnosis } from './diagnosis.js'
 
-/** Tries a spool out with files in `.spoold`, and leaves nothing behind. */
+/** Tests a spool with files in `.spoold`, and removes them. */
 export async function* probe(
   spool: string,
   locks: LockChoice,
@@ -30,7 +30,7 @@ export async function* probe(
   }
 }
 
-/** A daemon that has started meanwhile keeps it. */
+/** A daemon that has started in the meantime keeps it. */
 function removeEmpty(directory: string): void {
   try {
     rmdirSync(directory)
@@ -66,10 +66,10 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
     }
 }
 
-/** Much more than the time between two ticks of a kernel's clock. */
+/** Much more than a tick of the kernel's clock. */
 const MAX_SKEW_MS = 2000
 
-/** A task is due by our clock, and has its times by the file system's. */
+/** Due times are compared with our clock, but file times come from the file system's. */
 function probeClock(spool: string, state: string): Diagnosis {
   const before = Date.now()
   const madeAt = withFile(state, path => {
@@ -95,7 +95,7 @@ function probeClock(spool: string, state: string): Diagnosis {
 const PATIENCE_MS = 5000
 const TOUCH_MS = 50
 
-/** Does a watch really fire? On `.spoold`, where it wakes nobody up. */
+/** Does a watch really fire? Tested on `.spoold`, where it wakes no daemon. */
 async function probeEvents(spool: string, state: string, choice: WatchChoice): Promise<Diagnosis> {
   const about = { topic: 'events', about: spool } as const
   if (choice === 'off')
@@ -164,7 +164,7 @@ function tryTouch(directory: string, fail: (error: unknown) => void): void {
   }
 }
 
-/** A name of the form of spool/probe's, which fsck knows. */
+/** A name like those of spool/probe, which fsck recognizes. */
 function withFile<T>(directory: string, use: (path: string) => T): T {
   const path = join(directory, `probe-${randomBytes(8).toString('hex')}`)
   try {

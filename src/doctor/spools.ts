@@ -10,19 +10,19 @@ import { checkPriorities } from './priorities.js'
 import { probe } from './probes.js'
 
 export interface SpoolPatient {
-  /** As the configuration means it, absolute. */
+  /** The configured path, made absolute. */
   readonly path: string
-  /** Somebody else runs what is in it. */
+  /** Another daemon runs its tasks. */
   readonly isExternal: boolean
-  /** Priority directories are entered. */
+  /** Whether priority directories are entered. */
   readonly isOrdered: boolean
   readonly locks: LockChoice
   readonly watch: WatchChoice
-  /** Whoever starts the daemon makes what is missing, and gives it to this one. */
+  /** The user that starts the daemon creates a missing spool for this one. */
   readonly maker: { readonly isRoot: boolean; readonly owner: Owner }
 }
 
-/** One spool directory, as the user of this process. */
+/** Examines one spool directory, as the user of this process. */
 export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagnosis> {
   const { path, isExternal, isOrdered, locks, watch, maker } = patient
   try {
@@ -46,7 +46,7 @@ export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagn
   }
 }
 
-/** @returns its real path; undefined: it is not there, and whether that matters has been said */
+/** @returns its real path; undefined if it does not exist, which has been reported if it matters */
 function* findSpool(
   path: string,
   { isRoot, owner }: SpoolPatient['maker'],
@@ -86,7 +86,7 @@ function isWritable(directory: string): boolean {
   }
 }
 
-/** Whoever may write in it decides what the handlers are called with. */
+/** Anyone who may write to it decides what the handlers are called with. */
 function* checkMode(spool: string): Generator<Diagnosis> {
   const { mode } = statSync(spool)
   if ((mode & 0o002) === 0) return

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { EventMap, EventName } from './event-map.js'
 
-/** Tells facts to whoever subscribed. Listeners run at once and in order; they must not throw. */
+/** Calls the listeners of an event, synchronously and in order; they must not throw. */
 export class Emitter {
   readonly #emitter = new EventEmitter()
 
@@ -13,7 +13,7 @@ export class Emitter {
     this.#emitter.on(name, listener)
   }
 
-  /** Nobody listens: the payload need not be made. */
+  /** No listeners: the payload need not be created. */
   isSilent(name: EventName): boolean {
     return this.#emitter.listenerCount(name) === 0
   }

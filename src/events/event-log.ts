@@ -3,10 +3,10 @@ import type { Emitter } from './emitter.js'
 import type { EventName, Listeners } from './event-map.js'
 
 /**
- * Subscribes what writes lines. In a structured log each line says of which event it is, unless the line itself names a
- * finer one, and has the error of that event as a field.
+ * Subscribes the listeners that write log lines. In a structured log each line has the name of its event, unless the line
+ * names a more specific one, and the error of that event as a field.
  *
- * @param linesOf makes the listeners for the log that they are to write to
+ * @param linesOf creates the listeners for the log that they write to
  */
 export function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) => Listeners): void {
   let context: { readonly event?: EventName; readonly error?: string } = {}

@@ -5,13 +5,13 @@ import type { Stream } from '../task/stream.js'
 
 export type PidfileKind = 'pidfile' | 'safe pidfile'
 
-/** A group besides the main one; `name` where the system knows it. */
+/** A supplementary group; `name` if the system knows it. */
 export interface AdditionalGroup {
   readonly gid: number
   readonly name: string | null
 }
 
-/** Every fact that spoold tells the outside, and what comes with it. Names are past or present facts, never orders. */
+/** All events with their payloads. Names are facts, past or present, never commands. */
 export interface EventMap {
   'config-read': { file: string }
   'config-warning': { message: string }
@@ -23,7 +23,7 @@ export interface EventMap {
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
-  /** `running`: what had begun. */
+  /** `running`: the runs that had started. */
   'worker-died': {
     spool: string
     pid: number
@@ -31,7 +31,7 @@ export interface EventMap {
     signal: string | null
     running: readonly Ref[]
   }
-  /** A process could not even be made. */
+  /** A process could not be forked. */
   'worker-unforked': { spool: string; error: string }
   'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
@@ -41,18 +41,18 @@ export interface EventMap {
   'worker-unfit': { spool: string; pid: number; error: string }
   'worker-overran': { spool: string; pid: number; running: readonly Ref[] }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly Ref[] }
-  /** Runs that were cut short by a stop, and will count as crashes. */
+  /** Runs that a stop interrupted and that will count as crashes. */
   'marks-left': { spool: string; refs: readonly Ref[]; error: string }
   'worker-stopping': { spool: string; pid: number }
   'worker-stopped': { spool: string; pid: number }
-  /** An interpreter of a worker died; another one is started. */
+  /** An interpreter of a worker died; another one is being started. */
   'host-died': { spool: string; pid: number; detail: string }
   'spool-cheaped': { spool: string }
 
   'task-started': { spool: string; pid: number; ref: Ref }
   /**
-   * `done`: ran to SPOOL_OK, told without more where nobody listens to single tasks; `reports`: all others. `known`: the
-   * refs whose start was told as 'task-started'.
+   * `done`: ran to SPOOL_OK, without details unless there are listeners for single tasks; `reports`: all others. `known`:
+   * the refs for which 'task-started' was emitted.
    */
   'tasks-reported': {
     spool: string
@@ -62,19 +62,19 @@ export interface EventMap {
     known: ReadonlySet<Ref>
   }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
-  /** In pieces, which need not end with a line. `ref`: by this task; null: by nobody that is known. */
+  /** In pieces that may end within a line. `ref`: the task that printed it; null if unknown. */
   'task-printed': {
     spool: string
     pid: number
     ref: Ref | null
     stream: Stream
     text: string
-    /** Other tasks run beside it. */
+    /** Other tasks run in the same process. */
     isBeside: boolean
   }
 
   'signal-registered': { spool: string; number: number; target: string }
-  /** Its handler threw, or ended with its process. */
+  /** Its handler threw, or its process died. */
   'signal-failed': { spool: string; pid: number; number: number; error: string }
   'signal-unhandled': { number: number }
   'signal-unroutable': { target: string; because: 'unsupported' | 'invalid' }
@@ -83,7 +83,7 @@ export interface EventMap {
   'schedule-fired': SignalSchedule
   'schedules-full': { kind: Schedule['kind']; limit: number }
   'schedule-unwatched': { path: string; error: string }
-  /** With several daemons on a spool, one of them fires the schedules. */
+  /** If several daemons share a spool, one of them fires the schedules. */
   'schedules-led': { spool: string; isLeading: boolean }
   'schedules-unled': { spool: string; error: string }
   'command-started': { command: string; pid: number }
@@ -95,11 +95,11 @@ export interface EventMap {
   'spool-back': { spool: string }
   'spool-unlisted': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
-  /** Nobody here runs it. Without a pid its holder is not to be seen. */
+  /** No worker of ours runs it. Without a pid, its holder is not visible to us. */
   'spool-task-locked': { spool: string; name: string; forMs: number; pid?: number; command?: string }
   /**
-   * Hidden files of writers that died were removed; tasks that such a writer had promised under an id were published, and
-   * those given back that had taken the name of a task while that was removed.
+   * Hidden files of dead writers were removed; tasks that such a writer had promised under an id were published; and files
+   * that had replaced a task during its removal were moved back.
    */
   'spool-swept': { spool: string; removed: number; published: number; givenBack: number; forgotten: number }
   'spool-purged': { spool: string; removed: number }
@@ -126,25 +126,25 @@ export interface EventMap {
   'pidfile-removed': { kind: PidfileKind }
   'pidfile-left': { file: string; error: string }
 
-  /** A file that is watched for touches; `asks` is what a touch means. */
+  /** A file watched for touches; `asks` is what a touch requests. */
   'file-touched': { file: string; asks: 'reload' | 'new-workers' }
   'file-awaited': { file: string }
-  /** The new configuration is good, and is about to be put in place. */
+  /** The new configuration is valid, and is about to be applied. */
   'reload-began': { because: string }
   'reload-refused': { error: string }
   'reload-done': Record<string, never>
   'stop-asked': { signal: string }
-  /** Tasks keep a stop from its end; they are killed after `mercyMs`. */
+  /** Running tasks delay a stop; they are killed after `mercyMs`. */
   'stop-waits': { running: readonly Ref[]; mercyMs: number }
   'stop-forced': { signal: string }
-  /** `--drain` is over: so many tasks ran to SPOOL_OK, and so many of the others ended in this way. */
+  /** `--drain` has ended: the number of tasks that ran to SPOOL_OK, and of the others per outcome. */
   'daemon-drained': { done: number; unfinished: Readonly<Record<string, number>> }
   'daemon-stopped': Record<string, never>
 }
 
 export type EventName = keyof EventMap
 
-/** What is to be done about some of the events. */
+/** Listeners for some of the events. */
 export type Listeners<Name extends EventName = EventName> = {
   readonly [Each in Name]: (payload: EventMap[Each]) => void
 }

@@ -12,11 +12,11 @@ import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
 
 export interface LogSubscriberOptions {
-  /** spooler-quiet: nothing about single tasks that went well. A reload may change it. */
+  /** spooler-quiet: no lines about tasks that succeed. A reload may change it. */
   isQuiet(): boolean
 }
 
-/** The only place where events become text. Lines that uWSGI has are uWSGI's to the byte (core/spooler.c, core/master*.c). */
+/** The only place where events become text. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c). */
 export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscriberOptions): void {
   subscribeLines(events, log, to => ({
     ...serviceLines(to),

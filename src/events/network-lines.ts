@@ -7,12 +7,12 @@ type NetworkEvent = Extract<
   `socket-${string}` | `request-${string}` | 'modifier-unavailable' | 'peer-turned-away'
 >
 
-/** Strangers must not fill the disk with our log. */
+/** Peers must not be able to fill the disk with our log. */
 const COMPLAINTS = 20
 const PERIOD_MS = 10_000
 const COMPLAINT_LENGTH = 400
 
-/** The lines about sockets and those who come to them (core/socket.c, core/spooler.c). */
+/** The lines about sockets and peers (core/socket.c, core/spooler.c). */
 export function networkLines(log: Log, isQuiet: () => boolean): Listeners<NetworkEvent> {
   const complain = createComplainer(log)
   return {
@@ -37,7 +37,7 @@ export function networkLines(log: Log, isQuiet: () => boolean): Listeners<Networ
   }
 }
 
-/** A few lines a period; how many more there were is said with the first one after it. */
+/** Limits the lines per period; the first line after it says how many were suppressed. */
 function createComplainer(log: Log): (text: string, peer: string) => void {
   let periodEndsMs = 0
   let count = 0

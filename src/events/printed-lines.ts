@@ -5,22 +5,22 @@ import type { EventMap } from './event-map.js'
 
 type Printed = EventMap['task-printed']
 
-/** A longer line is cut into several. */
+/** A longer line is split. */
 const MAX_LINE_CHARS = 8192
-/** Lines that are not ended yet, of so many tasks at most. */
+/** The maximum number of tasks with an unterminated line. */
 const MAX_OPEN = 1000
 
 /**
- * How spoold's own lines begin, with or without a date; a test holds this beside every event. What somebody prints that
- * begins so is told with its author in front: nobody can write a line in the daemon's name.
+ * How spoold's own lines start, with or without a date; a test compares this with every event. Printed lines that start like
+ * this are prefixed with their author, so that no handler can forge a line of the daemon.
  */
 export const OWN_BEGINNING =
   /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
 
-/** What handlers print, line by line: in a text log as it is. */
+/** What handlers print, line by line; in a text log, unchanged. */
 export class PrintedLines {
   readonly #log: Log
-  /** What was printed behind the last newline, by author and stream. */
+  /** What was printed after the last newline, per author and stream. */
   readonly #open = new Map<string, Printed>()
 
   constructor(log: Log) {
@@ -35,12 +35,12 @@ export class PrintedLines {
     this.#keep(key, piece, rest)
   }
 
-  /** The task has ended, and so has its last line. */
+  /** The task has ended, and with it its last line. */
   ended(pid: number, ref: Ref): void {
     if (this.#open.size > 0) this.#close(piece => piece.pid === pid && piece.ref === ref)
   }
 
-  /** The process has. */
+  /** The process has ended, and with it its last line. */
   exited(pid: number): void {
     this.#close(piece => piece.pid === pid)
   }

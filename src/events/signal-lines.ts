@@ -6,7 +6,7 @@ import type { EventName, Listeners } from './event-map.js'
 type SignalEvent = Extract<EventName, `signal-${string}` | `signals-${string}`>
 type ScheduleEvent = Extract<EventName, `schedule-${string}` | `schedules-${string}` | `command-${string}`>
 
-/** The lines about signals and what raises them (core/signal.c, core/cron.c, core/fsmon.c). */
+/** The lines about signals and schedules (core/signal.c, core/cron.c, core/fsmon.c). */
 export function signalLines(log: Log): Listeners<SignalEvent> {
   return {
     'signal-registered': ({ spool, number, target }) => {
@@ -88,7 +88,7 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
   }
 }
 
-/** uWSGI is silent about timers. */
+/** uWSGI logs nothing about timers. */
 function firedLine(schedule: SignalSchedule): string | undefined {
   switch (schedule.kind) {
     case 'timer':

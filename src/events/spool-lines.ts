@@ -3,7 +3,7 @@ import { printable } from '../base/printable.js'
 import type { Log } from '../log/log.js'
 import type { EventName, Listeners } from './event-map.js'
 
-/** What is told of a spool's directory. */
+/** The lines about the directory of a spool. */
 export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${string}` | `watch-${string}`>> {
   return {
     'spool-opened': ({ spool, locks, because }) =>

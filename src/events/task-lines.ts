@@ -4,12 +4,12 @@ import type { Level, Log } from '../log/log.js'
 import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
 import { isHandled, type Report } from '../task/report.js'
 
-/** How long an unlocked incomplete file may still be arriving. */
+/** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
 /** Files that are left alone are logged once; at most this many are remembered. */
 const MAX_TOLD = 10_000
 
-/** Which worker of which spool speaks. */
+/** The worker and the spool of a line. */
 export interface Speaker {
   readonly spool: string
   readonly pid: number
@@ -46,7 +46,7 @@ export class TaskLines {
           `done with task ${lineName(ref)} after ${this.#ran(report)}`,
         )
       case 'retry':
-        if (detail === undefined && !this.#log.isStructured) return // uWSGI is silent, too
+        if (detail === undefined && !this.#log.isStructured) return // uWSGI logs nothing either
         return this.#tell(
           detail === undefined ? 'info' : 'error',
           speaker,
@@ -101,7 +101,7 @@ export class TaskLines {
     this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
   }
 
-  /** uWSGI's whole seconds, unless somebody asked for more. */
+  /** Whole seconds as in uWSGI, unless the log is more precise. */
   #ran({ ranMs }: Report): string {
     return this.#log.isPrecise
       ? `${(ranMs / 1000).toFixed(3)} seconds`
@@ -120,7 +120,7 @@ export class TaskLines {
     })
   }
 
-  /** Text has none. */
+  /** A text log has none. */
   #fields({ spool, pid }: Speaker, ref: Ref, more: object): object | undefined {
     if (!this.#log.isStructured) return undefined
     return {
@@ -146,7 +146,7 @@ export class TaskLines {
   }
 }
 
-/** The task's name as a line has it. */
+/** The task's name in a line. */
 function lineName(ref: Ref): string {
   return printable(displayName(baseName(ref)))
 }
@@ -159,7 +159,7 @@ function hasRun(kind: Report['kind']): boolean {
   return isHandled(kind) || kind === 'ignore'
 }
 
-/** Epoch ms. uWSGI's names end with the time at which the task was written (core/spooler.c, spool_request). */
+/** Epoch ms. uWSGI's names end in the time when the task was written (core/spooler.c, spool_request). */
 function arrivalOf(ref: Ref): number | undefined {
   const [, seconds, micros] = /uwsgi_spoolfile_on_[^/]*_(\d{1,11})_(\d{1,6})$/.exec(ref) ?? []
   return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)

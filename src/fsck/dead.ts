@@ -11,7 +11,7 @@ import { type Finding, OVER, REPAIRED } from './finding.js'
 import { quietRecord } from './tasks.js'
 
 const ROOM = `${STATE_DIRECTORY}/dead`
-/** A reason is smaller; a task's name may end in .json too. */
+/** Reasons are smaller; tasks' names may end in .json, too. */
 const MAX_REASON_BYTES = 1_048_576
 const MAX_NAMESAKES = 10_000
 
@@ -29,7 +29,7 @@ type Doubt = Finding & Required<Pick<Finding, 'isStill'>>
 
 function missing(place: ExaminedSpool, json: string, reason: DeadLetter): Doubt {
   const name = nameOf(json, reason)
-  // its burial may have failed, and is tried again
+  // its burial may have failed, and is retried
   const isPending = quietRecord(place, reason.ref)?.burial !== undefined
   const isStill = () => !isPending && !hasFile(place, name) && reasonIn(place, json) !== undefined
   return {
@@ -74,7 +74,7 @@ function hasFile(place: ExaminedSpool, name: Ref): boolean {
   return statsOf(place, `${ROOM}/${name}`)?.isFile() === true
 }
 
-/** undefined: it is no reason. */
+/** undefined if it is not a reason. */
 function reasonIn(place: ExaminedSpool, json: string): DeadLetter | undefined {
   const path = `${ROOM}/${json}`
   if (!json.endsWith('.json') || (statsOf(place, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
@@ -87,7 +87,7 @@ function reasonIn(place: ExaminedSpool, json: string): DeadLetter | undefined {
   }
 }
 
-/** The name among the dead that a reason is about: its task's, with a number behind when that was taken. */
+/** The dead letter that a reason is about: the name of its task, with a number if that name was taken. */
 function nameOf(json: string, { ref }: DeadLetter): Ref {
   const name = json.slice(0, -'.json'.length)
   if (name === ref || (name.startsWith(`${ref}.`) && jsonNameOf(name) === json)) return name

@@ -13,10 +13,10 @@ import { checkTasks } from './tasks.js'
 import { checkVisits } from './visits.js'
 
 const SUSPECTS_PER_BATCH = 5000
-/** Longer than between any two steps of a daemon that belong together. */
+/** Longer than the time between any two related steps of a daemon. */
 const SECOND_LOOK_MS = 100
 
-/** What needs rights over others' files: done by root, on inodes, and nothing else is. */
+/** Repairs that need rights over other users' files: only these are done by root, on inodes. */
 export async function* examineRights(place: ExaminedSpool): AsyncGenerator<Finding> {
   yield* confirmed(checkRights(place))
 }
@@ -33,7 +33,7 @@ const CHECKS = [
   checkDead,
 ]
 
-/** All else, to be done as the user of the spool: what it makes belongs to that one. */
+/** All other repairs: done as the user of the spool, who owns what they create. */
 export async function* examineSpool(place: ExaminedSpool): AsyncGenerator<Finding> {
   try {
     statsOf(place, STATE_DIRECTORY)
@@ -54,8 +54,8 @@ function unchecked(error: unknown): Finding {
 }
 
 /**
- * A daemon may be in the middle of any step, such as between a task and its record: what is wrong counts when it still is
- * a moment later. Memory holds no more than one look's suspects.
+ * A daemon may be between any two steps, such as a task and its record: a finding counts if it is still there a moment
+ * later. Only the candidates of one pass are kept in memory.
  */
 async function* confirmed(check: AsyncGenerator<Finding>): AsyncGenerator<Finding> {
   let suspects: Finding[] = []

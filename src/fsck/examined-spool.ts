@@ -16,31 +16,31 @@ import { readState } from '../spool/spool-file.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../task/ref.js'
 import type { Finding } from './finding.js'
 
-/** The spool under examination, and by what rules. */
+/** The spool under examination, and the rules that apply. */
 export interface ExaminedSpool {
   /** The spool's real path, a byte string. */
   readonly spool: string
-  /** Who has to be able to use it. */
+  /** The user that has to be able to use it. */
   readonly user: Owner
-  /** undefined: nobody told. */
+  /** undefined if unknown. */
   readonly rules: NameRules | undefined
-  /** What nobody changed for so long has no writer any more; 0: never. */
+  /** A file that has been unchanged for this long has no writer; 0 means never. */
   readonly graceMs: number
-  /** 0: for ever. */
+  /** 0 means forever. */
   readonly idTtlMs: number
-  /** A daemon works here, and counts what its workers leave by itself. */
+  /** A daemon uses the spool, and settles what its workers leave. */
   readonly isInUse: boolean
   readonly records: Records
   readonly letters: DeadLetters
   readonly failures: Failures
-  /** Only to fix: it may make files. */
+  /** Only for repairs: it may create files. */
   locker(): Promise<Locker>
 }
 
 /** Deeper than any priority scheme. */
 const MAX_DEPTH = 16
 
-/** By the directory that it lies in now. */
+/** By the directory that it is in now. */
 export function removeFile({ spool }: ExaminedSpool, path: string): void {
   inDirectoryOf(spool, path, directory => unlinkSync(toFsPath(`${directory}/${baseName(path)}`)))
 }
@@ -49,7 +49,7 @@ export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefin
   return lstatSync(toFsPath(path === '' ? spool : `${spool}/${path}`), { throwIfNoEntry: false })
 }
 
-/** Every file of the spool that may be a task, priorities too whether somebody visits them or not. */
+/** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
 export async function* tasksIn(place: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
   for await (const entry of listEntries(`${place.spool}/${prefix}`)) {
     if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false }))
@@ -59,7 +59,7 @@ export async function* tasksIn(place: ExaminedSpool, prefix = '', depth = 0): As
   }
 }
 
-/** Every file below a directory of ours, by its path below that; links are not followed, nor are they files. */
+/** Every file below one of our directories, by its relative path; links are neither followed nor returned. */
 export async function* filesIn(
   place: ExaminedSpool,
   room: string,
@@ -83,7 +83,7 @@ export function isOurDirectory(place: ExaminedSpool, room: string): boolean {
 export interface ExaminedSpoolOptions
   extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs'>,
     Omit<FailureOptions, 'spool'> {
-  /** Whose daemon works there; null: the owner's of the directory. */
+  /** The user of the daemon; null means the owner of the directory. */
   readonly user: Owner | null
 }
 
@@ -126,7 +126,7 @@ export interface Mark {
   readonly isHeld: boolean
 }
 
-/** A task's state byte. undefined: there is no packet to be read. */
+/** A task's state byte; undefined if there is no readable packet. */
 export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
   const fd = tryOpen(`${spool}/${ref}`)
   if (fd === undefined) return undefined

@@ -1,44 +1,44 @@
-/** What can be wrong in a spool; docs/operations.md explains each. */
+/** What can be wrong in a spool; docs/operations.md explains each kind. */
 export type FindingKind =
-  | 'state-directory' // .spoold, or a room in it, is something else
+  | 'state-directory' // .spoold, or a directory in it, is something else
   | 'rights' // mode or owner keep the spool's user out
-  | 'unfinished' // what a writer that died left, under a hidden name
-  | 'promised' // the same, of a task that was promised under an id
-  | 'litter' // what a daemon that died left in .spoold
+  | 'unfinished' // left by a dead writer, under a hidden name
+  | 'promised' // the same, but the task was promised under an id
+  | 'litter' // left by a dead daemon in .spoold
   | 'id-expired'
   | 'id-broken'
   | 'lease-stale'
   | 'record-orphan' // its task is gone
-  | 'record-stale' // its file has no mark of it: it was another one's
+  | 'record-stale' // its file is not marked: it belonged to another one
   | 'record-broken'
-  | 'mark-unrecorded' // marked as recorded, and there is no record
-  | 'run-open' // a run began, did not end, and nobody runs it
-  | 'done-left' // ran to SPOOL_OK, and could not be removed
-  | 'burial-open' // was to be buried, and could not be
-  | 'unvisited' // tasks in a directory that nobody scans
+  | 'mark-unrecorded' // marked as recorded, but there is no record
+  | 'run-open' // a run started and did not end, and nothing runs it
+  | 'done-left' // ran to SPOOL_OK, but could not be removed
+  | 'burial-open' // should be buried, but could not be
+  | 'unvisited' // tasks in a directory that is not scanned
   | 'dead-unexplained' // a dead letter without its reason
   | 'dead-missing' // a reason without its file
-  | 'unchecked' // could not be looked at
-  | 'in-use' // a daemon works here
+  | 'unchecked' // could not be examined
+  | 'in-use' // a daemon uses the spool
 
 export interface Finding {
   readonly kind: FindingKind
-  /** Below the spool, a byte string; '' is the spool itself. */
+  /** Relative to the spool, a byte string; '' is the spool itself. */
   readonly path: string
   readonly meaning: string
-  /** What fixes it: a command, or what --repair does; '' when nothing is wrong. */
+  /** What fixes it: a command, or what --repair does; '' if nothing is wrong. */
   readonly fix: string
-  /** Worth knowing, and not wrong for sure. */
+  /** Worth knowing, but not certainly wrong. */
   readonly isNote?: true
-  /** Asked a moment later: what lives is in motion. */
+  /** Asked a moment later, because a live spool changes. */
   isStill?(): boolean
-  /** Absent where only people can decide. It looks again, under the lock where there is one. */
+  /** Absent if only people can decide. It checks again, under the lock if there is one. */
   repair?(): Promise<Repair> | Repair
 }
 
 export type Repair =
   | { readonly kind: 'repaired'; readonly detail?: string }
-  /** Somebody else was quicker: there is nothing to fix any more, or it is in use. */
+  /** There is nothing to repair any more, or it is in use. */
   | { readonly kind: 'over' }
   | { readonly kind: 'left'; readonly detail: string }
 

@@ -15,19 +15,19 @@ import type { Owner } from '../spool/permissions.js'
 import { holdBelow } from '../spool/priority-directory.js'
 import { baseName, toFsPath } from '../task/ref.js'
 
-/** Linux: names a file without opening it, so also one that is closed to us. Node has no constant for it. */
+/** Linux: refers to a file without opening it, even if we may not read it. Node has no constant for it. */
 const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 const OPENING_BRACE = 0x7b
 
 /**
- * A file of a spool by its inode, found without following a link anywhere on its way: what is put in its place meanwhile,
- * or in the place of a directory above it, is not changed in its stead.
+ * A file of a spool by its inode, found without following any link on its path. If the file, or a directory above it, is
+ * replaced in the meantime, the replacement is not changed.
  */
 export class Handle {
   readonly #fd: number
   readonly #isJson: boolean
 
-  /** @param path below the spool, a byte string */
+  /** @param path relative to the spool, a byte string */
   constructor(spool: string, path: string) {
     const name = baseName(path)
     const directory = holdBelow(spool, path.slice(0, -name.length - 1))
@@ -43,7 +43,7 @@ export class Handle {
     return fstatSync(this.#fd)
   }
 
-  /** Does it begin as a packet does, or as a JSON of ours? A file of root's may have been moved here to be given away. */
+  /** Does it start like a packet, or like our JSON? Someone may have moved a file of root's here to get its ownership. */
   looksLikeOurs(): boolean {
     const first = this.#firstByte()
     return first === SPOOL_MODIFIER || (this.#isJson && first === OPENING_BRACE)

@@ -5,10 +5,10 @@ import type { ExaminedSpool } from './examined-spool.js'
 import { OVER, type Repair } from './finding.js'
 
 /**
- * Fixes a task while it is held, as a run holds it.
+ * Repairs a task while holding its lock, as a run does.
  *
- * @param isDue only a task that may run now
- * @param fixGone what is left to do when there is no such file
+ * @param isDue repair only a task that is due
+ * @param fixGone what remains to be done if the file is gone
  */
 export async function whileHeld(
   place: ExaminedSpool,

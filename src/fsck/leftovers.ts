@@ -11,7 +11,7 @@ import { type Finding, OVER, REPAIRED } from './finding.js'
 
 const BY_REPAIR = '--repair does, and so does a running daemon'
 
-/** What writers that died left under hidden names. */
+/** Hidden files that dead writers left. */
 export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Finding> {
   const { spool, graceMs } = place
   if (graceMs === 0) return
@@ -39,7 +39,7 @@ export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Fin
   }
 }
 
-/** Ids whose time is over, and what stands in the place of one. */
+/** Ids that have expired, and files that are not ids. */
 export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(place, 'ids')) return
   for await (const { name, link, ref, sinceMs } of idsIn(place.spool)) {
@@ -74,10 +74,10 @@ export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
   }
 }
 
-/** Numbers are those of versions before 0.2. */
+/** Versions before 0.2 used numbers. */
 const LITTER = /\.[0-9a-f]+\.tmp$/
 
-/** Files that were to be renamed at once, and those of a probe. */
+/** Files that should have been renamed at once, and those of a probe. */
 export async function* checkLitter(place: ExaminedSpool): AsyncGenerator<Finding> {
   if (place.graceMs === 0 || !isOurDirectory(place, '.')) return
   for (const room of ['.', 'records', 'dead'])
@@ -107,7 +107,7 @@ async function* topFiles(place: ExaminedSpool): AsyncGenerator<string> {
     if (entry.isFile()) yield entry.name
 }
 
-/** Leases that nobody renews: their holders died. */
+/** Leases that are not renewed, because their holders died. */
 export async function* checkLeases(place: ExaminedSpool): AsyncGenerator<Finding> {
   if (!isOurDirectory(place, 'locks')) return
   for await (const { name } of listEntries(`${place.spool}/${STATE_DIRECTORY}/locks`)) {

@@ -12,7 +12,7 @@ import { whileHeld } from './hold.js'
 
 const ROOM = `${STATE_DIRECTORY}/records`
 
-/** Each record against its task. */
+/** Compares each record with its task. */
 export async function* checkRecords(place: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const name of filesIn(place, 'records')) {
     if (!name.endsWith('.json')) continue
@@ -59,7 +59,7 @@ function readRecord({ spool }: ExaminedSpool, name: string): TaskRecord | undefi
     const value: unknown = JSON.parse(readFileSync(toFsPath(`${spool}/${ROOM}/${name}`), 'utf8'))
     return isRecord(value) ? value : undefined
   } catch (error) {
-    if (errnoOf(error) === undefined) return undefined // no JSON
+    if (errnoOf(error) === undefined) return undefined // not JSON
     return errnoOf(error) === 'ENOENT' ? 'gone' : 'closed'
   }
 }

@@ -13,7 +13,7 @@ import { Handle } from './handle.js'
 
 const ROOMS = ['records', 'dead', 'ids', 'locks']
 
-/** `.spoold` and its rooms are directories; what else has their name is put aside, with all that is in it. */
+/** `.spoold` and its subdirectories have to be directories; anything else of that name is moved aside. */
 export async function* checkStateDirectories(place: ExaminedSpool): AsyncGenerator<Finding> {
   for (const path of [STATE_DIRECTORY, ...ROOMS.map(room => `${STATE_DIRECTORY}/${room}`)]) {
     const stats = statsOf(place, path)
@@ -43,7 +43,7 @@ function freeName(place: ExaminedSpool, path: string): string {
   }
 }
 
-/** Can the spool's user open what is to be opened? */
+/** Can the spool's user open everything that it has to? */
 export async function* checkRights(place: ExaminedSpool): AsyncGenerator<Finding> {
   const state = statsOf(place, STATE_DIRECTORY)
   if (state?.isDirectory()) yield* checkEntry(place, STATE_DIRECTORY, isPrivate) // else it is put aside
@@ -56,9 +56,9 @@ export async function* checkRights(place: ExaminedSpool): AsyncGenerator<Finding
   for await (const ref of tasksIn(place)) yield* checkEntry(place, ref, isUsable)
 }
 
-/** The files, and the directories of priorities between them. */
+/** The files, and the priority directories among them. */
 async function* entriesOf(place: ExaminedSpool, room: string): AsyncGenerator<string> {
-  if (room === 'locks') return // whoever takes over a lease makes it anew
+  if (room === 'locks') return // a lease is created again when it is taken over
   for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}/${room}`))
     if (entry.isDirectory()) yield entry.name
   yield* filesIn(place, room)
@@ -70,7 +70,7 @@ const isPrivate: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0
 const isOpenDirectory: Rule = (stats, user) => isOwned(stats, user) && (stats.mode & 0o700) === 0o700
 const isOwned = ({ uid }: Stats, user: Owner) => user.uid === 0 || uid === user.uid
 
-/** Whose bits count, as the kernel picks them; a common group is the spool's. */
+/** Which permission bits apply, as in the kernel; a common group is the spool's. */
 function isUsable(stats: Stats, user: Owner): boolean {
   const needed = stats.isDirectory() ? 7 : 6
   const shift = stats.uid === user.uid ? 6 : stats.gid === user.gid ? 3 : 0

@@ -11,7 +11,7 @@ import { type ExaminedSpool, type Mark, markOf, statsOf, tasksIn } from './exami
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
-/** The state bytes of the tasks that nobody holds. */
+/** The state bytes of unlocked tasks. */
 export async function* checkTasks(place: ExaminedSpool): AsyncGenerator<Finding> {
   for await (const ref of tasksIn(place)) {
     const story = assess(place, ref)
@@ -54,7 +54,7 @@ function assess(place: ExaminedSpool, ref: Ref): Assessment | undefined {
   return undefined
 }
 
-/** Of a task that is not due yet, the claim is still to come; where a daemon works, it knows better who is to blame. */
+/** A task that is not due yet will still be claimed; and a running daemon knows better which task is to blame. */
 function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Assessment | undefined {
   if (isInUse || mtimeMs > Date.now()) return undefined
   return {
@@ -94,16 +94,16 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
 function clearMark(place: ExaminedSpool, { ref, fd, state, mtimeMs }: FileClaim): Repair {
   if ((state & RECORDED) === 0 || statsOf(place, recordPath(ref)) !== undefined) return OVER
   writeState(fd, state & ~RECORDED)
-  setTime(fd, mtimeMs) // the write has moved it
+  setTime(fd, mtimeMs) // the write has changed it
   return REPAIRED
 }
 
-/** Below the spool. */
+/** Relative to the spool. */
 export function recordPath(ref: Ref): string {
   return `${STATE_DIRECTORY}/records/${jsonNameOf(ref)}`
 }
 
-/** One that may not be read is told of as such. */
+/** An unreadable file is reported as such. */
 export function quietRecord({ records }: ExaminedSpool, ref: Ref): TaskRecord | undefined {
   try {
     return records.read(ref)

@@ -5,7 +5,7 @@ import { displayName } from '../task/ref.js'
 import type { ExaminedSpool } from './examined-spool.js'
 import type { Finding } from './finding.js'
 
-/** Tasks in directories that nobody scans. Without a configuration only some of them are known not to be. */
+/** Tasks in directories that are not scanned. Without a configuration, this is known only for some of them. */
 export async function* checkVisits(place: ExaminedSpool): AsyncGenerator<Finding> {
   const isOrdered = place.rules?.ordered
   for await (const entry of listEntries(place.spool)) {
@@ -24,7 +24,7 @@ export async function* checkVisits(place: ExaminedSpool): AsyncGenerator<Finding
   }
 }
 
-/** In a directory of any name, only what uWSGI would have put there. */
+/** In a directory of any name, only files that uWSGI would have put there. */
 async function countTasks({ spool }: ExaminedSpool, directory: string, isPriority: boolean): Promise<number> {
   const rules = { ordered: true, strictNames: false }
   let tasks = 0

@@ -2,24 +2,24 @@ import type { WireRequest } from '../protocol/request-vars.js'
 import type { Request } from '../task/request.js'
 import type { ByteBudget } from './byte-budget.js'
 
-/** uWSGI's answers (plugins/spooler, plugins/ping, plugins/signal). A signal without handler is taken all the same. */
+/** uWSGI's replies (plugins/spooler, plugins/ping, plugins/signal). A signal is accepted even without a handler. */
 export const STORED = Buffer.of(255, 0, 0, 1)
 export const REFUSED = Buffer.of(255, 0, 0, 0)
 export const PONG = Buffer.of(100, 0, 0, 1)
 
 export interface StoreActions {
   readonly budget: ByteBudget
-  /** Stores what needs no waiting. @returns whether it did. @throws SpooldError why there is no task */
+  /** Stores a request if that is possible without waiting. @returns whether it did. @throws SpooldError if it is refused */
   storeAtOnce(request: Request, spooler: Buffer | undefined): boolean
   /**
-   * @param bodyBytes how long the request's body is
-   * @throws SpooldError why there is no task
+   * @param bodyBytes the size of the request's body
+   * @throws SpooldError if it is refused
    */
   store(request: Request, spooler: Buffer | undefined, bodyBytes: number): Promise<void>
   refused(peer: string, error: unknown): void
 }
 
-/** Stores what a connection asks for, and says what that is answered. */
+/** Stores the requests of a connection, and determines the replies. */
 export class Answers {
   readonly #actions: StoreActions
   readonly #peer: { readonly name: string }
@@ -29,7 +29,7 @@ export class Answers {
     this.#peer = peer
   }
 
-  /** The answer to a request without body: at once, where storing it needs no waiting. */
+  /** The reply to a request without a body; not a promise if the request can be stored without waiting. */
   to(wire: WireRequest): Buffer | Promise<Buffer> {
     try {
       if (this.#actions.storeAtOnce(wire.request, wire.spooler)) return STORED
@@ -39,7 +39,7 @@ export class Answers {
     return this.#inTurn(wire)
   }
 
-  /** The answer to one whose body comes with the request. */
+  /** The reply to a request with a body. */
   async toBodied({ spooler, bodyBytes }: WireRequest, request: Request): Promise<Buffer> {
     try {
       await this.#actions.store(request, spooler, bodyBytes)

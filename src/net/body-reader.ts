@@ -4,11 +4,11 @@ import { PeerLost } from './peer.js'
 export interface BodyReaderOptions {
   readonly bytes: number
   readonly budget: ByteBudget
-  /** The peer's next bytes; null when it sends no more. @throws PeerLost */
+  /** The peer's next bytes; null if it sends no more. @throws PeerLost */
   read(deadlineMs: number): Promise<Buffer | null>
-  /** Gives back what lies behind the body. */
+  /** Puts back the bytes after the body. */
   unread(rest: Buffer): void
-  /** Another MiB has come. */
+  /** Another MiB has arrived. */
   progressed(): void
   /** How long the peer may be silent. */
   readonly timeoutMs: number
@@ -18,7 +18,7 @@ export interface BodyReaderOptions {
 
 const DEADLINE_BYTES = 1024 * 1024
 
-/** The body behind a packet, as it comes off the wire: a chunk at a time, never more. */
+/** The body after a packet, read from the peer one chunk at a time. */
 export class BodyReader implements AsyncIterable<Buffer> {
   readonly #options: BodyReaderOptions
   #left: number
@@ -29,7 +29,7 @@ export class BodyReader implements AsyncIterable<Buffer> {
     this.#left = options.bytes
   }
 
-  /** Each chunk counts against the budget until the next one is asked for. @throws PeerLost */
+  /** Each chunk counts against the budget until the next one is requested. @throws PeerLost */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     const { budget, timeoutMs, requestTimeoutMs, progressed } = this.#options
     let deadlineMs = performance.now() + requestTimeoutMs
@@ -51,14 +51,14 @@ export class BodyReader implements AsyncIterable<Buffer> {
     }
   }
 
-  /** Passes over what nobody has read. @returns whether it came whole, so that the next packet can be found */
+  /** Discards the unread rest. @returns whether the body arrived in full, so that the next packet can be found */
   async skip(): Promise<boolean> {
     if (!this.#isBroken) for await (const _ of this);
     return !this.#isBroken
   }
 
   async #next(deadlineMs: number): Promise<Buffer> {
-    this.#isBroken = true // until the bytes are there
+    this.#isBroken = true // until the bytes have arrived
     const chunk = await this.#options.read(deadlineMs)
     if (chunk === null) throw new PeerLost(`its body ended ${this.#left} bytes too early`)
     this.#isBroken = false

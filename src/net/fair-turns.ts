@@ -1,9 +1,8 @@
 import { Queue } from '../base/queue.js'
 
 /**
- * Shares out each turn of the event loop: so many requests, of all connections together, and then whoever else waits for
- * the loop. Otherwise thousands of requests that came in one chunk keep everybody waiting, new connections most of all:
- * libuv accepts one a turn.
+ * Limits the number of requests per turn of the event loop, for all connections together. Otherwise thousands of requests in
+ * one chunk would keep everything else waiting, above all new connections: libuv accepts one per turn.
  */
 export class FairTurns {
   readonly #size: number
@@ -11,7 +10,7 @@ export class FairTurns {
   #left: number
   #isSet = false
 
-  /** @param size requests a turn */
+  /** @param size requests per turn */
   constructor(size: number) {
     this.#size = size
     this.#left = size

@@ -5,9 +5,9 @@ import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../protocol/address.js'
 
 export interface ListenSettings {
-  /** How many connections may wait to be accepted; the kernel allows net.core.somaxconn. */
+  /** The maximum number of connections that wait to be accepted; the kernel caps it at net.core.somaxconn. */
   readonly backlog: number
-  /** Mode and owner of a unix socket's file; null leaves them to the umask and to us. */
+  /** Mode and owner of a unix socket's file; null means the umask's mode and our own user. */
   readonly mode: number | null
   readonly owner: { readonly uid: number; readonly gid: number } | null
   accept(socket: Socket): void
@@ -16,7 +16,7 @@ export interface ListenSettings {
 /** A listening socket. */
 export interface Listener {
   readonly address: Address
-  /** Takes no more connections. Leaves a unix socket's file where it is, as uWSGI. */
+  /** Accepts no more connections. The file of a unix socket stays, as in uWSGI. */
   close(): void
   /** Removes a unix socket's file, unless another one has taken its name. @returns whether it did */
   removeFile(): Promise<boolean>
@@ -43,7 +43,7 @@ export async function listen(address: Address, settings: ListenSettings): Promis
   }
 }
 
-/** Takes over a socket that listens already, under its descriptor. @throws SpooldError SOCKET_UNUSABLE */
+/** Takes over a descriptor that is already listening. @throws SpooldError SOCKET_UNUSABLE */
 export async function adopt(fd: number, settings: ListenSettings): Promise<Listener> {
   try {
     const unixAddress = await unixAddressOf(fd)
@@ -59,8 +59,8 @@ export async function adopt(fd: number, settings: ListenSettings): Promise<Liste
 }
 
 /**
- * The file is made under another name, with its mode and owner, and renamed: nobody finds it closed or half open, and a
- * dead one is replaced in one step. uWSGI removes whatever has the name, a live server's socket and plain files too.
+ * The file is created under another name, gets its mode and owner, and is renamed. So it is never visible with wrong rights,
+ * and a dead socket is replaced in one step. uWSGI removes any file of that name, even a live server's socket or a plain file.
  */
 async function listenOnFile(path: string, settings: ListenSettings): Promise<Listener> {
   const hidden = `${path}.new`
@@ -82,7 +82,7 @@ async function listenOnFile(path: string, settings: ListenSettings): Promise<Lis
 /** Linux: names the socket itself, which cannot be opened. Node has no constant for it. */
 const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 
-/** Of the socket that was made, not of what may be in its place by now: its directory may be somebody else's. */
+/** Changes the socket that we created, not what may have replaced it: its directory may belong to another user. */
 async function setRights(path: string, { mode, owner }: ListenSettings): Promise<void> {
   if (mode === null && owner === null) return
   const handle = O_PATH === 0 ? undefined : await open(path, O_PATH | constants.O_NOFOLLOW)
@@ -97,7 +97,7 @@ async function setRights(path: string, { mode, owner }: ListenSettings): Promise
   }
 }
 
-/** @throws Error when something lives there */
+/** @throws Error if a program listens there, or it is not a socket */
 async function checkFree(path: string): Promise<void> {
   const stats = await lstat(path).catch(() => undefined)
   if (stats === undefined) return
@@ -105,7 +105,7 @@ async function checkFree(path: string): Promise<void> {
   const answer = await new Promise<string>(resolve => {
     const socket = connect(path, () => resolve('connected'))
     socket.once('error', error => resolve(errnoOf(error) ?? ''))
-    socket.once('close', () => resolve('no answer within 1 s')) // what was resolved before counts
+    socket.once('close', () => resolve('no answer within 1 s')) // no effect after an earlier resolve
     socket.unref()
     setTimeout(() => socket.destroy(), 1000).unref()
   })
@@ -122,7 +122,7 @@ function startServer(
     server.once('error', reject)
     server.listen({ ...options, backlog: settings.backlog }, () => {
       server.off('error', reject)
-      server.on('error', () => {}) // one connection could not be accepted: descriptors ran out
+      server.on('error', () => {}) // a connection could not be accepted: out of descriptors
       resolve(server)
     })
   })
@@ -130,11 +130,11 @@ function startServer(
 
 function optionsOf(address: Exclude<Address, { kind: 'unix' }>): ListenOptions {
   if (address.kind === 'abstract') return { path: socketPath(address) }
-  // as uWSGI: without a host, every IPv4 address
+  // as in uWSGI: without a host, all IPv4 addresses
   return { host: address.host === '' ? '0.0.0.0' : address.host, port: address.port }
 }
 
-/** As it was asked for, with the port that the kernel chose. */
+/** The requested address, with the port that the kernel chose. */
 function boundAddress(server: Server, asked: Address): Address {
   const bound = server.address()
   if (bound === null || typeof bound !== 'object') return asked // a unix socket
@@ -142,7 +142,7 @@ function boundAddress(server: Server, asked: Address): Address {
   return { kind: 'tcp', host, port: bound.port }
 }
 
-/** Where a unix socket is that somebody else has bound: the kernel's list has it, Node does not tell. */
+/** The path of a unix socket that another process has bound: the kernel's list has it, Node does not expose it. */
 async function unixAddressOf(fd: number): Promise<Address> {
   const inode = /^socket:\[(\d+)\]$/.exec(await readlink(`/proc/self/fd/${fd}`))?.[1]
   const list = await readFile('/proc/net/unix', 'utf8').catch(() => '')

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { formatAddress } from '../protocol/address.js'
 
-/** Node counts a timer's milliseconds in 31 bits. */
+/** Node's timers have 31 bits of milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** The other end is gone, or too slow to wait for. */
@@ -45,9 +45,9 @@ export class Peer {
   }
 
   /**
-   * The next bytes; null when it sends no more, or when it was dismissed.
+   * The next bytes; null if it sends no more, or was dismissed.
    *
-   * @param deadlineMs as `performance.now()` counts
+   * @param deadlineMs in terms of `performance.now()`
    * @throws PeerLost
    */
   async read(deadlineMs: number): Promise<Buffer | null> {

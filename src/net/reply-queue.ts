@@ -1,27 +1,27 @@
 import { Queue } from '../base/queue.js'
 
-/** A reply that is not written yet; undefined as long as it is not found. */
+/** A reply that is not written yet; undefined until it is known. */
 interface Due {
   reply: Buffer | undefined
   readonly bytes: number
 }
 
-/** The replies of one connection, in the order of its requests, however long each takes to be found. */
+/** The replies of one connection, in the order of its requests, however long each takes. */
 export class ReplyQueue {
   readonly #write: (replies: Buffer) => Promise<void>
   readonly #lost: () => void
   readonly #due = new Queue<Due>()
-  /** Found, and next to be written. */
+  /** Known replies, to be written next. */
   #found: Buffer[] = []
   #open = 0
   #bytes = 0
-  /** Nobody reads them any more. What has come is still done. */
+  /** The peer no longer reads replies. Requests that have arrived are still processed. */
   #isLost = false
   #wake = () => {}
 
   /**
-   * @param write resolves when the kernel has the bytes; may reject: then nobody is there to be answered
-   * @param lost is called then
+   * @param write resolves when the kernel has the bytes; rejects if the peer is gone
+   * @param lost called in that case
    */
   constructor(write: (replies: Buffer) => Promise<void>, lost: () => void) {
     this.#write = write
@@ -30,7 +30,7 @@ export class ReplyQueue {
 
   /**
    * @param reply never rejects
-   * @param bytes what the request holds in memory until its reply is found
+   * @param bytes the memory that the request occupies until its reply is known
    */
   push(reply: Promise<Buffer> | Buffer, bytes: number): void {
     this.#open++
@@ -56,7 +56,7 @@ export class ReplyQueue {
     while (!this.hasRoom(requests, bytes)) await this.#change()
   }
 
-  /** How many are not written yet. */
+  /** The number of replies that are not written yet. */
   get size(): number {
     return this.#open
   }
@@ -74,7 +74,7 @@ export class ReplyQueue {
     }
   }
 
-  /** What is found within one turn of the loop goes together: a system call for many, not for each. */
+  /** Replies that become known within one turn of the event loop are written together, in one system call. */
   #send(reply: Buffer): void {
     if (this.#found.push(reply) === 1) process.nextTick(() => this.#flush())
   }
@@ -95,7 +95,7 @@ export class ReplyQueue {
     this.#lost()
   }
 
-  /** There is one who waits: the connection. */
+  /** Only the connection waits. */
   #change(): Promise<void> {
     return new Promise(resolve => {
       this.#wake = resolve

@@ -7,7 +7,7 @@ import { Peer } from './peer.js'
 
 export interface ServerLimits extends ConnectionLimits {
   readonly maxConnections: number
-  /** Networks that TCP peers may come from (`10.0.0.0/8`, `::1`); empty: all. */
+  /** The networks of allowed TCP peers (`10.0.0.0/8`, `::1`); empty means all. */
   readonly allow: readonly string[]
 }
 
@@ -15,9 +15,9 @@ export interface ServerActions extends Omit<ConnectionActions, 'budget' | 'turns
   turnedAway(peer: string, because: string): void
 }
 
-/** What may be on its way to the disk at one time. */
+/** The maximum amount of data in flight to the disk, in bytes. */
 const BUDGET_BYTES = 16 * 1024 * 1024
-/** Requests a turn of the event loop: a fraction of a millisecond. */
+/** Requests per turn of the event loop: a fraction of a millisecond. */
 const TURN_REQUESTS = 64
 
 /**
@@ -27,7 +27,7 @@ const TURN_REQUESTS = 64
  */
 export class UwsgiServer {
   readonly #actions: ServerActions & ConnectionActions
-  /** The one that made no progress for longest comes first. */
+  /** In order of their last progress, the oldest first. */
   readonly #connections = new Set<Connection>()
   readonly #serving = new Set<Promise<void>>()
   readonly #opened: Promise<void>
@@ -36,7 +36,7 @@ export class UwsgiServer {
   #allowed: BlockList | undefined
   #isStopping = false
 
-  /** @throws SpooldError ADDRESS_INVALID for a network to allow that is none */
+  /** @throws SpooldError ADDRESS_INVALID if an allowed network is invalid */
   constructor(limits: ServerLimits, actions: ServerActions) {
     this.#actions = {
       ...actions,
@@ -55,13 +55,13 @@ export class UwsgiServer {
     this.#open()
   }
 
-  /** What counts for connections from now on. @throws SpooldError ADDRESS_INVALID */
+  /** Sets the limits of future connections. @throws SpooldError ADDRESS_INVALID */
   change(limits: ServerLimits): void {
     this.#allowed = allowList(limits.allow)
     this.#limits = limits
   }
 
-  /** Takes a connection that was accepted; it must be paused and stay open for writing when the other end closes. */
+  /** Serves an accepted connection, which has to be paused, and half-open when the other end closes. */
   accept(socket: Socket): void {
     const peer = new Peer(socket)
     if (this.#isStopping) return peer.close()
@@ -75,7 +75,7 @@ export class UwsgiServer {
     void serving.then(() => this.#serving.delete(serving))
   }
 
-  /** Resolves when every request that had started is answered; those that take longer than this are cut off. */
+  /** Resolves when every request that had started has its reply; those that take longer than this are aborted. */
   async stop(mercyMs: number): Promise<void> {
     this.#isStopping = true
     this.#open()
@@ -106,7 +106,7 @@ export class UwsgiServer {
     if (this.#connections.delete(connection)) this.#connections.add(connection)
   }
 
-  /** Makes room at the cost of who held a place for longest without a request. @returns whether there was one */
+  /** Disconnects the peer that has made no progress for longest. @returns whether there was one */
   #dropOldest(): boolean {
     for (const connection of this.#connections)
       if (connection.isWaiting) {
@@ -118,9 +118,9 @@ export class UwsgiServer {
   }
 
   #isAllowed(socket: Socket): boolean {
-    if (this.#allowed === undefined) return true // to ask for the address costs a system call
+    if (this.#allowed === undefined) return true // reading the address costs a system call
     const { remoteAddress } = socket
-    if (remoteAddress === undefined) return socket.localAddress === undefined // a unix socket; else it is gone
+    if (remoteAddress === undefined) return socket.localAddress === undefined // a unix socket; otherwise the peer is gone
     const address = remoteAddress.replace(/^::ffff:(?=.*\.)/, '')
     return this.#allowed.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4')
   }

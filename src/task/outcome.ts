@@ -5,34 +5,34 @@ import type { RetryPolicy } from './retry-policy.js'
 
 /** The task is done: it is removed. */
 export const SPOOL_OK = -2 as const
-/** The task is to run again, later. */
+/** The task runs again later. */
 export const SPOOL_RETRY = -1 as const
-/** The task is not for this handler: the next one is asked, and without one the task stays as it is. */
+/** The task is not for this handler: the next one gets it; without one the task stays as it is. */
 export const SPOOL_IGNORE = 0 as const
 
-/** What else runs in the process of a run, when it begins. */
+/** What else runs in the process when a run starts. */
 export type Company = 'alone' | 'beside'
 
-/** What came of one run, as data: handlers return or throw, task/answer turns either into one of these. */
+/** The result of one run, as data: handlers return or throw, and task/answer turns either into one of these. */
 export type Outcome =
   | { readonly kind: 'ok' }
   | RetryOutcome
   | { readonly kind: 'ignore' }
-  /** `detail`: the stack of what was thrown, or what is wrong with the answer. */
+  /** `detail`: the stack of the error, or what is wrong with the answer. */
   | { readonly kind: 'error'; readonly detail: string }
-  /** It is not to run again; `detail` says why. */
+  /** It must not run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
-  /** It took its host with it; `detail` says how that died. */
+  /** It crashed its host; `detail` says how the host died. */
   | { readonly kind: 'crash'; readonly detail: string }
-  /** The run was cut short through no fault of the task: as if it had not begun. Unbegun: it really had not. */
+  /** The run was interrupted through no fault of the task: treat it as if it had not started. `isUnbegun`: it had not. */
   | { readonly kind: 'release'; readonly isUnbegun?: true }
 
-/** To run again, at a time and by rules of its own where the handler asked for them. */
+/** The task runs again, with the delay and policy that the handler asked for, if any. */
 export interface RetryOutcome {
   readonly kind: 'retry'
-  /** undefined: what the policy says. */
+  /** undefined means according to the policy. */
   readonly delayMs?: number
-  /** In place of the options, from now on. */
+  /** Overrides the options from now on. */
   readonly policy?: Partial<RetryPolicy>
   readonly detail?: string
 }
