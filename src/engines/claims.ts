@@ -10,6 +10,14 @@ export type Awaitable<T> = T | Promise<T>
 /** A task that this process holds: nobody else runs it until it is settled. */
 export interface Claim {
   readonly ref: Ref
+  /** The task's name, for handlers and people: a ref need not hold it. */
+  readonly name: string
+  /** Where the task lies, as text: its file's absolute path, or its engine's word for it. */
+  readonly path: string
+  /** Null: it has none, and comes after those that have one. */
+  readonly priority: number | null
+  /** The directory that its handler runs in, unless `spooler-chdir` names another; undefined: it stays where it is. */
+  readonly directory: string | undefined
   /** The packet's pairs. */
   readonly vars: Vars
   /** Epoch ms. */

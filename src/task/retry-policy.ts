@@ -36,6 +36,34 @@ export function retryDelayMs(
   return Math.round(half + random() * half)
 }
 
+/** Why a task has no run left: a reason of dead letters, and a sentence for people. */
+export interface LimitReached {
+  readonly reason: 'attempts' | 'crashes'
+  readonly detail: string
+}
+
+/** @returns undefined: it may run again */
+export function limitReached(
+  { maxAttempts, maxCrashes }: RetryPolicy,
+  { attempts, crashes }: { readonly attempts: number; readonly crashes: number },
+): LimitReached | undefined {
+  if (maxCrashes > 0 && crashes >= maxCrashes)
+    return {
+      reason: 'crashes',
+      detail: `it took its process with it ${times(crashes)} while it ran alone, as often as it may (spooler-max-crashes)`,
+    }
+  if (maxAttempts > 0 && attempts >= maxAttempts)
+    return {
+      reason: 'attempts',
+      detail: `it failed ${times(attempts)}, as often as it may (spooler-max-attempts)`,
+    }
+  return undefined
+}
+
+function times(n: number): string {
+  return n === 1 ? 'once' : `${n} times`
+}
+
 /** After its first crash a task runs again at once, then after 1 s, 2 s, 4 s, … up to `capMs`. */
 export function crashDelayMs(crashes: number, capMs: number): number {
   return crashes <= 1 ? 0 : Math.min(1000 * 2 ** (crashes - 2), capMs)

@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { fromThrown } from '../task/answer.js'
 import { IGNORE, type Outcome, RELEASE } from '../task/outcome.js'
-import { displayName, type Ref } from '../task/ref.js'
 import type { Env } from '../task/task.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import type { HandlerCall } from './handler-call.js'
@@ -80,7 +79,8 @@ export class FunctionExecutor implements Executor {
   #perform(run: Run): Outcome | Promise<Outcome> {
     const { chdir, context, directory } = this.#options
     this.#latest = run
-    directory.enter(chdir ?? directoryOf(context.spool, run.claim.ref))
+    const place = chdir ?? run.claim.directory
+    if (place !== undefined) directory.enter(place)
     try {
       const env = createEnv(run.claim)
       const task = new HandlerTask(run, context)
@@ -127,9 +127,4 @@ export class FunctionExecutor implements Executor {
       return fromThrown(thrown)
     }
   }
-}
-
-function directoryOf(spool: string, ref: Ref): string {
-  if (!ref.includes('/')) return spool
-  return `${spool}/${displayName(ref.slice(0, ref.lastIndexOf('/')))}`
 }

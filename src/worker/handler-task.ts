@@ -2,7 +2,6 @@ import type { Claim } from '../engines/claims.js'
 import type { VarPair } from '../protocol/packet.js'
 import { toDictionary, toPairs } from '../protocol/vars.js'
 import { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from '../task/outcome.js'
-import { baseName, displayName, priorityOf } from '../task/ref.js'
 import type { Stream } from '../task/stream.js'
 import type { Env, Task } from '../task/task.js'
 import type { Run } from './run.js'
@@ -32,11 +31,11 @@ export class HandlerTask implements Task {
   }
 
   get name(): string {
-    return displayName(baseName(this.#run.claim.ref))
+    return this.#run.claim.name
   }
 
   get path(): string {
-    return `${this.#context.spool}/${displayName(this.#run.claim.ref)}`
+    return this.#run.claim.path
   }
 
   get spooler(): string {
@@ -44,7 +43,7 @@ export class HandlerTask implements Task {
   }
 
   get priority(): number | null {
-    return priorityOf(this.#run.claim.ref)
+    return this.#run.claim.priority
   }
 
   get at(): Date {
@@ -96,7 +95,7 @@ export class HandlerTask implements Task {
  */
 export function createEnv(claim: Claim): Env {
   const env: Record<string, string | Buffer | undefined> = toDictionary(claim.vars)
-  env.spooler_task_name = displayName(baseName(claim.ref))
+  env.spooler_task_name = claim.name
   if (claim.bodyBytes > 0) {
     let body: Buffer | undefined
     Object.defineProperty(env, 'body', {

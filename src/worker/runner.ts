@@ -52,6 +52,7 @@ export class Runner implements ExecutorListener {
   readonly #signals: SignalRunner
   readonly #reports: ReportBuffer
   #state: 'running' | 'draining' | 'drained' = 'running'
+  #settling: Promise<unknown> | undefined
   #isPumpDue = false
   #handled = 0
   #turnSince = 0
@@ -135,6 +136,11 @@ export class Runner implements ExecutorListener {
     return isTold
   }
 
+  /** Resolves when what became of every ended run is reported. Undefined: it is. */
+  get whenSettled(): Promise<unknown> | undefined {
+    return this.#settling
+  }
+
   /** @see ExecutorListener.starting */
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
@@ -146,10 +152,11 @@ export class Runner implements ExecutorListener {
     const report = this.#claims.settle(run.claim, outcome, ranMs)
     if (!(report instanceof Promise)) return this.#settled(run, report)
     this.#inFlight.add(run)
-    void report.then(late => {
+    const settled = report.then(late => {
       this.#settled(run, late)
       this.#pump()
     })
+    this.#settling = Promise.all([this.#settling, settled])
   }
 
   /** @see ExecutorListener.hasRoom */

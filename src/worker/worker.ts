@@ -87,7 +87,10 @@ export class Worker {
     if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
     this.#handlers?.programs?.killAll() // before others may take their tasks
     const isTold = this.#runner.fault(thrown)
-    this.#exitAfter({ type: 'faulted', error: isTold ? toError(thrown).message : stackOf(thrown) }, 1)
+    const error = isTold ? toError(thrown).message : stackOf(thrown)
+    const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
+    if (this.#runner.whenSettled === undefined) exit()
+    else void this.#runner.whenSettled.then(exit)
   }
 
   /** The code of this process has printed that: the task that runs, if it is known. */

@@ -1,16 +1,17 @@
-import { SpooldError, toError } from '../../base/errors.js'
+import { toError } from '../../base/errors.js'
 import { lastValue } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
-import type { Ref } from '../../task/ref.js'
+import { displayName, type Ref } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
 import type { Locker } from '../locker.js'
 import { type TaskRecord, withFailure } from '../records.js'
-import { readBody, setTime } from '../spool-file.js'
+import { setTime } from '../spool-file.js'
 import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
 import { markBegun } from './begin.js'
 import { claimFile, type FileClaim, type HandleUnfit } from './claim.js'
+import { ClaimedTask } from './claimed-task.js'
 import { type FailureOptions, Failures } from './failures.js'
 import { settlePastRun } from './past-run.js'
 import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
@@ -23,67 +24,6 @@ export interface ClaimsOptions extends FailureOptions, UnfitOptions {
 
 /** The packet's key for a delivery of its own. */
 const DELIVERY_KEY = 'spooler_delivery'
-
-/** A task file in hand, with what its record says. */
-export class ClaimedTask {
-  readonly file: FileClaim
-  readonly record: TaskRecord | undefined
-  /** At most once: the run is never repeated, whatever its outcome. */
-  readonly isOnce: boolean
-  #body: Buffer | undefined
-  /** From then on `fd` is closed and may be another file's number. */
-  isSettled = false
-  /** Other processes may have the descriptor, too, so closing ours does not end the claim. */
-  isShared = false
-  readonly #isSharable: boolean
-
-  constructor(file: FileClaim, record: TaskRecord | undefined, isOnce: boolean, isSharable: boolean) {
-    this.#isSharable = isSharable
-    this.file = file
-    this.record = record
-    this.isOnce = isOnce
-    this.#body = file.body
-  }
-
-  get ref(): Ref {
-    return this.file.ref
-  }
-
-  get mustBeAlone(): boolean {
-    return pastOf(this.file.state) === 'died-beside' || (this.record?.crashes ?? 0) > 0
-  }
-
-  get vars() {
-    return this.file.vars
-  }
-
-  get dueAtMs(): number {
-    return this.file.dueAtMs
-  }
-
-  get attempt(): number {
-    return (this.record?.attempts ?? 0) + 1
-  }
-
-  get bodyBytes(): number {
-    return this.file.bodyBytes
-  }
-
-  /** @see Claim.shareLock */
-  shareLock(): number | undefined {
-    if (!this.#isSharable) return undefined
-    this.isShared = true
-    return this.file.fd
-  }
-
-  readBody(): Buffer | undefined {
-    if (this.#body !== undefined || this.file.bodyBytes === 0) return this.#body
-    if (this.isSettled)
-      throw new SpooldError('CLAIM_LOST', `the body of ${this.ref} was asked for after its run had ended`)
-    this.#body = readBody(this.file.fd, this.file.bodyOffset, this.file.bodyBytes)
-    return this.#body
-  }
-}
 
 const UNTOUCHED = { kind: 'untouched' } as const
 
@@ -104,12 +44,15 @@ export class Claims {
   readonly #locker: Locker
   readonly #failures: Failures
   readonly #handleUnfit: HandleUnfit
+  /** The spool's real path, as text. */
+  readonly #spool: string
 
   constructor(options: ClaimsOptions, locker: Locker) {
     this.#options = options
     this.#locker = locker
     this.#failures = new Failures(options)
     this.#handleUnfit = file => handleUnfit(file, options, this.#failures)
+    this.#spool = displayName(options.spool)
   }
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
@@ -128,7 +71,7 @@ export class Claims {
   }
 
   #take(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
-    return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd')
+    return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
   }
 
   #isOnce({ vars }: FileClaim): boolean {

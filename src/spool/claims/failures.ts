@@ -4,7 +4,7 @@ import { messageOf } from '../../base/errors.js'
 import { isInPlace } from '../../files/exact-move.js'
 import type { RetryOutcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
-import { crashDelayMs, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
+import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
 import { type BuryReason, type DeadLetter, DeadLetters } from '../dead-letters.js'
 import { type Failure, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
 import { type HeldFile, setTime } from '../spool-file.js'
@@ -75,7 +75,7 @@ export class Failures {
     const { kind, error, wish, isPast } = run
     const counted = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs }
-    const limit = this.#limitReached(record)
+    const limit = limitReached(this.#policyOf(record), record)
     if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
     const atMs = nowMs + this.#delayMs(record, kind, wish)
     const fault = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
@@ -108,22 +108,6 @@ export class Failures {
 
   #policyOf({ policy }: TaskRecord): RetryPolicy {
     return policy === undefined ? this.#options.policy : { ...this.#options.policy, ...policy }
-  }
-
-  #limitReached(record: TaskRecord): { reason: BuryReason; detail: string } | undefined {
-    const { maxAttempts, maxCrashes } = this.#policyOf(record)
-    const { attempts, crashes } = record
-    if (maxCrashes > 0 && crashes >= maxCrashes)
-      return {
-        reason: 'crashes',
-        detail: `it took its process with it ${times(crashes)} while it ran alone, as often as it may (spooler-max-crashes)`,
-      }
-    if (maxAttempts > 0 && attempts >= maxAttempts)
-      return {
-        reason: 'attempts',
-        detail: `it failed ${times(attempts)}, as often as it may (spooler-max-attempts)`,
-      }
-    return undefined
   }
 
   /**
@@ -220,8 +204,4 @@ export class Failures {
       host: hostname(),
     }
   }
-}
-
-function times(n: number): string {
-  return n === 1 ? 'once' : `${n} times`
 }

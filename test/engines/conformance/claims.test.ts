@@ -4,6 +4,8 @@ import { requestFrom } from '#src/client/request-from.js'
 import { toDictionary } from '#src/protocol/vars.js'
 import { IGNORE, OK, RELEASE } from '#src/task/outcome.js'
 import type { Request } from '#src/task/request.js'
+import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
+import { until } from '../../helpers/until.js'
 import { beginOf, claimOf, ENGINES, refsOf, refusalOf } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
@@ -12,7 +14,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     const spool = open()
     await spool.enqueuer.store(request)
     const [ref = ''] = await refsOf(spool)
-    return { ref, one: await spool.claims(), two: await spool.claims() }
+    return { spool, ref, one: await spool.claims(), two: await spool.claims() }
   }
 
   describe(`claims of the ${engine} engine`, () => {
@@ -24,6 +26,8 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         [claim.bodyBytes, claim.attempt, claim.mustBeAlone, claim.isOnce],
         [5, 1, false, false],
       )
+      assert.equal(claim.priority, null)
+      assert.ok(claim.name !== '' && claim.path.endsWith(claim.name), claim.path)
       assert.ok(claim.dueAtMs <= Date.now())
       assert.equal((await claim.readBody())?.toString(), 'hello')
       await one.release(claim)
@@ -79,6 +83,63 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const report = await one.settle(await beginOf(one, ref), { kind: 'bury', detail: 'bad' }, 1)
       assert.equal(report.kind, 'buried')
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
+    })
+
+    it('count a run that began alone and whose worker died, and say how it died', async () => {
+      const { spool, ref, one, two } = await withTask()
+      await beginOf(one, ref, 'alone')
+      spool.died(one, ref)
+      const claim = await claimOf(two, ref, { kind: 'crash', cause: 'it was killed' })
+      assert.deepEqual([claim.attempt, claim.mustBeAlone], [2, true])
+    })
+
+    it('of a task that took its worker with it as often as it may are refused: it is dead', async () => {
+      const { spool, ref } = await withTask()
+      for (let crashes = 0; crashes < CLAIMS_DEFAULTS.policy.maxCrashes; crashes++) {
+        const claims = await spool.claims()
+        await until('it is due', async () => {
+          const claim = await claims.claim(ref)
+          return !('kind' in claim) && (await claims.begin(claim, 'alone')) === undefined
+        })
+        spool.died(claims, ref)
+      }
+      assert.equal((await refusalOf(await spool.claims(), ref)).kind, 'set-aside')
+      assert.equal((await refusalOf(await spool.claims(), ref)).kind, 'gone')
+    })
+
+    it('of a run that began beside others, and whose worker died, have to be alone', async () => {
+      const { spool, ref, one, two } = await withTask()
+      await beginOf(one, ref, 'beside')
+      spool.died(one, ref)
+      const claim = await claimOf(two, ref)
+      assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, true])
+      await two.release(claim, 'alone')
+      assert.equal((await claimOf(two, ref)).mustBeAlone, true, 'still')
+    })
+
+    for (const company of ['alone', 'beside'] as const)
+      it(`of a run that is blameless are as before it (${company})`, async () => {
+        const { spool, ref, one, two } = await withTask()
+        await beginOf(one, ref, company)
+        spool.died(one, ref)
+        const claim = await claimOf(two, ref, { kind: 'blameless' })
+        assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
+      })
+
+    it('of a run at most once, whose worker died, are refused: it is dead', async () => {
+      const { spool, ref, one, two } = await withTask(requestFrom({ spooler_delivery: 'at-most-once' }))
+      await beginOf(one, ref)
+      spool.died(one, ref)
+      assert.equal((await refusalOf(two, ref)).kind, 'set-aside')
+      assert.equal((await refusalOf(two, ref)).kind, 'gone')
+    })
+
+    it('of a worker that died before its run began count for nothing', async () => {
+      const { spool, ref, one, two } = await withTask()
+      await claimOf(one, ref)
+      spool.died(one, ref)
+      const claim = await claimOf(two, ref)
+      assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
     })
 
     it('of a task that runs at most once give it back only while it has not begun', async () => {

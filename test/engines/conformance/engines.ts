@@ -5,9 +5,15 @@ import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
 import { DirectoryFeed } from '#src/engines/directory/feed.js'
 import type { Enqueuer } from '#src/engines/enqueuer.js'
 import type { Feed } from '#src/engines/feed.js'
+import { MemoryClaims } from '#src/engines/memory/claims.js'
+import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
+import { MemoryFeed } from '#src/engines/memory/feed.js'
+import { MemorySpool } from '#src/engines/memory/spool.js'
 import { Emitter } from '#src/events/emitter.js'
+import type { LastRun } from '#src/task/last-run.js'
+import type { Company } from '#src/task/outcome.js'
 import type { Ref } from '#src/task/ref.js'
-import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
+import { CLAIMS_DEFAULTS, crash } from '../../helpers/engine.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
 /** One empty spool of an engine, and every role that the contracts have for it. */
@@ -17,6 +23,8 @@ export interface TestSpool {
   feed(): Feed
   /** Each as of a worker of its own. */
   claims(): Promise<Claims>
+  /** The worker of these claims is gone; `ref` is what it held. */
+  died(claims: Claims, ref: Ref): void
 }
 
 /** The conformance suites run over each of these. They await every answer, and take no ref for a name. */
@@ -28,6 +36,19 @@ export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
       enqueuer: new DirectoryEnqueuer(spool, false),
       feed: () => new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, new Emitter()),
       claims: () => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool }),
+      died: (_, ref) => crash(spool, ref),
+    }
+  },
+  memory() {
+    const spool = new MemorySpool('memory:test')
+    return {
+      enqueuer: new MemoryEnqueuer(spool),
+      feed: () => new MemoryFeed(spool, CLAIMS_DEFAULTS.frequencyMs),
+      claims: async () => new MemoryClaims(spool, CLAIMS_DEFAULTS),
+      died(claims) {
+        assert.ok(claims instanceof MemoryClaims)
+        claims.abandon()
+      },
     }
   },
 }
@@ -41,16 +62,16 @@ export async function refsOf(spool: TestSpool): Promise<readonly Ref[]> {
   return refs
 }
 
-export async function claimOf(claims: Claims, ref: Ref): Promise<Claim> {
-  const claim = await claims.claim(ref)
+export async function claimOf(claims: Claims, ref: Ref, lastRun?: LastRun): Promise<Claim> {
+  const claim = await claims.claim(ref, lastRun)
   assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
   return claim
 }
 
 /** A claim whose run has begun. */
-export async function beginOf(claims: Claims, ref: Ref): Promise<Claim> {
+export async function beginOf(claims: Claims, ref: Ref, company: Company = 'alone'): Promise<Claim> {
   const claim = await claimOf(claims, ref)
-  assert.equal(await claims.begin(claim, 'alone'), undefined)
+  assert.equal(await claims.begin(claim, company), undefined)
   return claim
 }
 

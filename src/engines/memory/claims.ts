@@ -1,0 +1,226 @@
+import { SpooldError } from '../../base/errors.js'
+import { lastValue } from '../../protocol/vars.js'
+import type { Delivery } from '../../task/delivery.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Company, Outcome, RetryOutcome } from '../../task/outcome.js'
+import type { Ref } from '../../task/ref.js'
+import type { ParkReason, Report } from '../../task/report.js'
+import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
+import type { Claim, Claims } from '../claims.js'
+import type { DeadTask, MemorySpool, MemoryTask } from './spool.js'
+
+export interface MemoryClaimsOptions {
+  readonly policy: RetryPolicy
+  /** Unless the packet says otherwise. */
+  readonly delivery: Delivery
+  /** The default delay of a retry, and the maximum delay after a crash. */
+  readonly frequencyMs: number
+}
+
+/** The packet's key for a delivery of its own. */
+const DELIVERY_KEY = 'spooler_delivery'
+const LOST = 'could not be settled: its worker had been given up'
+const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most once'
+
+/** A task that a worker of this process holds. */
+class MemoryClaim implements Claim {
+  readonly task: MemoryTask
+  readonly isOnce: boolean
+  readonly path: string
+  readonly directory = undefined
+  isSettled = false
+
+  constructor(task: MemoryTask, isOnce: boolean, path: string) {
+    this.task = task
+    this.isOnce = isOnce
+    this.path = path
+  }
+
+  get ref(): Ref {
+    return this.task.ref
+  }
+
+  get name(): string {
+    return this.task.name
+  }
+
+  get priority(): number | null {
+    return this.task.priority
+  }
+
+  get vars() {
+    return this.task.vars
+  }
+
+  get dueAtMs(): number {
+    return this.task.dueAtMs
+  }
+
+  get attempt(): number {
+    return this.task.attempts + 1
+  }
+
+  get bodyBytes(): number {
+    return this.task.body?.length ?? 0
+  }
+
+  get mustBeAlone(): boolean {
+    return this.task.past === 'died-beside' || this.task.crashes > 0
+  }
+
+  readBody(): Buffer | undefined {
+    if (this.isSettled)
+      throw new SpooldError('CLAIM_LOST', `the body of ${this.name} was asked for after its run had ended`)
+    return this.task.body
+  }
+
+  shareLock(): undefined {}
+}
+
+/** Every answer comes on a later turn of the event loop, as an engine's does that asks another process. */
+const later = () => new Promise<void>(resolve => setImmediate(resolve))
+
+/** What one worker does with the tasks of a spool in memory. */
+export class MemoryClaims implements Claims {
+  readonly #spool: MemorySpool
+  readonly #options: MemoryClaimsOptions
+  readonly #held = new Set<MemoryClaim>()
+
+  constructor(spool: MemorySpool, options: MemoryClaimsOptions) {
+    this.#spool = spool
+    this.#options = options
+  }
+
+  /** Their worker is gone: others may claim what it held, and find what had begun. */
+  abandon(): void {
+    for (const { task } of this.#held) task.isClaimed = false
+    this.#held.clear()
+  }
+
+  /** @see Claims.claim */
+  async claim(ref: Ref, lastRun?: LastRun): Promise<Claim | Report> {
+    await later()
+    const task = this.#spool.tasks.get(ref)
+    if (task === undefined) return { ref, kind: 'gone', ranMs: 0 }
+    if (task.isClaimed) return { ref, kind: 'locked', ranMs: 0 }
+    const refusal = this.#settlePast(task, lastRun)
+    if (refusal !== undefined) return refusal
+    if (task.dueAtMs > Date.now()) return { ref, kind: 'later', ranMs: 0, atMs: task.dueAtMs }
+    task.isClaimed = true
+    const isOnce = (lastValue(task.vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
+    const claim = new MemoryClaim(task, isOnce, this.#spool.pathOf(task))
+    this.#held.add(claim)
+    return claim
+  }
+
+  /** @see Claims.begin */
+  async begin(claim: Claim, company: Company): Promise<Report | undefined> {
+    await later()
+    const own = this.#own(claim)
+    if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
+    own.task.past = own.isOnce ? 'died-once' : `died-${company}`
+    return undefined
+  }
+
+  /** @see Claims.settle */
+  async settle(claim: Claim, outcome: Outcome, ranMs: number): Promise<Report> {
+    await later()
+    const own = this.#own(claim)
+    if (own === undefined) return { ref: claim.ref, kind: 'unsettled', ranMs, detail: LOST }
+    own.task.past = 'none'
+    this.#letGo(own)
+    return { ref: claim.ref, ranMs, ...this.#apply(own, outcome) }
+  }
+
+  /** @see Claims.release */
+  async release(claim: Claim, reason?: ParkReason): Promise<Report> {
+    await later()
+    const own = this.#own(claim)
+    if (own !== undefined) this.#letGo(own)
+    const report = { ref: claim.ref, ranMs: 0 }
+    return reason === undefined ? { ...report, kind: 'untouched' } : { ...report, kind: 'parked', reason }
+  }
+
+  /** Undefined: it is not held any more. */
+  #own(claim: Claim): MemoryClaim | undefined {
+    return claim instanceof MemoryClaim && this.#held.has(claim) ? claim : undefined
+  }
+
+  #letGo(claim: MemoryClaim): void {
+    claim.isSettled = true
+    claim.task.isClaimed = false
+    this.#held.delete(claim)
+  }
+
+  /** @returns undefined: it may be claimed */
+  #settlePast(task: MemoryTask, lastRun: LastRun | undefined): Report | undefined {
+    const { past, ref } = task
+    if (past === 'none') return undefined
+    const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its worker ended'
+    if (past === 'died-once')
+      return {
+        ref,
+        ranMs: 0,
+        ...this.#bury(task, 'outcome-unknown', `${cause}; ${CUT_SHORT}`),
+        kind: 'set-aside',
+      }
+    if (lastRun?.kind === 'blameless') task.past = 'none'
+    if (task.past !== 'died-alone') return undefined
+    task.past = 'none'
+    const counted = this.#fail(task, { kind: 'crash', detail: cause })
+    if (counted.kind === 'buried') return { ref, ranMs: 0, ...counted, kind: 'set-aside' }
+    return undefined // due later, or now
+  }
+
+  #apply({ task, isOnce }: MemoryClaim, outcome: Outcome): Pick<Report, 'kind' | 'atMs' | 'detail'> {
+    switch (outcome.kind) {
+      case 'ok':
+        this.#spool.tasks.delete(task.ref)
+        return { kind: 'ok' }
+      case 'ignore':
+        return { kind: 'ignore' }
+      case 'release':
+        if (isOnce && outcome.isUnbegun !== true) return this.#bury(task, 'outcome-unknown', CUT_SHORT)
+        return { kind: 'untouched' }
+      case 'bury':
+        task.attempts++
+        return this.#bury(task, 'asked', outcome.detail)
+      case 'crash':
+        if (isOnce) return this.#bury(task, 'outcome-unknown', outcome.detail)
+        return this.#fail(task, outcome)
+      default:
+        return this.#fail(task, outcome)
+    }
+  }
+
+  #fail(
+    task: MemoryTask,
+    failure: RetryOutcome | { readonly kind: 'error' | 'crash'; readonly detail: string },
+  ): Pick<Report, 'kind' | 'atMs' | 'detail'> {
+    const { frequencyMs } = this.#options
+    const { kind, detail } = failure
+    task.attempts++
+    if (kind === 'crash') task.crashes++
+    if (kind === 'retry') task.policy = { ...task.policy, ...failure.policy }
+    const policy = { ...this.#options.policy, ...task.policy }
+    const limit = limitReached(policy, task)
+    if (limit !== undefined)
+      return this.#bury(
+        task,
+        limit.reason,
+        detail === undefined ? limit.detail : `${limit.detail}; the last error: ${detail}`,
+      )
+    const wishMs = kind === 'retry' ? failure.delayMs : undefined
+    const delayMs =
+      kind === 'crash'
+        ? crashDelayMs(task.crashes, frequencyMs)
+        : (wishMs ?? retryDelayMs(policy, task.attempts, frequencyMs))
+    task.dueAtMs = Date.now() + delayMs
+    return { kind: kind === 'crash' ? 'later' : kind, atMs: task.dueAtMs, detail }
+  }
+
+  #bury(task: MemoryTask, reason: DeadTask['reason'], detail: string): Pick<Report, 'kind' | 'detail'> {
+    this.#spool.bury(task, reason, detail)
+    return { kind: 'buried', detail }
+  }
+}

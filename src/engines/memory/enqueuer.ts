@@ -1,0 +1,86 @@
+import { SpooldError } from '../../base/errors.js'
+import { HEADER_BYTES } from '../../protocol/header.js'
+import { parseVars } from '../../protocol/vars.js'
+import type { Request, Stored } from '../../task/request.js'
+import type { Enqueuer, StoreResult } from '../enqueuer.js'
+import type { MemorySpool } from './spool.js'
+
+/** Puts tasks into a spool of this process. */
+export class MemoryEnqueuer implements Enqueuer {
+  readonly #spool: MemorySpool
+
+  constructor(spool: MemorySpool) {
+    this.#spool = spool
+  }
+
+  get name(): string {
+    return this.#spool.name
+  }
+
+  async store(request: Request): Promise<Stored> {
+    return this.#store(request, await bodyOf(request))
+  }
+
+  storeSync(request: Request): Stored {
+    const stored = this.storeAtOnce(request)
+    if (stored !== undefined) return stored
+    throw new SpooldError('REQUEST_INVALID', 'a body that comes in pieces cannot be stored without waiting', {
+      details: { key: 'body' },
+    })
+  }
+
+  storeAtOnce(request: Request): Stored | undefined {
+    const { body } = request
+    return body === undefined || Buffer.isBuffer(body) ? this.#store(request, body) : undefined
+  }
+
+  async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
+    const bodies = await Promise.allSettled(requests.map(bodyOf))
+    const failure = bodies.find(body => body.status === 'rejected')
+    if (isAllOrNothing && failure !== undefined) return requests.map(() => ({ error: failure.reason }))
+    if (isAllOrNothing && this.#spool.size + requests.length > this.#spool.capacity)
+      return requests.map(() => ({ error: this.#full() }))
+    return requests.map((request, i) => {
+      const body = bodies[i]
+      if (body === undefined || body.status === 'rejected') return { error: body?.reason }
+      try {
+        return { stored: this.#store(request, body.value) }
+      } catch (error) {
+        return { error: error as Error }
+      }
+    })
+  }
+
+  #store({ packet, atSeconds, priority, id }: Request, body: Buffer | undefined): Stored {
+    const path = id === undefined ? undefined : this.#spool.ids.get(id)?.path
+    if (path !== undefined) return { path, isDuplicate: true }
+    const { size, ids, capacity } = this.#spool
+    if (size >= capacity || (id !== undefined && ids.size >= capacity)) throw this.#full()
+    const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+    if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
+    const task = this.#spool.add({
+      vars,
+      body: body === undefined || body.length === 0 ? undefined : body,
+      priority: priority === undefined ? null : Number(priority),
+      dueAtMs: atSeconds === undefined ? Date.now() : atSeconds * 1000,
+    })
+    const stored: Stored = { path: this.#spool.pathOf(task), isDuplicate: false }
+    if (id !== undefined) ids.set(id, { path: stored.path, sinceMs: Date.now() })
+    return stored
+  }
+
+  #full(): SpooldError {
+    const { name, capacity } = this.#spool
+    return new SpooldError('SPOOL_FULL', `${name} holds ${capacity} tasks, as many as it may`, {
+      details: { path: name },
+    })
+  }
+}
+
+/** All of it, as it was when it was given. */
+async function bodyOf({ body }: Request): Promise<Buffer | undefined> {
+  if (body === undefined || Buffer.isBuffer(body)) return body
+  const pieces: Uint8Array[] = []
+  for await (const piece of body) pieces.push(piece)
+  return Buffer.concat(pieces)
+}

@@ -1,0 +1,200 @@
+import { Alarm } from '../../base/clock.js'
+import { Heap } from '../../base/heap.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Ref } from '../../task/ref.js'
+import type { ParkReason, Report } from '../../task/report.js'
+import type { Counts, Feed } from '../feed.js'
+import { LastRuns } from '../last-runs.js'
+import type { MemorySpool, MemoryTask } from './spool.js'
+
+/** A task that another feed's worker holds is looked at again after so long. */
+const LOCKED_MS = 100
+
+interface Waiting {
+  readonly task: MemoryTask
+  readonly atMs: number
+}
+
+/**
+ * The tasks of a spool in memory, as one master knows them. Each is in one of these states:
+ *
+ *   waiting (not due) → ready → busy (with a worker) → forgotten | waiting | parked → ready
+ */
+export class MemoryFeed implements Feed {
+  readonly #spool: MemorySpool
+  readonly #ready = new Heap<MemoryTask>(isMoreUrgent)
+  readonly #waiting = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
+  readonly #busy = new Set<Ref>()
+  /** In the order in which they were parked. */
+  readonly #parked = new Map<ParkReason, Set<MemoryTask>>()
+  readonly #lastRuns = new LastRuns()
+  readonly #alarm = new Alarm(() => this.#wake())
+  readonly #frequencyMs: number
+  #ignoredMs: number
+  #wakeUp = () => {}
+  #stopWatching = () => {}
+  #isOpen = false
+
+  /** @param frequencyMs how long a task waits that every handler has ignored */
+  constructor(spool: MemorySpool, frequencyMs: number) {
+    this.#spool = spool
+    this.#frequencyMs = frequencyMs
+    this.#ignoredMs = frequencyMs
+  }
+
+  async open(wakeUp: () => void): Promise<void> {
+    this.#isOpen = true
+    this.#wakeUp = wakeUp
+    this.#stopWatching = this.#spool.watch(task => {
+      this.#schedule(task, task.dueAtMs)
+      this.#wake()
+    })
+    for (const task of this.#spool.tasks.values()) this.#schedule(task, task.dueAtMs)
+    this.#wake()
+  }
+
+  take(limit: number): readonly Ref[] {
+    this.#promote()
+    const refs: Ref[] = []
+    while (refs.length < limit) {
+      const task = this.#ready.pop()
+      if (task === undefined) break
+      refs.push(task.ref)
+      this.#busy.add(task.ref)
+    }
+    return refs
+  }
+
+  parkedFor(reason: ParkReason): number {
+    return this.#parked.get(reason)?.size ?? 0
+  }
+
+  takeParked(reason: ParkReason, limit: number): readonly Ref[] {
+    const parked = this.#parked.get(reason) ?? new Set()
+    const tasks = [...parked].slice(0, limit)
+    for (const task of tasks) {
+      parked.delete(task)
+      this.#busy.add(task.ref)
+    }
+    return tasks.map(({ ref }) => ref)
+  }
+
+  unpark(reason: ParkReason): void {
+    for (const task of this.#parked.get(reason) ?? []) this.#ready.push(task)
+    this.#parked.delete(reason)
+    this.#wake()
+  }
+
+  done(refs: readonly Ref[]): void {
+    this.#lastRuns.done(refs)
+    for (const ref of refs) this.#busy.delete(ref)
+  }
+
+  returned(reports: readonly Report[]): void {
+    this.#lastRuns.reported(reports)
+    for (const report of reports) {
+      this.#busy.delete(report.ref)
+      const task = this.#spool.tasks.get(report.ref)
+      if (task !== undefined) this.#keep(task, report)
+    }
+    this.#arm()
+  }
+
+  #keep(task: MemoryTask, { kind, atMs, reason }: Report): void {
+    switch (kind) {
+      case 'parked': {
+        const parked = this.#parked.get(reason ?? 'alone') ?? new Set()
+        this.#parked.set(reason ?? 'alone', parked.add(task))
+        return
+      }
+      case 'untouched':
+        return this.#ready.push(task)
+      case 'locked':
+        return this.#schedule(task, Date.now() + LOCKED_MS)
+      case 'ignore':
+        return this.#schedule(task, Date.now() + this.#ignoredMs)
+      default:
+        return this.#schedule(task, atMs ?? Date.now())
+    }
+  }
+
+  abandoned(refs: readonly Ref[]): void {
+    for (const ref of refs) {
+      this.#busy.delete(ref)
+      const task = this.#spool.tasks.get(ref)
+      if (task !== undefined) this.#ready.push(task)
+    }
+  }
+
+  cutShort(ref: Ref, lastRun: LastRun): void {
+    this.#lastRuns.add(ref, lastRun)
+  }
+
+  lastRunOf(ref: Ref): LastRun | undefined {
+    return this.#lastRuns.of(ref)
+  }
+
+  /** Nothing happens here that the feed does not hear of. */
+  lookNow(): void {
+    this.#wake()
+  }
+
+  setFrequency(frequencyMs: number | null): void {
+    this.#ignoredMs = frequencyMs ?? this.#frequencyMs
+  }
+
+  counts(): Counts {
+    this.#promote()
+    let waiting = this.#waiting.size
+    for (const { size } of this.#parked.values()) waiting += size
+    return { ready: this.#ready.size, busy: this.#busy.size, waiting }
+  }
+
+  get isDrained(): boolean {
+    const { ready, busy } = this.counts()
+    const parked = this.parkedFor('alone') + this.parkedFor('slot')
+    return this.#isOpen && ready + busy + parked === 0
+  }
+
+  close(): void {
+    this.#isOpen = false
+    this.#stopWatching()
+    this.#alarm.clear()
+    this.#wakeUp = () => {}
+  }
+
+  #schedule(task: MemoryTask, atMs: number): void {
+    if (atMs <= Date.now()) this.#ready.push(task)
+    else this.#waiting.push({ task, atMs })
+  }
+
+  #promote(): void {
+    const now = Date.now()
+    for (
+      let next = this.#waiting.peek();
+      next !== undefined && next.atMs <= now;
+      next = this.#waiting.peek()
+    ) {
+      this.#waiting.pop()
+      this.#ready.push(next.task)
+    }
+  }
+
+  #wake(): void {
+    this.#promote()
+    this.#arm()
+    this.#wakeUp()
+  }
+
+  #arm(): void {
+    const next = this.#waiting.peek()
+    if (this.#isOpen && next !== undefined)
+      this.#alarm.wakeAt(performance.now() + Math.max(1, next.atMs - Date.now()))
+  }
+}
+
+/** A lower priority number runs first, and what has none runs last; then the first to arrive. */
+function isMoreUrgent(a: MemoryTask, b: MemoryTask): boolean {
+  const [first, second] = [a.priority ?? Number.POSITIVE_INFINITY, b.priority ?? Number.POSITIVE_INFINITY]
+  return first === second ? a.number < b.number : first < second
+}

@@ -1,0 +1,170 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { requestFrom, type TaskOptions } from '#src/client/request-from.js'
+import { MemoryClaims, type MemoryClaimsOptions } from '#src/engines/memory/claims.js'
+import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
+import { MemoryFeed } from '#src/engines/memory/feed.js'
+import { MemorySpool } from '#src/engines/memory/spool.js'
+import {
+  eachDone,
+  eachReport,
+  type MarksCleared,
+  type WorkerMessage,
+  type WorkerOptions,
+} from '#src/ipc/messages.js'
+import type { Ref } from '#src/task/ref.js'
+import type { Report } from '#src/task/report.js'
+import { Worker } from '#src/worker/worker.js'
+import { CLAIMS_DEFAULTS } from './engine.js'
+import { until } from './until.js'
+import { spoolDirectory } from './workspace.js'
+
+const opened = new Set<MemoryFeed>()
+
+/** After each test: an open feed keeps the process alive. */
+export function closeFeeds(): void {
+  for (const feed of opened) feed.close()
+  opened.clear()
+}
+
+/** It takes no more. */
+const LEAVING: ReadonlySet<string> = new Set(['recycling', 'unfit', 'faulted'])
+
+interface Entry {
+  readonly n: string
+  readonly attempt: number
+}
+
+/**
+ * A worker in this process over a spool in memory, and a master of a few lines. `source` is the body of an async handler;
+ * it has `env`, `task`, `journal(env.n)` and `hold(env.n)`, a promise that the test settles with `letGo`.
+ */
+export async function memoryWorker(
+  source: string,
+  options: Partial<WorkerOptions> = {},
+  claimsOptions: Partial<MemoryClaimsOptions> = {},
+) {
+  const directory = spoolDirectory()
+  const file = join(directory, 'handler.mjs')
+  const key = `journal of ${file}`
+  const journal: Entry[] = []
+  const held = new Map<string, () => void>()
+  const hold = (n: string) => new Promise<void>(resolve => held.set(n, resolve))
+  Object.assign(globalThis, { [key]: { journal, hold } })
+  writeFileSync(
+    file,
+    `const { journal, hold } = globalThis[${JSON.stringify(key)}]
+    export default async (env, task) => {
+      journal.push({ n: env.n, attempt: task.attempt })
+      ${source}
+    }`,
+  )
+  const spool = new MemorySpool('memory:test')
+  const feed = new MemoryFeed(spool, 50)
+  opened.add(feed)
+  const enqueuer = new MemoryEnqueuer(spool)
+  const reports: Report[] = []
+  const messages: Array<WorkerMessage | MarksCleared> = []
+  const given: Ref[] = []
+  let exitCode: number | undefined
+  let room = 0
+
+  const worker: Worker = new Worker({
+    directory: { enter() {}, forget() {} },
+    entered() {},
+    openClaims: ({ delivery, policy }) =>
+      new MemoryClaims(spool, { ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, ...claimsOptions }),
+    send(message, sent) {
+      messages.push(message)
+      setImmediate(() => {
+        if (message.type === 'reports')
+          take(JSON.parse(JSON.stringify(message))) // as it arrives
+        else if (LEAVING.has(message.type)) room = 0
+        sent()
+      })
+    },
+    exit(code) {
+      exitCode = code
+    },
+  })
+
+  function take(message: Extract<WorkerMessage, { type: 'reports' }>): void {
+    eachDone(message, number => {
+      const ref = given[number] ?? ''
+      reports.push({ ref, kind: 'ok', ranMs: 0 })
+      feed.done([ref])
+    })
+    eachReport(
+      message,
+      number => given[number],
+      (_, report) => {
+        reports.push(report)
+        feed.returned([report])
+      },
+    )
+    dispatch()
+  }
+
+  function dispatch(): void {
+    const refs = feed.take(room - feed.counts().busy)
+    if (refs.length === 0) return
+    const first = given.length
+    given.push(...refs)
+    worker.hear({ type: 'run', first, refs })
+  }
+
+  worker.hear({
+    type: 'open',
+    options: {
+      spool: directory,
+      ordered: true,
+      strictNames: false,
+      frequencyMs: 50,
+      locks: 'ofd',
+      policy: CLAIMS_DEFAULTS.policy,
+      delivery: 'at-least-once',
+      graceMs: 0,
+      chain: [{ kind: 'javascript', file }],
+      targets: [],
+      concurrency: 1,
+      maxTasks: 0,
+      signalAsTask: false,
+      harakiriMs: 0,
+      startTimeoutMs: 0,
+      chdir: null,
+      title: null,
+      isListenedTo: false,
+      isDetailed: false,
+      ...options,
+    },
+  })
+  await until('the worker is ready', () => messages.some(({ type }) => type === 'ready'))
+
+  return {
+    worker,
+    spool,
+    feed,
+    journal,
+    reports,
+    messages,
+    hold: held,
+    exitCode: () => exitCode,
+    put: (vars: Record<string, string>, taskOptions: TaskOptions = {}) =>
+      enqueuer.store(requestFrom(vars, taskOptions)),
+    /** Gives the worker what is due, at most `atOnce` at a time, from now on. */
+    async run(atOnce = 128): Promise<void> {
+      room = atOnce
+      await feed.open(dispatch)
+    },
+    /** Tells the worker to leave, and gives it nothing more. */
+    drain(): void {
+      room = 0
+      worker.drain(60_000)
+    },
+    order: () => journal.map(({ n }) => n),
+    kindOf: (n: string) => {
+      const number = Number(n)
+      return reports.filter(({ ref }) => ref === `#${number}`).map(({ kind }) => kind)
+    },
+  }
+}

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import type { WorkerMessage } from '#src/ipc/messages.js'
+import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
+import { until } from '../helpers/until.js'
+
+const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
+const cancelledOf = (messages: readonly { readonly type: string }[]) =>
+  messages.find(
+    (message): message is Extract<WorkerMessage, { type: 'cancelled' }> => message.type === 'cancelled',
+  )
+
+describe('a worker over an engine whose answers take time', () => {
+  afterEach(closeFeeds)
+
+  it('runs the most urgent first, and what is due later later', async () => {
+    const { put, run, order, spool } = await memoryWorker('return -2')
+    await put({ n: 'later' }, { at: Math.floor(Date.now() / 1000) + 1 })
+    await put({ n: 'plain' })
+    await put({ n: 'nine' }, { priority: 9 })
+    await put({ n: 'three' }, { priority: 3 })
+    await run(1)
+    await until('all have run', () => spool.tasks.size === 0)
+    assert.deepEqual(order(), ['three', 'nine', 'plain', 'later'])
+  })
+
+  it('retries, ignores, buries and fails as a handler says', async () => {
+    const { put, run, feed, journal, spool, kindOf } = await memoryWorker(
+      `if (env.n === 'retry') return task.attempt < 3 ? { retry: 0 } : -2
+       if (env.n === 'ignore') return journal.filter(each => each.n === 'ignore').length < 2 ? 0 : -2
+       if (env.n === 'bury') return { bury: 'no use' }
+       if (env.n === 'throw') { await null; throw new Error('boom') }
+       return -2`,
+      { policy: { maxAttempts: 3, maxCrashes: 3, backoff: 'none', delayMs: null, capMs: 0 } },
+    )
+    for (const n of ['retry', 'ignore', 'bury', 'throw', 'body']) await put({ n })
+    await run()
+    await until('nothing is left', () => spool.tasks.size === 0)
+    await until('all is reported', () => feed.isDrained)
+    assert.deepEqual(
+      journal.filter(({ n }) => n === 'retry').map(({ attempt }) => attempt),
+      [1, 2, 3],
+    )
+    assert.deepEqual(kindOf('1'), ['retry', 'retry', 'ok'])
+    assert.deepEqual(kindOf('2'), ['ignore', 'ok'])
+    assert.deepEqual(kindOf('3'), ['buried'])
+    assert.deepEqual(kindOf('4'), ['error', 'error', 'buried'])
+    assert.deepEqual(
+      [...spool.dead.values()].map(({ reason, detail }) => [reason, detail.split('\n')[0]]),
+      [
+        ['asked', 'no use'],
+        [
+          'attempts',
+          'it failed 3 times, as often as it may (spooler-max-attempts); the last error: Error: boom',
+        ],
+      ],
+    )
+  })
+
+  it('runs one at a time, or as many as it is told, and never more', async () => {
+    for (const concurrency of [1, 3]) {
+      const { put, run, spool, hold, drain } = await memoryWorker('await hold(env.n); return -2', {
+        concurrency,
+      })
+      for (let n = 0; n < 8; n++) await put({ n: String(n) })
+      await run()
+      let most = 0
+      await until('all have run', () => {
+        most = Math.max(most, hold.size)
+        if (hold.size < Math.min(concurrency, spool.tasks.size)) return false
+        for (const [n, letGo] of [...hold].slice(0, 1)) {
+          hold.delete(n)
+          letGo()
+        }
+        return spool.tasks.size === 0
+      })
+      drain()
+      assert.equal(most, concurrency)
+    }
+  })
+
+  it('finishes what runs when it is to leave, and gives back the rest as it was', async () => {
+    const { put, run, spool, hold, drain, exitCode, kindOf, messages } = await memoryWorker(
+      'await hold(env.n); return -2',
+    )
+    for (const n of ['1', '2', '3']) await put({ n })
+    await run()
+    await until('the first runs', () => hold.size === 1)
+    drain()
+    await until('the others are back', () => kindOf('3').length > 0)
+    assert.equal(exitCode(), undefined, 'one still runs')
+    hold.get('1')?.()
+    await until('it leaves', () => exitCode() === 30)
+    assert.deepEqual([kindOf('1'), kindOf('2'), kindOf('3')], [['ok'], ['untouched'], ['untouched']])
+    assert.equal(spool.tasks.size, 2)
+    assert.equal(typesOf(messages).at(-1), 'drained')
+    for (const { isClaimed, past, attempts } of spool.tasks.values())
+      assert.deepEqual([isClaimed, past, attempts], [false, 'none', 0])
+  })
+
+  it('gives up what it is claiming when it is to leave', async () => {
+    const { put, run, spool, journal, drain, exitCode, kindOf } = await memoryWorker('return -2')
+    await put({ n: '1' })
+    await run() // its claim takes a turn
+    drain()
+    await until('it leaves', () => exitCode() === 30)
+    assert.deepEqual(journal, [])
+    assert.deepEqual(kindOf('1'), ['untouched'])
+    const [task] = spool.tasks.values()
+    assert.deepEqual([task?.isClaimed, task?.past], [false, 'none'])
+  })
+
+  it('drops what it has not started when it is told, and names what it will still report', async () => {
+    const { put, run, hold, worker, messages, kindOf } = await memoryWorker('await hold(env.n); return -2')
+    for (const n of ['1', '2', '3']) await put({ n })
+    await run()
+    worker.hear({ type: 'cancel' }) // while the first one is being claimed
+    assert.deepEqual(cancelledOf(messages)?.begun, [0])
+    await until('the first runs', () => hold.size === 1)
+    assert.deepEqual(
+      [kindOf('1'), kindOf('2').slice(0, 1), kindOf('3').slice(0, 1)],
+      [['untouched'], ['untouched'], ['untouched']],
+    )
+  })
+
+  it('leaves after as many tasks as it may run, and runs none more', async () => {
+    const { put, run, spool, journal, exitCode, messages } = await memoryWorker('return -2', {
+      maxTasks: 3,
+      concurrency: 2,
+    })
+    for (let n = 0; n < 8; n++) await put({ n: String(n) })
+    await run()
+    await until('it leaves', () => exitCode() === 30)
+    assert.ok(typesOf(messages).includes('recycling'))
+    assert.deepEqual([journal.length, spool.tasks.size], [3, 5])
+  })
+
+  it('does not run beside others what has to be alone', async () => {
+    const { put, run, feed, spool, journal, reports } = await memoryWorker('return -2', { concurrency: 2 })
+    await put({ n: 'suspect' })
+    for (const task of spool.tasks.values()) task.past = 'died-beside'
+    await put({ n: 'other' })
+    await run()
+    await until('it is parked', () => feed.parkedFor('alone') === 1)
+    await until('the other has run', () => spool.tasks.size === 1)
+    assert.deepEqual(
+      journal.map(({ n }) => n),
+      ['other'],
+    )
+    assert.deepEqual(
+      reports.find(({ ref }) => ref === '#1'),
+      { ref: '#1', kind: 'parked', ranMs: 0, reason: 'alone' },
+    )
+  })
+
+  it('blames whoever threw outside of every call, and nobody else', async () => {
+    const { put, run, spool, hold, worker, kindOf, messages } = await memoryWorker(
+      'await hold(env.n); return -2',
+      { concurrency: 2, policy: { maxAttempts: 0, maxCrashes: 3, backoff: 'none', delayMs: null, capMs: 0 } },
+    )
+    for (const n of ['1', '2']) await put({ n })
+    await run()
+    await until('both run', () => hold.size === 2)
+    worker.fault(new Error('nobody knows whose'))
+    await until('it is told', () => typesOf(messages).includes('faulted'))
+    for (const { attempts, past } of spool.tasks.values()) assert.deepEqual([attempts, past], [0, 'none'])
+    assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'told before')
+  })
+})
