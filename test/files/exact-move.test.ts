@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import {
   type BigIntStats,
   closeSync,
+  fstatSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -12,7 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import { moveExactly } from '#src/files/exact-move.js'
+import { isStillThere, moveExactly } from '#src/files/exact-move.js'
 import { OK } from '#src/task/outcome.js'
 import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn } from '../helpers/files.js'
@@ -101,7 +102,8 @@ describe('the file that is held', () => {
 
   it('is known by its whole inode, also where those are larger than a number can tell apart', () => {
     const { path, to, file, replace } = setUp()
-    const ids = { [file.fd]: 2n ** 53n, [path]: 2n ** 53n + 1n } as Record<string, bigint>
+    const [held, other] = [2n ** 53n, 2n ** 53n + 1n]
+    const ids = { [file.fd]: held, [path]: other, [to]: other } as Record<string, bigint>
     replace('another')
     unhook = hookFs(['lstatSync', 'fstatSync'], (_name, [of], proceed) => {
       const stats = proceed() as Stats | BigIntStats | undefined
@@ -109,6 +111,7 @@ describe('the file that is held', () => {
       if (stats === undefined || ino === undefined) return stats
       return Object.assign(stats, { ino: typeof stats.ino === 'bigint' ? ino : Number(ino) })
     })
+    assert.equal(isStillThere(file, fstatSync(file.fd)), false)
     assert.equal(moveExactly(file, to), false)
     assert.equal(readFileSync(path, 'utf8'), 'another')
   })
