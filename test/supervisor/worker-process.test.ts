@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { MasterMessage, PackedReports, WorkerMessage } from '#src/ipc/messages.js'
+import type { WorkerListener } from '#src/supervisor/worker-listener.js'
+import { WorkerProcess } from '#src/supervisor/worker-process.js'
+import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
+
+const HARAKIRI_MS = 1000
+
+function nothing(): void {}
+
+const DEAF: WorkerListener<WorkerProcess> = {
+  ...{ signalled: nothing, reported: nothing, started: nothing, dropped: nothing, recycling: nothing },
+  ...{ faulted: nothing, unfit: nothing, logged: nothing, printed: nothing },
+  ...{ opened: nothing, deadline: nothing, hostDied: nothing, stored: nothing },
+}
+
+/** The master's side of a worker that is ready; what it says is up to the test. */
+function readyWorker() {
+  const sent: MasterMessage[] = []
+  let say: (message: WorkerMessage) => void = nothing
+  const worker = new WorkerProcess(
+    {
+      worker: {
+        ...CLAIMS_DEFAULTS,
+        ...{ spool: '/spool', ordered: false, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
+        ...{ signalAsTask: false, harakiriMs: HARAKIRI_MS, startTimeoutMs: 0, chdir: null, title: null },
+        ...{ isListenedTo: false, isDetailed: false, chain: [] },
+      },
+      openPort: () => ({
+        pid: 1,
+        whenExited: new Promise(nothing),
+        listen(hear) {
+          say = hear
+        },
+        send: message => void sent.push(message),
+        kill: nothing,
+      }),
+      answer: ({ id }) => ({ type: 'answer', id, values: [] }),
+    },
+    DEAF,
+  )
+  say({ type: 'ready', news: [] })
+  return { worker, sent, say: (message: WorkerMessage) => say(message) }
+}
+
+/** That so many are done, from this number on. */
+const done = (first: number, count: number): PackedReports => ({
+  ...{ type: 'reports', done: [first, count], packed: [], started: [], busyMs: 1 },
+})
+
+describe('a worker from which tasks were taken back', () => {
+  it('is given nothing until it has confirmed that, whatever else it reports', () => {
+    const { worker, say } = readyWorker()
+    worker.run(['a', 'b', 'c'], [])
+    assert.deepEqual(worker.cancel(), ['b', 'c'])
+    say(done(0, 1))
+    assert.deepEqual([worker.outstanding, worker.isOpen], [0, false])
+    say({ type: 'cancelled', begun: [] })
+    assert.equal(worker.isOpen, true)
+  })
+
+  it('has a deadline as long as it may begin one of them', () => {
+    const { worker, say } = readyWorker()
+    worker.run(['a', 'b', 'c'], [])
+    worker.cancel()
+    say(done(0, 1))
+    assert.ok(worker.deadlineAt(HARAKIRI_MS) <= performance.now() + HARAKIRI_MS)
+    say({ type: 'cancelled', begun: [] })
+    assert.equal(worker.deadlineAt(HARAKIRI_MS), Number.POSITIVE_INFINITY)
+  })
+
+  it('answers for what it had begun by then, and has a deadline for that', () => {
+    const { worker, say } = readyWorker()
+    worker.run(['a', 'b', 'c'], [])
+    worker.cancel()
+    say(done(0, 1))
+    say({ type: 'cancelled', begun: [1] })
+    assert.deepEqual([worker.outstanding, worker.isOpen], [1, true])
+    assert.ok(worker.deadlineAt(HARAKIRI_MS) < Number.POSITIVE_INFINITY)
+    say(done(1, 1))
+    assert.equal(worker.outstanding, 0)
+  })
+
+  it('is asked once', () => {
+    const { worker, sent } = readyWorker()
+    worker.run(['a', 'b'], [])
+    assert.equal(worker.hasAhead, true)
+    worker.cancel()
+    assert.equal(worker.hasAhead, false)
+    assert.deepEqual(
+      sent.map(({ type }) => type),
+      ['open', 'run', 'cancel'],
+    )
+  })
+})
