@@ -13,6 +13,7 @@ import { QuestionHandler } from '../supervisor/questions.js'
 import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
+import { Lifecycle } from './lifecycle.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
 import { Pidfiles } from './pidfiles.js'
@@ -28,17 +29,14 @@ import { ParentsPidfiles } from './under-root.js'
 /** A stop that takes longer says why; most are done by then. */
 const STOP_NOTICE_MS = 300
 
-/**
- * The one place where the rooms are wired together.
- *
- * States: starting → running ↔ reloading → stopping → stopped. Signals are obeyed in each of them.
- */
+/** The one place where the rooms are wired together. Signals are obeyed in each state (lifecycle.ts). */
 export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
   readonly #log: Log
   readonly #identity: Identity | null
+  readonly #life = new Lifecycle()
   readonly #master = new Master()
   readonly #questions = new QuestionHandler(
     () => this.#master.questioned,
@@ -53,7 +51,6 @@ export class Daemon {
   readonly #drain: Drain
   /** In place. A reload that is refused leaves it. */
   #config: CheckedConfig
-  #tellStopped = () => {}
 
   constructor(request: DaemonRequest, processEnvironment: ProcessEnvironment, events: Emitter, log: Log) {
     this.#request = request
@@ -80,7 +77,7 @@ export class Daemon {
     this.#reloader = new Reloader({
       events,
       log,
-      isStopping: () => this.#master.isStopping,
+      life: this.#life,
       readConfig: () => {
         processEnvironment.leave()
         return request.readConfig()
@@ -95,25 +92,29 @@ export class Daemon {
   }
 
   async run(): Promise<number> {
-    const stopped = new Promise<void>(resolve => {
-      this.#tellStopped = resolve
-    })
-    let hasStarted = false
     this.#listen()
     try {
       await this.#start()
-      hasStarted = true
-      await stopped
-      this.#events.emit('daemon-stopped', {})
-      return this.#drain.exitCode
-    } finally {
-      if (!hasStarted) await this.#master.kill()
-      this.#touches.stop()
-      this.#sweeper.stop()
-      await this.#schedules.stop()
-      await this.#network.close(!hasStarted || (this.#options.vacuum && !this.#request.isUnderRoot)) // else the parent
-      this.#pidfiles.release(this.#options.vacuum || !hasStarted)
+    } catch (error) {
+      this.#life.become('stopping')
+      await this.#master.kill()
+      await this.#end(true)
+      throw error
     }
+    await this.#life.whenStopped
+    this.#events.emit('daemon-stopped', {})
+    await this.#end(false)
+    return this.#drain.exitCode
+  }
+
+  /** @param hasFailed it was never running, and leaves nothing behind */
+  async #end(hasFailed: boolean): Promise<void> {
+    const { vacuum } = this.#options
+    this.#touches.stop()
+    this.#sweeper.stop()
+    await this.#schedules.stop()
+    await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent
+    this.#pidfiles.release(hasFailed || vacuum)
   }
 
   #listen(): void {
@@ -124,8 +125,9 @@ export class Daemon {
       },
       kill: signal => {
         this.#events.emit('stop-forced', { signal })
+        this.#life.become('stopping')
         this.#network.kill()
-        void this.#master.kill().then(this.#tellStopped)
+        void this.#master.kill().then(() => this.#life.become('stopped'))
       },
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
       scanNow: () => this.#master.lookNow(),
@@ -134,11 +136,12 @@ export class Daemon {
 
   /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
   async #stop(): Promise<void> {
+    this.#life.become('stopping')
     const mercyMs = this.#options.workerReloadMercyMs
     const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
     await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
     clearTimeout(notice)
-    this.#tellStopped()
+    this.#life.become('stopped')
   }
 
   #tellWhoRuns(mercyMs: number): void {
@@ -162,12 +165,13 @@ export class Daemon {
     const plans = await this.#plan(spools, this.#config)
     this.#events.emit('master-spawned', { pid: process.pid })
     await this.#master.start(plans)
-    if (this.#master.isStopping) return
+    if (this.#life.isStopping) return
     this.#serve(this.#config, spools)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     this.#request.started()
-    this.#reloader.open()
+    this.#life.become('running')
+    this.#reloader.serve()
     if (options.drain)
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
@@ -178,7 +182,7 @@ export class Daemon {
     const spools = this.#prepareSpools(config)
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
-    if (this.#master.isStopping) return // and nothing is fired, watched or swept any more
+    if (this.#life.isStopping) return // and nothing is fired, watched or swept any more
     this.#serve(config, spools)
     const message = unappliedWarning(this.#options, config.options)
     this.#config = config
@@ -222,7 +226,7 @@ export class Daemon {
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#touches.watch(options)
     this.#schedules.serve(options, own)
-    if (!this.#master.isStopping) this.#sweeper.start(spools)
+    this.#sweeper.start(spools)
   }
 
   #tell({ files, problems }: CheckedConfig): void {

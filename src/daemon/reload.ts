@@ -4,6 +4,7 @@ import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import { formatProblem } from '../ini/setting.js'
 import type { Log } from '../log/log.js'
+import type { Lifecycle } from './lifecycle.js'
 
 /** A reload is asked for by a signal, or by somebody who touches a file. */
 export type ReloadReason =
@@ -13,8 +14,7 @@ export type ReloadReason =
 export interface ReloaderOptions {
   readonly events: Emitter
   readonly log: Log
-  /** Nothing is reloaded any more. */
-  isStopping(): boolean
+  readonly life: Lifecycle
   /** @throws what keeps it from being read */
   readConfig(): CheckedConfig
   /** Puts a configuration in place; without one, replaces the workers. @throws why it cannot */
@@ -30,38 +30,35 @@ export interface ReloaderOptions {
 export class Reloader {
   readonly #options: ReloaderOptions
   #waiting: ReloadReason | undefined
-  #isBusy = true
 
   constructor(options: ReloaderOptions) {
     this.#options = options
   }
 
-  /** To be called once everything runs: what was asked for before is served now. */
-  open(): void {
-    this.#isBusy = false
-    void this.#serve()
-  }
-
   ask(reason: ReloadReason): void {
     const isLess = reason.kind === 'touch' && reason.asks === 'new-workers' && this.#waiting !== undefined
     if (!isLess) this.#waiting = reason
-    if (!this.#isBusy) void this.#serve()
+    this.serve()
   }
 
-  async #serve(): Promise<void> {
-    this.#isBusy = true
+  /** Also to be called once the daemon runs: what was asked for before is served now. */
+  serve(): void {
+    if (this.#waiting !== undefined && this.#options.life.become('reloading')) void this.#serveAll()
+  }
+
+  async #serveAll(): Promise<void> {
     for (let reason = this.#take(); reason !== undefined; reason = this.#take()) await this.#reload(reason)
-    this.#isBusy = false
+    this.#options.life.become('running')
   }
 
   #take(): ReloadReason | undefined {
-    const reason = this.#options.isStopping() ? undefined : this.#waiting
+    const reason = this.#options.life.isStopping ? undefined : this.#waiting
     this.#waiting = undefined
     return reason
   }
 
   async #reload(reason: ReloadReason): Promise<void> {
-    const { events, log, apply, revert, isStopping } = this.#options
+    const { events, log, apply, revert, life } = this.#options
     log.reopen() // first, so that whatever there is to say is said in the new file
     if (reason.kind === 'touch') events.emit('file-touched', { file: reason.file, asks: reason.asks })
     try {
@@ -70,10 +67,10 @@ export class Reloader {
       if (isWhole)
         events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
       await apply(config)
-      if (!isStopping()) events.emit('reload-done', {}) // else it was cut short
+      if (!life.isStopping) events.emit('reload-done', {}) // else it was cut short
     } catch (error) {
       revert()
-      if (!isStopping()) events.emit('reload-refused', { error: messageOf(error) })
+      if (!life.isStopping) events.emit('reload-refused', { error: messageOf(error) })
     }
   }
 

@@ -4,6 +4,7 @@ import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/header.js'
 import { requestFromPacket, type WireRequest } from '../protocol/request-vars.js'
 import { Answers, PONG, REFUSED, STORED, type StoreActions } from './answers.js'
 import { BodyReader } from './body-reader.js'
+import { type ConnectionChange, type ConnectionState, changed } from './connection-state.js'
 import type { FairTurns } from './fair-turns.js'
 import type { Peer } from './peer.js'
 import { ReplyQueue } from './reply-queue.js'
@@ -36,7 +37,9 @@ const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024
 const NOTHING = Buffer.alloc(0)
 
-/** States: between packets → in a packet → in its body → between packets …; then parting → closed. */
+/** What follows a packet: perhaps another one; nothing, and nothing is unread; nothing, but input may remain. */
+type Served = 'more' | 'nothing' | 'unread'
+
 export class Connection {
   readonly #peer: Peer
   readonly #limits: ConnectionLimits
@@ -46,13 +49,7 @@ export class Connection {
   readonly #answers: Answers
   /** Received, but not decoded yet. */
   #rest: Buffer = NOTHING
-  #isReading = false
-  #isParting = false
-  /** Unread input may remain; closing now would reset the connection and lose the last reply. */
-  #isMisread = false
-  #isFinishing = false
-  /** The request whose body is arriving; it waits for its peer, not for us. */
-  #bodies = 0
+  #state: ConnectionState = 'open'
 
   constructor(peer: Peer, limits: ConnectionLimits, actions: ConnectionActions) {
     this.#peer = peer
@@ -68,47 +65,63 @@ export class Connection {
 
   /** Idle: no complete request of this connection is being stored or answered. */
   get isWaiting(): boolean {
-    return this.#isParting || (this.#isReading && this.#replies.size === this.#bodies)
+    // a request whose body is arriving waits for its peer, not for us
+    const unanswered = this.#replies.size - (this.#isInBody ? 1 : 0)
+    return this.#state === 'parting' || (this.#peer.isReading && unanswered === 0)
+  }
+
+  get #isInBody(): boolean {
+    return this.#state === 'body' || this.#state === 'finishing-body'
   }
 
   /** Resolves when the connection is closed and every complete request is stored or refused. Never rejects. */
   async serve(): Promise<void> {
     try {
-      await this.#serveAll()
+      const end = await this.#serveAll()
       await this.#replies.done()
-      this.#isParting = true
-      if (this.#isMisread) await this.#peer.part(this.#limits.timeoutMs)
+      this.#become('answered')
+      // closing with unread input would reset the connection and lose the last reply
+      if (end === 'unread') await this.#peer.part(this.#limits.timeoutMs)
     } catch {
       await this.#replies.done()
     }
+    this.#become('ended')
     this.#peer.close()
   }
 
   /** Accepts no further request; requests that have started are finished and answered. */
   finish(): void {
-    this.#isFinishing = true
-    if (this.#bodies === 0 && this.#decoder.heldBytes === 0) this.#peer.dismiss()
+    this.#become('finish')
+    if (this.#isBetweenPackets) this.#peer.dismiss()
   }
 
   close(): void {
     this.#peer.close()
   }
 
+  #become(change: ConnectionChange): void {
+    this.#state = changed(this.#state, change)
+  }
+
+  /** It is finishing, and nothing has started that is not complete. */
+  get #isBetweenPackets(): boolean {
+    return this.#state === 'finishing' && this.#decoder.heldBytes === 0
+  }
+
   /** Never waits for data that is already here: one chunk may contain many small packets. */
-  async #serveAll(): Promise<void> {
+  async #serveAll(): Promise<Served> {
     const { timeoutMs, keepaliveMs } = this.#limits
-    this.#isMisread = true
     for (let idleMs = timeoutMs; ; idleMs = keepaliveMs) {
       const next = this.#next()
       const packet = next === undefined ? await this.#receive(idleMs) : next
-      if (packet === null) return
+      if (packet === null) return 'unread'
       const turn = this.#actions.turns.take()
       if (turn !== undefined) await turn
       if (!this.#replies.hasRoom(WINDOW_REQUESTS, WINDOW_BYTES))
         await this.#replies.room(WINDOW_REQUESTS, WINDOW_BYTES)
-      const goesOn = this.#serve(packet)
-      if (!(typeof goesOn === 'boolean' ? goesOn : await goesOn)) return
-      this.#isMisread = true
+      const serving = this.#serve(packet)
+      const served = typeof serving === 'string' ? serving : await serving
+      if (served !== 'more') return served
     }
   }
 
@@ -116,8 +129,8 @@ export class Connection {
   async #receive(idleMs: number): Promise<Packet | null> {
     let deadlineMs = Number.POSITIVE_INFINITY
     for (;;) {
+      if (this.#isBetweenPackets) return null
       const isBegun = this.#decoder.heldBytes > 0
-      if (this.#isFinishing && !isBegun) return null
       const nowMs = performance.now()
       if (isBegun) deadlineMs = Math.min(deadlineMs, nowMs + this.#limits.requestTimeoutMs)
       const chunk = await this.#read(
@@ -132,7 +145,7 @@ export class Connection {
 
   /** Decodes the next packet. undefined: more bytes are needed; null: the stream cannot continue. */
   #next(): Packet | null | undefined {
-    if (this.#rest.length === 0 || (this.#isFinishing && this.#decoder.heldBytes === 0)) return undefined
+    if (this.#rest.length === 0 || this.#isBetweenPackets) return undefined
     const decoded = this.#decoder.take(this.#rest)
     this.#rest = decoded.kind === 'packet' ? decoded.rest : NOTHING
     const modifier1 = decoded.kind === 'packet' ? decoded.packet.modifier1 : decoded.modifier1
@@ -148,40 +161,43 @@ export class Connection {
     return null
   }
 
-  /** @returns whether there may be another one */
-  #serve({ modifier1, modifier2, bytes }: Packet): boolean | Promise<boolean> {
+  #serve({ modifier1, modifier2, bytes }: Packet): Served | Promise<Served> {
     this.#actions.progressed(this)
     const isLast = modifier1 === SIGNAL_MODIFIER || modifier2 !== KEEP_OPEN
     if (!isLast) this.#peer.expectMore()
-    this.#isMisread = !isLast || this.#rest.length > 0
+    const then = isLast ? this.#end : 'more'
     switch (modifier1) {
       case PING_MODIFIER:
         this.#replies.push(PONG, 0)
-        return !isLast
+        return then
       case SIGNAL_MODIFIER:
         this.#replies.push(this.#actions.raise(modifier2) ? STORED : REFUSED, 0)
-        return false
+        return then
       default:
-        return this.#spool(bytes, isLast)
+        return this.#spool(bytes, then)
     }
   }
 
-  /** @returns whether another one may follow: its start is known */
-  #spool(packet: Buffer, isLast: boolean): boolean | Promise<boolean> {
+  get #end(): Served {
+    return this.#rest.length > 0 ? 'unread' : 'nothing'
+  }
+
+  /** @param then if the start of another packet is known after this one */
+  #spool(packet: Buffer, then: Served): Served | Promise<Served> {
     let wire: WireRequest
     try {
       wire = requestFromPacket(packet)
       this.#checkBody(wire.bodyBytes)
     } catch (error) {
       this.#refuse(error)
-      return false
+      return 'unread'
     }
-    if (wire.bodyBytes > 0) return this.#spoolWithBody(wire, packet.length, isLast)
+    if (wire.bodyBytes > 0) return this.#spoolWithBody(wire, packet.length, then)
     this.#replies.push(this.#answers.to(wire), packet.length)
-    return !isLast
+    return then
   }
 
-  async #spoolWithBody(wire: WireRequest, bytes: number, isLast: boolean): Promise<boolean> {
+  async #spoolWithBody(wire: WireRequest, bytes: number, then: Served): Promise<Served> {
     const body = new BodyReader({
       ...this.#limits,
       bytes: wire.bodyBytes,
@@ -192,12 +208,12 @@ export class Connection {
       },
       progressed: () => this.#actions.progressed(this),
     })
-    this.#bodies++
+    this.#become('body-begins')
     const reply = this.#answers.toBodied(wire, { ...wire.request, body })
     this.#replies.push(reply, bytes)
     await reply
-    this.#bodies--
-    return (await body.skip()) && !isLast // it may have been refused before its end
+    this.#become('body-ended')
+    return (await body.skip()) ? then : 'unread' // it may have been refused before its end
   }
 
   #checkBody(bytes: number): void {
@@ -208,22 +224,14 @@ export class Connection {
   }
 
   #refuse(error: unknown): void {
-    this.#isMisread = true
     this.#replies.push(this.#answers.refusal(error), 0)
   }
 
   async #read(deadlineMs: number): Promise<Buffer | null> {
-    if (this.#rest.length > 0) {
-      const rest = this.#rest
-      this.#rest = NOTHING
-      return rest
-    }
-    this.#isReading = true
-    try {
-      return await this.#peer.read(deadlineMs)
-    } finally {
-      this.#isReading = false
-    }
+    if (this.#rest.length === 0) return this.#peer.read(deadlineMs)
+    const rest = this.#rest
+    this.#rest = NOTHING
+    return rest
   }
 }
 

@@ -37,6 +37,11 @@ export class Peer {
     return formatAddress({ kind: 'tcp', host: host.replace(/^::ffff:(?=.*\.)/, ''), port })
   }
 
+  /** Somebody waits for its next bytes. */
+  get isReading(): boolean {
+    return this.#isReading
+  }
+
   /** Disables Nagle's algorithm: replies are already batched. */
   expectMore(): void {
     if (this.#isChatty) return
