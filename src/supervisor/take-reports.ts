@@ -1,4 +1,4 @@
-import { eachDone, eachReport, type PackedReports } from '../ipc/messages.js'
+import { eachDone, eachReport, type PackedReports } from '../ipc/reports.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { GivenTasks } from './given-tasks.js'

@@ -1,15 +1,25 @@
-import { Outbox, type WorkerMessage } from '../ipc/messages.js'
-import type { Report } from '../task/report.js'
+import type { WorkerMessage } from '../ipc/messages.js'
+import { type Listening, Outbox } from '../ipc/reports.js'
+import { isHandled, type Report } from '../task/report.js'
 import type { Run } from './run.js'
 
 /** The master is told before a task begins when it has not heard of us for so long, and of what is in flight after so long; deadlines are that exact. */
 export const REPORT_WITHIN_MS = 20
+
+export interface ReportBufferOptions {
+  /** Somebody listens to single tasks. */
+  readonly isListenedTo: boolean
+  /** Reports say which attempt it was and how long the task waited. */
+  readonly isDetailed: boolean
+  send(message: WorkerMessage): void
+}
 
 /** Collects what is to be told of tasks, and tells it when it is worth a message, or has waited long enough. */
 export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
   readonly #inFlight: ReadonlySet<Run>
   readonly #outbox: Outbox
+  readonly #isDetailed: boolean
   /** The first end is told at once: should the process die, the next one need not wait (base/respawn-pace). */
   #hasReported = false
   #reportedAt = 0
@@ -17,14 +27,29 @@ export class ReportBuffer {
   #timer: NodeJS.Timeout | undefined
 
   /** @param inFlight of these, those that have started are told of with every message, once */
-  constructor(isListenedTo: boolean, inFlight: ReadonlySet<Run>, send: (message: WorkerMessage) => void) {
-    this.#outbox = new Outbox(isListenedTo)
+  constructor({ isListenedTo, isDetailed, send }: ReportBufferOptions, inFlight: ReadonlySet<Run>) {
+    this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
+    this.#isDetailed = isDetailed
     this.#inFlight = inFlight
     this.#send = send
   }
 
+  listen(listening: Listening): void {
+    this.#outbox.listen(listening)
+  }
+
+  /** There was no run. */
   add(number: number, report: Report): void {
     this.#outbox.add(number, report)
+  }
+
+  /** What became of a run that has just ended. */
+  ended({ number, claim }: Run, report: Report): void {
+    const { times } = this.#outbox.listening
+    if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
+    const waitMs = Math.max(0, Math.round(Date.now() - report.ranMs - claim.dueAtMs))
+    this.#outbox.add(number, this.#isDetailed ? { ...report, attempt: claim.attempt, waitMs } : report)
+    if (times && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
   }
 
   /** There is something to do again. */

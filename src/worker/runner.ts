@@ -1,6 +1,7 @@
 // Longer than others: the turns of a worker, from what it is given to its end, are one story.
 import type { Claims } from '../engines/claims.js'
 import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
+import type { Listening } from '../ipc/reports.js'
 import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import { isHandled, isLimit, type Report } from '../task/report.js'
@@ -9,11 +10,11 @@ import { assignmentsOf } from './assignment.js'
 import { Claimer } from './claimer.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { limitReached } from './limits.js'
-import { ReportBuffer } from './report-buffer.js'
+import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
 import type { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
 
-export interface RunnerOptions {
+export interface RunnerOptions extends ReportBufferOptions {
   /** Tasks begin while others run here. */
   readonly isConcurrent: boolean
   /** 0: no limit. */
@@ -22,13 +23,8 @@ export interface RunnerOptions {
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
-  /** Somebody listens to single tasks. */
-  readonly isListenedTo: boolean
-  /** Reports say which attempt it was and how long the task waited. */
-  readonly isDetailed: boolean
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
-  send(message: WorkerMessage): void
   /** Nothing is running, and nothing will run. */
   drained(): void
 }
@@ -61,17 +57,17 @@ export class Runner implements ExecutorListener {
 
   /** @param open makes the executor, which tells this runner what becomes of its runs */
   constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: RunnerOptions) {
-    const { isListenedTo, harakiriMs, isConcurrent, send } = options
+    const { harakiriMs, isConcurrent } = options
     this.#claims = claims
     this.#options = options
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
-    this.#reports = new ReportBuffer(isListenedTo, this.#inFlight, send)
+    this.#reports = new ReportBuffer(options, this.#inFlight)
     this.#claimer = new Claimer({
       claims,
       isConcurrent,
       harakiriMs,
-      refused: (number, report) => this.#report(number, report),
+      refused: (number, report) => this.#refused(number, report),
       released: () => this.#pump(),
     })
   }
@@ -88,6 +84,11 @@ export class Runner implements ExecutorListener {
     this.#signals.take(number)
     if (this.#state !== 'running') this.#signals.handBack()
     this.#turn()
+  }
+
+  /** @see ReportBuffer.listen */
+  listen(listening: Listening): void {
+    this.#reports.listen(listening)
   }
 
   /** Tells the master that this task runs, or what does, if it was not told. */
@@ -258,18 +259,20 @@ export class Runner implements ExecutorListener {
 
   #settled(run: Run, report: Report): void {
     this.#inFlight.delete(run)
-    this.#report(run.number, this.#options.isDetailed ? withClaim(report, run) : report)
+    this.#reports.ended(run, report)
+    this.#look(report)
     if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
   }
 
-  #report(number: number, report: Report): void {
+  #refused(number: number, report: Report): void {
     this.#reports.add(number, report)
+    this.#look(report)
+  }
+
+  #look(report: Report): void {
     // what is claimed ahead of a batch needs descriptors of its own: then a few that are left say nothing
-    const limit = isLimit(report)
-      ? report.detail
-      : this.#executor.batchTasks > 1
-        ? undefined
-        : limitReached(report)
+    const isCheckable = this.#executor.batchTasks === 1
+    const limit = isLimit(report) ? report.detail : isCheckable ? limitReached(report) : undefined
     if (limit !== undefined) this.#reasonToLeave ??= { type: 'unfit', error: limit }
   }
 
@@ -291,9 +294,4 @@ export class Runner implements ExecutorListener {
     this.#reports.tell()
     this.#options.drained()
   }
-}
-
-/** The report of a run that has just ended, with what only its claim knows. */
-function withClaim(report: Report, { claim: { attempt, dueAtMs } }: Run): Report {
-  return { ...report, attempt, waitMs: Math.max(0, Math.round(Date.now() - report.ranMs - dueAtMs)) }
 }

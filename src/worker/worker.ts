@@ -71,6 +71,8 @@ export class Worker {
         return this.#questions.answered(message)
       case 'cancel':
         return this.#runner?.cancel()
+      case 'listen':
+        return this.#runner?.listen(message)
       case 'drain':
         return this.drain(message.mercyMs)
     }

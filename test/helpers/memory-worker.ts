@@ -5,13 +5,8 @@ import { MemoryClaims, type MemoryClaimsOptions } from '#src/engines/memory/clai
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
-import {
-  eachDone,
-  eachReport,
-  type MarksCleared,
-  type WorkerMessage,
-  type WorkerOptions,
-} from '#src/ipc/messages.js'
+import type { MarksCleared, WorkerMessage, WorkerOptions } from '#src/ipc/messages.js'
+import { eachDone, eachReport } from '#src/ipc/reports.js'
 import type { Ref } from '#src/task/ref.js'
 import type { Report } from '#src/task/report.js'
 import { Worker } from '#src/worker/worker.js'

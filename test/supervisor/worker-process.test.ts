@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { MasterMessage, PackedReports, WorkerMessage } from '#src/ipc/messages.js'
+import type { MasterMessage, WorkerMessage } from '#src/ipc/messages.js'
+import type { PackedReports } from '#src/ipc/reports.js'
 import type { WorkerListener } from '#src/supervisor/worker-listener.js'
 import { WorkerProcess } from '#src/supervisor/worker-process.js'
 import { CLAIMS_DEFAULTS } from '../helpers/engine.js'

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import type { WorkerMessage } from '#src/ipc/messages.js'
+import type { MarksCleared, WorkerMessage } from '#src/ipc/messages.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { until } from '../helpers/until.js'
 
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
+const timesOf = (messages: ReadonlyArray<WorkerMessage | MarksCleared>) =>
+  messages.flatMap(message => (message.type === 'reports' && message.times ? [message.times] : []))
 const cancelledOf = (messages: readonly { readonly type: string }[]) =>
   messages.find(
     (message): message is Extract<WorkerMessage, { type: 'cancelled' }> => message.type === 'cancelled',
@@ -151,6 +153,28 @@ describe('a worker over an engine whose answers take time', () => {
       reports.find(({ ref }) => ref === '#1'),
       { ref: '#1', kind: 'parked', ranMs: 0, reason: 'alone' },
     )
+  })
+
+  it('tells how long runs took and waited from when somebody listens, until nobody does', async () => {
+    const { put, run, spool, worker, messages } = await memoryWorker('return -2', { isDetailed: true })
+    await put({ n: '1' })
+    await run()
+    const runOne = async (n: string) => {
+      await put({ n })
+      await until('it has run', () => spool.tasks.size === 0)
+    }
+    await until('the first has run', () => spool.tasks.size === 0)
+    worker.hear({ type: 'listen', tasks: false, times: true })
+    await runOne('2')
+    await until('it is told', () => timesOf(messages).length === 1)
+    worker.hear({ type: 'listen', tasks: true, times: false })
+    await runOne('3')
+    await until('it is told by itself', () =>
+      messages.some(message => message.type === 'reports' && message.packed.length > 0),
+    )
+    const [times] = timesOf(messages)
+    assert.deepEqual([times?.ran.length, times?.ran[1], times?.waited[1]], [2, 1, 1])
+    assert.equal(timesOf(messages).length, 1)
   })
 
   it('blames whoever threw outside of every call, and nobody else', async () => {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { eachDone, eachReport, Outbox } from '#src/ipc/messages.js'
+import { eachDone, eachReport, Outbox } from '#src/ipc/reports.js'
+import { Histogram } from '#src/task/histogram.js'
 import { REPORT_KINDS } from '#src/task/report.js'
 
 describe('reports on their way to the master', () => {
@@ -19,7 +20,7 @@ describe('reports on their way to the master', () => {
     )
     fc.assert(
       fc.property(fc.array(report), reports => {
-        const outbox = new Outbox(true)
+        const outbox = new Outbox({ tasks: true, times: false })
         for (const [number, each] of reports.entries()) outbox.add(number, each)
         const message = JSON.parse(JSON.stringify(outbox.take([1], 5)))
         const got: object[] = []
@@ -43,7 +44,7 @@ describe('reports on their way to the master', () => {
     })
     fc.assert(
       fc.property(outcomes, each => {
-        const outbox = new Outbox(false)
+        const outbox = new Outbox({ tasks: false, times: false })
         for (const { number, isGood } of each)
           outbox.add(number, { ref: `t${number}`, kind: isGood ? 'ok' : 'retry', ranMs: 1 })
         const message = JSON.parse(JSON.stringify(outbox.take([], 5)))
@@ -60,8 +61,30 @@ describe('reports on their way to the master', () => {
     )
   })
 
+  it('bring how long runs took and waited where somebody listens to that, and tell each once', () => {
+    const outbox = new Outbox({ tasks: false, times: true })
+    for (const [number, ranMs] of [0.5, 0.5, 30].entries()) {
+      outbox.add(number, { ref: '', kind: 'ok', ranMs })
+      outbox.addTimes(ranMs, 1000)
+    }
+    const { times, done } = JSON.parse(JSON.stringify(outbox.take([], 1)))
+    assert.deepEqual(done, [0, 3])
+    const ran = new Histogram()
+    ran.merge(times.ran)
+    const waited = new Histogram()
+    waited.merge(times.waited)
+    assert.deepEqual([ran.count, waited.count], [3, 3])
+    assert.ok(ran.quantile(0.5) >= 500 && ran.quantile(0.5) < 750, `${ran.quantile(0.5)} µs`)
+    assert.ok(ran.quantile(1) >= 30_000 && ran.quantile(1) < 45_000, `${ran.quantile(1)} µs`)
+    assert.ok(waited.quantile(0.5) >= 1_000_000 && waited.quantile(0.5) < 1_500_000)
+    assert.equal(outbox.take([1], 1).times, undefined)
+    outbox.addTimes(1, 1)
+    const again = outbox.take([], 1).times
+    assert.deepEqual([again?.ran[1], again?.waited[1]], [1, 1])
+  })
+
   it('of a batch that went well are two numbers', () => {
-    const outbox = new Outbox(false)
+    const outbox = new Outbox({ tasks: false, times: false })
     for (let number = 64; number < 128; number++) outbox.add(number, { ref: '', kind: 'ok', ranMs: 0 })
     assert.deepEqual(outbox.take([], 1).done, [64, 64])
   })

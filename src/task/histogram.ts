@@ -1,0 +1,62 @@
+/** Two buckets per power of two, from 1 µs to 71 minutes: what is longer is in the last one. */
+const BUCKETS = 64
+const LONGEST = 2 ** 32 - 1
+
+/** How often which duration was seen, in microseconds, to within a factor of 1.5. */
+export class Histogram {
+  readonly #counts = new Uint32Array(BUCKETS)
+  #count = 0
+
+  /** How many were added. */
+  get count(): number {
+    return this.#count
+  }
+
+  add(microseconds: number): void {
+    const bucket = bucketOf(microseconds)
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
+    this.#count++
+  }
+
+  /** As few numbers as it takes, for a message: bucket, count; again and again. */
+  pack(): number[] {
+    const packed: number[] = []
+    for (const [bucket, count] of this.#counts.entries()) if (count > 0) packed.push(bucket, count)
+    return packed
+  }
+
+  /** Adds what another one packed. */
+  merge(packed: readonly number[]): void {
+    for (let i = 0; i < packed.length; i += 2) {
+      const bucket = Math.min(packed[i] ?? 0, BUCKETS - 1)
+      const count = packed[i + 1] ?? 0
+      this.#counts[bucket] = (this.#counts[bucket] ?? 0) + count
+      this.#count += count
+    }
+  }
+
+  /** The upper bound, in microseconds, of the bucket that this share of all is not above; 0: nothing was added. */
+  quantile(share: number): number {
+    let left = Math.ceil(this.#count * share)
+    if (this.#count === 0) return 0
+    for (const [bucket, count] of this.#counts.entries()) {
+      left -= count
+      if (left <= 0) return boundOf(bucket)
+    }
+    return boundOf(BUCKETS - 1)
+  }
+}
+
+/** By the highest bit that is set, and the one below it. */
+function bucketOf(microseconds: number): number {
+  const whole = Math.min(LONGEST, Math.max(1, Math.round(microseconds)))
+  const power = 31 - Math.clz32(whole)
+  const isUpperHalf = power > 0 && (whole >>> (power - 1)) % 2 === 1
+  return 2 * power + (isUpperHalf ? 1 : 0)
+}
+
+/** What is in the bucket is less than that. */
+function boundOf(bucket: number): number {
+  const power = 2 ** Math.floor(bucket / 2)
+  return bucket % 2 === 0 ? power * 1.5 : power * 2
+}
