@@ -11,6 +11,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const OK = 'export default (env, task) => task.SPOOL_OK\n'
+const ENDLESS = 'export default () => new Promise(resolve => setInterval(resolve, 2 ** 30))'
 const NEVER = `await new Promise(resolve => setInterval(resolve, 2 ** 30))\n${OK}`
 /** What can be loaded is, even on a busy machine. */
 const INI = { 'spooler-start-timeout': 15, 'spooler-frequency': 1 }
@@ -172,13 +173,15 @@ describe('a daemon that cannot start in the end', () => {
     const pidfile = join(dirname(spool), 'pid')
     const ini = { 'safe-pidfile': pidfile }
     const holder = await startDaemon({ spool: spoolDirectory(), handler: OK, ini })
-    const daemon = await startDaemon({ spool, handler: OK, ini, isUnready: true })
-    assert.equal(await daemon.code(), 1)
-    assert.match(daemon.output, /PIDFILE_HELD/)
+    drop(spool, 'endless') // it may have begun by then
+    const daemon = await startDaemon({ spool, handler: ENDLESS, ini, isUnready: true })
+    await until('it has ended', () => !daemon.isRunning) // a worker that is left would keep its output open
     const spawned = daemon.output.matchAll(/spawned the uWSGI spooler .* with pid (\d+)/g)
     const workers = Array.from(spawned, ([, pid]) => Number(pid))
     assert.equal(workers.length, 1)
     assert.ok(!workers.some(isAlive))
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /PIDFILE_HELD/)
     assert.ok(holder.isRunning)
   })
 
