@@ -1,6 +1,3 @@
-/** What time it is, epoch ms. Wall time: file times and `at` are compared with it. */
-export type Now = () => number
-
 /** The longest delay of a Node timer; a longer one fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 

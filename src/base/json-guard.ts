@@ -1,5 +1,5 @@
 /** `time` and `count` are numbers that are finite, and whole and not negative. */
-export type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
+type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
 
 const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
   text: value => typeof value === 'string',

@@ -8,7 +8,7 @@ import { type JsonTask, readJsonTasks } from './json-tasks.js'
 import { Progress } from './render.js'
 import { openInput, type Pair } from './task-input.js'
 
-export interface EnqueueLines {
+interface EnqueueLines {
   /** `-`: standard input. */
   readonly file: string
   /** Added to every task. */

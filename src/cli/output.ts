@@ -2,7 +2,7 @@ import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import type { Sink } from './io.js'
 
 /** What a command does once nobody can read it any more. */
-export type Purpose =
+type Purpose =
   /** It only prints: it ends, with 0. */
   | 'look'
   /** Its exit code is its answer: it goes on in silence. */

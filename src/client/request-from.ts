@@ -19,7 +19,7 @@ export interface TaskOptions {
 }
 
 /** A request, and the spool that the dictionary names. */
-export interface Addressed {
+interface Addressed {
   readonly request: Request
   readonly spooler: Buffer | undefined
 }
@@ -48,11 +48,6 @@ export function addressedFrom(dictionary: Dictionary, options: TaskOptions = {})
   if (priority !== undefined && priority.length > 0) request.priority = checkedPriority(priority)
   if (options.id !== undefined) request.id = checkedId(options.id)
   return { request, spooler: magic.spooler }
-}
-
-/** The request alone, for a place that is known. */
-export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): Request {
-  return addressedFrom(dictionary, options).request
 }
 
 type Magic = { [Key in 'at' | 'body' | 'priority' | 'spooler']?: Buffer }

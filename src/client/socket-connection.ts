@@ -4,7 +4,7 @@ import { Queue } from '../base/queue.js'
 import { type Address, formatAddress, socketPath } from '../protocol/address.js'
 import { HEADER_BYTES, modifier2Of, packetBytesOf } from '../protocol/header.js'
 
-export interface SocketConnectionOptions {
+interface SocketConnectionOptions {
   /** The time limit for connecting. */
   readonly connectTimeoutMs: number
   /** The time limit for a reply without any progress. */

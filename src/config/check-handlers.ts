@@ -28,11 +28,11 @@ export function checkHandlers(resolved: ResolvedOptions, home: string, problems:
   /** Who asked for a language first. */
   const needed = new Map<string, Where>()
   for (const [i, value] of options.spoolerImport.entries()) {
-    const place = where('spooler-import', i)
+    const origin = where('spooler-import', i)
     const language = importLanguage(value, home)
-    if (language !== 'javascript' && !needed.has(language)) needed.set(language, place)
+    if (language !== 'javascript' && !needed.has(language)) needed.set(language, origin)
     if (language === 'javascript' || isFile('spooler-import', value))
-      checkFile('spooler-import', resolve(home, value), place, problems)
+      checkFile('spooler-import', resolve(home, value), origin, problems)
   }
   const values = valuesOf(options)
   for (const language of HOST_LANGUAGES)
@@ -48,9 +48,9 @@ export function checkHandlers(resolved: ResolvedOptions, home: string, problems:
     return 'missing' in found ? found.missing : undefined
   }
   for (const language of HOST_LANGUAGES) {
-    const place = needed.get(language)
-    const text = place && missing(language)
-    if (place !== undefined && text !== undefined) problems.error(place, text)
+    const origin = needed.get(language)
+    const text = origin && missing(language)
+    if (origin !== undefined && text !== undefined) problems.error(origin, text)
   }
   const hasOthers = hasOtherHandlers(options)
   for (const application of applicationsOf(options, home)) {
@@ -63,10 +63,10 @@ export function checkHandlers(resolved: ResolvedOptions, home: string, problems:
       unreadable(application, home) ??
       (needed.has(application.language) ? undefined : missing(application.language))
     if (text === undefined) continue
-    const place = where(application.option, application.index)
+    const origin = where(application.option, application.index)
     // the daemon starts without it, as long as it has other handlers
-    if (hasOthers && !options.needApp) problems.warning(place, `${text}; the application is not loaded`)
-    else problems.error(place, text)
+    if (hasOthers && !options.needApp) problems.warning(origin, `${text}; the application is not loaded`)
+    else problems.error(origin, text)
   }
 }
 

@@ -3,7 +3,7 @@ import { describe } from '../base/errors.js'
 import type { OptionSpec } from './option-table.js'
 
 /** A typed value, and what there is to say about how it was written. */
-export interface Coerced {
+interface Coerced {
   readonly value: boolean | number | string
   readonly error?: string
   readonly warning?: string

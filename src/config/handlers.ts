@@ -49,7 +49,7 @@ function isForNode(path: string): boolean {
 }
 
 /** An interpreter that can be run, or why there is none. */
-export type Interpreter = { readonly path: string } | { readonly missing: string }
+type Interpreter = { readonly path: string } | { readonly missing: string }
 
 /** @param path the search path that the handlers will have */
 export function findInterpreter(

@@ -4,15 +4,7 @@ import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
 /** How the last run of a task ended that did not end with SPOOL_OK. */
-export const UNFINISHED_KINDS = [
-  'retry',
-  'error',
-  'crash',
-  'buried',
-  'unsettled',
-  'ignore',
-  'unreadable',
-] as const
+const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]
 
 /** Some task that was due did not run to SPOOL_OK, or the drain was stopped before its end. */

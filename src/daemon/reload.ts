@@ -7,11 +7,11 @@ import type { Log } from '../log/log.js'
 import type { Lifecycle } from './lifecycle.js'
 
 /** A reload is asked for by a signal, or by somebody who touches a file. */
-export type ReloadReason =
+type ReloadReason =
   | { readonly kind: 'signal'; readonly signal: string }
   | { readonly kind: 'touch'; readonly file: string; readonly asks: 'reload' | 'new-workers' }
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   readonly events: Emitter
   readonly log: Log
   readonly life: Lifecycle

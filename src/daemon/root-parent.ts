@@ -23,7 +23,7 @@ export interface Answer {
   readonly refused?: { readonly code: ErrorCode; readonly message: string }
 }
 
-export interface RootParentOptions {
+interface RootParentOptions {
   readonly options: Options
   /** Where the log goes when the process was sent to the background. */
   readonly logFile: string | null

@@ -17,7 +17,7 @@ import { takeSpoolLease } from '../spool/locker.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import type { Schedule } from '../task/schedule.js'
 
-export interface SchedulesContext {
+interface SchedulesContext {
   readonly events: Emitter
   /** Where the output of commands goes. */
   logFd(): number

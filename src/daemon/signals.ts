@@ -4,7 +4,7 @@ import { takeEarlySignals } from './early-signals.js'
 const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const
 
 /** What a master does on signals; the table is in docs/lifecycle.md. */
-export interface SignalActions {
+interface SignalActions {
   /** Take no more, let running tasks end. */
   stop(signal: string): void
   /** End now. */

@@ -10,7 +10,7 @@ import { type Address, formatAddress, isLocal, parseAddress } from '../protocol/
 import { findGroup, findUser } from '../system/identity.js'
 import type { Request } from '../task/request.js'
 
-export interface DaemonSocketsContext {
+interface DaemonSocketsContext {
   readonly events: Emitter
   /** Descriptors that were handed over, already listening. */
   readonly inherited: readonly number[]

@@ -23,7 +23,7 @@ import { SharedAreas } from './shared-areas.js'
 const AREAS = new SharedAreas()
 
 /** What crews need that is no option. */
-export interface PlanContext {
+interface PlanContext {
   readonly events: Emitter
   readonly signals: SignalRouter
   /** What handlers ask of the daemon. */

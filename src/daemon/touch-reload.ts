@@ -4,7 +4,7 @@ import type { Emitter } from '../events/emitter.js'
 import { watchTouches } from '../files/directory-watch.js'
 
 /** What a touch of a file asks for. */
-export type TouchAsks = 'reload' | 'new-workers'
+type TouchAsks = 'reload' | 'new-workers'
 
 /** The files of `touch-reload` and `touch-spoolers-reload`. */
 export class TouchReload {

@@ -19,7 +19,7 @@ export function* checkLimits(needs: Needs, inotify: InotifyUse): Generator<Diagn
   if (needs.backlog !== null) yield* checkBacklog(needs.backlog)
 }
 
-export interface InotifyUse {
+interface InotifyUse {
   readonly instances: number
   readonly watches: number
 }

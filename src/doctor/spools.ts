@@ -9,7 +9,7 @@ import { checkMount, checkRoom } from './file-system.js'
 import { checkPriorities } from './priorities.js'
 import { probe } from './probes.js'
 
-export interface SpoolPatient {
+interface SpoolPatient {
   /** The configured path, made absolute. */
   readonly path: string
   /** Another daemon runs its tasks. */

@@ -12,9 +12,4 @@ export class Emitter {
   on<Name extends EventName>(name: Name, listener: (payload: EventMap[Name]) => void): void {
     this.#emitter.on(name, listener)
   }
-
-  /** No listeners: the payload need not be created. */
-  isSilent(name: EventName): boolean {
-    return this.#emitter.listenerCount(name) === 0
-  }
 }

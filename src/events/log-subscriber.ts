@@ -11,7 +11,7 @@ import { scheduleLines, signalLines } from './signal-lines.js'
 import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
 
-export interface LogSubscriberOptions {
+interface LogSubscriberOptions {
   /** spooler-quiet: no lines about tasks that succeed. A reload may change it. */
   isQuiet(): boolean
 }

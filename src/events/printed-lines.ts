@@ -14,7 +14,7 @@ const MAX_OPEN = 1000
  * How spoold's own lines start, with or without a date; a test compares this with every event. Printed lines that start like
  * this are prefixed with their author, so that no handler can forge a line of the daemon.
  */
-export const OWN_BEGINNING =
+const OWN_BEGINNING =
   /^(?:.{0,64}? - )?(?:\[(?:spooler|uwsgi)|\*\*\* |\.\.\.|OOOPS |spawned |spoold|spooler (?:1 )?\(pid|sig[a-z0-9/]+ received|killing |cheaping |goodbye |drained: |vacuum: |writing pidfile|set(?:gid|uid)\(|set additional|chdir\(|uwsgi socket|-- unavailable|error managing|invalid signal|\^\^\^|could not deliver|you can register|unable to |the (?:reload|spoolers|log) |\d+ (?:lines|tasks?|more) |\S+ was turned away|.*: (?:warning|error): )/i
 
 /** What handlers print, line by line; in a text log, unchanged. */

@@ -10,7 +10,7 @@ const GRACE_MS = 10_000
 const MAX_TOLD = 10_000
 
 /** The worker and the spool of a line. */
-export interface Speaker {
+interface Speaker {
   readonly spool: string
   readonly pid: number
 }

@@ -12,7 +12,7 @@ export interface Watch {
   close(): void
 }
 
-export interface WatchListener {
+interface WatchListener {
   /** Something happened to this entry; null when only the directory is known. `renamed` also means made and removed. */
   event(name: Ref | null, renamed: boolean): void
   /** The watch is dead, and closed: the directory is gone, … */

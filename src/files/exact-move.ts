@@ -4,7 +4,7 @@ import { createTaskName } from '../spool/names.js'
 import { linkSync, lstatExactlySync, lstatSync, renameSync, unlinkSync } from './anchored-path.js'
 
 /** A file that is open, and where it was when it was opened. */
-export interface OpenFile {
+interface OpenFile {
   readonly fd: number
   readonly fsPath: string | Buffer
 }

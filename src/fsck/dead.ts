@@ -16,22 +16,22 @@ const MAX_REASON_BYTES = 1_048_576
 const MAX_NAMESAKES = 10_000
 
 /** Dead letters without a reason, and reasons without a file. */
-export async function* checkDead(place: ExaminedSpool): AsyncGenerator<Finding> {
-  for await (const name of filesIn(place, 'dead')) {
+export async function* checkDead(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  for await (const name of filesIn(examined, 'dead')) {
     if (name.endsWith('.tmp')) continue
-    const reason = reasonIn(place, name)
-    const finding = reason === undefined ? unexplained(place, name) : missing(place, name, reason)
+    const reason = reasonIn(examined, name)
+    const finding = reason === undefined ? unexplained(examined, name) : missing(examined, name, reason)
     if (finding.isStill()) yield finding
   }
 }
 
 type Doubt = Finding & Required<Pick<Finding, 'isStill'>>
 
-function missing(place: ExaminedSpool, json: string, reason: DeadLetter): Doubt {
+function missing(examined: ExaminedSpool, json: string, reason: DeadLetter): Doubt {
   const name = nameOf(json, reason)
   // its burial may have failed, and is retried
-  const isPending = quietRecord(place, reason.ref)?.burial !== undefined
-  const isStill = () => !isPending && !hasFile(place, name) && reasonIn(place, json) !== undefined
+  const isPending = quietRecord(examined, reason.ref)?.burial !== undefined
+  const isStill = () => !isPending && !hasFile(examined, name) && reasonIn(examined, json) !== undefined
   return {
     kind: 'dead-missing',
     path: `${ROOM}/${json}`,
@@ -40,15 +40,15 @@ function missing(place: ExaminedSpool, json: string, reason: DeadLetter): Doubt 
     isStill,
     repair() {
       if (!isStill()) return OVER
-      removeFile(place, `${ROOM}/${json}`)
+      removeFile(examined, `${ROOM}/${json}`)
       return REPAIRED
     },
   }
 }
 
-function unexplained(place: ExaminedSpool, name: Ref): Doubt {
-  const { letters } = place
-  const isStill = () => hasFile(place, name) && reasonIn(place, jsonNameOf(name)) === undefined
+function unexplained(examined: ExaminedSpool, name: Ref): Doubt {
+  const { letters } = examined
+  const isStill = () => hasFile(examined, name) && reasonIn(examined, jsonNameOf(name)) === undefined
   return {
     kind: 'dead-unexplained',
     path: `${ROOM}/${name}`,
@@ -56,7 +56,7 @@ function unexplained(place: ExaminedSpool, name: Ref): Doubt {
     fix: 'write down that its reason is lost: --repair does',
     isStill,
     repair() {
-      const stats = statsOf(place, `${ROOM}/${name}`)
+      const stats = statsOf(examined, `${ROOM}/${name}`)
       if (stats === undefined || !isStill()) return OVER
       const reason = lostReason(name, stats.ctimeMs)
       writeWhole(letters.jsonPathOf(name), JSON.stringify(reason), { flush: true })
@@ -70,16 +70,16 @@ function lostReason(ref: Ref, buriedAt: number): DeadLetter {
   return { ref, reason: 'unknown', detail, buriedAt, attempts: 0, crashes: 0, handlers: [], host: hostname() }
 }
 
-function hasFile(place: ExaminedSpool, name: Ref): boolean {
-  return statsOf(place, `${ROOM}/${name}`)?.isFile() === true
+function hasFile(examined: ExaminedSpool, name: Ref): boolean {
+  return statsOf(examined, `${ROOM}/${name}`)?.isFile() === true
 }
 
 /** undefined if it is not a reason. */
-function reasonIn(place: ExaminedSpool, json: string): DeadLetter | undefined {
+function reasonIn(examined: ExaminedSpool, json: string): DeadLetter | undefined {
   const path = `${ROOM}/${json}`
-  if (!json.endsWith('.json') || (statsOf(place, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
+  if (!json.endsWith('.json') || (statsOf(examined, path)?.size ?? 0) > MAX_REASON_BYTES) return undefined
   try {
-    const value: unknown = JSON.parse(readFileSync(toFsPath(`${place.spool}/${path}`), 'utf8'))
+    const value: unknown = JSON.parse(readFileSync(toFsPath(`${examined.spool}/${path}`), 'utf8'))
     return isLetter(value) ? value : undefined
   } catch (error) {
     if (errnoOf(error) === undefined || errnoOf(error) === 'ENOENT') return undefined

@@ -17,8 +17,8 @@ const SUSPECTS_PER_BATCH = 5000
 const SECOND_LOOK_MS = 100
 
 /** Repairs that need rights over other users' files: only these are done by root, on inodes. */
-export async function* examineRights(place: ExaminedSpool): AsyncGenerator<Finding> {
-  yield* confirmed(checkRights(place))
+export async function* examineRights(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  yield* confirmed(checkRights(examined))
 }
 
 const CHECKS = [
@@ -34,14 +34,14 @@ const CHECKS = [
 ]
 
 /** All other repairs: done as the user of the spool, who owns what they create. */
-export async function* examineSpool(place: ExaminedSpool): AsyncGenerator<Finding> {
+export async function* examineSpool(examined: ExaminedSpool): AsyncGenerator<Finding> {
   try {
-    statsOf(place, STATE_DIRECTORY)
-    opendirSync(toFsPath(place.spool)).closeSync()
+    statsOf(examined, STATE_DIRECTORY)
+    opendirSync(toFsPath(examined.spool)).closeSync()
   } catch (error) {
     if (errnoOf(error) === 'EACCES') return yield unchecked(error)
   }
-  for (const check of CHECKS) yield* confirmed(check(place))
+  for (const check of CHECKS) yield* confirmed(check(examined))
 }
 
 function unchecked(error: unknown): Finding {

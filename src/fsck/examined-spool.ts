@@ -12,7 +12,7 @@ import { neighboursOf } from '../spool/neighbours.js'
 import type { Owner } from '../spool/permissions.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
 import { Records } from '../spool/records.js'
-import { readState } from '../spool/spool-file.js'
+import { packetState } from '../spool/spool-file.js'
 import { baseName, type Ref, toByteString, toFsPath } from '../task/ref.js'
 import type { Finding } from './finding.js'
 
@@ -50,37 +50,37 @@ export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefin
 }
 
 /** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
-export async function* tasksIn(place: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
-  for await (const entry of listEntries(`${place.spool}/${prefix}`)) {
+export async function* tasksIn(examined: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
+  for await (const entry of listEntries(`${examined.spool}/${prefix}`)) {
     if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false }))
       yield prefix + entry.name
     else if (entry.isDirectory() && depth < MAX_DEPTH && isPriorityDirectory(entry.name))
-      yield* tasksIn(place, `${prefix}${entry.name}/`, depth + 1)
+      yield* tasksIn(examined, `${prefix}${entry.name}/`, depth + 1)
   }
 }
 
 /** Every file below one of our directories, by its relative path; links are neither followed nor returned. */
 export async function* filesIn(
-  place: ExaminedSpool,
+  examined: ExaminedSpool,
   room: string,
   prefix = '',
   depth = 0,
 ): AsyncGenerator<string> {
-  if (prefix === '' && !isOurDirectory(place, room)) return
-  for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}/${room}/${prefix}`)) {
+  if (prefix === '' && !isOurDirectory(examined, room)) return
+  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}/${prefix}`)) {
     if (entry.isDirectory() && depth < MAX_DEPTH)
-      yield* filesIn(place, room, `${prefix}${entry.name}/`, depth + 1)
+      yield* filesIn(examined, room, `${prefix}${entry.name}/`, depth + 1)
     else if (entry.isFile()) yield prefix + entry.name
   }
 }
 
-export function isOurDirectory(place: ExaminedSpool, room: string): boolean {
+export function isOurDirectory(examined: ExaminedSpool, room: string): boolean {
   return [STATE_DIRECTORY, `${STATE_DIRECTORY}/${room}`].every(
-    path => statsOf(place, path)?.isDirectory() === true,
+    path => statsOf(examined, path)?.isDirectory() === true,
   )
 }
 
-export interface ExaminedSpoolOptions
+interface ExaminedSpoolOptions
   extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs'>,
     Omit<FailureOptions, 'spool'> {
   /** The user of the daemon; null means the owner of the directory. */
@@ -91,13 +91,13 @@ export interface ExaminedSpoolOptions
 export function openExaminedSpool(
   spool: string,
   options: ExaminedSpoolOptions,
-): { readonly place: ExaminedSpool; readonly user: Owner; readonly inUse: readonly Finding[] } {
+): { readonly examined: ExaminedSpool; readonly user: Owner; readonly inUse: readonly Finding[] } {
   const { uid, gid } = lstatSync(spool)
   const user = options.user ?? { uid, gid }
   const bytes = toByteString(spool)
   const neighbours = neighboursOf(bytes)
   let locker: Promise<Locker> | undefined
-  const place: ExaminedSpool = {
+  const examined: ExaminedSpool = {
     spool: bytes,
     user,
     rules: options.rules,
@@ -116,7 +116,7 @@ export function openExaminedSpool(
     fix: '',
     isNote: true as const,
   }))
-  return { place, user, inUse }
+  return { examined, user, inUse }
 }
 
 export interface Mark {
@@ -132,7 +132,7 @@ export function markOf({ spool }: ExaminedSpool, ref: Ref): Mark | undefined {
   if (fd === undefined) return undefined
   try {
     const stats = fstatSync(fd)
-    const state = stats.isFile() ? readState(fd) : undefined
+    const state = stats.isFile() ? packetState(fd) : undefined
     if (state === undefined) return undefined
     const isHeld = state !== 0 && (currentLocks().isHeld(stats.dev, stats.ino) || isLeased(spool, ref))
     return { state, inode: stats.ino, mtimeMs: stats.mtimeMs, isHeld }

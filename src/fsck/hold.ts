@@ -11,15 +11,15 @@ import { OVER, type Repair } from './finding.js'
  * @param fixGone what remains to be done if the file is gone
  */
 export async function whileHeld(
-  place: ExaminedSpool,
+  examined: ExaminedSpool,
   ref: Ref,
   { isDue = false, fixGone }: { isDue?: boolean; fixGone?: () => Repair },
   fix: (file: FileClaim) => Repair,
 ): Promise<Repair> {
-  const locker = await place.locker()
+  const locker = await examined.locker()
   const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
   const leave = () => ({ kind: 'malformed', detail: 'it is no spool packet' }) as const
-  const file = claimFile(ref, `${place.spool}/${ref}`, locker, nowMs, leave)
+  const file = claimFile(ref, `${examined.spool}/${ref}`, locker, nowMs, leave)
   if ('fd' in file)
     try {
       return fix(file)

@@ -12,12 +12,12 @@ import { type Finding, OVER, REPAIRED } from './finding.js'
 const BY_REPAIR = '--repair does, and so does a running daemon'
 
 /** Hidden files that dead writers left. */
-export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Finding> {
-  const { spool, graceMs } = place
+export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const { spool, graceMs } = examined
   if (graceMs === 0) return
   for await (const { ref, isPromised } of leftoversIn(spool, Date.now() - graceMs)) {
     const path = hiddenRef(ref)
-    const isStill = () => statsOf(place, path) !== undefined
+    const isStill = () => statsOf(examined, path) !== undefined
     if (isPromised)
       yield {
         kind: 'promised',
@@ -40,16 +40,16 @@ export async function* checkUnfinished(place: ExaminedSpool): AsyncGenerator<Fin
 }
 
 /** Ids that have expired, and files that are not ids. */
-export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
-  if (!isOurDirectory(place, 'ids')) return
-  for await (const { name, link, ref, sinceMs } of idsIn(place.spool)) {
+export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  if (!isOurDirectory(examined, 'ids')) return
+  for await (const { name, link, ref, sinceMs } of idsIn(examined.spool)) {
     const path = `${STATE_DIRECTORY}/ids/${name}`
-    const stats = statsOf(place, path)
+    const stats = statsOf(examined, path)
     if (stats === undefined) continue
-    const isStill = () => statsOf(place, path)?.ino === stats.ino
+    const isStill = () => statsOf(examined, path)?.ino === stats.ino
     const remove = () => {
       if (!isStill()) return OVER
-      if (ref !== undefined) publishPromised(place.spool, ref)
+      if (ref !== undefined) publishPromised(examined.spool, ref)
       unlinkSync(toFsPath(link))
       return REPAIRED
     }
@@ -62,7 +62,7 @@ export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
         isStill,
         ...(stats.isDirectory() ? {} : { repair: remove }),
       }
-    else if (place.idTtlMs > 0 && sinceMs < Date.now() - place.idTtlMs)
+    else if (examined.idTtlMs > 0 && sinceMs < Date.now() - examined.idTtlMs)
       yield {
         kind: 'id-expired',
         path,
@@ -78,15 +78,15 @@ export async function* checkIds(place: ExaminedSpool): AsyncGenerator<Finding> {
 const LITTER = /\.[0-9a-f]+\.tmp$/
 
 /** Files that should have been renamed at once, and those of a probe. */
-export async function* checkLitter(place: ExaminedSpool): AsyncGenerator<Finding> {
-  if (place.graceMs === 0 || !isOurDirectory(place, '.')) return
+export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  if (examined.graceMs === 0 || !isOurDirectory(examined, '.')) return
   for (const room of ['.', 'records', 'dead'])
-    for await (const name of room === '.' ? topFiles(place) : filesIn(place, room)) {
+    for await (const name of room === '.' ? topFiles(examined) : filesIn(examined, room)) {
       const path = room === '.' ? `${STATE_DIRECTORY}/${name}` : `${STATE_DIRECTORY}/${room}/${name}`
       const isStill = () =>
-        (statsOf(place, path)?.ctimeMs ?? Number.POSITIVE_INFINITY) < Date.now() - place.graceMs
+        (statsOf(examined, path)?.ctimeMs ?? Number.POSITIVE_INFINITY) < Date.now() - examined.graceMs
       if (!(room === '.' ? /^probe-[0-9a-f]+$/ : LITTER).test(baseName(name)) || !isStill()) continue
-      if (room === 'dead' && place.letters.read(name) !== undefined) continue // a task may have such a name
+      if (room === 'dead' && examined.letters.read(name) !== undefined) continue // a task may have such a name
       yield {
         kind: 'litter',
         path,
@@ -95,25 +95,25 @@ export async function* checkLitter(place: ExaminedSpool): AsyncGenerator<Finding
         isStill,
         repair() {
           if (!isStill()) return OVER
-          removeFile(place, path)
+          removeFile(examined, path)
           return REPAIRED
         },
       }
     }
 }
 
-async function* topFiles(place: ExaminedSpool): AsyncGenerator<string> {
-  for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}`))
+async function* topFiles(examined: ExaminedSpool): AsyncGenerator<string> {
+  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}`))
     if (entry.isFile()) yield entry.name
 }
 
 /** Leases that are not renewed, because their holders died. */
-export async function* checkLeases(place: ExaminedSpool): AsyncGenerator<Finding> {
-  if (!isOurDirectory(place, 'locks')) return
-  for await (const { name } of listEntries(`${place.spool}/${STATE_DIRECTORY}/locks`)) {
+export async function* checkLeases(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  if (!isOurDirectory(examined, 'locks')) return
+  for await (const { name } of listEntries(`${examined.spool}/${STATE_DIRECTORY}/locks`)) {
     const path = `${STATE_DIRECTORY}/locks/${name}`
     const isStill = () => {
-      const stats = statsOf(place, path)
+      const stats = statsOf(examined, path)
       return stats?.isDirectory() === true && isStale(stats)
     }
     if (!isStill()) continue
@@ -123,7 +123,7 @@ export async function* checkLeases(place: ExaminedSpool): AsyncGenerator<Finding
       meaning: 'its holder died; whoever wants it takes it over',
       fix: 'remove it: --repair does',
       isStill,
-      repair: async () => ((await clearLease(`${place.spool}/${path}`)) ? REPAIRED : OVER),
+      repair: async () => ((await clearLease(`${examined.spool}/${path}`)) ? REPAIRED : OVER),
     }
   }
 }

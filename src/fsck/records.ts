@@ -13,18 +13,18 @@ import { whileHeld } from './hold.js'
 const ROOM = `${STATE_DIRECTORY}/records`
 
 /** Compares each record with its task. */
-export async function* checkRecords(place: ExaminedSpool): AsyncGenerator<Finding> {
-  for await (const name of filesIn(place, 'records')) {
+export async function* checkRecords(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  for await (const name of filesIn(examined, 'records')) {
     if (!name.endsWith('.json')) continue
-    const story = assess(place, name)
-    if (story === undefined) continue
-    const { ref, ...told } = story
+    const assessment = assess(examined, name)
+    if (assessment === undefined) continue
+    const { ref, ...told } = assessment
     yield {
       ...told,
       path: `${ROOM}/${name}`,
       fix: 'remove it: --repair does',
-      isStill: () => assess(place, name)?.kind === story.kind,
-      repair: () => removeRecord(place, name, ref, story.kind),
+      isStill: () => assess(examined, name)?.kind === assessment.kind,
+      repair: () => removeRecord(examined, name, ref, assessment.kind),
     }
   }
 }
@@ -33,8 +33,8 @@ interface Assessment extends Pick<Finding, 'kind' | 'meaning'> {
   readonly ref: Ref
 }
 
-function assess(place: ExaminedSpool, name: string): Assessment | undefined {
-  const record = readRecord(place, name)
+function assess(examined: ExaminedSpool, name: string): Assessment | undefined {
+  const record = readRecord(examined, name)
   if (record === 'closed' || record === 'gone') return undefined
   const ref = record?.ref ?? name.slice(0, -'.json'.length)
   if (record === undefined || jsonNameOf(ref) !== name)
@@ -43,13 +43,13 @@ function assess(place: ExaminedSpool, name: string): Assessment | undefined {
       kind: 'record-broken',
       meaning: 'it cannot be read as a record, so its task counts from 1 again',
     }
-  if (statsOf(place, ref) === undefined)
+  if (statsOf(examined, ref) === undefined)
     return {
       ref,
       kind: 'record-orphan',
       meaning: 'its task is gone; a new one of that name would not be taken for it',
     }
-  const mark = markOf(place, ref)
+  const mark = markOf(examined, ref)
   if (mark === undefined || mark.isHeld || mark.state !== 0) return undefined
   return { ref, kind: 'record-stale', meaning: 'its task was never run: it is another one of that name' }
 }
@@ -65,15 +65,20 @@ function readRecord({ spool }: ExaminedSpool, name: string): TaskRecord | undefi
 }
 
 /** Under the lock of its task, if there is one. */
-function removeRecord(place: ExaminedSpool, name: string, ref: Ref, kind: Finding['kind']): Promise<Repair> {
-  const inode = statsOf(place, `${ROOM}/${name}`)?.ino
+function removeRecord(
+  examined: ExaminedSpool,
+  name: string,
+  ref: Ref,
+  kind: Finding['kind'],
+): Promise<Repair> {
+  const inode = statsOf(examined, `${ROOM}/${name}`)?.ino
   const remove = () => {
-    const now = assess(place, name)
-    if (now?.kind !== kind || statsOf(place, `${ROOM}/${name}`)?.ino !== inode) return OVER
-    removeFile(place, `${ROOM}/${name}`)
+    const now = assess(examined, name)
+    if (now?.kind !== kind || statsOf(examined, `${ROOM}/${name}`)?.ino !== inode) return OVER
+    removeFile(examined, `${ROOM}/${name}`)
     return REPAIRED
   }
-  return whileHeld(place, ref, { fixGone: remove }, file => {
+  return whileHeld(examined, ref, { fixGone: remove }, file => {
     const repair = remove()
     if (repair === REPAIRED && (file.state & RECORDED) !== 0) writeState(file.fd, file.state & ~RECORDED)
     setTime(file.fd, file.mtimeMs)

@@ -14,19 +14,19 @@ import { Handle } from './handle.js'
 const ROOMS = ['records', 'dead', 'ids', 'locks']
 
 /** `.spoold` and its subdirectories have to be directories; anything else of that name is moved aside. */
-export async function* checkStateDirectories(place: ExaminedSpool): AsyncGenerator<Finding> {
+export async function* checkStateDirectories(examined: ExaminedSpool): AsyncGenerator<Finding> {
   for (const path of [STATE_DIRECTORY, ...ROOMS.map(room => `${STATE_DIRECTORY}/${room}`)]) {
-    const stats = statsOf(place, path)
+    const stats = statsOf(examined, path)
     if (stats === undefined || stats.isDirectory()) continue
-    const aside = freeName(place, path)
+    const aside = freeName(examined, path)
     yield {
       kind: 'state-directory',
       path,
       meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'no directory'}, and nobody enters it: records, dead letters and ids are not found`,
-      fix: `mv -T ${quote(display(place, path))} ${quote(display(place, aside))}`,
+      fix: `mv -T ${quote(display(examined, path))} ${quote(display(examined, aside))}`,
       repair() {
-        if (statsOf(place, path)?.isDirectory() !== false) return OVER
-        inDirectoryOf(place.spool, path, directory =>
+        if (statsOf(examined, path)?.isDirectory() !== false) return OVER
+        inDirectoryOf(examined.spool, path, directory =>
           renameSync(toFsPath(`${directory}/${baseName(path)}`), toFsPath(`${directory}/${baseName(aside)}`)),
         )
         return { kind: 'repaired', detail: `it is ${displayName(aside)} now` }
@@ -36,32 +36,32 @@ export async function* checkStateDirectories(place: ExaminedSpool): AsyncGenerat
   }
 }
 
-function freeName(place: ExaminedSpool, path: string): string {
+function freeName(examined: ExaminedSpool, path: string): string {
   for (let n = 1; ; n++) {
     const name = n === 1 ? `${path}.old` : `${path}.old.${n}`
-    if (statsOf(place, name) === undefined) return name
+    if (statsOf(examined, name) === undefined) return name
   }
 }
 
 /** Can the spool's user open everything that it has to? */
-export async function* checkRights(place: ExaminedSpool): AsyncGenerator<Finding> {
-  const state = statsOf(place, STATE_DIRECTORY)
-  if (state?.isDirectory()) yield* checkEntry(place, STATE_DIRECTORY, isPrivate) // else it is put aside
+export async function* checkRights(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const state = statsOf(examined, STATE_DIRECTORY)
+  if (state?.isDirectory()) yield* checkEntry(examined, STATE_DIRECTORY, isPrivate) // else it is put aside
   for (const room of ROOMS)
-    if (isOurDirectory(place, room)) {
-      yield* checkEntry(place, `${STATE_DIRECTORY}/${room}`, isOpenDirectory)
-      for await (const name of entriesOf(place, room))
-        yield* checkEntry(place, `${STATE_DIRECTORY}/${room}/${name}`, isUsable)
+    if (isOurDirectory(examined, room)) {
+      yield* checkEntry(examined, `${STATE_DIRECTORY}/${room}`, isOpenDirectory)
+      for await (const name of entriesOf(examined, room))
+        yield* checkEntry(examined, `${STATE_DIRECTORY}/${room}/${name}`, isUsable)
     }
-  for await (const ref of tasksIn(place)) yield* checkEntry(place, ref, isUsable)
+  for await (const ref of tasksIn(examined)) yield* checkEntry(examined, ref, isUsable)
 }
 
 /** The files, and the priority directories among them. */
-async function* entriesOf(place: ExaminedSpool, room: string): AsyncGenerator<string> {
+async function* entriesOf(examined: ExaminedSpool, room: string): AsyncGenerator<string> {
   if (room === 'locks') return // a lease is created again when it is taken over
-  for await (const entry of listEntries(`${place.spool}/${STATE_DIRECTORY}/${room}`))
+  for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}`))
     if (entry.isDirectory()) yield entry.name
-  yield* filesIn(place, room)
+  yield* filesIn(examined, room)
 }
 
 type Rule = (stats: Stats, user: Owner) => boolean
@@ -77,17 +77,17 @@ function isUsable(stats: Stats, user: Owner): boolean {
   return user.uid === 0 || ((stats.mode >> shift) & needed) === needed
 }
 
-async function* checkEntry(place: ExaminedSpool, path: string, isRight: Rule): AsyncGenerator<Finding> {
-  const { user } = place
-  const stats = statsOf(place, path)
-  const isWrong = (now = statsOf(place, path)) =>
+async function* checkEntry(examined: ExaminedSpool, path: string, isRight: Rule): AsyncGenerator<Finding> {
+  const { user } = examined
+  const stats = statsOf(examined, path)
+  const isWrong = (now = statsOf(examined, path)) =>
     now !== undefined && (now.isFile() || now.isDirectory()) && !isRight(now, user)
   if (stats === undefined || !isWrong(stats)) return
   const mode = stats.isDirectory() ? 0o700 : 0o600 | (stats.mode & 0o7777)
   const isChown = user.uid !== 0 && stats.uid !== user.uid
   const commands = [
-    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${quote(display(place, path))}`] : []),
-    `chmod ${mode.toString(8)} ${quote(display(place, path))}`,
+    ...(isChown ? [`chown -h ${user.uid}:${user.gid} ${quote(display(examined, path))}`] : []),
+    `chmod ${mode.toString(8)} ${quote(display(examined, path))}`,
   ]
   yield {
     kind: 'rights',
@@ -95,7 +95,7 @@ async function* checkEntry(place: ExaminedSpool, path: string, isRight: Rule): A
     meaning: `owner ${stats.uid}:${stats.gid}, mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')}: ${meaningOf(path, stats, user)}`,
     fix: commands.join(' && '),
     isStill: () => isWrong(),
-    repair: () => changeRights(place, path, { isWrong, mode, owner: isChown ? user : null }),
+    repair: () => changeRights(examined, path, { isWrong, mode, owner: isChown ? user : null }),
   }
 }
 

@@ -12,12 +12,12 @@ import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { whileHeld } from './hold.js'
 
 /** The state bytes of unlocked tasks. */
-export async function* checkTasks(place: ExaminedSpool): AsyncGenerator<Finding> {
-  for await (const ref of tasksIn(place)) {
-    const story = assess(place, ref)
-    if (story === undefined) continue
-    const isStill = () => assess(place, ref)?.kind === story.kind
-    yield { ...story, path: ref, isStill, repair: () => repairTask(place, ref, story.kind) }
+export async function* checkTasks(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  for await (const ref of tasksIn(examined)) {
+    const assessment = assess(examined, ref)
+    if (assessment === undefined) continue
+    const isStill = () => assess(examined, ref)?.kind === assessment.kind
+    yield { ...assessment, path: ref, isStill, repair: () => repairTask(examined, ref, assessment.kind) }
   }
 }
 
@@ -25,10 +25,10 @@ type Assessment = Pick<Finding, 'kind' | 'meaning' | 'fix' | 'isNote'>
 
 const AS_NEXT_CLAIM = '--repair does now what the next claim does'
 
-function assess(place: ExaminedSpool, ref: Ref): Assessment | undefined {
-  const mark = markOf(place, ref)
+function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
+  const mark = markOf(examined, ref)
   if (mark === undefined || mark.state === 0 || mark.isHeld) return undefined
-  const record = ownRecord(quietRecord(place, ref), mark)
+  const record = ownRecord(quietRecord(examined, ref), mark)
   const past = pastOf(mark.state)
   if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === mark.inode))
     return {
@@ -43,8 +43,8 @@ function assess(place: ExaminedSpool, ref: Ref): Assessment | undefined {
       fix: `bury it: ${AS_NEXT_CLAIM}`,
     }
   if ((past === 'died-alone' || past === 'died-once') && !isCounted(record, mark.mtimeMs))
-    return openRun(place, mark, past)
-  if ((mark.state & RECORDED) !== 0 && statsOf(place, recordPath(ref)) === undefined)
+    return openRun(examined, mark, past)
+  if ((mark.state & RECORDED) !== 0 && statsOf(examined, recordPath(ref)) === undefined)
     return {
       kind: 'mark-unrecorded',
       meaning: 'it is marked as recorded, and there is no record: its attempts count from 1 again',
@@ -67,10 +67,10 @@ function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Ass
   }
 }
 
-function repairTask(place: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
-  if (kind === 'mark-unrecorded') return whileHeld(place, ref, {}, file => clearMark(place, file))
-  return whileHeld(place, ref, { isDue: true }, file => {
-    const settled = settlePastRun(file, place.failures.recordOf(file), place.failures)
+function repairTask(examined: ExaminedSpool, ref: Ref, kind: Finding['kind']): Promise<Repair> {
+  if (kind === 'mark-unrecorded') return whileHeld(examined, ref, {}, file => clearMark(examined, file))
+  return whileHeld(examined, ref, { isDue: true }, file => {
+    const settled = settlePastRun(file, examined.failures.recordOf(file), examined.failures)
     return settled === undefined ? OVER : repairOf(settled)
   })
 }
@@ -91,15 +91,15 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
   }
 }
 
-function clearMark(place: ExaminedSpool, { ref, fd, state, mtimeMs }: FileClaim): Repair {
-  if ((state & RECORDED) === 0 || statsOf(place, recordPath(ref)) !== undefined) return OVER
+function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: FileClaim): Repair {
+  if ((state & RECORDED) === 0 || statsOf(examined, recordPath(ref)) !== undefined) return OVER
   writeState(fd, state & ~RECORDED)
   setTime(fd, mtimeMs) // the write has changed it
   return REPAIRED
 }
 
 /** Relative to the spool. */
-export function recordPath(ref: Ref): string {
+function recordPath(ref: Ref): string {
   return `${STATE_DIRECTORY}/records/${jsonNameOf(ref)}`
 }
 

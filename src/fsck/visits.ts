@@ -6,19 +6,19 @@ import type { ExaminedSpool } from './examined-spool.js'
 import type { Finding } from './finding.js'
 
 /** Tasks in directories that are not scanned. Without a configuration, this is known only for some of them. */
-export async function* checkVisits(place: ExaminedSpool): AsyncGenerator<Finding> {
-  const isOrdered = place.rules?.ordered
-  for await (const entry of listEntries(place.spool)) {
+export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Finding> {
+  const isOrdered = examined.rules?.ordered
+  for await (const entry of listEntries(examined.spool)) {
     if (!entry.isDirectory() || entry.name === STATE_DIRECTORY) continue
     const isPriority = isPriorityDirectory(entry.name)
     if (isPriority && isOrdered === true) continue
-    const tasks = await countTasks(place, entry.name, isPriority)
+    const tasks = await countTasks(examined, entry.name, isPriority)
     if (tasks === 0) continue
     yield {
       kind: 'unvisited',
       path: entry.name,
       meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'nobody scans: its name is no number'}`,
-      fix: isPriority ? 'set spooler-ordered = true' : moveUp(place, entry.name),
+      fix: isPriority ? 'set spooler-ordered = true' : moveUp(examined, entry.name),
       ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
     }
   }

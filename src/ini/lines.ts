@@ -7,7 +7,7 @@ const ini = onDemand<typeof import('ini')>('ini')
 /** The section that is read if none is named. */
 export const DEFAULT_SECTION = 'uwsgi'
 
-export interface IniLines {
+interface IniLines {
   readonly settings: readonly Setting[]
   /** All sections of the file, for the message about a missing one. */
   readonly sections: readonly string[]

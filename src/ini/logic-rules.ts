@@ -18,9 +18,9 @@ export interface Verdict {
   readonly item: string | undefined
 }
 
-export type Condition = (argument: string, context: LogicContext) => Verdict
+type Condition = (argument: string, context: LogicContext) => Verdict
 /** The replacement of `%(_)` in each repetition. */
-export type Loop = (argument: string) => Iterable<string>
+type Loop = (argument: string) => Iterable<string>
 
 const aboutArgument =
   (test: (argument: string) => boolean): Condition =>

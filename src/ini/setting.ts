@@ -19,7 +19,7 @@ export interface Setting {
   readonly broughtBy?: readonly string[]
 }
 
-export interface Problem {
+interface Problem {
   readonly severity: 'error' | 'warning'
   readonly where: Where
   /** What was expected, and what was given. */

@@ -2,7 +2,7 @@ import { close, constants, fstatSync, lstatSync, openSync, statSync, write } fro
 import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 
-export interface LogOutputListener {
+interface LogOutputListener {
   /** Writing works again; this many lines were dropped in the meantime. */
   lost(lines: number): void
 }

@@ -1,7 +1,7 @@
 import type { ByteBudget } from './byte-budget.js'
 import { PeerLost } from './peer.js'
 
-export interface BodyReaderOptions {
+interface BodyReaderOptions {
   readonly bytes: number
   readonly budget: ByteBudget
   /** The peer's next bytes; null if it sends no more. @throws PeerLost */

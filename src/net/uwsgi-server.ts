@@ -11,7 +11,7 @@ export interface ServerLimits extends ConnectionLimits {
   readonly allow: readonly string[]
 }
 
-export interface ServerActions extends Omit<ConnectionActions, 'budget' | 'turns' | 'progressed'> {
+interface ServerActions extends Omit<ConnectionActions, 'budget' | 'turns' | 'progressed'> {
   turnedAway(peer: string, because: string): void
 }
 

@@ -7,7 +7,7 @@ export type Address =
   | { readonly kind: 'unix'; readonly path: string }
   | { readonly kind: 'abstract'; readonly name: string }
 
-export interface AddressBlock {
+interface AddressBlock {
   readonly address: string
   /** The number of leading bits that count. */
   readonly prefix: number

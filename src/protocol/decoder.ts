@@ -7,7 +7,7 @@ export interface Packet {
   readonly bytes: Buffer
 }
 
-export type Decoded =
+type Decoded =
   /** `rest` follows the packet: a body, or the next packet. */
   | { readonly kind: 'packet'; readonly packet: Packet; readonly rest: Buffer }
   /** More bytes are needed. The modifier is known once the header is complete. */

@@ -10,7 +10,7 @@ export interface Vars {
 }
 
 /** Why a block is not a list of pairs, for people. */
-export interface VarsFault {
+interface VarsFault {
   readonly fault: string
 }
 

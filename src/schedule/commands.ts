@@ -3,7 +3,7 @@ import { toError } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
 import { type CronCommand, scheduleKey } from '../task/schedule.js'
 
-export interface CommandsOptions {
+interface CommandsOptions {
   readonly events: Emitter
   /** Receives the output. */
   logFd(): number

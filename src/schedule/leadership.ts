@@ -9,7 +9,7 @@ export interface Lease {
   release(): Promise<void>
 }
 
-export interface LeadershipOptions {
+interface LeadershipOptions {
   /** Undefined if another process has it. @param lost called if it could not be renewed @param renewed called when it was */
   take(lost: () => void, renewed: () => void): Promise<Lease | undefined>
   changed(isLeading: boolean): void

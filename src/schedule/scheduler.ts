@@ -3,7 +3,7 @@ import { type FileMonitor, type Schedule, scheduleKey } from '../task/schedule.j
 import { openCron } from './cron.js'
 import { CalendarTicks, type Ticks, TimerTicks } from './ticks.js'
 
-export interface SchedulerOptions {
+interface SchedulerOptions {
   /** The leader is not known yet: do not fire or advance. `restart` follows once it is known. */
   isHeld(schedule: Schedule): boolean
   /** @param instantMs epoch ms of the occurrence of a cron schedule; undefined for all others */

@@ -37,12 +37,6 @@ export interface DeadLetter {
   readonly host: string
 }
 
-/** One of the dead, by its name below `.spoold/dead`: its ref, with a number behind when that was taken. */
-export interface Buried {
-  readonly name: Ref
-  readonly letter: DeadLetter
-}
-
 const MAX_NAMESAKES = 10_000
 const DEAD = `${STATE_DIRECTORY}/dead/`
 
@@ -94,17 +88,6 @@ export class DeadLetters {
   /** The name of every file that is there, in directory order. */
   async *names(): AsyncGenerator<Ref> {
     if (hasStateRoom(this.#spool, 'dead')) yield* this.#files('')
-  }
-
-  /** The same with its reason, undefined where that is missing. */
-  async *list(): AsyncGenerator<{ readonly name: Ref; readonly letter: DeadLetter | undefined }> {
-    for await (const name of this.names()) yield { name, letter: this.read(name) }
-  }
-
-  /** The file first: a reason without a file says nothing wrong. */
-  remove(name: Ref): void {
-    unlinkSync(toFsPath(this.pathOf(name)))
-    this.forget(name)
   }
 
   /** Removes the reason of a file that is gone. */

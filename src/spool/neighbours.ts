@@ -4,7 +4,7 @@ import { majorOf, minorOf } from '../files/lock-table.js'
 import { toFsPath } from '../task/ref.js'
 
 /** A process that works on a spool. */
-export interface Neighbour {
+interface Neighbour {
   readonly pid: number
   /** Its command line, or the name that it gave itself. */
   readonly command: string

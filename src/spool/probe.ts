@@ -9,7 +9,7 @@ import type { LockChoice, LockKind } from './locker.js'
 import { makeState } from './state-directory.js'
 
 /** What the file system under a spool can be trusted with. */
-export interface Capabilities {
+interface Capabilities {
   readonly locks: LockKind
   /** Why it is not record locks, under `auto`. */
   readonly because?: string

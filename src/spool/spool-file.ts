@@ -45,7 +45,7 @@ export function packetFault(bytes: Uint8Array, read: number): PacketFault | unde
   return { kind: 'incomplete', detail }
 }
 
-export interface PacketFault {
+interface PacketFault {
   readonly kind: 'incomplete' | 'malformed'
   readonly detail: string
 }
@@ -53,7 +53,7 @@ export interface PacketFault {
 const header = Buffer.alloc(HEADER_BYTES)
 
 /** modifier2 of a file, our mark in it; undefined when no spool packet begins there. */
-export function readState(fd: number): number | undefined {
+export function packetState(fd: number): number | undefined {
   const read = readSync(fd, header, 0, HEADER_BYTES, 0)
   if (read < HEADER_BYTES || modifier1Of(header) !== SPOOL_MODIFIER) return undefined
   return ownState(modifier2Of(header))

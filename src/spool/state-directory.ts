@@ -16,7 +16,7 @@ import { displayName, toFsPath } from '../task/ref.js'
 import { STATE_DIRECTORY } from './names.js'
 import { foreignState, me } from './permissions.js'
 
-export type StateRoom = 'records' | 'dead' | 'locks' | 'ids'
+type StateRoom = 'records' | 'dead' | 'locks' | 'ids'
 
 interface State {
   readonly directory: Directory

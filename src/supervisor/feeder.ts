@@ -10,7 +10,7 @@ import { Watchdog } from './watchdog.js'
 import type { Exit, Reported } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
-export interface FeederContext {
+interface FeederContext {
   readonly spool: string
   readonly roster: Roster
   readonly feed: Feed

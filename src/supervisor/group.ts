@@ -9,7 +9,7 @@ import type { SignalRouter } from './signal-router.js'
 import type { Exit, Reported, WorkerListener } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
-export interface GroupContext {
+interface GroupContext {
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly feed: Feed

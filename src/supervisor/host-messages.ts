@@ -3,7 +3,7 @@ import type { Answer, Question } from './questions.js'
 import { WorkerChildren } from './worker-children.js'
 
 /** What workers say on behalf of handlers in other processes. */
-export type HostMessage = Extract<
+type HostMessage = Extract<
   WorkerMessage,
   { type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | 'host-died' | 'host-revived' | 'stored' }
 >
@@ -17,7 +17,7 @@ export interface HostEventListener {
   stored(path: string, bytes: number): void
 }
 
-export interface HostMessagesOptions {
+interface HostMessagesOptions {
   readonly listener: HostEventListener
   answer(question: Question): Answer
   send(message: MasterMessage): void

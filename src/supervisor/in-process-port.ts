@@ -2,7 +2,7 @@ import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages
 import type { PortExit, WorkerPort } from './worker-port.js'
 
 /** What a worker in this process has of its port. */
-export interface InProcessHome {
+interface InProcessHome {
   send(message: WorkerMessage | MarksCleared, sent: () => void): void
   exit(code: number): void
 }

@@ -13,7 +13,7 @@ export interface RosterOptions extends SpawnOptions {
   readonly startTimeoutMs: number
 }
 
-export interface RosterListener {
+interface RosterListener {
   /** What its workers say. */
   readonly worker: WorkerListener<WorkerProcess>
   /** It is ready, and belongs to those that work. */

@@ -12,7 +12,7 @@ export interface SignalReceivers {
   dispatch(): void
 }
 
-export interface SignalRouterListener {
+interface SignalRouterListener {
   /** All that the handlers of this spool asked for while they were loaded; it takes the place of what was there. */
   declared(spool: string, schedules: readonly SignalSchedule[]): void
   /** Asked for later. */

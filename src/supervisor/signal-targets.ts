@@ -2,7 +2,7 @@ import { realpathSync } from 'node:fs'
 import type { WorkerProcess } from './worker-process.js'
 
 /** Who may handle a signal: one of all processes, one of a spool's, or just these. */
-export type Audience =
+type Audience =
   | { readonly kind: 'one'; readonly spool: string | null }
   | { readonly kind: 'each'; readonly workers: readonly WorkerProcess[] }
   | { readonly kind: 'nobody'; readonly because: 'unsupported' | 'invalid' }

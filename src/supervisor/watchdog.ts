@@ -1,7 +1,7 @@
 import { Alarm } from '../base/clock.js'
 import type { WorkerProcess } from './worker-process.js'
 
-export interface WatchdogOptions {
+interface WatchdogOptions {
   /** 0: no deadline. */
   harakiriMs(): number
   workers(): Iterable<WorkerProcess>

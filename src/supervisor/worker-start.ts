@@ -6,7 +6,7 @@ import type { PortExit } from './worker-port.js'
 /** A start that takes so long is told of. */
 const SLOW_MS = 10_000
 
-export interface StartWatch {
+interface StartWatch {
   /** 0: no deadline. */
   readonly timeoutMs: number
   slow(what: string, afterMs: number): void

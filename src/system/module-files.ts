@@ -7,7 +7,7 @@ const MAX_FILES = 50
 const CHECK_MS = 10_000
 const ENDINGS = ['', '.js', '.cjs', '.mjs', '/index.js']
 
-export interface ModuleFile {
+interface ModuleFile {
   readonly file: string
   readonly text: string
 }

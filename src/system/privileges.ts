@@ -49,7 +49,7 @@ export function identityOf({ uid, gid, addGid }: IdentityOptions): Identity | nu
   return findIdentity(uid, gid, addGid)
 }
 
-export interface IdentityOptions {
+interface IdentityOptions {
   readonly uid: string | null
   readonly gid: string | null
   readonly addGid: readonly string[]

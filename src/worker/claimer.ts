@@ -10,7 +10,7 @@ const BATCH_BYTES = 1024 * 1024
 /** A batch is claimed for at most so long: messages wait meanwhile. */
 const BATCH_MS = 5
 
-export interface ClaimerOptions {
+interface ClaimerOptions {
   readonly claims: Claims
   /** Tasks begin while others run in this process, however few there are: what must be alone cannot run here. */
   readonly isConcurrent: boolean

@@ -8,7 +8,7 @@ import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
 import type { Run } from './run.js'
 import type { WorkingDirectory } from './working-directory.js'
 
-export interface FunctionExecutorOptions {
+interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
   /** Entered before each task; null: the directory that holds the task, as uWSGI does. */

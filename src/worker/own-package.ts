@@ -41,7 +41,7 @@ function isFoundFrom(file: string): boolean {
 }
 
 /** The package finds itself by its own name from any of its files; `require` listens to nothing but a whole answer. */
-export function resolveOurs(
+function resolveOurs(
   specifier: string,
   context: { readonly parentURL?: string },
   next: (specifier: string, context: object) => unknown,

@@ -14,7 +14,7 @@ import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
 import type { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
 
-export interface RunnerOptions extends ReportBufferOptions {
+interface RunnerOptions extends ReportBufferOptions {
   /** Tasks begin while others run here. */
   readonly isConcurrent: boolean
   /** 0: no limit. */

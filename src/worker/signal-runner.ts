@@ -2,7 +2,7 @@ import { Queue } from '../base/queue.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { stackOf } from '../task/stack.js'
 
-export interface SignalRunnerOptions {
+interface SignalRunnerOptions {
   /** Calls the handler of a signal. */
   handle(number: number): unknown
   send(message: WorkerMessage): void

@@ -16,7 +16,7 @@ import { WorkerSignals } from './signal-actions.js'
 import type { WorkingDirectory } from './working-directory.js'
 
 /** What a worker lives in: a process of its own, or somebody else's. */
-export interface WorkerHome {
+interface WorkerHome {
   /** @param sent is called when the message is on its way, or when there is nobody to hear it */
   send(message: WorkerMessage | MarksCleared, sent: () => void): void
   /** Its last message is on its way. It does nothing any more. */

@@ -33,7 +33,7 @@ export interface StoredRow extends Row {
   readonly directory: string
 }
 
-export interface RefusedRow extends Row {
+interface RefusedRow extends Row {
   /** What the message has to contain. */
   readonly names: string
   /** Only for writers that take `at` as text. */

@@ -21,7 +21,7 @@ export async function fsck(...args: string[]): Promise<{ code: number | null; to
   return { code: result.code, told: toldIn(result) }
 }
 
-export const toldIn = ({ stdout }: CliResult): Told[] =>
+const toldIn = ({ stdout }: CliResult): Told[] =>
   stdout
     .split('\n')
     .filter(Boolean)
@@ -78,7 +78,7 @@ export async function killAll(daemon: Daemon): Promise<void> {
 export const FAILS = `export default (env, task) => { JOURNAL(task.name); return task.SPOOL_RETRY }`
 export const HANGS = `export default async (env, task) => { JOURNAL(task.name); await new Promise(() => setInterval(() => {}, 1000)) }`
 
-export function recordsIn(spool: string): string[] {
+function recordsIn(spool: string): string[] {
   const records = join(spool, '.spoold/records')
   return existsSync(records) ? readdirSync(records).filter(name => name.endsWith('.json')) : []
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { ROOT } from './workspace.js'
 
 /** A fenced block. The words behind the language say what tests do with it: `run`, `attended`, `file=NAME`. */
-export interface Block {
+interface Block {
   readonly language: string
   readonly marks: readonly string[]
   readonly text: string

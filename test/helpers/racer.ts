@@ -93,7 +93,7 @@ const SCRIPT = `
 
 const TAIL = new URL('./witness.js', import.meta.url).href
 
-export interface RacerSetup {
+interface RacerSetup {
   readonly spool: string
   /** A directory beside it; links lead to the `bait` in it. */
   readonly outside: string

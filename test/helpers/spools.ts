@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { DeadLetters } from '#src/spool/dead-letters.js'
 import { spoold } from './cli.js'
 
 /** What `spoold ls --json` says, by name. */
@@ -25,3 +26,9 @@ export function recordOf(spool: string, name: string) {
 export const byteOf = (path: string) => readFileSync(path)[3]
 
 export const secondsOf = (path: string) => Math.floor(statSync(path).mtimeMs / 1000)
+
+/** The dead letters of a spool, each with its reason where there is one. */
+export async function* lettersIn(spool: string) {
+  const letters = new DeadLetters(spool)
+  for await (const name of letters.names()) yield { name, letter: letters.read(name) }
+}

@@ -20,27 +20,6 @@ function ticksOf(pid: number): number {
 
 const shareOf = (ticks: number, ms: number) => (ticks * 10) / ms
 
-export interface Usage {
-  /** Of one core, from 0 to 1. */
-  readonly cpu: number
-  /** Resident memory at the beginning, at most (each tenth of a second), and in the end. */
-  readonly beganMb: number
-  readonly peakMb: number
-  readonly endedMb: number
-}
-
-/** What one process takes in this window; that of a process that ends in it is an error. */
-export async function usageOver(pid: number, ms: number): Promise<Usage> {
-  const [ticks, since, beganMb] = [ticksOf(pid), performance.now(), memoryMb(pid)]
-  let peakMb = beganMb
-  while (performance.now() - since < ms) {
-    await setTimeout(Math.max(1, Math.min(100, since + ms - performance.now())))
-    peakMb = Math.max(peakMb, memoryMb(pid))
-  }
-  const cpu = shareOf(ticksOf(pid) - ticks, performance.now() - since)
-  return { cpu, beganMb, peakMb, endedMb: memoryMb(pid) }
-}
-
 export function memoryMb(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }

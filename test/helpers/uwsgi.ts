@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { TestProcess } from './process.js'
 
-export interface UwsgiSetup {
+interface UwsgiSetup {
   readonly spool: string
   /** Python source; `journal(line)` appends to the same journal as the daemon's handlers. */
   readonly handler: string

@@ -3,7 +3,8 @@ import { closeSync, existsSync, openSync, readFileSync, readSync } from 'node:fs
 import { join } from 'node:path'
 import { HEADER_BYTES } from '#src/protocol/header.js'
 import { lastValue, parseVars } from '#src/protocol/vars.js'
-import { type DeadLetter, DeadLetters } from '#src/spool/dead-letters.js'
+import type { DeadLetter } from '#src/spool/dead-letters.js'
+import { lettersIn } from './spools.js'
 
 /**
  * A handler that journals each start and each end of a run, with who ran it: one write with O_APPEND a line, which
@@ -81,7 +82,7 @@ export function runsOf(journal: readonly string[]): Map<string, WitnessedRun[]> 
 /** The dead letters by their `n`. */
 export async function deadOf(spool: string): Promise<Map<string, DeadLetter>> {
   const dead = new Map<string, DeadLetter>()
-  for await (const { name, letter } of new DeadLetters(spool).list()) {
+  for await (const { name, letter } of lettersIn(spool)) {
     assert.ok(letter !== undefined, `${name} has no reason`)
     const text = readFileSync(join(spool, '.spoold/dead', name), 'latin1')
     const vars = parseVars(text, HEADER_BYTES, HEADER_BYTES + Buffer.from(text, 'latin1').readUInt16LE(1))

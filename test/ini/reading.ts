@@ -4,7 +4,7 @@ import { Command } from 'commander'
 import { addOptionFlags, completeAbbreviations } from '#src/cli/option-flags.js'
 import { type CheckedConfig, checkConfig } from '#src/config/check.js'
 import { type Config, readConfig, type Sources } from '#src/ini/read-config.js'
-import { formatProblem, type Problems, type Setting } from '#src/ini/setting.js'
+import type { Setting } from '#src/ini/setting.js'
 import { workspace } from '../helpers/workspace.js'
 
 export interface Given {
@@ -15,13 +15,13 @@ export interface Given {
   readonly version?: string
 }
 
-export interface Parsed {
+interface Parsed {
   readonly settings: readonly Setting[]
   readonly files: readonly string[]
 }
 
 /** A command line as the program takes it. */
-export function parseArguments(argv: readonly string[]): Parsed {
+function parseArguments(argv: readonly string[]): Parsed {
   const settings: Setting[] = []
   const args = completeAbbreviations(argv)
   const command = new Command()
@@ -57,20 +57,4 @@ export function readGiven(given: Given): Config {
 
 export function checkGiven(given: Given): CheckedConfig {
   return checkConfig(sourcesOf(given))
-}
-
-/** Reads one ini file, `[uwsgi]` above the lines. */
-export function readLines(lines: string, more: Given = {}): Config {
-  return readGiven({ ...more, files: { 'app.ini': `[uwsgi]\n${lines}`, ...more.files } })
-}
-
-/** `key = value` for each setting but the command line's own, as --show-config prints them. */
-export function listOf({ settings }: Pick<Config, 'settings'>): string[] {
-  return settings
-    .filter(({ where }) => where.file !== 'command line')
-    .map(({ key, value }) => `${key} = ${value}`)
-}
-
-export function problemsOf({ problems }: { readonly problems: Problems }): string[] {
-  return problems.list.map(formatProblem)
 }

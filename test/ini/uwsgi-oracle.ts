@@ -5,9 +5,9 @@ import { formatProblem, type Setting } from '#src/ini/setting.js'
 import { type Given, sourcesOf } from './reading.js'
 
 /** What a real uWSGI makes of its start: `key = value` lines as --show-config prints them, or how it failed. */
-export type Shown = { readonly list: string } | { readonly failure: string }
+type Shown = { readonly list: string } | { readonly failure: string }
 
-export interface Compared {
+interface Compared {
   readonly uwsgi: Shown
   readonly ours: { readonly list: string; readonly errors: readonly string[] }
 }
@@ -49,7 +49,7 @@ function askUwsgi(argv: readonly string[], env: NodeJS.ProcessEnv): Shown {
 }
 
 /** A flag of the command line has no value at all in uWSGI, which prints it as true. */
-export function format(settings: readonly Setting[], argv: readonly string[]): string {
+function format(settings: readonly Setting[], argv: readonly string[]): string {
   const isBare = ({ key, value, where }: Setting) =>
     value === '' && where.file === 'command line' && !argv.some(arg => arg.endsWith(`${key}=`))
   return settings.map(setting => `${setting.key} = ${isBare(setting) ? 'true' : setting.value}\n`).join('')

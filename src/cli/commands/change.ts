@@ -49,11 +49,11 @@ export async function changeTasks(
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
   const told = new ChangeReport(action, options, output)
-  const places = parseTaskPaths(paths, told, ownProcess.part === undefined)
-  const whole = places.find(({ ref }) => ref === undefined)
+  const taskPaths = parseTaskPaths(paths, told, ownProcess.part === undefined)
+  const whole = taskPaths.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
-  const groups = bySpool(places)
+  const groups = bySpool(taskPaths)
   return asOwners(ownProcess, [...groups.keys()], async spools => {
     if (options.dryRun !== true) await action.prepare?.()
     for (const spool of spools) {
@@ -88,12 +88,12 @@ function parseTaskPaths(paths: readonly string[], told: ChangeReport, isFirst: b
   })
 }
 
-function bySpool(places: readonly TaskPath[]): Map<string, TaskPath[]> {
+function bySpool(taskPaths: readonly TaskPath[]): Map<string, TaskPath[]> {
   const groups = new Map<string, TaskPath[]>()
-  for (const place of places) {
-    const members = groups.get(place.spool) ?? []
-    members.push(place)
-    groups.set(place.spool, members)
+  for (const taskPath of taskPaths) {
+    const members = groups.get(taskPath.spool) ?? []
+    members.push(taskPath)
+    groups.set(taskPath.spool, members)
   }
   return groups
 }
@@ -105,34 +105,34 @@ interface Order {
   readonly told: ChangeReport
 }
 
-async function changeIn(spool: string, places: readonly TaskPath[], order: Order): Promise<void> {
+async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Order): Promise<void> {
   const { selection, options, action, told } = order
   const at = options.dryRun === true ? undefined : await openSpool(spool)
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
-  for (const place of places)
-    for await (const ref of candidates(place, view, order)) {
+  for (const taskPath of taskPaths)
+    for await (const ref of candidates(taskPath, view, order)) {
       if (!selection.mayHave(ref)) continue
       const task = view.view(ref)
-      const fault = (text: string) => told.fault(`${pathOf(place.shown, ref)} ${text}`)
+      const fault = (text: string) => told.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
       if (task === undefined) {
-        if (place.ref !== undefined) fault('does not exist')
-      } else if (matches(task, place, order)) told.tell(place, ref, perform(at, task, action))
+        if (taskPath.ref !== undefined) fault('does not exist')
+      } else if (matches(task, taskPath, order)) told.tell(taskPath, ref, perform(at, task, action))
       else if (task.file.isUnread === true)
         fault(`was left alone, because it cannot be read: ${task.file.detail}`)
     }
 }
 
 async function* candidates(
-  place: TaskPath,
+  taskPath: TaskPath,
   view: SpoolView,
   { selection, action }: Order,
 ): AsyncGenerator<Ref> {
-  if (place.ref !== undefined) return yield place.ref
+  if (taskPath.ref !== undefined) return yield taskPath.ref
   const states = selection.states ?? action.states
   const failed = (prefix: string, error: unknown) => {
     throw new SpooldError(
       'SPOOL_UNUSABLE',
-      `${place.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
+      `${taskPath.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
     )
   }
   if (states.some(state => state !== 'dead')) yield* await view.refs(failed)
@@ -172,12 +172,12 @@ class ChangeReport {
     this.#output = output
   }
 
-  tell(place: TaskPath, ref: Ref, result: Result): void {
+  tell(taskPath: TaskPath, ref: Ref, result: Result): void {
     this.#count++
     if (this.#options.json === true)
-      this.#output.line(JSON.stringify(asJson(this.#action, place, ref, result)))
-    const path = pathOf(place.shown, ref)
-    const { verb, done, target = place.shown } = this.#action
+      this.#output.line(JSON.stringify(asJson(this.#action, taskPath, ref, result)))
+    const path = pathOf(taskPath.shown, ref)
+    const { verb, done, target = taskPath.shown } = this.#action
     switch (result.kind) {
       case 'would':
         return this.#say(`would ${verb} ${path}`)

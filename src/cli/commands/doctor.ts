@@ -17,7 +17,7 @@ import { become, findIdentity, type Identity } from '../../system/privileges.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly json?: boolean
 }
 

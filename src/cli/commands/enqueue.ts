@@ -14,7 +14,7 @@ import {
 import { enqueueLines } from '../enqueue-lines.js'
 import { openInput, type Pair, pairOf, readInputWhole } from '../task-input.js'
 
-export interface EnqueueOptions extends DestinationOptions {
+interface EnqueueOptions extends DestinationOptions {
   readonly at?: string
   readonly priority?: string
   readonly body?: string
@@ -29,7 +29,7 @@ export async function enqueue(
   options: EnqueueOptions,
   context: CommandContext,
 ): Promise<number> {
-  const place = destinationOf(options)
+  const target = destinationOf(options)
   const { at, priority, id, body, json, quiet = false } = options
   if (args.length === 0 && body === undefined && json === undefined)
     throw new SpooldError('USAGE', 'the task is empty: give it key=value pairs, --body FILE or --json FILE')
@@ -41,7 +41,7 @@ export async function enqueue(
     ...(priority === undefined ? {} : { priority }),
     ...(id === undefined ? {} : { id }),
   }
-  const work = { pairs, common, place, isQuiet: quiet, context, warn: priorityWarning(place, context) }
+  const work = { pairs, common, target, isQuiet: quiet, context, warn: priorityWarning(target, context) }
   await tellingWhatIsMade(work, () =>
     json === undefined ? enqueueOne(work, body) : enqueueJson(work, json, body),
   )
@@ -51,7 +51,7 @@ export async function enqueue(
 interface Work {
   readonly pairs: readonly Pair[]
   readonly common: TaskOptions
-  readonly place: EnqueueDestination
+  readonly target: EnqueueDestination
   readonly isQuiet: boolean
   readonly context: CommandContext
   /** Is told of each task that is stored. */
@@ -59,11 +59,11 @@ interface Work {
 }
 
 async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
-  const { pairs, common, place, isQuiet, context, warn } = work
+  const { pairs, common, target, isQuiet, context, warn } = work
   const { stdin, ownProcess, output } = context
   const opened = body === undefined ? {} : { body: openInput('the body', body, stdin) }
-  await becomeWriter(place, ownProcess)
-  const { path, isDuplicate } = await store(pairs, { ...place.destination, ...common, ...opened })
+  await becomeWriter(target, ownProcess)
+  const { path, isDuplicate } = await store(pairs, { ...target.destination, ...common, ...opened })
   warn(work)
   if (isQuiet) return
   output.line(path)
@@ -71,18 +71,18 @@ async function enqueueOne(work: Work, body: string | undefined): Promise<void> {
 }
 
 async function enqueueJson(work: Work, file: string, body: string | undefined): Promise<void> {
-  const { common, place, context } = work
+  const { common, target, context } = work
   const { stdin, ownProcess } = context
   const shared =
     body === undefined ? common : { ...common, body: await readInputWhole('the body', body, stdin) }
-  const opened = () => becomeWriter(place, ownProcess)
-  await enqueueLines({ ...work, file, common: shared, destination: place.destination, opened })
+  const opened = () => becomeWriter(target, ownProcess)
+  await enqueueLines({ ...work, file, common: shared, destination: target.destination, opened })
 }
 
 /** A missing directory is made, as uWSGI does; where it is a misspelt one, nobody would run the task. */
 async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<void> {
-  const { place, isQuiet, context } = work
-  const { spooler = [] } = place.destination
+  const { target, isQuiet, context } = work
+  const { spooler = [] } = target.destination
   const missing = [spooler].flat().filter(directory => !existsSync(directory))
   try {
     await act()

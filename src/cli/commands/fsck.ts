@@ -13,7 +13,7 @@ import type { CommandContext } from '../context.js'
 import { jsonBytes, terminalName } from '../render.js'
 import { readVersion } from '../version.js'
 
-export interface FsckOptions {
+interface FsckOptions {
   readonly repair?: boolean
   readonly json?: boolean
   readonly ini?: string
@@ -77,7 +77,7 @@ async function* examine(
   const configured = findIdentity(options.uid, options.gid, options.addGid)
   const identity = configured ?? ownerOf(spool)
   const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool
-  const { place, user, inUse } = openExaminedSpool(spool, {
+  const { examined, user, inUse } = openExaminedSpool(spool, {
     user: identity,
     rules: isConfigured
       ? { ordered: own.spoolerOrdered !== false, strictNames: own.spoolerStrictNames }
@@ -89,9 +89,9 @@ async function* examine(
     handlers: options.spoolerImport,
   })
   yield* inUse
-  yield* examineRights(place)
+  yield* examineRights(examined)
   if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)
-  yield* examineSpool(place)
+  yield* examineSpool(examined)
 }
 
 function realPath(directory: string): string {
@@ -127,12 +127,12 @@ async function tried(repair: NonNullable<Finding['repair']>): Promise<Repair> {
 }
 
 function asText({ kind, path, meaning, fix }: Finding, { state, detail }: RepairResult): string {
-  const place = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
+  const at = path === '' ? '' : ` ${terminalName(Buffer.from(path, 'latin1'))}`
   const ways = fix === '' ? [] : [`to fix it: ${fix}`]
   const end = (state === 'repaired' ? [detail ?? ''] : [detail ?? '', ...ways])
     .filter(part => part !== '')
     .join('; ')
-  return `${state} ${kind}${place}: ${meaning}${end === '' ? '' : `; ${end}`}`
+  return `${state} ${kind}${at}: ${meaning}${end === '' ? '' : `; ${end}`}`
 }
 
 function asJson(spooler: string, { kind, path, meaning, fix }: Finding, told: RepairResult): string {

@@ -13,7 +13,7 @@ import type { Output } from '../output.js'
 import { isoTime, jsonBytes, shortDuration, terminalName, textTable } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 
-export interface LsOptions extends SelectionOptions {
+interface LsOptions extends SelectionOptions {
   readonly json?: boolean
   /** As uWSGI's spooler-ordered runs them. */
   readonly byName?: boolean

@@ -7,7 +7,7 @@ import type { Output } from '../output.js'
 import { ageOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
-export interface PurgeOptions {
+interface PurgeOptions {
   readonly maxAge?: string
   readonly maxCount?: string
   readonly all?: boolean

@@ -13,7 +13,7 @@ import { formatProblem } from '../../ini/setting.js'
 import { openLogFile } from '../../log/output.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
 
-export interface RunOptions {
+interface RunOptions {
   /** It is in the background, and who started it passes so many sockets on. */
   readonly backgroundSockets: number | undefined
   /** It is the child of a root parent, which passes so many sockets on. */

@@ -15,7 +15,7 @@ import type { Output } from '../output.js'
 import { isoTime, jsonBytes } from '../render.js'
 import { parseTaskPath } from '../task-paths.js'
 
-export interface ShowOptions {
+interface ShowOptions {
   readonly json?: boolean
 }
 
@@ -96,7 +96,7 @@ function asText(file: string, task: TaskView): string {
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
     else if (bodyBytes > 0) lines.push(`  body: ${cut(readBodyOf(file, task.file))} (${bodyBytes} bytes)`)
   }
-  return [...lines, ...storyLines(task)].join('\n')
+  return [...lines, ...failureLines(task)].join('\n')
 }
 
 function arrival(task: TaskView): string {
@@ -113,23 +113,23 @@ function headline({ state, dueAtMs, file, letter }: TaskView): string {
 }
 
 /** Why it is dead, and how it failed before. */
-function storyLines({ record, letter }: TaskView): string[] {
+function failureLines({ record, letter }: TaskView): string[] {
   const lines: string[] = []
-  const story = letter ?? record
+  const failures = letter ?? record
   if (letter !== undefined) {
     const handlers = letter.handlers.length === 0 ? 'no handler' : letter.handlers.join(', ')
     lines.push(`  why: ${letter.detail}`, `  where: on ${letter.host}, by ${handlers}`)
   }
   if (record?.movedTo !== undefined) lines.push(`  a move to ${record.movedTo} did not end: it may run there`)
-  if (story !== undefined && story.attempts > 0) {
-    const { attempts, crashes, firstFailureAt, lastFailureAt } = story
+  if (failures !== undefined && failures.attempts > 0) {
+    const { attempts, crashes, firstFailureAt, lastFailureAt } = failures
     lines.push(`  failed: ${times(attempts)}, ${crashes} of them by a crash`)
     if (firstFailureAt !== undefined && lastFailureAt !== undefined)
       lines.push(`  first: ${isoTime(firstFailureAt)}, last: ${isoTime(lastFailureAt)}`)
   }
   for (const { at, kind, error = '' } of record?.history ?? [])
     lines.push(`    ${isoTime(at)} ${kind}${error === '' ? '' : `: ${error}`}`)
-  if (story?.lastError !== undefined) lines.push('  the last error:', ...indented(story.lastError))
+  if (failures?.lastError !== undefined) lines.push('  the last error:', ...indented(failures.lastError))
   return lines.map(printable)
 }
 

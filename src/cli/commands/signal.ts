@@ -4,7 +4,7 @@ import { resolveOptions } from '../../config/options.js'
 import { readConfig } from '../../ini/read-config.js'
 import { readVersion } from '../version.js'
 
-export interface SignalOptions {
+interface SignalOptions {
   readonly socket?: string
   readonly ini?: string
 }

@@ -9,7 +9,7 @@ import { type Locker, leasesOf, openLocker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
 import { Records } from '../records.js'
-import { type HeldFile, readState } from '../spool-file.js'
+import { type HeldFile, packetState } from '../spool-file.js'
 
 /** One spool, and how its files are locked. */
 export interface OpenSpool {
@@ -123,7 +123,7 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Ch
   const file = { ref, fsPath, fd, stats, inode: stats.ino }
   if (!stats.isFile()) return refused('it is no regular file, which is never run')
   if (!isInPlace(file)) return { kind: 'gone' }
-  const state = readState(fd)
+  const state = packetState(fd)
   return state === undefined ? file : { ...file, state }
 }
 

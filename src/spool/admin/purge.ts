@@ -54,7 +54,7 @@ function buriedAt(letters: DeadLetters, name: Ref): number | undefined {
   return lstatSync(toFsPath(letters.pathOf(name)))?.ctimeMs
 }
 
-export interface Purged {
+interface Purged {
   readonly removed: number
   /** Why the first of those is still there that could not be removed. */
   readonly fault?: string

@@ -13,7 +13,7 @@ import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { draftedName, hiddenRef } from '../store/draft.js'
 import { idsDirectory, publishPromised, readId } from '../store/ids.js'
 
-export interface SweepOptions {
+interface SweepOptions {
   /** The spool's real path, a byte string. */
   readonly spool: string
   /** A hidden file unchanged for this long has no live writer, unless its lock is held. 0: never. */
@@ -23,7 +23,7 @@ export interface SweepOptions {
 }
 
 /** What a sweep did. */
-export interface Swept {
+interface Swept {
   /** Hidden files of dead writers. */
   readonly removed: number
   /** Tasks that were promised under an id, and whose writer died before it published them. */
@@ -58,7 +58,7 @@ export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Pro
 }
 
 /** What a writer left under a hidden name. */
-export interface Leftover {
+interface Leftover {
   /** The task that it was to become. */
   readonly ref: Ref
   /** Its id is taken: a caller may have been told that it is stored. */
@@ -139,7 +139,7 @@ export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' 
   }
 }
 
-export interface IdEntry {
+interface IdEntry {
   /** In `.spoold/ids`. */
   readonly name: string
   /** A byte string. */

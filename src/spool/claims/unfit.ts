@@ -19,13 +19,13 @@ export function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, failu
   const endsAt = changedAtMs + graceMs
   const isOurs = isUwsgiName(baseName(ref), rules)
   const seconds = Math.max(0, Math.round((Date.now() - changedAtMs) / 1000))
-  const story = `${detail}; nobody holds it, last changed ${seconds} s ago`
-  if (!isOurs) return { kind, detail: story, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
-  if (endsAt > Date.now()) return { kind, detail: story, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
+  const why = `${detail}; nobody holds it, last changed ${seconds} s ago`
+  if (!isOurs) return { kind, detail: why, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
+  if (endsAt > Date.now()) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
   try {
-    const { kind: how, detail: why } = failures.setAside(file, undefined, kind, story)
-    return how === 'gone' ? { kind: 'gone' } : { kind: 'set-aside', detail: why ?? story }
+    const { kind: how, detail: reason } = failures.setAside(file, undefined, kind, why)
+    return how === 'gone' ? { kind: 'gone' } : { kind: 'set-aside', detail: reason ?? why }
   } catch (error) {
-    return { kind, detail: `${story}; it cannot be buried: ${messageOf(error)}` }
+    return { kind, detail: `${why}; it cannot be buried: ${messageOf(error)}` }
   }
 }

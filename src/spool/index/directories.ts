@@ -6,7 +6,7 @@ import type { Listed, ScanVisitor } from '../scan.js'
 export type Listing = ReadonlyMap<string, Listed>
 
 /** The parent's prefix: `5/` for `5/3/`. */
-export function parentOf(prefix: string): string {
+function parentOf(prefix: string): string {
   return prefix.slice(0, prefix.lastIndexOf('/', prefix.length - 2) + 1)
 }
 

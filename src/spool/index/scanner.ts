@@ -12,7 +12,7 @@ import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
 // Longer than others: what brings a scan forward or puts it off is decided in one place.
-export type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
+type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
 /**
  * Keeps a TaskIndex true to its directory. The scan is the truth, waits for nothing but the directory, and comes every

@@ -9,7 +9,7 @@ import { WaitingList } from './waiting-list.js'
 import { type Placed, SortedWindow, type Window } from './window.js'
 
 // Longer than others: the states of a ref, and every way from one to the next, are in one place.
-export interface TaskIndexOptions {
+interface TaskIndexOptions {
   readonly order: TaskOrder
   readonly frequencyMs: number
   /** How many due refs are kept in memory; the rest is learned again from the next scan. */

@@ -5,7 +5,7 @@ import { hash, SHARDS } from './ref-hash.js'
 /** Names kept for an exact wake-up; of later ones only a number is kept. */
 const NAMED = 50_000
 
-export interface Waiting {
+interface Waiting {
   readonly ref: Ref
   readonly atMs: number
 }

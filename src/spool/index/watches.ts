@@ -19,7 +19,7 @@ export interface WatchesOptions {
   readonly refusedMs?: number
 }
 
-export interface WatchesListener {
+interface WatchesListener {
   /** This entry may have become a task. */
   changed(ref: Ref, renamed: boolean): void
   /** Something happened that only a scan can tell. */

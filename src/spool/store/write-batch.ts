@@ -4,7 +4,7 @@ import { needsNoWaiting, perform, writeTask } from './write.js'
 import { type WriteResult, writeMany } from './write-many.js'
 import { type Steps, type Wait, type WriteOptions, writeSteps } from './write-steps.js'
 
-export interface BatchOptions extends WriteOptions {
+interface BatchOptions extends WriteOptions {
   /** When one cannot be stored, none is. Tasks whose ids are taken stay: the same batch may simply be stored again. */
   readonly isAllOrNothing: boolean
 }

@@ -7,7 +7,7 @@ import type { VarPair } from '../../protocol/packet.js'
 import { requestFromPairs } from '../../protocol/request-vars.js'
 import type { SignalActions } from '../signal-actions.js'
 
-export interface CallsOptions {
+interface CallsOptions {
   readonly targets: readonly SpoolTarget[]
   readonly signals: SignalActions
   /** Has the host call the function that it registered. */

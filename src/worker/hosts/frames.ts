@@ -21,7 +21,6 @@ import type { Claim } from '../../engines/claims.js'
  */
 export const TASKS_FD = 3
 export const CALLS_FD = 4
-export const PAGE_FD = 5
 export const LIFELINE_FD = 6
 
 const TASK = 1
@@ -113,7 +112,7 @@ function writeItem(message: Buffer, at: number, kind: number, a: number, b: numb
 }
 
 /** Byte strings, each behind its u32 length. */
-export function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
+function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
   const parts = items.flatMap(item => {
     const bytes = Buffer.from(item as string)
     const length = Buffer.allocUnsafe(4)
@@ -132,7 +131,7 @@ export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
 }
 
 /** @throws SpooldError PACKET_MALFORMED */
-export function unpackList(list: Buffer): Buffer[] {
+function unpackList(list: Buffer): Buffer[] {
   const items: Buffer[] = []
   let at = 0
   while (at < list.length) {

@@ -26,7 +26,7 @@ import { readFrames } from './read-frames.js'
 /** How long a host may take to exit after it was told to. */
 const LEAVE_MS = 2000
 
-export interface HostProcessListener extends HostReaderListener {
+interface HostProcessListener extends HostReaderListener {
   /** The last `count` of those sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void

@@ -6,7 +6,7 @@ import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'
 
 /** Who runs tasks in a host. */
-export interface HostTaskListener {
+interface HostTaskListener {
   /** Some of what was sent has ended, and can be collected. */
   progress(): void
   /** The last `count` of those sent will not be started. */

@@ -8,7 +8,7 @@ import { IGNORE, OK, type Outcome, RETRY } from '../../task/outcome.js'
  * `SLOTS`. So it costs a host next to nothing to say what it starts and what came of it, and when it dies, its worker
  * knows to the task what had ended, what ran, and what had not begun.
  */
-export const SLOTS = 4032
+const SLOTS = 4032
 const BYTES = 4096
 /**
  * Not 0: the tasks that are not started are not to be. The host marks a start before it looks at the flag, and the
@@ -20,7 +20,7 @@ const OUTPUT_FLAG = SLOTS + 1
 /** With a result: a mark stands behind what the task printed. */
 const PRINTED = 8
 
-export const NOT_STARTED = 0
+const NOT_STARTED = 0
 export const STARTED = 1
 /** From here on it has ended. */
 const RESULTS: ReadonlyArray<Outcome | 'error' | undefined> = [

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { requestFrom } from '#src/client/request-from.js'
 import { toDictionary } from '#src/protocol/vars.js'
 import { IGNORE, OK, RELEASE } from '#src/task/outcome.js'
 import type { Request } from '#src/task/request.js'
 import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
+import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
 import { beginOf, claimOf, ENGINES, refsOf, refusalOf } from './engines.js'
 

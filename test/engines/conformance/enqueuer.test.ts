@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { requestFrom } from '#src/client/request-from.js'
 import type { Stored } from '#src/task/request.js'
+import { requestFrom } from '../../helpers/request.js'
 import { claimOf, ENGINES, refsOf, type TestSpool } from './engines.js'
 
 const failing = async function* () {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { TaskOptions } from '#src/client/request-from.js'
-import { requestFrom } from '#src/client/request-from.js'
 import type { Feed } from '#src/engines/feed.js'
 import { toDictionary } from '#src/protocol/vars.js'
 import { OK } from '#src/task/outcome.js'
 import type { Ref } from '#src/task/ref.js'
 import type { ParkReason } from '#src/task/report.js'
+import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
 import { claimOf, ENGINES, refusalOf } from './engines.js'
 

@@ -20,6 +20,7 @@ import { IGNORE, OK, RELEASE, RETRY } from '#src/task/outcome.js'
 import { beginOf, claimOf, crash, openEngine, POLICY, refusalOf } from '../../helpers/engine.js'
 import { drop, leftIn, packet } from '../../helpers/files.js'
 import { errnoError, hookFs } from '../../helpers/fs-hooks.js'
+import { lettersIn } from '../../helpers/spools.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
@@ -328,8 +329,7 @@ describe('burying', () => {
       engine.settle(beginOf(engine, ref), toOutcome({ bury: ref }), 0)
     }
     const letters: string[] = []
-    for await (const { name, letter } of new DeadLetters(spool).list())
-      letters.push(`${name} was ${letter?.ref}`)
+    for await (const { name, letter } of lettersIn(spool)) letters.push(`${name} was ${letter?.ref}`)
     assert.deepEqual(letters.sort(), [
       `5/${NAME} was 5/${NAME}`,
       `${NAME} was ${NAME}`,
@@ -347,7 +347,7 @@ describe('burying', () => {
       assert.equal(engine.settle(beginOf(engine, name), toOutcome({ bury: String(n) }), 0).kind, 'buried')
     }
     const letters: string[] = []
-    for await (const { letter } of new DeadLetters(spool).list()) {
+    for await (const { letter } of lettersIn(spool)) {
       assert.equal(letter?.ref, name)
       letters.push(letter.detail)
     }

@@ -20,7 +20,7 @@ interface History {
   readonly crashed: Set<string>
 }
 
-export interface Verdict {
+interface Verdict {
   readonly violations: string[]
   readonly summary: string
 }

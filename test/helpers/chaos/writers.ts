@@ -8,7 +8,7 @@ import { Client, STORED, wire } from '../wire.js'
 import { ENQUEUING_MULE } from './handlers.js'
 import { Random } from './random.js'
 
-export interface WritersSetup {
+interface WritersSetup {
   readonly spool: string
   /** The daemon's unix socket; it may be away. */
   readonly socket: string
