@@ -76,14 +76,19 @@ const CHANGERS_BY_PATH: Readonly<Record<string, string>> = {
   'files/disk-sync.ts': 'opens directories to sync them',
   'fsck/handle.ts': 'owners and modes, of an inode that it holds',
 }
+/** What bin/spoold.js calls, and the commands of one module that cli/command-table.ts loads. */
+const BY_NAME_AT_RUN_TIME = /^cli\/main\.ts start$|^cli\/commands\/tasks\.ts [a-z]+$/
 const MAX_LINES = 250
 /** For a file that says why, in a line that begins with `// Longer than others:`. */
 const MAX_EXPLAINED_LINES = 300
 
-const files = readdirSync(join(ROOT, 'src'), { recursive: true })
-  .map(String)
-  .filter(file => file.endsWith('.ts') && !file.endsWith('.d.ts'))
-  .map(file => ({ file, text: readFileSync(join(ROOT, 'src', file), 'utf8') }))
+const sourcesIn = (directory: string) =>
+  readdirSync(join(ROOT, directory), { recursive: true })
+    .map(String)
+    .filter(file => file.endsWith('.ts') && !file.endsWith('.d.ts'))
+const readAll = (directory: string) =>
+  sourcesIn(directory).map(file => readFileSync(join(ROOT, directory, file), 'utf8'))
+const files = sourcesIn('src').map(file => ({ file, text: readFileSync(join(ROOT, 'src', file), 'utf8') }))
 
 const importsOf = (text: string) =>
   [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map(([, name = '']) => name)
@@ -130,6 +135,26 @@ describe('the house', () => {
       wrong.map(({ file }) => file),
       [],
     )
+  })
+
+  it('exports nothing that nobody imports', () => {
+    const sources = [...files.map(({ text }) => text), ...readAll('test')]
+    const clauses = sources.flatMap(text => [
+      ...text.matchAll(/\{([^{}]*)\} (?:from|= await import\()/g),
+      ...text.matchAll(/import\('[^']*'\)(?:\)\.|\.then\(\s*\(\{ )(\w+)/g),
+    ])
+    const imported = new Set(
+      clauses.flatMap(([, names = '']) =>
+        names.split(',').map(name => name.replace(/^\s*(?:type )?/, '').split(/\s/)[0]),
+      ),
+    )
+    const wrong = files.flatMap(({ file, text }) =>
+      [...text.matchAll(/^export (?:async |abstract )?(?:function\*?|const|class|interface|type) (\w+)/gm)]
+        .map(([, name = '']) => name)
+        .filter(name => !imported.has(name) && !BY_NAME_AT_RUN_TIME.test(`${file} ${name}`))
+        .map(name => `${file} exports ${name}`),
+    )
+    assert.deepEqual(wrong, [])
   })
 
   it('has no circles', () => {

@@ -24,7 +24,7 @@ export interface OptionSpec {
 }
 
 /** `octal`: a file mode. `directive`: steers the reading of the configuration and has no value afterwards. */
-export type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
+type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
 export type OptionGroup =
   | 'spools'
   | 'failures'

@@ -1,4 +1,4 @@
-export type DaemonState = 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
+type DaemonState = 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
 
 const NEXT: Readonly<Record<DaemonState, readonly DaemonState[]>> = {
   starting: ['running', 'stopping'],

@@ -3,7 +3,7 @@ import { messageOf, SpooldError } from '../base/errors.js'
 export type Level = 'ok' | 'note' | 'warning' | 'error'
 
 /** What was examined. */
-export type Topic =
+type Topic =
   | 'configuration'
   | 'node'
   | 'user'

@@ -1,5 +1,5 @@
 /** What can be wrong in a spool; docs/operations.md explains each kind. */
-export type FindingKind =
+type FindingKind =
   | 'state-directory' // .spoold, or a directory in it, is something else
   | 'rights' // mode or owner keep the spool's user out
   | 'unfinished' // left by a dead writer, under a hidden name

@@ -5,7 +5,7 @@ import type { SpoolControls } from './questions.js'
 import type { PoolOptions, Replacement, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
-export interface SpoolWorkers {
+interface SpoolWorkers {
   readonly spool: string
   readonly feed: Feed
   readonly pool: WorkerPool

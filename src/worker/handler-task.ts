@@ -7,7 +7,7 @@ import type { Env, Task } from '../task/task.js'
 import type { Run } from './run.js'
 
 /** A line for the log; `stream` where it was printed there. */
-export interface Said {
+interface Said {
   readonly message: string
   readonly stream?: Stream
 }
