@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { spoold } from '../helpers/cli.js'
+import { inProcessAt, spoold } from '../helpers/cli.js'
 import { skipUnless } from '../helpers/requires.js'
 import { workspace } from '../helpers/workspace.js'
 
@@ -11,7 +11,7 @@ async function check(lines: string): Promise<string> {
   const cwd = workspace()
   writeFileSync(join(cwd, 'h.mjs'), 'export default () => -2')
   writeFileSync(join(cwd, 'app.ini'), `[uwsgi]\nspooler = s\nspooler-import = h.mjs\n${lines}\n`)
-  const { stdout } = await spoold(['check', 'app.ini'], { cwd })
+  const { stdout } = await inProcessAt(cwd, ['check', 'app.ini'])
   return stdout.replaceAll(cwd, '<cwd>')
 }
 

@@ -63,6 +63,17 @@ export async function inProcess(
   return { code, stdout, stderr }
 }
 
+/** The same in a directory: not side by side with anything else, because it is the process's. */
+export async function inProcessAt(cwd: string, args: readonly string[]): Promise<CliResult> {
+  const home = process.cwd()
+  process.chdir(cwd)
+  try {
+    return await inProcess(args)
+  } finally {
+    process.chdir(home)
+  }
+}
+
 function refuse(): never {
   throw new Error("this command becomes a spool's owner: run it in a process of its own")
 }
