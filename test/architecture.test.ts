@@ -18,7 +18,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ipc: GROUND,
   schedule: GROUND,
   ini: [...GROUND, 'system'],
-  config: [...GROUND, 'system', 'ini', 'protocol', 'schedule'],
+  config: [...GROUND, 'system', 'ini', 'protocol', 'schedule', 'net'],
   spool: FILES,
   'spool/index': FILES,
   'spool/claims': FILES,
@@ -28,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   worker: [...GROUND, 'protocol', 'system', 'ipc', 'schedule', 'engines'],
   supervisor: [...GROUND, 'ipc', 'engines'],
   client: [...GROUND, 'protocol', 'engines'],
-  net: [...GROUND, 'protocol'],
+  net: [...GROUND, 'protocol', 'system'],
   doctor: [...FILES, 'spool/admin'],
   fsck: [...FILES, 'spool/claims', 'spool/store', 'spool/admin'],
   daemon: [

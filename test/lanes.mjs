@@ -18,6 +18,7 @@ const SHORT = [
   'files/',
   'fsck/',
   'ini/fixtures',
+  'ini/lines',
   'ipc/',
   'log/',
   'protocol/',
@@ -30,7 +31,10 @@ const SHORT = [
   'supervisor/',
   'worker/',
 
+  'cli/config',
   'cli/enqueue.',
+  'cli/in-process',
+  'cli/json-tasks',
   'cli/hold-and-kick',
   'cli/ls',
   'cli/output',

@@ -6,7 +6,7 @@ import type { Options } from '../config/option-table.js'
 import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
 import { makeSpoolFor } from '../spool/layout.js'
-import { findIdentity, type Identity } from '../system/privileges.js'
+import { type Identity, identityOf } from '../system/privileges.js'
 import { type OwnProcess, ownerOf } from './acting-owner.js'
 import { readVersion } from './version.js'
 
@@ -47,7 +47,7 @@ function destinationOfIni(file: string): EnqueueDestination {
       spooler: spools.map(({ directory }) => directory),
       sync: spools.some(spool => spool.options.spoolerSync), // which one a task goes to, it says itself
     }
-    const identity = identityOf(options, first.directory)
+    const identity = writerIn(first.directory, options)
     return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
   }
   const [problem] = config.problems.errors
@@ -56,9 +56,9 @@ function destinationOfIni(file: string): EnqueueDestination {
 }
 
 /** Root stores tasks as who runs them, so that they can be run: the user of the configuration, or the spool's owner. */
-function identityOf({ uid, gid, addGid }: Options, spool: string): Identity | null {
+function writerIn(spool: string, options: Options): Identity | null {
   if (process.geteuid?.() !== 0) return null
-  return findIdentity(uid, gid, addGid) ?? makerIn(spool)
+  return identityOf(options) ?? makerIn(spool)
 }
 
 /** Of a directory that is missing, who owns the one above it makes it. */

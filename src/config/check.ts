@@ -2,11 +2,11 @@ import { dirname, resolve } from 'node:path'
 import { describe } from '../base/errors.js'
 import { readConfig, type Sources } from '../ini/read-config.js'
 import type { Problems, Where } from '../ini/setting.js'
+import { checkNetwork } from '../net/check.js'
+import { checkSchedules } from '../schedule/ini-schedules.js'
 import { isLinkToNothing, statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
-import { checkNetwork } from './check-network.js'
-import { checkSchedules } from './check-schedules.js'
 import type { Options } from './option-table.js'
 import { originOf, type ResolvedOptions, resolveOptions, type SpoolConfig } from './options.js'
 import { checkSharedAreas } from './shared-areas.js'
@@ -52,8 +52,10 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   for (const [i, group] of options.addGid.entries())
     if (findGroup(group) === undefined)
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
-  checkNetwork(options, where, problems)
-  checkSchedules(options, where, problems)
+  checkNetwork(options, (severity, name, message, i) =>
+    problems[severity](where(name, i), `${name}: ${message}`),
+  )
+  checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
   checkSharedAreas(options.sharedarea, where, problems)
 }
 

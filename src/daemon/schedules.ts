@@ -1,16 +1,9 @@
-import { resolve } from 'node:path'
 import { messageOf } from '../base/errors.js'
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import { watchEntry, watchTouches } from '../files/directory-watch.js'
 import { Commands } from '../schedule/commands.js'
-import {
-  parseCommand,
-  parseCommand2,
-  parseMonitor,
-  parseSignalCron,
-  parseTimer,
-} from '../schedule/ini-schedules.js'
+import { schedulesOf } from '../schedule/ini-schedules.js'
 import { Leadership } from '../schedule/leadership.js'
 import { Scheduler } from '../schedule/scheduler.js'
 import { takeSpoolLease } from '../spool/locker.js'
@@ -65,7 +58,7 @@ export class Schedules {
     this.#home = spools[0]
     this.#change(() => {
       this.#scheduler.reload()
-      this.#scheduler.set(INI, iniSchedules(options))
+      this.#scheduler.set(INI, schedulesOf(options))
     })
   }
 
@@ -126,21 +119,4 @@ export class Schedules {
     this.#context.events.emit('schedule-fired', schedule)
     this.router.raise(schedule.number, true)
   }
-}
-
-/** @throws SpooldError SCHEDULE_INVALID */
-function iniSchedules(options: Options): Schedule[] {
-  const { cronHarakiriMs } = options
-  const monitors = [
-    ...options.fsSignal.map(text => parseMonitor('monitor', text)),
-    ...options.touchSignal.map(text => parseMonitor('touch', text)),
-  ]
-  return [
-    ...[...options.timer, ...options.rbtimer].map(parseTimer),
-    ...options.signalCron.map(parseSignalCron),
-    ...options.cron.map(text => parseCommand(text, false, cronHarakiriMs)),
-    ...options.uniqueCron.map(text => parseCommand(text, true, cronHarakiriMs)),
-    ...options.cron2.map(text => parseCommand2(text, cronHarakiriMs)),
-    ...monitors.map(monitor => ({ ...monitor, path: resolve(monitor.path) })),
-  ]
 }

@@ -33,7 +33,7 @@ export class Magic {
       ['u', String(process.getuid?.() ?? 0)],
       ['U', userName],
       ['g', String(process.getgid?.() ?? 0)],
-      ['G', () => findGroupName(process.getgid?.() ?? 0)],
+      ['G', groupName],
       ['b', process.argv[1] ?? ''],
     ])
     for (const letter of OF_A_FILE) {
@@ -113,6 +113,11 @@ function pathOf(named: string): string {
   const isLink = lstatSync(named, { throwIfNoEntry: false })?.isSymbolicLink() ?? false
   if (!isLink) return realpathSync(named)
   return named.startsWith('/') ? named : `${process.cwd()}/${named}`
+}
+
+function groupName(): string {
+  const gid = process.getgid?.() ?? 0
+  return findGroupName(gid) ?? String(gid)
 }
 
 function userName(): string {

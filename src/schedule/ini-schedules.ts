@@ -1,9 +1,11 @@
-import { describe, SpooldError } from '../base/errors.js'
+import { resolve } from 'node:path'
+import { describe, messageOf, SpooldError } from '../base/errors.js'
 import {
   type CronCommand,
   type CronTimes,
   type FileMonitor,
   MAX_SIGNAL,
+  type Schedule,
   type Timer,
 } from '../task/schedule.js'
 import { openCron } from './cron.js'
@@ -97,4 +99,58 @@ function signalOf(digits: string, text: string): number {
 
 function invalid(expected: string, got: string): SpooldError {
   return new SpooldError('SCHEDULE_INVALID', `expected ${expected}, got ${describe(got)}`)
+}
+
+/** The options that make schedules, as they are written. */
+interface ScheduleOptions extends Readonly<Record<ScheduleProperty, readonly string[]>> {
+  readonly cronHarakiriMs: number
+}
+
+type ScheduleProperty =
+  | 'timer'
+  | 'rbtimer'
+  | 'signalCron'
+  | 'cron'
+  | 'uniqueCron'
+  | 'cron2'
+  | 'fsSignal'
+  | 'touchSignal'
+
+type Parse = (text: string, harakiriMs: number) => Schedule
+
+const PARSERS: ReadonlyArray<readonly [option: string, property: ScheduleProperty, parse: Parse]> = [
+  ['timer', 'timer', parseTimer],
+  ['rbtimer', 'rbtimer', parseTimer],
+  ['signal-cron', 'signalCron', parseSignalCron],
+  ['cron', 'cron', (text, harakiriMs) => parseCommand(text, false, harakiriMs)],
+  ['unique-cron', 'uniqueCron', (text, harakiriMs) => parseCommand(text, true, harakiriMs)],
+  ['cron2', 'cron2', parseCommand2],
+  ['fs-signal', 'fsSignal', text => monitorOf('monitor', text)],
+  ['touch-signal', 'touchSignal', text => monitorOf('touch', text)],
+]
+
+/** @throws SpooldError SCHEDULE_INVALID */
+export function schedulesOf(options: ScheduleOptions): Schedule[] {
+  return PARSERS.flatMap(([, property, parse]) =>
+    options[property].map(text => parse(text, options.cronHarakiriMs)),
+  )
+}
+
+/** Reports each text that makes no schedule. */
+export function checkSchedules(
+  options: ScheduleOptions,
+  error: (option: string, i: number, message: string) => void,
+): void {
+  for (const [option, property, parse] of PARSERS)
+    for (const [i, text] of options[property].entries())
+      try {
+        parse(text, options.cronHarakiriMs)
+      } catch (fault) {
+        error(option, i, `${option}: ${messageOf(fault)}`)
+      }
+}
+
+function monitorOf(kind: FileMonitor['kind'], text: string): FileMonitor {
+  const monitor = parseMonitor(kind, text)
+  return { ...monitor, path: resolve(monitor.path) }
 }

@@ -16,9 +16,9 @@ export function findGroup(group: string): number | undefined {
   return toNumber(isDigits(group) ? group : groupEntry(group)?.[2])
 }
 
-/** A group's name, or its number when it has none. */
-export function findGroupName(gid: number): string {
-  return groupEntry(String(gid))?.[0] ?? String(gid)
+/** undefined for a number without a name. */
+export function findGroupName(gid: number): string | undefined {
+  return groupEntry(String(gid))?.[0]
 }
 
 /** name, password, number, members */

@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process'
 import { messageOf, SpooldError } from '../base/errors.js'
 import type { AdditionalGroup } from '../events/event-map.js'
-import { findGroup, findPrimaryGroup, findUser } from './identity.js'
+import { findGroup, findGroupName, findPrimaryGroup, findUser } from './identity.js'
 
 /**
  * Who this process is, whom it becomes, and with which groups: nothing else changes identities. A process becomes
@@ -26,11 +25,7 @@ export interface Identity {
  *
  * @throws SpooldError USER_UNKNOWN
  */
-export function findIdentity(
-  uid: string | null,
-  gid: string | null,
-  addGid: readonly string[],
-): Identity | null {
+export function identityOf({ uid, gid, addGid }: IdentityOptions): Identity | null {
   if (uid === null && gid === null) return null
   const user = uid === null ? (process.getuid?.() ?? 0) : known(findUser(uid), 'user', uid)
   const ownGroup = uid === null ? undefined : findPrimaryGroup(uid)
@@ -42,11 +37,6 @@ export function findIdentity(
     user: isNamed ? uid : null,
     groups: addGid.map(name => known(findGroup(name), 'group', name)),
   }
-}
-
-/** @throws SpooldError USER_UNKNOWN */
-export function identityOf({ uid, gid, addGid }: IdentityOptions): Identity | null {
-  return findIdentity(uid, gid, addGid)
 }
 
 interface IdentityOptions {
@@ -98,14 +88,7 @@ function setGroups(user: Identity['user'], gid: number): void {
 /** The groups of this process besides its main one. */
 export function additionalGroups(): AdditionalGroup[] {
   const main = process.getegid?.()
-  return (process.getgroups?.() ?? []).filter(gid => gid !== main).map(gid => ({ gid, name: groupName(gid) }))
-}
-
-function groupName(gid: number): string | null {
-  try {
-    const entry = execFileSync('getent', ['group', String(gid)], { encoding: 'utf8' })
-    return entry.split(':')[0] ?? null
-  } catch {
-    return null
-  }
+  return (process.getgroups?.() ?? [])
+    .filter(gid => gid !== main)
+    .map(gid => ({ gid, name: findGroupName(gid) ?? null }))
 }

@@ -13,7 +13,7 @@ import { checkNeighbours } from '../../doctor/neighbours.js'
 import { examineSpool } from '../../doctor/spools.js'
 import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
-import { become, findIdentity, type Identity } from '../../system/privileges.js'
+import { become, type Identity, identityOf } from '../../system/privileges.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
@@ -93,7 +93,7 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
 
 /** Becomes the user of the configuration, for good: rights may come from more than modes. */
 function* takeIdentity(options: Options, isRoot: boolean) {
-  const identity = yield* identityOf(options)
+  const identity = yield* configuredIdentity(options)
   const uid = identity?.uid ?? process.geteuid?.() ?? 0
   const inotify = inotifyUse(uid)
   try {
@@ -114,11 +114,11 @@ const AS_ROOT = {
 } as const
 const AS_OTHER = { level: 'note', fix: 'run doctor as root, or as that user' } as const
 
-function* identityOf({ uid, gid, addGid }: Options): Generator<Diagnosis, Identity | null> {
+function* configuredIdentity(options: Options): Generator<Diagnosis, Identity | null> {
   try {
-    return findIdentity(uid, gid, addGid)
+    return identityOf(options)
   } catch (error) {
-    yield diagnosisOf('user', uid ?? gid ?? '', error)
+    yield diagnosisOf('user', options.uid ?? options.gid ?? '', error)
     return null
   }
 }

@@ -7,7 +7,7 @@ import { openExaminedSpool } from '../../fsck/examined-spool.js'
 import type { Finding, Repair } from '../../fsck/finding.js'
 import { readConfig } from '../../ini/read-config.js'
 import { realPathOf } from '../../system/file-stats.js'
-import { findIdentity } from '../../system/privileges.js'
+import { identityOf } from '../../system/privileges.js'
 import { type OwnProcess, ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { jsonBytes, terminalName } from '../render.js'
@@ -74,7 +74,7 @@ async function* examine(
   ownProcess: OwnProcess,
 ): AsyncGenerator<Finding> {
   const spool = realPath(directory)
-  const configured = findIdentity(options.uid, options.gid, options.addGid)
+  const configured = identityOf(options)
   const identity = configured ?? ownerOf(spool)
   const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool
   const { examined, user, inUse } = openExaminedSpool(spool, {
