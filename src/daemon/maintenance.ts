@@ -1,10 +1,8 @@
 import { Alarm } from '../base/clock.js'
 import { messageOf } from '../base/errors.js'
+import { openEngine } from '../engines/open-engine.js'
+import type { PurgeLimits } from '../engines/upkeep.js'
 import type { Emitter } from '../events/emitter.js'
-import { type PurgeLimits, purge } from '../spool/admin/purge.js'
-import { sweepSpool } from '../spool/admin/sweep.js'
-import { sweepRecords } from '../spool/admin/sweep-records.js'
-import { toByteString } from '../task/ref.js'
 import type { PreparedSpool } from './spool-plan.js'
 
 /** A sweep lists whole directories: seldom enough that nobody notices. */
@@ -77,13 +75,15 @@ export class Maintenance {
   }
 
   async #sweepOne({ spool, graceMs, idTtlMs }: MaintainedSpool): Promise<void> {
-    const swept = await sweepSpool({ spool: toByteString(spool), graceMs, idTtlMs })
+    const upkeep = await openEngine(spool).upkeep()
+    const swept = await upkeep.sweep({ graceMs, idTtlMs })
     if (swept.removed + swept.published + swept.givenBack > 0)
       this.#events.emit('spool-swept', { spool, ...swept })
   }
 
   async #purgeOne({ spool, limits }: MaintainedSpool): Promise<void> {
-    const { removed, fault } = await purge(spool, limits)
+    const upkeep = await openEngine(spool).upkeep()
+    const { removed, fault } = await upkeep.purge(limits)
     if (removed > 0) this.#events.emit('spool-purged', { spool, removed })
     if (fault !== undefined) throw new Error(fault)
   }
@@ -95,7 +95,8 @@ export class Maintenance {
     this.#recordsSweptAt = now
     for (const each of this.#own)
       await this.#telling(each, 'records', async () => {
-        await sweepRecords(toByteString(each.spool), Date.now() - RECORD_AGE_MS)
+        const upkeep = await openEngine(each.spool).upkeep()
+        await upkeep.forget(RECORD_AGE_MS)
       })
   }
 

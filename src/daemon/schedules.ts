@@ -1,12 +1,12 @@
 import { messageOf } from '../base/errors.js'
 import type { Options } from '../config/option-table.js'
+import { openEngine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
 import { watchEntry, watchTouches } from '../files/directory-watch.js'
 import { Commands } from '../schedule/commands.js'
 import { schedulesOf } from '../schedule/ini-schedules.js'
 import { Leadership } from '../schedule/leadership.js'
 import { Scheduler } from '../schedule/scheduler.js'
-import { takeSpoolLease } from '../spool/locker.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import type { Schedule } from '../task/schedule.js'
 
@@ -94,7 +94,10 @@ export class Schedules {
   #stand(spool: string): Leadership {
     const { events } = this.#context
     return new Leadership({
-      take: (lost, renewed) => takeSpoolLease(spool, 'schedules', { lost, renewed }),
+      async take(lost, renewed) {
+        const upkeep = await openEngine(spool).upkeep()
+        return upkeep.takeLease('schedules', { lost, renewed })
+      },
       changed: isLeading => {
         events.emit('schedules-led', { spool, isLeading })
         this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)

@@ -2,11 +2,10 @@ import { resolve } from 'node:path'
 import type { Options, SpoolOptions } from '../config/option-table.js'
 import type { ResolvedOptions, SpoolConfig } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
-import { DirectoryFeed } from '../engines/directory/feed.js'
 import type { SpoolTarget } from '../engines/directory/targets.js'
+import { type FeedOptions, openEngine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
-import { noteFormat } from '../spool/format.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
@@ -79,25 +78,22 @@ async function planSpoolWorkers(
     delivery: options.spoolerDelivery,
     graceMs: options.spoolerGraceMs,
   }
-  const engineOptions = {
-    ...retry,
-    handlers: [],
-    spool,
+  const feedOptions: FeedOptions = {
     order: taskOrderOf(options),
     rules: { ordered: options.spoolerOrdered !== false, strictNames: options.spoolerStrictNames },
     frequencyMs: options.spoolerFrequencyMs,
     watch: options.spoolerWatch,
-    locks,
   }
   const pool = poolOptions({ spool, ...retry, chain, locks }, processes, options, daemon, context)
-  const engineKey = JSON.stringify(engineOptions)
+  const engineKey = JSON.stringify({ spool, locks, ...feedOptions })
   return {
     spool,
     engineKey,
     pool,
     async open() {
-      noteFormat(spool)
-      const feed = new DirectoryFeed(engineOptions, context.events)
+      const engine = openEngine(spool)
+      const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, context.events)])
+      upkeep.prepare()
       context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
       return { spool, engineKey, feed, pool: new WorkerPool(pool, feed, context.events, context.signals) }
     },

@@ -1,4 +1,4 @@
-import { openDirectoryClaims } from '../engines/directory/claims.js'
+import { openEngine } from '../engines/open-engine.js'
 import type { MasterMessage } from '../ipc/messages.js'
 import { takeChildrensOutput } from './children-output.js'
 import { handlerNames } from './handlers.js'
@@ -20,8 +20,8 @@ const worker = new Worker({
     offerSignals(signals)
   },
   openClaims(options) {
-    const { ordered, strictNames, chain } = options
-    return openDirectoryClaims({
+    const { spool, ordered, strictNames, chain } = options
+    return openEngine(spool).claims({
       ...options,
       rules: { ordered, strictNames },
       handlers: handlerNames(chain),

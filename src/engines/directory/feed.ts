@@ -11,7 +11,7 @@ import type { Counts, Feed } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { LongLocks } from './long-locks.js'
 
-interface DirectoryFeedOptions {
+export interface DirectoryFeedOptions {
   /** The spool's real path. */
   readonly spool: string
   readonly rules: NameRules

@@ -45,6 +45,8 @@ export class MemorySpool {
   readonly dead = new Map<Ref, DeadTask>()
   /** Ids that callers gave, and since when (epoch ms). */
   readonly ids = new Map<string, { readonly path: string; readonly sinceMs: number }>()
+  /** Those that somebody holds, by name. */
+  readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()
   #next = 1
 

@@ -3,12 +3,15 @@ import type { Claim, Claims } from '#src/engines/claims.js'
 import { openDirectoryClaims } from '#src/engines/directory/claims.js'
 import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
 import { DirectoryFeed } from '#src/engines/directory/feed.js'
+import { DirectoryUpkeep } from '#src/engines/directory/upkeep.js'
 import type { Enqueuer } from '#src/engines/enqueuer.js'
 import type { Feed } from '#src/engines/feed.js'
 import { MemoryClaims } from '#src/engines/memory/claims.js'
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
+import { MemoryUpkeep } from '#src/engines/memory/upkeep.js'
+import type { Upkeep } from '#src/engines/upkeep.js'
 import { Emitter } from '#src/events/emitter.js'
 import type { LastRun } from '#src/task/last-run.js'
 import type { Company } from '#src/task/outcome.js'
@@ -23,6 +26,7 @@ export interface TestSpool {
   feed(): Feed
   /** Each as of a worker of its own. */
   claims(): Promise<Claims>
+  upkeep(): Upkeep
   /** The worker of these claims is gone; `ref` is what it held. */
   died(claims: Claims, ref: Ref): void
 }
@@ -36,6 +40,7 @@ export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
       enqueuer: new DirectoryEnqueuer(spool, false),
       feed: () => new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, new Emitter()),
       claims: () => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool }),
+      upkeep: () => new DirectoryUpkeep(spool),
       died: (_, ref) => crash(spool, ref),
     }
   },
@@ -45,6 +50,7 @@ export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
       enqueuer: new MemoryEnqueuer(spool),
       feed: () => new MemoryFeed(spool, CLAIMS_DEFAULTS.frequencyMs),
       claims: async () => new MemoryClaims(spool, CLAIMS_DEFAULTS),
+      upkeep: () => new MemoryUpkeep(spool),
       died(claims) {
         assert.ok(claims instanceof MemoryClaims)
         claims.abandon()

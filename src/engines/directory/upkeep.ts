@@ -1,0 +1,38 @@
+import { purge } from '../../spool/admin/purge.js'
+import { sweepSpool } from '../../spool/admin/sweep.js'
+import { sweepRecords } from '../../spool/admin/sweep-records.js'
+import { noteFormat } from '../../spool/format.js'
+import { takeSpoolLease } from '../../spool/locker.js'
+import { toByteString } from '../../task/ref.js'
+import type { Lease, LeaseListener, Purged, PurgeLimits, SweepAges, Swept, Upkeep } from '../upkeep.js'
+
+/** Keeps a spool directory and its `.spoold` in order. */
+export class DirectoryUpkeep implements Upkeep {
+  readonly #spool: string
+
+  /** @param spool its real path */
+  constructor(spool: string) {
+    this.#spool = spool
+  }
+
+  prepare(): void {
+    noteFormat(this.#spool)
+  }
+
+  sweep(ages: SweepAges): Promise<Swept> {
+    return sweepSpool({ spool: toByteString(this.#spool), ...ages })
+  }
+
+  async purge(limits: PurgeLimits): Promise<Purged> {
+    const { removed, fault } = await purge(this.#spool, limits)
+    return { removed, fault }
+  }
+
+  forget(ageMs: number): Promise<number> {
+    return sweepRecords(toByteString(this.#spool), Date.now() - ageMs)
+  }
+
+  takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {
+    return takeSpoolLease(this.#spool, name, listener)
+  }
+}

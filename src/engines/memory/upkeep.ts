@@ -1,0 +1,52 @@
+import type { Lease, Purged, PurgeLimits, SweepAges, Swept, Upkeep } from '../upkeep.js'
+import type { MemorySpool } from './spool.js'
+
+/** Keeps a spool of this process in order. No writer leaves anything there, and a task takes with it what is known of it. */
+export class MemoryUpkeep implements Upkeep {
+  readonly #spool: MemorySpool
+
+  constructor(spool: MemorySpool) {
+    this.#spool = spool
+  }
+
+  prepare(): void {}
+
+  async sweep({ idTtlMs }: SweepAges): Promise<Swept> {
+    let forgotten = 0
+    const { ids } = this.#spool
+    if (idTtlMs > 0)
+      for (const [id, { sinceMs }] of ids)
+        if (sinceMs < Date.now() - idTtlMs) forgotten += Number(ids.delete(id))
+    return { removed: 0, published: 0, givenBack: 0, forgotten }
+  }
+
+  async purge({ maxAgeMs, maxCount }: PurgeLimits): Promise<Purged> {
+    const { dead } = this.#spool
+    const before = dead.size
+    for (const [ref, { buriedAt }] of dead) {
+      const isTooMany = maxCount !== null && dead.size > maxCount // the oldest come first
+      if (isTooMany || (maxAgeMs !== null && buriedAt < Date.now() - maxAgeMs)) dead.delete(ref)
+    }
+    return { removed: before - dead.size, fault: undefined }
+  }
+
+  async forget(): Promise<number> {
+    return 0
+  }
+
+  /** It never has to be renewed: its holder ends with this process. */
+  async takeLease(name: string): Promise<Lease | undefined> {
+    const { leases } = this.#spool
+    if (leases.has(name)) return undefined
+    leases.add(name)
+    let isHeld = true
+    return {
+      validUntilMs: Number.POSITIVE_INFINITY,
+      isTakenOver: false,
+      async release() {
+        if (isHeld) leases.delete(name)
+        isHeld = false
+      },
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import type { Emitter } from '../events/emitter.js'
+import type { Claims } from './claims.js'
+import type { DirectoryClaimsOptions } from './directory/claims.js'
+import type { DirectoryFeedOptions } from './directory/feed.js'
+import type { Enqueuer } from './enqueuer.js'
+import type { Feed } from './feed.js'
+import type { MemorySpool } from './memory/spool.js'
+import type { Upkeep } from './upkeep.js'
+
+/** What a master is to know; an engine takes from it what applies to its tasks. */
+export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
+/** What a worker is to know. */
+export type ClaimsOptions = Omit<DirectoryClaimsOptions, 'spool'>
+
+/** Where the tasks of one spool live. Each part is loaded by the process that needs it. */
+interface Engine {
+  enqueuer(sync: boolean): Promise<Enqueuer>
+  feed(options: FeedOptions, events: Emitter): Promise<Feed>
+  /** Of one worker. */
+  claims(options: ClaimsOptions): Promise<Claims>
+  upkeep(): Promise<Upkeep>
+}
+
+const MEMORY = 'memory:'
+/** Of this process, by name. */
+const memorySpools = new Map<string, MemorySpool>()
+
+/**
+ * Chooses the engine, which nothing else does.
+ *
+ * @param spooler `memory:` and a name, for what lives and ends with this process; else a directory's real path
+ */
+export function openEngine(spooler: string): Engine {
+  return spooler.startsWith(MEMORY) ? memoryEngine(spooler) : directoryEngine(spooler)
+}
+
+function directoryEngine(spool: string): Engine {
+  return {
+    async enqueuer(sync) {
+      const { DirectoryEnqueuer } = await import('./directory/enqueuer.js')
+      return new DirectoryEnqueuer(spool, sync)
+    },
+    async feed(options, events) {
+      const { DirectoryFeed } = await import('./directory/feed.js')
+      return new DirectoryFeed({ ...options, spool }, events)
+    },
+    async claims(options) {
+      const { openDirectoryClaims } = await import('./directory/claims.js')
+      return openDirectoryClaims({ ...options, spool })
+    },
+    async upkeep() {
+      const { DirectoryUpkeep } = await import('./directory/upkeep.js')
+      return new DirectoryUpkeep(spool)
+    },
+  }
+}
+
+function memoryEngine(name: string): Engine {
+  const opening = import('./memory/spool.js').then(({ MemorySpool }) => {
+    const spool = memorySpools.get(name) ?? new MemorySpool(name)
+    memorySpools.set(name, spool)
+    return spool
+  })
+  return {
+    async enqueuer() {
+      const { MemoryEnqueuer } = await import('./memory/enqueuer.js')
+      return new MemoryEnqueuer(await opening)
+    },
+    async feed({ frequencyMs }) {
+      const { MemoryFeed } = await import('./memory/feed.js')
+      return new MemoryFeed(await opening, frequencyMs)
+    },
+    async claims(options) {
+      const { MemoryClaims } = await import('./memory/claims.js')
+      return new MemoryClaims(await opening, options)
+    },
+    async upkeep() {
+      const { MemoryUpkeep } = await import('./memory/upkeep.js')
+      return new MemoryUpkeep(await opening)
+    },
+  }
+}

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { OK } from '#src/task/outcome.js'
+import { requestFrom } from '../../helpers/request.js'
+import { until } from '../../helpers/until.js'
+import { beginOf, claimOf, ENGINES, refsOf, type TestSpool } from './engines.js'
+
+const HOUR_MS = 3_600_000
+const LISTENER = { lost() {}, renewed() {} }
+
+async function bury(spool: TestSpool, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await spool.enqueuer.store(requestFrom({ n }))
+  const claims = await spool.claims()
+  for (const ref of await refsOf(spool)) {
+    const report = await claims.settle(await beginOf(claims, ref), { kind: 'bury', detail: 'no use' }, 1)
+    assert.equal(report.kind, 'buried')
+  }
+}
+
+for (const [engine, open] of Object.entries(ENGINES))
+  describe(`the upkeep of the ${engine} engine`, () => {
+    it('prepares a spool as often as it is asked, and touches no task', async () => {
+      const spool = open()
+      await spool.enqueuer.store(requestFrom({ n: 1 }))
+      for (let i = 0; i < 2; i++) spool.upkeep().prepare()
+      assert.equal((await refsOf(spool)).length, 1)
+    })
+
+    it('forgets ids that are old enough, and no others', async () => {
+      const spool = open()
+      const store = () => spool.enqueuer.store(requestFrom({}, { id: 'one' }))
+      await store()
+      const claims = await spool.claims()
+      const [ref = ''] = await refsOf(spool)
+      await claims.settle(await beginOf(claims, ref), OK, 1)
+      const upkeep = spool.upkeep()
+      assert.equal((await upkeep.sweep({ graceMs: 0, idTtlMs: HOUR_MS })).forgotten, 0)
+      assert.equal((await upkeep.sweep({ graceMs: 0, idTtlMs: 0 })).forgotten, 0, '0: never')
+      assert.equal((await store()).isDuplicate, true)
+      await until('it is old enough', async () => {
+        const { forgotten } = await upkeep.sweep({ graceMs: 0, idTtlMs: 1 })
+        return forgotten === 1
+      })
+      assert.equal((await store()).isDuplicate, false)
+    })
+
+    it('sweeps no task', async () => {
+      const spool = open()
+      for (let n = 0; n < 3; n++) await spool.enqueuer.store(requestFrom({ n }, { id: String(n) }))
+      await until('the ids are old', async () => {
+        await spool.upkeep().sweep({ graceMs: 1, idTtlMs: 1 })
+        return !(await spool.enqueuer.store(requestFrom({}, { id: '0' }))).isDuplicate
+      })
+      assert.equal((await refsOf(spool)).length, 4)
+    })
+
+    it('removes dead letters beyond their number, and those that are too old', async () => {
+      const spool = open()
+      await bury(spool, 3)
+      const upkeep = spool.upkeep()
+      const purge = async (maxAgeMs: number | null, maxCount: number | null) => {
+        const { removed, fault } = await upkeep.purge({ maxAgeMs, maxCount })
+        assert.equal(fault, undefined)
+        return removed
+      }
+      assert.equal(await purge(null, null), 0)
+      assert.equal(await purge(HOUR_MS, 3), 0)
+      assert.equal(await purge(null, 2), 1)
+      assert.equal(await purge(null, 2), 0)
+      let removed = 0
+      await until('they are old enough', async () => {
+        removed += await purge(1, null)
+        return removed === 2
+      })
+    })
+
+    it('forgets no failed runs of tasks that are there', async () => {
+      const spool = open()
+      await spool.enqueuer.store(requestFrom({}))
+      const claims = await spool.claims()
+      const [ref = ''] = await refsOf(spool)
+      await claims.settle(await beginOf(claims, ref), { kind: 'retry', delayMs: 0 }, 1)
+      assert.equal(await spool.upkeep().forget(0), 0)
+      assert.equal((await claimOf(claims, ref)).attempt, 2)
+    })
+
+    it('gives a lease to one at a time, by its name', async () => {
+      const spool = open()
+      const [one, two] = [spool.upkeep(), spool.upkeep()]
+      const lease = await one.takeLease('schedules', LISTENER)
+      assert.ok(lease !== undefined && lease.validUntilMs > Date.now())
+      assert.equal(lease.isTakenOver, false)
+      assert.equal(await two.takeLease('schedules', LISTENER), undefined)
+      const other = await two.takeLease('others', LISTENER)
+      assert.ok(other !== undefined)
+      await lease.release()
+      const next = await two.takeLease('schedules', LISTENER)
+      assert.ok(next !== undefined)
+      await Promise.all([next.release(), other.release()])
+    })
+  })
