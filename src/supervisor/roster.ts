@@ -33,6 +33,8 @@ interface RosterListener {
  */
 export class Roster {
   readonly workers = new Set<WorkerProcess>()
+  /** How many there should be; `fill` and `trim` bring it about. */
+  target = 0
   /** Spawned, and not yet among those that work: a reload waits for it. */
   readonly #aside = new Set<WorkerProcess>()
   #options: RosterOptions
@@ -67,17 +69,31 @@ export class Roster {
     this.#options = options
   }
 
-  /** Spawns what is missing to `wanted`, but for those whose time has not come. */
-  fill(wanted: number): WorkerProcess[] {
+  /** Those that are here to stay. */
+  get present(): number {
+    let present = 0
+    for (const { state } of this.workers) if (state !== 'draining') present++
+    return present
+  }
+
+  /** Spawns what is missing to the target, but for those whose time has not come. */
+  fill(): WorkerProcess[] {
     if (this.#isClosed) return []
-    const present = [...this.workers].filter(({ state }) => state !== 'draining').length + this.#respawns.size
     const spawned: WorkerProcess[] = []
-    for (let missing = wanted - present; missing > 0; missing--) {
+    for (let missing = this.target - this.present - this.#respawns.size; missing > 0; missing--) {
       const worker = this.#trySpawn()
       if (worker === undefined) break
       spawned.push(worker)
     }
     return spawned
+  }
+
+  /** Dismisses what is beyond the target, the idle first. */
+  trim(): void {
+    const present = [...this.workers].filter(({ state }) => state !== 'draining')
+    present.sort((a, b) => a.outstanding - b.outstanding)
+    for (const worker of present.slice(0, Math.max(0, present.length - this.target)))
+      void this.dismiss(worker)
   }
 
   /**

@@ -176,17 +176,25 @@ export class WorkerPool implements SignalReceivers {
     await clearMarks(this.#options, left.flat(), this.#events)
   }
 
-  /** In cheap mode there are only as many as there is work for. */
   #fill(): WorkerProcess[] {
+    const { roster } = this.#main
+    roster.target = this.#wanted
+    return roster.fill()
+  }
+
+  /** In cheap mode there are only as many as there is work for; once idle, all leave. */
+  get #wanted(): number {
     const { cheap, processes } = this.#options
-    return this.#main.roster.fill(cheap ? Math.min(processes, this.#load) : processes)
+    return cheap ? Math.max(this.#main.roster.present, Math.min(processes, this.#load)) : processes
   }
 
   #runAlone(): void {
     const { roster, feeder } = this.#lone
     const isWanted = this.#feed.parkedFor('alone') > 0
-    if (isWanted) roster.fill(1)
-    else if (roster.workers.size === 0) return
+    if (isWanted) {
+      roster.target = 1
+      roster.fill()
+    } else if (roster.workers.size === 0) return
     feeder.dispatch()
     this.#loneIdleTimer.look(!isWanted && this.#loneBusy === 0)
   }
@@ -198,7 +206,8 @@ export class WorkerPool implements SignalReceivers {
   }
 
   #dismissLone(): void {
-    for (const worker of this.#lone.roster.workers) void this.#lone.roster.dismiss(worker)
+    this.#lone.roster.target = 0
+    this.#lone.roster.trim()
   }
 
   #progressed(): void {
@@ -215,7 +224,8 @@ export class WorkerPool implements SignalReceivers {
 
   #goCheap(): void {
     this.#events.emit('spool-cheaped', { spool: this.spool })
-    for (const worker of this.workers) void this.#main.roster.dismiss(worker)
+    this.#main.roster.target = 0
+    this.#main.roster.trim()
   }
 }
 

@@ -21,7 +21,7 @@ afterEach(() => {
 })
 
 /** A pool whose workers live in this process. */
-function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> = {}) {
+function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> = {}, cheap = false) {
   const file = join(workspace(), 'handler.mjs')
   writeFileSync(file, handler)
   const events = new Emitter()
@@ -51,7 +51,7 @@ function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> =
   }
   const pool = new WorkerPool(
     {
-      ...{ worker: options, openPort, processes: 2, cheap: false, mercyMs: 60_000, startTimeoutMs: 0 },
+      ...{ worker: options, openPort, processes: 2, cheap, mercyMs: 60_000, startTimeoutMs: 0 },
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),
     },
     feed,
@@ -60,6 +60,7 @@ function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> =
   )
   return {
     pool,
+    feed,
     events,
     ports,
     async run() {
@@ -98,6 +99,30 @@ describe('a pool of workers in this process', () => {
     await until('all have run', () => leftIn(spool).length === 0)
     assert.ok(recycled >= 4, `${recycled}`)
     await until('they are replaced', () => ports.length === recycled + 2)
+    await pool.stop()
+  })
+
+  it('that is cheap has as many workers as there are tasks, and none when it is idle', async () => {
+    const spool = spoolDirectory()
+    const handler = `
+      import { setTimeout } from 'node:timers/promises'
+      export default async () => (await setTimeout(50), -2)`
+    const { pool, feed, events, ports, run } = poolOf(spool, handler, {}, true)
+    let isCheap = false
+    events.on('spool-cheaped', () => {
+      isCheap = true
+    })
+    await run()
+    assert.equal(ports.length, 1)
+    for (let i = 0; i < 6; i++) drop(spool)
+    feed.lookNow()
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.equal(ports.length, 2)
+    await until('nobody is left', () => isCheap && pool.workers.size === 0)
+    drop(spool)
+    feed.lookNow()
+    await until('one more has run', () => leftIn(spool).length === 0)
+    assert.equal(ports.length, 3)
     await pool.stop()
   })
 
