@@ -1,6 +1,5 @@
 import { fstatSync, type Stats } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
-import { createTaskName } from '../spool/names.js'
 import { linkSync, lstatExactlySync, lstatSync, renameSync, unlinkSync } from './anchored-path.js'
 
 /** A file that is open, and where it was when it was opened. */
@@ -37,9 +36,10 @@ export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | '
  * Renames exactly the file that is held. A path may be led to another file in the very moment between a look and a
  * rename; so what was moved is looked at again, and given back when it is not the one.
  *
+ * @param freeName makes a name for a file whose own was taken before it could be given back
  * @returns false when the path leads to another file, or to none
  */
-export function moveExactly(file: OpenFile, to: string | Buffer): boolean {
+export function moveExactly(file: OpenFile, to: string | Buffer, freeName: () => string): boolean {
   if (!isInPlace(file)) return false
   try {
     renameSync(file.fsPath, to)
@@ -48,18 +48,18 @@ export function moveExactly(file: OpenFile, to: string | Buffer): boolean {
     return false
   }
   if (isInPlace({ ...file, fsPath: to })) return true
-  giveBack(to, file.fsPath)
+  giveBack(to, file.fsPath, freeName)
   return false
 }
 
 /** Puts a file back under its own name; when that is taken once more, under a new one, which loses nothing but the name. */
-export function giveBack(from: string | Buffer, to: string | Buffer): void {
+export function giveBack(from: string | Buffer, to: string | Buffer, freeName: () => string): void {
   try {
     linkSync(from, to)
     unlinkSync(from)
   } catch (error) {
     // a directory cannot be linked, and some file systems know no links
-    renameSync(from, errnoOf(error) === 'EEXIST' ? beside(to, createTaskName()) : to)
+    renameSync(from, errnoOf(error) === 'EEXIST' ? beside(to, freeName()) : to)
   }
 }
 

@@ -4,7 +4,7 @@ import { hasFields } from '../base/json-guard.js'
 import { lstatSync, named, readFileSync, unlinkSync } from '../files/anchored-path.js'
 import { moveExactly } from '../files/exact-move.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
-import { STATE_DIRECTORY } from './names.js'
+import { createTaskName, STATE_DIRECTORY } from './names.js'
 import { jsonNameOf } from './record-name.js'
 import type { HeldFile } from './spool-file.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
@@ -69,7 +69,7 @@ export class DeadLetters {
     makeStateRoom(this.#spool, 'dead', letter.ref)
     const name = this.#freeName(letter.ref)
     writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })
-    if (moveExactly(file, toFsPath(this.pathOf(name)))) return name
+    if (moveExactly(file, toFsPath(this.pathOf(name)), createTaskName)) return name
     this.forget(name)
     return undefined
   }

@@ -14,6 +14,7 @@ import {
 import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
 import { isStillThere, moveExactly } from '#src/files/exact-move.js'
+import { createTaskName } from '#src/spool/names.js'
 import { OK } from '#src/task/outcome.js'
 import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn } from '../helpers/files.js'
@@ -57,7 +58,7 @@ function before(call: 'renameSync' | 'linkSync', act: () => void): void {
 describe('the file that is held', () => {
   it('is moved', () => {
     const { spool, to, file } = setUp()
-    assert.equal(moveExactly(file, to), true)
+    assert.equal(moveExactly(file, to, createTaskName), true)
     assert.equal(readFileSync(to, 'utf8'), 'ran')
     assert.deepEqual(leftIn(spool), ['.elsewhere'])
   })
@@ -65,18 +66,18 @@ describe('the file that is held', () => {
   it('is not moved when it is gone, or when something else has its name', () => {
     const { spool, path, to, file, replace } = setUp()
     replace('another')
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     renameSync(path, join(spool, 'away'))
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     symlinkSync('away', path)
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     assert.deepEqual(leftIn(spool), ['away', 'task'])
   })
 
   it('is not confused with one that takes its place in the last moment', () => {
     const { spool, path, to, file, replace } = setUp()
     before('renameSync', () => replace('another'))
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     assert.equal(readFileSync(path, 'utf8'), 'another')
     assert.deepEqual(leftIn(spool), ['task'])
   })
@@ -84,7 +85,7 @@ describe('the file that is held', () => {
   it('nor with one that leaves in the last moment', () => {
     const { spool, path, to, file } = setUp()
     before('renameSync', () => renameSync(path, join(spool, 'away')))
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     assert.deepEqual(leftIn(spool), ['away'])
   })
 
@@ -93,7 +94,7 @@ describe('the file that is held', () => {
     before('renameSync', () => replace('second'))
     const unhookRename = unhook
     before('linkSync', () => writeFileSync(path, 'third'))
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     unhookRename()
     const texts = readdirSync(spool).map(name => readFileSync(join(spool, name), 'utf8'))
     assert.deepEqual(texts.sort(), ['second', 'third'])
@@ -112,7 +113,7 @@ describe('the file that is held', () => {
       return Object.assign(stats, { ino: typeof stats.ino === 'bigint' ? ino : Number(ino) })
     })
     assert.equal(isStillThere(file, fstatSync(file.fd)), false)
-    assert.equal(moveExactly(file, to), false)
+    assert.equal(moveExactly(file, to, createTaskName), false)
     assert.equal(readFileSync(path, 'utf8'), 'another')
   })
 

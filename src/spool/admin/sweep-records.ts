@@ -4,6 +4,7 @@ import { lstatSync, openSync, unlinkSync } from '../../files/anchored-path.js'
 import { listEntries } from '../../files/entries.js'
 import { moveExactly } from '../../files/exact-move.js'
 import { type Ref, toFsPath } from '../../task/ref.js'
+import { createTaskName } from '../names.js'
 import { jsonNameOf } from '../record-name.js'
 import { isRecord } from '../records.js'
 import { hasStateRoom, stateRoom } from '../state-directory.js'
@@ -68,7 +69,7 @@ function isThere(path: string): boolean {
 /** Not one that a new task of the same name gets in this moment. */
 function removeExactly(fd: number, fsPath: string | Buffer): boolean {
   const aside = Buffer.concat([Buffer.from(fsPath), Buffer.from(`.${process.pid}.tmp`)])
-  if (!moveExactly({ fd, fsPath }, aside)) return false
+  if (!moveExactly({ fd, fsPath }, aside, createTaskName)) return false
   unlinkSync(aside)
   return true
 }

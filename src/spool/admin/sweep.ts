@@ -126,7 +126,7 @@ export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' 
     if (!(await tryHold(fd).catch(() => true))) return false
     const ranAs = doneInode(baseName(ref))
     if (ranAs !== undefined && fstatSync(fd, { bigint: true }).ino !== ranAs) {
-      giveBack(path, beside(path, createTaskName()))
+      giveBack(path, beside(path, createTaskName()), createTaskName)
       return 'given-back'
     }
     unlinkSync(path)

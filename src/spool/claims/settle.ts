@@ -6,7 +6,7 @@ import { beside, isInPlace, moveExactly } from '../../files/exact-move.js'
 import { baseName } from '../../task/ref.js'
 import type { Report } from '../../task/report.js'
 import type { Locker } from '../locker.js'
-import { UWSGI_PREFIX } from '../names.js'
+import { createTaskName, UWSGI_PREFIX } from '../names.js'
 import { setTime } from '../spool-file.js'
 import { lasting, RECORDED, writeState } from '../state-byte.js'
 import type { FileClaim } from './claim.js'
@@ -55,7 +55,7 @@ export function removeTask(claim: FileClaim, ranMs: number): string | undefined 
 function removeExactly(claim: FileClaim): void {
   const hidden = beside(claim.fsPath, doneName(claim.fd))
   try {
-    if (!moveExactly(claim, hidden)) return // it was moved or replaced while it ran
+    if (!moveExactly(claim, hidden, createTaskName)) return // it was moved or replaced while it ran
   } catch {
     // a full disk may have no room for another name, and a name may be too long; then a look must do
     if (isInPlace(claim)) unlinkSync(claim.fsPath)
