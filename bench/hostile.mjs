@@ -90,8 +90,8 @@ function keptOpen() {
 }
 
 export const title = '2,000 bad peers on a socket'
-export const about = `tmpfs; ${KINDS.map(({ name }) => name).join(', ')}, in equal parts, for 10 s. A good client
-beside them enqueues 20 tasks per second, one after the other: each over its own connection, or all over one. In lockstep, every bad
+export const about = `tmpfs; ${KINDS.map(({ name }) => name).join(', ')}, in equal parts, for 5 s. A good client
+beside them enqueues 40 tasks per second, one after the other: each over its own connection, or all over one. In lockstep, every bad
 peer disconnects and reconnects every 2 s, all at the same moment. The kernel hands out connections in order, and Node accepts one per
 turn of its event loop: a client that arrives right after 2,000 others waits until these are accepted, 70 µs each at best, and a client on
 a kept connection shares the event loop with them.`
@@ -161,12 +161,12 @@ function crowdOf(port, count, rhythm) {
   }, 1000)
 }
 
-/** Tasks, 20 a second, one after the other. */
+/** Tasks, 40 per second, one after the other. */
 async function times(port, count, ask) {
   const ms = []
   for (let i = 0; i < count; i++) {
     ms.push(await ask(port))
-    await new Promise(resolve => setTimeout(resolve, 50))
+    await new Promise(resolve => setTimeout(resolve, 25))
   }
   return ms
 }

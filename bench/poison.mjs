@@ -57,7 +57,7 @@ same daemon without them.`
 export async function run({ pairs, scale, say }) {
   const count = Math.round(15_000 * scale)
   const figures = await inPairs(
-    pairs,
+    Math.min(pairs, 2),
     () => rate(count, KINDS),
     () => rate(count, []),
     (mine, theirs) =>

@@ -54,7 +54,7 @@ export async function run({ pairs, scale, say }) {
   const rows = []
   for (const { name, options, mode, window, target } of CASES) {
     const figures = await inPairs(
-      pairs,
+      Math.min(pairs, 3),
       () => rate(startTaker, options, count, mode, window),
       () => rate(startExternal, UWSGI, count, 'one', 1),
       (mine, theirs) =>

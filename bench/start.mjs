@@ -1,8 +1,7 @@
-// From exec: a drain of nothing, commands, the first task of a backlog, and what an idle daemon takes of the memory.
+// From exec: a drain of nothing, commands, and the first task of a backlog.
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import {
   BIN,
   fill,
@@ -10,7 +9,6 @@ import {
   isInstalled,
   leftOnTmpfs,
   memoryOf,
-  start,
   startSpoold,
   startUwsgi,
   until,
@@ -21,8 +19,6 @@ const BACKLOGS = [
   { files: 100_000, wanted: '≤ 0.25 s' },
   { files: 1_000_000, wanted: '≤ 0.5 s' },
 ]
-/** So long after the last work V8 has given back the memory that it took for it. */
-const V8_RESTS_AFTER_MS = 45_000
 const TWO = ['--spooler-processes', '2']
 
 export const title = 'Start'
@@ -55,8 +51,6 @@ export async function run({ pairs, scale, say }) {
   }
   if (isInstalled('uwsgi'))
     for (const { files, wanted } of BACKLOGS) await firstTask(Math.round(files * scale), wanted)
-  const [idle] = await inPairs(pairs, idleSpoold, idleNodes)
-  add('idle master and worker, PSS', 'MB', 0, 'two idle node', idle, '≤ 1.25 ×')
   return { rows }
 
   /** One spool for all pairs: each run takes a few thousand of its tasks. */
@@ -112,42 +106,4 @@ function timed(args) {
   const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   if (status !== 0) throw new Error(`${args.join(' ')} exited with code ${status}: ${stderr}`)
   return { seconds: (performance.now() - startedAt) / 1000 }
-}
-
-const idleSpoold = () =>
-  withDirectory('memory', async directory => {
-    const spool = join(directory, 'spool')
-    mkdirSync(spool)
-    const daemon = startSpoold(directory, spool)
-    try {
-      await until('it runs', () => daemon.log().includes(' is running '))
-      return { megabytes: await idlePss([daemon.pid, ...childrenOf(daemon.pid)]) }
-    } finally {
-      await daemon.stop()
-    }
-  })
-
-const idleNodes = () =>
-  withDirectory('memory', async directory => {
-    const nodes = [1, 2].map(n =>
-      start(process.execPath, ['-e', 'setInterval(() => {}, 1e8)'], join(directory, `log${n}`)),
-    )
-    try {
-      return { megabytes: await idlePss(nodes.map(({ pid }) => pid)) }
-    } finally {
-      for (const each of nodes) await each.stop()
-    }
-  })
-
-const childrenOf = pid =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
-
-async function idlePss(pids) {
-  await setTimeout(V8_RESTS_AFTER_MS)
-  return pssOf(pids)
-}
-
-function pssOf(pids) {
-  const sizes = pids.map(pid => /^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1])
-  return sizes.reduce((sum, kilobytes) => sum + Number(kilobytes) / 1024, 0)
 }
