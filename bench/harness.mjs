@@ -18,6 +18,9 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { encodePacket } from '../build/src/protocol/packet.js'
 
+// where it is set, each Node reads all certificates when it starts, for a quarter of a second
+delete process.env.NODE_EXTRA_CA_CERTS
+
 export const ROOT = fileURLToPath(new URL('..', import.meta.url))
 export const BIN = join(ROOT, 'bin/spoold.js')
 

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { childrenOf, inPairs, start, startSpoold, until, withDirectory } from './harness.mjs'
 
-/** So long after the last work V8 has given back the memory that it took for it. */
-const V8_RESTS_AFTER_MS = 12_000
+/** So long after the start spoold and V8 have given back the memory that they took for it. */
+const V8_RESTS_AFTER_MS = 15_000
 
 export const title = 'Memory of an idle daemon'
 export const about = `Master and one worker with a JavaScript handler, ${V8_RESTS_AFTER_MS / 1000} s after the start, beside two idle \`node\`; PSS, which counts a

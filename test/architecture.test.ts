@@ -87,7 +87,7 @@ const readAll = (directory: string) =>
 const files = sourcesIn('src').map(file => ({ file, text: readFileSync(join(ROOT, 'src', file), 'utf8') }))
 
 const importsOf = (text: string) =>
-  [...text.matchAll(/(?:from|import\()\s*'([^']+)'/g)].map(([, name = '']) => name)
+  [...text.matchAll(/(?:from|import\(|onDemand<\w+>\()\s*'([^']+)'/g)].map(([, name = '']) => name)
 const ROOMS_WITHIN = ['spool/index', 'spool/claims', 'spool/store', 'spool/admin']
 const roomOf = (file: string) =>
   ROOMS_WITHIN.find(room => file.startsWith(`${room}/`)) ??
@@ -194,7 +194,9 @@ describe('the house', () => {
   for (const [library, only] of Object.entries(SOLE_IMPORTERS))
     it(`knows ${library} in ${only} alone`, () => {
       assert.deepEqual(
-        files.filter(({ text }) => importsOf(text).includes(library)).map(({ file }) => file),
+        files
+          .filter(({ text }) => importsOf(text).some(name => `${name}/`.startsWith(`${library}/`)))
+          .map(({ file }) => file),
         [only],
       )
     })

@@ -29,6 +29,7 @@ const SHORT = [
   'schedule/ticks',
   'spool/',
   'supervisor/',
+  'system/',
   'worker/',
 
   'cli/config',

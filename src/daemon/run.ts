@@ -4,6 +4,7 @@ import { Emitter } from '../events/emitter.js'
 import { openLog } from '../log/log.js'
 import { STDERR } from '../log/output.js'
 import { SpareWorker } from '../supervisor/spare-worker.js'
+import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { ProcessEnvironment } from './process-environment.js'
 import { withParentsLog } from './under-root.js'
@@ -19,6 +20,7 @@ const HEAP_GROWTH_PERCENT = 25
  */
 export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
+  giveMemoryBackWhenIdle()
   const processEnvironment = new ProcessEnvironment()
   processEnvironment.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options

@@ -1,5 +1,6 @@
 import { openEngine } from '../engines/open-engine.js'
 import type { MasterMessage } from '../ipc/messages.js'
+import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
 import { takeChildrensOutput } from './children-output.js'
 import { handlerNames } from './handlers.js'
 import { takeOutput } from './own-output.js'
@@ -53,3 +54,5 @@ for (const signal of [
   process.on(signal, () => {})
 process.on('SIGTERM', () => worker.drain(ORPHAN_MERCY_MS))
 process.on('uncaughtException', thrown => worker.fault(thrown))
+
+giveMemoryBackWhenIdle()

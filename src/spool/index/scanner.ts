@@ -11,6 +11,9 @@ import { ScanNews } from './scan-news.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
+/** An entry takes 20 bytes on tmpfs, and more on disks. */
+const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
+
 // Longer than others: what brings a scan forward or puts it off is decided in one place.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
@@ -197,8 +200,10 @@ export class Scanner {
     return scanned.visitor({
       task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
       directory: (prefix, stamp) => {
-        // opened now, the watch on the spool itself spares a second listing
-        if (prefix === '' && this.#isWatching && !this.#isSuspended) this.#watches.follow(prefix, stamp)
+        // opened now, the watch on the spool itself spares a second listing; of a long backlog it would be closed at once,
+        // and the kernel visits every entry for each
+        const isWorthIt = prefix === '' && stamp.bytes <= LONG_BACKLOG_BYTES && !this.#isSuspended
+        if (isWorthIt && this.#isWatching) this.#watches.follow(prefix, stamp)
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
       failed: (prefix, error) => this.#news.priority('spool-unlisted', prefix, error),

@@ -1,0 +1,19 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { giveMemoryBackWhenIdle, idleness } from '#src/system/idle-memory.js'
+import { until } from '../helpers/until.js'
+
+describe('memory', () => {
+  it('is given back once whenever a process becomes idle, a start being work', () => {
+    const becomesIdle = idleness()
+    const looks = [0.9, 0.001, 0, 0.01, 0.5, 0.3, 0.02, 0]
+    assert.deepEqual(looks.map(becomesIdle), [false, true, false, false, false, false, true, false])
+  })
+
+  it('is given back by a collection, which leaves no trace in the program', async () => {
+    const garbage = new WeakRef({})
+    giveMemoryBackWhenIdle(20)
+    await until('it is collected', () => garbage.deref() === undefined)
+    assert.equal(Reflect.get(globalThis, 'gc'), undefined)
+  })
+})
