@@ -27,11 +27,11 @@ export interface Command {
 
 const FILTERS: readonly Flag[] = [
   ['--state <states>', 'due,waiting,retrying,held,running,incomplete,malformed,unreadable,dead'],
-  ['--older-than <time>', 'that came, or were buried, longer ago: 90m, 2h, 7d'],
-  ['--newer-than <time>', 'that came, or were buried, since'],
+  ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d'],
+  ['--newer-than <time>', 'that arrived, or were buried, more recently'],
   ['--priority <n>', 'in this priority directory'],
-  ['--key <key=value>', 'with this pair in the packet; may be given several times', 'repeatable'],
-  ['--name <glob>', "whose file name fits, such as 'uwsgi_spoolfile_on_web1_*'"],
+  ['--key <key=value>', 'whose packet has this pair; may be repeated', 'repeatable'],
+  ['--name <glob>', "whose file name matches, such as 'uwsgi_spoolfile_on_web1_*'"],
   ['--reason <reason>', 'dead letters of this reason, such as crashes'],
 ]
 
@@ -46,8 +46,8 @@ const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: reado
     ...FILTERS,
     ['--all', 'all tasks of a spool that the command is for'],
     ['--dry-run', 'only say what would be done'],
-    ['--quiet', 'say only what could not be done'],
-    ['--json', 'one JSON object for each task'],
+    ['--quiet', 'print only what could not be done'],
+    ['--json', 'one JSON object per task'],
     ...flags,
   ],
 })
@@ -67,7 +67,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'config',
-    summary: 'print the configuration that results, and where each value was written, as an ini file',
+    summary: 'print the effective configuration as an ini file, with the origin of each value',
     args: '[files...]',
     argsHelp: 'as for running',
     flags: [],
@@ -81,7 +81,7 @@ export const COMMANDS: readonly Command[] = [
     argsHelp: 'spool directories; none: those of --ini',
     flags: [
       ['--repair', 'repair what is found; never removes a task that has not run'],
-      ['--ini <file>', 'the configuration by which the daemon runs them'],
+      ['--ini <file>', 'the configuration of the daemon'],
       AS_JSON_LINES,
     ],
     load: async () => (await import('./commands/fsck.js')).fsck,
@@ -107,7 +107,8 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'show',
-    summary: 'tell all about a task or a dead letter: its packet, its failures, who runs it',
+    summary:
+      'show everything about a task or dead letter: its packet, its failures, and which process runs it',
     args: '<file...>',
     flags: [['--json', 'as JSON, bytes that are not UTF-8 as base64']],
     load: async () => (await import('./commands/show.js')).show,
@@ -123,7 +124,7 @@ export const COMMANDS: readonly Command[] = [
       summary: 'put dead letters back into their spool, due at once',
       load: async () => (await tasks()).requeue,
     },
-    ['--keep-attempts', 'count on from their attempts instead of from 0'],
+    ['--keep-attempts', 'keep the number of attempts instead of restarting at 0'],
   ),
   change({
     name: 'kick',
@@ -132,12 +133,12 @@ export const COMMANDS: readonly Command[] = [
   }),
   change({
     name: 'hold',
-    summary: 'keep tasks from being run, by a plain uWSGI too',
+    summary: 'keep tasks from running, in a plain uWSGI too',
     load: async () => (await tasks()).hold,
   }),
   change({
     name: 'release',
-    summary: 'let held tasks run when they would have',
+    summary: 'end a hold, and restore the original run time',
     load: async () => (await tasks()).release,
   }),
   change(
@@ -157,31 +158,33 @@ export const COMMANDS: readonly Command[] = [
       ['--max-count <n>', 'keep at most this many, removing the oldest'],
       ['--all', 'all of them'],
       ['--dry-run', 'only say how many'],
-      ['--json', 'one JSON object for each directory'],
+      ['--json', 'one JSON object per directory'],
     ],
     load: async () => (await import('./commands/purge.js')).purge,
   },
   {
     name: 'enqueue',
-    summary: 'store a task, or many, and print where; exit 0 stored, 75 try again, 64 wrong usage',
+    summary:
+      'store tasks and print their paths; exit 0 if stored, 75 if a retry may succeed, 64 if the request is wrong',
     args: '[key=value...]',
     argsHelp: 'the pairs; key=@file takes the bytes of a file',
     flags: [
       ['--spooler <dir>', 'the spool directory'],
       ['--ini <file>', 'the first spooler of this configuration'],
       ['--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract'],
-      ['--json <file>', 'one JSON object, or one a line; - is standard input'],
-      ['--at <time>', "not before: '2026-12-24 08:00', +5m, or epoch seconds"],
+      ['--json <file>', 'one JSON object, or one per line; - is standard input'],
+      ['--at <time>', "run no earlier than: '2026-12-24 08:00', +5m, or epoch seconds"],
       ['--priority <n>', 'the priority directory; needs spooler-ordered'],
       ['--body <file>', 'the body; - is standard input'],
       ['--id <text>', 'store it only once: the same id again changes nothing'],
-      ['--quiet', 'print nothing when all went well'],
+      ['--quiet', 'print nothing on success'],
     ],
     load: async () => (await import('./commands/enqueue.js')).enqueue,
   },
   {
     name: 'signal',
-    summary: 'raise a signal in a daemon; exit 0 taken, 75 try again, 64 wrong usage',
+    summary:
+      'raise a signal in a daemon; exit 0 if accepted, 75 if a retry may succeed, 64 if the request is wrong',
     args: '<number>',
     argsHelp: '0 to 255',
     flags: [

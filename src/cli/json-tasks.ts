@@ -135,7 +135,7 @@ function wellFormed(key: string, text: string, line: number): string {
   if (!LONE_SURROGATE.test(text)) return text
   throw invalid(
     line,
-    `${JSON.stringify(key)} has half of a surrogate pair, which no bytes stand for; write bytes as {"base64": "…"}`,
+    `${JSON.stringify(key)} has half of a surrogate pair, which has no bytes; write bytes as {"base64": "…"}`,
     { key },
   )
 }

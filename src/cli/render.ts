@@ -95,7 +95,7 @@ export class Progress {
     this.#output.writeError(`\r\x1b[K${bar}${tasks} tasks`)
   }
 
-  /** Leaves the line as if nothing had been there. */
+  /** Clears the line. */
   end(): void {
     if (this.#isShown) this.#output.writeError('\r\x1b[K')
   }

@@ -44,7 +44,7 @@ function elsewhere(path: string): string {
       .filter(each => lstatSync(each, { throwIfNoEntry: false })?.isFile())
     return found.length === 0 ? '' : `; there is ${found.join(', ')}`
   } catch {
-    return '' // it is no spool, or closed to us
+    return '' // it is not a spool, or we may not read it
   }
 }
 

@@ -115,7 +115,7 @@ class Client implements SocketClient {
     if (body.length > 0)
       throw new SpooldError(
         'SOCKET_BODYLESS',
-        `${formatAddress(this.#address)} takes one packet a connection and no bodies, as uWSGI does; this task has a body of ${body.length} bytes`,
+        `${formatAddress(this.#address)} accepts one packet per connection and no bodies, as uWSGI does; this task has a body of ${body.length} bytes`,
         { details: { bytes: body.length } },
       )
     if (this.#slots > 0) this.#slots--

@@ -36,7 +36,7 @@ export class SocketDestination implements Enqueuer {
 export function notOverSocket(what: string, key: string): SpooldError {
   return new SpooldError(
     'REQUEST_INVALID',
-    `${what} needs the spool directory; over a socket it cannot be had`,
+    `${what} needs a spool directory; it is not available over a socket`,
     { details: { key } },
   )
 }

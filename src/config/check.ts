@@ -106,7 +106,7 @@ function checkWritten(
     else if (/^[^/]*:[0-9]+$/.test(file) && name !== 'pidfile' && name !== 'safe-pidfile')
       problems.warning(
         where(name),
-        `${name}: expected a file, got ${file}, which is taken for one: spoold logs to no address`,
+        `${name}: expected a file, got ${file}; spoold cannot log to an address, and takes this as a file name`,
       )
   }
 }

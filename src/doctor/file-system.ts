@@ -29,7 +29,7 @@ export function* checkMount(spool: string, mountinfo = read('/proc/self/mountinf
     yield {
       level: 'warning',
       ...about,
-      text: `it is in the own layer of a container (overlay on ${point}): its tasks go with the container`,
+      text: `it is in a container's own layer (overlay on ${point}): its tasks are deleted with the container`,
       fix: `put it on a volume: docker run -v NAME:${quote(spool)} …`,
     }
   else if (NETWORK.test(type)) yield networked(spool, mount)
@@ -43,8 +43,8 @@ function networked(spool: string, { type, point, options }: Mount): Diagnosis {
     topic: 'file-system',
     about: spool,
     text: areLocal
-      ? `${type} on ${point}, mounted so that locks count on this machine alone: another one may run the same tasks`
-      : `${type} on ${point}: new files are seen once a second, and only one host at a time runs a task if locks work between them`,
+      ? `${type} on ${point}, mounted with locks that only work on this machine: another host may run the same tasks`
+      : `${type} on ${point}: new files are noticed once per second, and a task runs on one host at a time only if locks work between hosts`,
     fix: areLocal
       ? 'set spooler-lock = lockfile, on every host'
       : 'see docs/operations.md, NFS and other shared file systems',
@@ -96,6 +96,6 @@ export function* checkRoom(spool: string): Generator<Diagnosis> {
 function levelOf(blocks: number, inodes: number, spool: string): Pick<Diagnosis, 'level' | 'fix'> {
   if (Math.min(blocks, inodes) >= SCARCE) return { level: 'ok' }
   const level = blocks === 0 || inodes === 0 ? 'error' : 'warning'
-  const fix = `spoold purge --max-age 7d ${quote(spool)} removes dead letters; ${inodes < SCARCE ? 'df -i' : 'df'} ${quote(spool)} tells what is full`
+  const fix = `spoold purge --max-age 7d ${quote(spool)} removes dead letters; ${inodes < SCARCE ? 'df -i' : 'df'} ${quote(spool)} shows what is full`
   return { level, fix }
 }

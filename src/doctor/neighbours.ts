@@ -12,18 +12,18 @@ export function* checkNeighbours(path: string, claimsByLease: boolean): Generato
   const neighbours = neighboursOf(toByteString(spool))
   for (const { pid, command, isUwsgi, workers } of neighbours) {
     const about = { topic: 'neighbours', about: spool } as const
-    const text = `pid ${pid}${withWorkers(workers)} works on it (${command.slice(0, MAX_COMMAND_CHARS)})`
+    const text = `pid ${pid}${withWorkers(workers)} uses it (${command.slice(0, MAX_COMMAND_CHARS)})`
     if (isUwsgi && claimsByLease)
       yield {
         level: 'error',
         ...about,
-        text: `${text}, and sees no leases: tasks may run twice`,
+        text: `${text}, but does not see leases: tasks may run twice`,
         fix: `kill ${pid}, or set spooler-lock = auto`,
       }
-    else yield { level: 'note', ...about, text: `${text}; a task has one runner at a time all the same` }
+    else yield { level: 'note', ...about, text: `${text}; each task still has one runner at a time` }
   }
   if (neighbours.length === 0)
-    yield { level: 'ok', topic: 'neighbours', about: spool, text: 'nobody else works on it' }
+    yield { level: 'ok', topic: 'neighbours', about: spool, text: 'no other process uses it' }
 }
 
 /** ` with 2 workers`, for people. */

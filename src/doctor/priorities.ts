@@ -27,7 +27,7 @@ export async function* checkPriorities(spool: string): AsyncGenerator<Diagnosis>
       level: 'warning',
       topic: 'spool',
       about: spool,
-      text: `nobody runs the ${count === 1 ? 'task' : `${count} tasks`} in ${displayName(prefix)}: without spooler-ordered priority directories are not entered`,
+      text: `${count === 1 ? '1 task is' : `${count} tasks are`} not run in ${displayName(prefix)}: priority directories need spooler-ordered = true`,
       fix: 'set spooler-ordered = true, or move the files into the spool itself',
     }
 }

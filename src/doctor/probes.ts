@@ -55,7 +55,7 @@ async function* probeLocks(spool: string, choice: LockChoice): AsyncGenerator<Di
     yield {
       level: 'warning',
       ...about,
-      text: `record locks do not work (${because}): claims are leases, which no uWSGI sees`,
+      text: `record locks do not work (${because}): claims are leases, which uWSGI does not see`,
       fix: 'mount it with locking, or set spooler-lock = lockfile and run no uWSGI on it',
     }
   else
@@ -106,7 +106,7 @@ async function probeEvents(spool: string, state: string, choice: WatchChoice): P
     }
   const startedAt = performance.now()
   if (choice === 'poll' || !(await isLocal(state)))
-    return { level: 'ok', ...about, text: 'new tasks are looked for once a second (polling)' }
+    return { level: 'ok', ...about, text: 'the directory is polled once per second' }
   const fault = await waitForEvent(state)
   if (fault === undefined)
     return {

@@ -69,8 +69,8 @@ function* findSpool(
       level: canBeMade ? 'note' : 'error',
       ...about,
       text: canBeMade
-        ? 'it does not exist yet; the daemon makes it'
-        : `it does not exist, and cannot be made in ${dirname(path)}`,
+        ? 'it does not exist yet; the daemon creates it'
+        : `it does not exist, and cannot be created in ${dirname(path)}`,
       fix: makeCommand(path, owner),
     }
   }
@@ -94,7 +94,7 @@ function* checkMode(spool: string): Generator<Diagnosis> {
     level: 'warning',
     topic: 'spool',
     about: spool,
-    text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: everybody on this machine may write tasks, and remove them`,
+    text: `its mode is ${(mode & 0o7777).toString(8).padStart(4, '0')}: all users of this machine may write and remove tasks`,
     fix: `chmod o-w ${quote(spool)}`,
   }
 }

@@ -52,9 +52,9 @@ export class PrintedLines {
     if (this.#open.size > MAX_OPEN) this.#close(() => true)
   }
 
-  #close(isMeant: (piece: Printed) => boolean): void {
+  #close(matches: (piece: Printed) => boolean): void {
     for (const [key, piece] of this.#open) {
-      if (!isMeant(piece)) continue
+      if (!matches(piece)) continue
       this.#open.delete(key)
       this.#lineOf(piece, piece.text)
     }

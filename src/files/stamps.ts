@@ -8,7 +8,7 @@ const COARSEST_TIME_MS = 2000
 /** What tells one state of a directory from another. */
 export interface Stamp {
   readonly inode: number
-  /** NaN, which equals nothing, when the times prove nothing. */
+  /** NaN, which equals nothing, if the times are too recent to prove that nothing changed. */
   readonly mtimeMs: number
   /** The ctime: rsync, tar and cp can restore an mtime, but nothing can set this one. */
   readonly ctimeMs: number

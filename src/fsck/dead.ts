@@ -35,7 +35,7 @@ function missing(examined: ExaminedSpool, json: string, reason: DeadLetter): Dou
   return {
     kind: 'dead-missing',
     path: `${ROOM}/${json}`,
-    meaning: 'why a task was buried, and the task is not here: it came back, or never left the spool',
+    meaning: 'a reason without its dead letter: the task came back, or never left the spool',
     fix: 'remove it: --repair does',
     isStill,
     repair() {
@@ -52,8 +52,8 @@ function unexplained(examined: ExaminedSpool, name: Ref): Doubt {
   return {
     kind: 'dead-unexplained',
     path: `${ROOM}/${name}`,
-    meaning: 'a dead letter, and nothing says why it is one',
-    fix: 'write down that its reason is lost: --repair does',
+    meaning: 'a dead letter without a reason',
+    fix: '--repair writes that its reason is unknown',
     isStill,
     repair() {
       const stats = statsOf(examined, `${ROOM}/${name}`)

@@ -48,8 +48,8 @@ function unchecked(error: unknown): Finding {
   return {
     kind: 'unchecked',
     path: '',
-    meaning: `it could not be looked at by uid ${process.geteuid?.()}: ${messageOf(error)}`,
-    fix: 'spoold doctor tells what closes the way, for the user of a configuration',
+    meaning: `it could not be examined by uid ${process.geteuid?.()}: ${messageOf(error)}`,
+    fix: 'spoold doctor says what prevents it, for the user of a configuration',
   }
 }
 

@@ -112,7 +112,7 @@ export function openExaminedSpool(
   const inUse = neighbours.map(({ pid, command, workers }) => ({
     kind: 'in-use' as const,
     path: '',
-    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} works here, and the runs of its workers are its business`,
+    meaning: `pid ${pid} (${command})${workers === 0 ? '' : ` with ${workers} worker${workers === 1 ? '' : 's'}`} uses this spool, and settles the runs of its workers`,
     fix: '',
     isNote: true as const,
   }))

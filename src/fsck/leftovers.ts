@@ -9,7 +9,7 @@ import { baseName, toFsPath } from '../task/ref.js'
 import { type ExaminedSpool, filesIn, isOurDirectory, removeFile, statsOf } from './examined-spool.js'
 import { type Finding, OVER, REPAIRED } from './finding.js'
 
-const BY_REPAIR = '--repair does, and so does a running daemon'
+const BY_REPAIR = '--repair does this, and so does a running daemon'
 
 /** Hidden files that dead writers left. */
 export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<Finding> {
@@ -22,7 +22,7 @@ export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<
       yield {
         kind: 'promised',
         path,
-        meaning: 'a whole task under an id, whose writer died before it gave it its name',
+        meaning: 'a complete task with an id, whose writer died before publishing it',
         fix: `publish it: ${BY_REPAIR}`,
         isStill,
         repair: () => (publishPromised(spool, ref) ? REPAIRED : OVER),
@@ -31,7 +31,7 @@ export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<
       yield {
         kind: 'unfinished',
         path,
-        meaning: 'its writer died before it was stored, and nobody was told that it is',
+        meaning: 'its writer died before it was stored, and no caller was told that it is',
         fix: `remove it: ${BY_REPAIR}`,
         isStill,
         repair: async () => ((await clearLeftover(spool, ref)) ? REPAIRED : OVER),
@@ -57,7 +57,7 @@ export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding
       yield {
         kind: 'id-broken',
         path,
-        meaning: 'it names no task, and who brings this id is refused',
+        meaning: 'it names no task, and callers with this id are refused',
         fix: 'remove it: --repair does',
         isStill,
         ...(stats.isDirectory() ? {} : { repair: remove }),
@@ -66,7 +66,7 @@ export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding
       yield {
         kind: 'id-expired',
         path,
-        meaning: 'an id that is remembered for longer than spooler-id-ttl',
+        meaning: 'an id older than spooler-id-ttl',
         fix: `forget it: ${BY_REPAIR}`,
         isStill,
         repair: remove,
@@ -90,7 +90,7 @@ export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Find
       yield {
         kind: 'litter',
         path,
-        meaning: 'a daemon died while it wrote it; nobody reads it',
+        meaning: 'a daemon died while writing it; it is never read',
         fix: 'remove it: --repair does',
         isStill,
         repair() {
@@ -120,7 +120,7 @@ export async function* checkLeases(examined: ExaminedSpool): AsyncGenerator<Find
     yield {
       kind: 'lease-stale',
       path,
-      meaning: 'its holder died; whoever wants it takes it over',
+      meaning: 'its holder died; the next process that needs it takes it over',
       fix: 'remove it: --repair does',
       isStill,
       repair: async () => ((await clearLease(`${examined.spool}/${path}`)) ? REPAIRED : OVER),

@@ -47,11 +47,11 @@ function assess(examined: ExaminedSpool, name: string): Assessment | undefined {
     return {
       ref,
       kind: 'record-orphan',
-      meaning: 'its task is gone; a new one of that name would not be taken for it',
+      meaning: 'its task is gone; a new task of that name would not match it',
     }
   const mark = markOf(examined, ref)
   if (mark === undefined || mark.isHeld || mark.state !== 0) return undefined
-  return { ref, kind: 'record-stale', meaning: 'its task was never run: it is another one of that name' }
+  return { ref, kind: 'record-stale', meaning: 'the task of this name is another one, which was never run' }
 }
 
 function readRecord({ spool }: ExaminedSpool, name: string): TaskRecord | undefined | 'closed' | 'gone' {

@@ -23,7 +23,7 @@ export async function* checkTasks(examined: ExaminedSpool): AsyncGenerator<Findi
 
 type Assessment = Pick<Finding, 'kind' | 'meaning' | 'fix' | 'isNote'>
 
-const AS_NEXT_CLAIM = '--repair does now what the next claim does'
+const AS_NEXT_CLAIM = '--repair does what the next claim would do'
 
 function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
   const mark = markOf(examined, ref)
@@ -33,13 +33,13 @@ function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
   if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === mark.inode))
     return {
       kind: 'done-left',
-      meaning: 'it ran to SPOOL_OK and could not be removed; it will not run again',
+      meaning: 'it ran to SPOOL_OK, but could not be removed; it will not run again',
       fix: `remove it: ${AS_NEXT_CLAIM}`,
     }
   if (record?.burial !== undefined || past === 'to-bury')
     return {
       kind: 'burial-open',
-      meaning: `it is to be buried, and could not be: ${record?.burial?.detail ?? 'why could not be written down'}`,
+      meaning: `it should be buried, but could not be: ${record?.burial?.detail ?? 'the reason could not be recorded'}`,
       fix: `bury it: ${AS_NEXT_CLAIM}`,
     }
   if ((past === 'died-alone' || past === 'died-once') && !isCounted(record, mark.mtimeMs))
@@ -47,8 +47,8 @@ function assess(examined: ExaminedSpool, ref: Ref): Assessment | undefined {
   if ((mark.state & RECORDED) !== 0 && statsOf(examined, recordPath(ref)) === undefined)
     return {
       kind: 'mark-unrecorded',
-      meaning: 'it is marked as recorded, and there is no record: its attempts count from 1 again',
-      fix: 'clear the mark: --repair does',
+      meaning: 'it is marked as recorded, but there is no record: its attempts count from 1 again',
+      fix: '--repair clears the mark',
       isNote: true,
     }
   return undefined
@@ -61,8 +61,8 @@ function openRun({ isInUse }: ExaminedSpool, { mtimeMs }: Mark, past: Past): Ass
     kind: 'run-open',
     meaning:
       past === 'died-once'
-        ? 'a run began and did not end; it is delivered at most once, so the next claim buries it: nobody knows how far it came'
-        : 'a run began and did not end: its process died, and the next claim counts a crash',
+        ? 'a run started and did not end; it is delivered at most once, so the next claim buries it, because its outcome is unknown'
+        : 'a run started and did not end: its process died, and the next claim counts a crash',
     fix: AS_NEXT_CLAIM,
   }
 }

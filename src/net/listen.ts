@@ -52,7 +52,7 @@ export async function adopt(fd: number, settings: ListenSettings): Promise<Liste
   } catch (error) {
     throw new SpooldError(
       'SOCKET_UNUSABLE',
-      `descriptor ${fd}, which was handed over (LISTEN_FDS), is no stream socket to listen on: ${messageOf(error)}`,
+      `descriptor ${fd}, which was handed over (LISTEN_FDS), is not a listening stream socket: ${messageOf(error)}`,
       { cause: error },
     )
   }
@@ -88,7 +88,7 @@ async function setRights(path: string, { mode, owner }: ListenSettings): Promise
   const handle = O_PATH === 0 ? undefined : await open(path, O_PATH | constants.O_NOFOLLOW)
   try {
     const stats = handle === undefined ? await lstat(path) : await handle.stat()
-    if (!stats.isSocket()) throw new Error(`${path} is no socket any more`)
+    if (!stats.isSocket()) throw new Error(`${path} is no longer a socket`)
     const target = handle === undefined ? path : `/proc/self/fd/${handle.fd}`
     if (mode !== null) await chmod(target, mode)
     if (owner !== null) await chown(target, owner.uid, owner.gid)
@@ -101,7 +101,7 @@ async function setRights(path: string, { mode, owner }: ListenSettings): Promise
 async function checkFree(path: string): Promise<void> {
   const stats = await lstat(path).catch(() => undefined)
   if (stats === undefined) return
-  if (!stats.isSocket()) throw new Error(`there is another file of this name, which is no socket`)
+  if (!stats.isSocket()) throw new Error(`there is another file of this name, which is not a socket`)
   const answer = await new Promise<string>(resolve => {
     const socket = connect(path, () => resolve('connected'))
     socket.once('error', error => resolve(errnoOf(error) ?? ''))

@@ -71,9 +71,9 @@ export class Scheduler {
   }
 
   /** Restarts these schedules: none of their past occurrences was fired. */
-  restart(isMeant: (schedule: Schedule) => boolean): void {
+  restart(matches: (schedule: Schedule) => boolean): void {
     for (const { schedule, ticks } of this.#entries.values())
-      if (isMeant(schedule)) ticks?.restart(clockOf(schedule))
+      if (matches(schedule)) ticks?.restart(clockOf(schedule))
     this.#alarm.clear()
     this.#sleep()
   }

@@ -30,7 +30,7 @@ export function checkSpool(spool: string): void {
   checkDirectory(spool, spool)
   const stats = lstatSync(state, { throwIfNoEntry: false })
   if (stats === undefined) return
-  if (!stats.isDirectory()) throw unusable(spool, `${state} is no directory`, asideCommand(state))
+  if (!stats.isDirectory()) throw unusable(spool, `${state} is not a directory`, asideCommand(state))
   checkDirectory(spool, state)
   if (stats.uid !== uid) throw foreignState(spool, stats.uid, me())
   for (const entry of readdirSync(state, { withFileTypes: true }))

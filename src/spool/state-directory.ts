@@ -156,7 +156,7 @@ function makeDirectory(path: string): void {
 }
 
 function notDirectory(path: string): SpooldError {
-  return new SpooldError('SPOOL_UNUSABLE', `${displayName(path)} is no directory; remove it`)
+  return new SpooldError('SPOOL_UNUSABLE', `${displayName(path)} is not a directory; remove it`)
 }
 
 /** Is the room there, and ours? Whatever else has its name is passed by. */

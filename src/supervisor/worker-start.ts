@@ -25,7 +25,7 @@ export class WorkerStart {
   })
 
   constructor() {
-    this.whenReady.catch(() => {}) // who does not wait for it hears of the exit
+    this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the exit
   }
 
   /** What its handlers said about signals while they were loaded. */

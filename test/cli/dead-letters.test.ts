@@ -64,7 +64,7 @@ describe('a dead letter', () => {
     assert.match(stdout, /\(malformed\), arrived \S+Z, 12 bytes\n {2}no packet: modifier1 is 104/)
     const requeued = await inProcess(['requeue', join(spool, '.spoold/dead', NAME)])
     assert.equal(requeued.code, 1)
-    assert.match(requeued.stderr, /it is no spool packet: nothing could run it/)
+    assert.match(requeued.stderr, /it is not a spool packet: nothing could run it/)
   })
 })
 

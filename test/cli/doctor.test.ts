@@ -108,7 +108,7 @@ describe('spoold doctor', () => {
     assert.match(stdout, /^ok {6}node: .*: Node \d/)
     assert.match(
       stdout,
-      /\nnote {4}spool: .*none: it does not exist yet; the daemon makes it\n {8}to fix it: install -d /,
+      /\nnote {4}spool: .*none: it does not exist yet; the daemon creates it\n {8}to fix it: install -d /,
     )
     assert.match(stdout, /app\.ini: 0 errors, 0 warnings, \d notes?\n$/)
     assert.equal(status, 0)
@@ -195,7 +195,7 @@ describe('spoold doctor examines the directory', () => {
   it('in which everybody may write', () => {
     const spool = spoolDirectory()
     chmodSync(spool, 0o777)
-    complainsAndIsFixed(install(spool), /^warning spool: its mode is 0777: everybody/, 0)
+    complainsAndIsFixed(install(spool), /^warning spool: its mode is 0777: all users/, 0)
   })
 })
 
@@ -266,7 +266,7 @@ describe('spoold doctor examines the file system', { skip: skipUnless('root', 'm
       ini,
       `exec unshare -m sh -c 'mount -t overlay overlay -o ${layers} ${disk}/merged && mkdir ${disk}/merged/spool && exec "$@"' sh "$@"`,
     )
-    only(/^warning file-system: it is in the own layer of a container \(overlay on \//, visit)
+    only(/^warning file-system: it is in a container's own layer \(overlay on \//, visit)
   })
 })
 
@@ -276,7 +276,7 @@ describe('spoold doctor tries out', () => {
     const without = `exec unshare -m sh -c 'mount -t tmpfs tmpfs ${library} && exec "$@"' sh "$@"`
     const spool = spoolDirectory()
     const auto = doctor(install(spool), without)
-    only(/^warning locks: record locks do not work \(.*\): claims are leases, which no uWSGI sees/, auto)
+    only(/^warning locks: record locks do not work \(.*\): claims are leases, which uWSGI does not see/, auto)
     assert.equal(auto.code, 0)
     const ofd = doctor(install(spool, { 'spooler-lock': 'ofd' }), without)
     only(/^error locks: spooler-lock = ofd does not work in /, ofd)
@@ -351,8 +351,8 @@ describe('spoold doctor knows what nobody runs', () => {
     const { code, complaints } = doctor(install(spool))
     assert.equal(code, 0)
     assert.deepEqual(complaints, [
-      'warning spool: nobody runs the 2 tasks in 5/: without spooler-ordered priority directories are not entered',
-      'warning spool: nobody runs the task in 7/: without spooler-ordered priority directories are not entered',
+      'warning spool: 2 tasks are not run in 5/: priority directories need spooler-ordered = true',
+      'warning spool: 1 task is not run in 7/: priority directories need spooler-ordered = true',
     ])
     assert.deepEqual(doctor(install(spool, { 'spooler-ordered': true })).complaints, [])
   })
@@ -366,7 +366,7 @@ describe('spoold doctor knows who works on the spool', () => {
     assert.equal(code, 0)
     const texts = all.flatMap(({ topic, text }) => (topic === 'neighbours' ? [text] : []))
     assert.equal(texts.length, 1, 'its workers are not others')
-    assert.match(texts[0] ?? '', new RegExp(`^pid ${daemon.pid} with 1 worker works on it `))
+    assert.match(texts[0] ?? '', new RegExp(`^pid ${daemon.pid} with 1 worker uses it `))
   })
 
   it('a uWSGI, which sees no leases', { skip: skipUnless('uwsgi', 'python3') }, async () => {
@@ -379,7 +379,7 @@ describe('spoold doctor knows who works on the spool', () => {
     const { code, complaints } = doctor(ini)
     assert.equal(code, 1)
     assert.ok(
-      complaints.some(each => /^error neighbours: pid \d+ works on it \(uwsgi .*sees no leases/.test(each)),
+      complaints.some(each => /^error neighbours: pid \d+ uses it \(uwsgi .*does not see leases/.test(each)),
       complaints.join('\n'),
     )
     assert.equal(doctor(install(spool)).code, 0)

@@ -164,7 +164,7 @@ describe('spoold enqueue keeps', () => {
 })
 
 describe('spoold enqueue --ini with a priority', () => {
-  const warning = /^spoold: nobody runs what has a priority here: \S+app\.ini has no spooler-ordered = true/
+  const warning = /^spoold: tasks with a priority are not run here: \S+app\.ini lacks spooler-ordered = true/
 
   async function into(ini: string, args: readonly string[], input = '') {
     const directory = workspace()

@@ -60,13 +60,13 @@ describe('spoold fsck', () => {
     const { stdout } = await inProcess(['fsck', spool])
     assert.equal(
       stdout,
-      `found rights .spoold: owner ${process.getuid?.()}:${process.getgid?.()}, mode 0755: it is for uid ${process.getuid?.()} alone, with mode 0700; to fix it: chmod 700 ${spool}/.spoold\n${spool}: 1 found\n`,
+      `found rights .spoold: owner ${process.getuid?.()}:${process.getgid?.()}, mode 0755: it has to belong to uid ${process.getuid?.()}, with mode 0700; to fix it: chmod 700 ${spool}/.spoold\n${spool}: 1 found\n`,
     )
   })
 
   it('refuses what is no spool, and to guess', async () => {
     const nowhere = await inProcess(['fsck', '/nowhere'])
-    assert.match(nowhere.stderr, /^spoold: \[SPOOL_UNUSABLE\] \/nowhere is no spool directory: ENOENT/)
+    assert.match(nowhere.stderr, /^spoold: \[SPOOL_UNUSABLE\] \/nowhere is not a spool directory: ENOENT/)
     assert.equal(nowhere.code, 1)
     assert.match((await inProcess(['fsck'])).stderr, /\[USAGE\] name a spool directory, or --ini FILE/)
   })

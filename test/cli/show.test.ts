@@ -182,7 +182,7 @@ describe('spoold show', () => {
     it(`says why ${what} is no packet`, async () => {
       const { code, stdout, stderr } = await inProcess(['show', drop(spoolDirectory(), 'a', bytes)])
       assert.deepEqual({ code, stdout }, { code: 1, stdout: '' })
-      assert.match(stderr, /^spoold: [^\n]+ is no spool packet \([^\n]+\n$/)
+      assert.match(stderr, /^spoold: [^\n]+ is not a spool packet \([^\n]+\n$/)
       assert.match(stderr, expected)
     })
 })

@@ -176,7 +176,7 @@ describe('a Batch', () => {
     const { results } = await failureOf(new Batch({ spooler }).add({ a: 1 }, { priority: 5 }))
     assert.match(
       results[0] !== undefined && 'error' in results[0] ? results[0].error.message : '',
-      /is no directory/,
+      /is not a directory/,
     )
     assert.ok(existsSync(join(spooler, '5')))
     assert.deepEqual(leftIn(elsewhere), [])

@@ -14,10 +14,10 @@ const MOUNTINFO = `25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 describe('the file system under a spool', () => {
   for (const [path, level, pattern] of [
     ['/var/spool/app', 'ok', /^ext4 on \/ \(rw,relatime\)$/],
-    ['/var/spool/shared', 'warning', /^nfs4 on \/var\/spool\/shared: new files are seen once a second/],
+    ['/var/spool/shared', 'warning', /^nfs4 on \/var\/spool\/shared: new files are noticed once per second/],
     ['/var/spool/shared/app', 'warning', /^nfs4 on /],
     ['/var/spool/sharedNot', 'ok', /^ext4 on \/ /],
-    ['/var/spool/alone/app', 'warning', /^nfs on .*locks count on this machine alone/],
+    ['/var/spool/alone/app', 'warning', /^nfs on .*locks that only work on this machine/],
     ['/mnt/with blank/spool', 'warning', /^fuse\.sshfs on \/mnt\/with blank: /],
     ['/mnt/over/spool', 'ok', /^xfs on \/mnt\/over \(rw,noatime\)$/],
   ] as const)

@@ -87,7 +87,7 @@ describe('several daemons on one spool', () => {
     writeFileSync(join(spool, '.spoold/locks'), '')
     const daemon = await start(spool, '1 * * * * * *')
     await daemon.waitFor(
-      `[spooler ${spool}] no schedule fires, because the lease is unavailable: ${join(spool, '.spoold/locks')} is no directory`,
+      `[spooler ${spool}] no schedule fires, because the lease is unavailable: ${join(spool, '.spoold/locks')} is not a directory`,
     )
     assert.deepEqual(fired(daemon), [])
     rmSync(join(spool, '.spoold/locks'))

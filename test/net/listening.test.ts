@@ -78,7 +78,7 @@ describe('a unix socket', () => {
     writeFileSync(path, 'do not remove')
     const daemon = await startDaemon({ spool, ini: { socket: path }, isUnready: true })
     assert.equal(await daemon.code(), 1)
-    assert.match(daemon.output, /another file of this name, which is no socket/)
+    assert.match(daemon.output, /another file of this name, which is not a socket/)
     assert.equal(readFileSync(path, 'utf8'), 'do not remove')
   })
 

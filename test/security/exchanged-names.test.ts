@@ -91,7 +91,7 @@ describe('while the owner of a directory exchanges a new socket with a link, roo
           const listener = await listen({ kind: 'unix', path }, settings)
           listener.close()
         } catch (error) {
-          if (/is no socket any more/.test(String(error))) exchanged++
+          if (/is no longer a socket/.test(String(error))) exchanged++
         }
         return exchanged >= 20
       },

@@ -145,7 +145,7 @@ describe('a daemon that is root', { skip }, () => {
     symlinkSync(outside.path, join(spool, '.spoold'))
     const linked = await startDaemon({ spool, isUnready: true })
     assert.equal(await linked.code(), 1)
-    assert.match(linked.output, /\.spoold is no directory.*mv /)
+    assert.match(linked.output, /\.spoold is not a directory.*mv /)
     outside.assertUntouched('a start')
 
     const shared = spoolDirectory()
@@ -228,7 +228,7 @@ describe('commands of root', { skip }, () => {
     writeFileSync(join(spool, 'a'), 'root:x:0:0', { mode: 0o600 })
     drop(spool, 'b')
     const { stdout } = await spoold(['fsck', '--repair', spool])
-    assert.match(stdout, /left rights a: .*no spool packet/)
+    assert.match(stdout, /left rights a: .*not a spool packet/)
     assert.deepEqual([statSync(join(spool, 'a')).uid, statSync(join(spool, 'b')).uid], [0, USER])
   })
 })

@@ -25,7 +25,7 @@ describe('.spoold', () => {
     const spool = spoolDirectory()
     symlinkSync(workspace(), join(spool, '.spoold'))
     for (const use of [findState, makeState])
-      assert.throws(() => use(spool), { code: 'SPOOL_UNUSABLE', message: /\.spoold is no directory/ })
+      assert.throws(() => use(spool), { code: 'SPOOL_UNUSABLE', message: /\.spoold is not a directory/ })
   })
 
   it('that is ours is closed to all others by whoever is about to write there', () => {

@@ -100,8 +100,6 @@ function priorityWarning({ unordered }: EnqueueDestination, { output }: CommandC
     const priority = common.priority ?? pairs.findLast(([key]) => key === 'priority')?.[1]
     if (isTold || priority === undefined || String(priority) === '') return
     isTold = true
-    output.complain(
-      `nobody runs what has a priority here: ${unordered} has no spooler-ordered = true, without which priority directories are not entered`,
-    )
+    output.complain(`tasks with a priority are not run here: ${unordered} lacks spooler-ordered = true`)
   }
 }

@@ -99,7 +99,7 @@ function realPath(directory: string): string {
     const path = realpathSync(directory)
     if (statSync(path).isDirectory()) return path
   } catch (error) {
-    throw new SpooldError('SPOOL_UNUSABLE', `${directory} is no spool directory: ${messageOf(error)}`, {
+    throw new SpooldError('SPOOL_UNUSABLE', `${directory} is not a spool directory: ${messageOf(error)}`, {
       cause: error,
     })
   }

@@ -150,7 +150,7 @@ function whyUnlisted(directory: string, error: unknown): string {
     case 'ENOENT':
       return `${directory} does not exist; name a spool directory`
     case 'ENOTDIR':
-      return `${directory} is no directory; name a spool directory, or use spoold show for a file`
+      return `${directory} is not a directory; name a spool directory, or use spoold show for a file`
     default:
       return `${directory} cannot be listed by uid ${process.geteuid?.()}: ${messageOf(error)}`
   }

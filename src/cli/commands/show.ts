@@ -77,7 +77,7 @@ function showOne(file: string, { json }: ShowOptions, view: View, output: Output
   if (state === 'unreadable') throw unreadable(file, detail)
   // a dead letter is worth showing even so
   if (vars === undefined && task.letter === undefined)
-    throw new SpooldError('PACKET_MALFORMED', `${file} is no spool packet (${state}): ${detail}`)
+    throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
   output.line(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
   return 0
 }

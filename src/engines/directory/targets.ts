@@ -3,20 +3,20 @@ import { describe, SpooldError } from '../../base/errors.js'
 import { realPathOf } from '../../system/file-stats.js'
 import { DirectoryEnqueuer } from './enqueuer.js'
 
-/** A spool that tasks may be put into. */
+/** A spool that accepts tasks. */
 export interface SpoolTarget {
   readonly directory: string
-  /** A task is on disk before it counts as stored. */
+  /** Whether a task is on disk before it counts as stored. */
   readonly sync: boolean
 }
 
 /**
- * The spools that tasks may be put into: those of `spooler` and `spooler-external`, in their order. A task names one by
- * its path; without a name it goes to the first (core/spooler.c, uwsgi_spool_request).
+ * The spools that accept tasks: those of `spooler` and `spooler-external`, in order. A task names one by its path; without
+ * a name it goes to the first (core/spooler.c, uwsgi_spool_request).
  */
 export class SpoolTargets {
   readonly #enqueuers: readonly DirectoryEnqueuer[]
-  /** By real path and by the path that was given. */
+  /** By real path and by the given path. */
   readonly #byName = new Map<string, DirectoryEnqueuer>()
 
   /**
@@ -35,11 +35,11 @@ export class SpoolTargets {
   }
 
   /**
-   * The spool that strangers name: by its real path or the path that the configuration has for it. The file system is not
-   * asked, so that nobody can look around in it.
+   * Looks up a spool named by an untrusted client, by its real path or its path in the configuration. The file system is not
+   * asked, so that a client cannot probe it.
    *
-   * @param name what the task's `spooler` says; empty or undefined is the first
-   * @returns undefined when it is none of ours
+   * @param name the task's `spooler`; empty or undefined means the first spool
+   * @returns undefined if it is not one of ours
    */
   known(name?: Uint8Array): DirectoryEnqueuer | undefined {
     if (name === undefined || name.length === 0) return this.#enqueuers[0]
@@ -47,7 +47,7 @@ export class SpoolTargets {
     return text.startsWith('/') ? this.#byName.get(resolve(text)) : undefined
   }
 
-  /** The same by any path that leads there. */
+  /** The same, by any path that leads there. */
   find(name?: Uint8Array): DirectoryEnqueuer | undefined {
     const known = this.known(name)
     if (known !== undefined || name === undefined) return known

@@ -89,7 +89,7 @@ function makePriorityDirectories(spool: string, prefix: string): FileDirectory {
     if (errnoOf(error) !== 'ENOTDIR') throw error
     throw new SpooldError(
       'SPOOL_UNUSABLE',
-      `${displayName(`${spool}/${prefix}`)} is no directory, but a file or a link; remove it`,
+      `${displayName(`${spool}/${prefix}`)} is a file or a link, not a directory; remove it`,
     )
   }
 }

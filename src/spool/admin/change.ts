@@ -112,7 +112,7 @@ function refusalOfOpen(error: unknown): Changed {
       return refused('it is a symbolic link, which is never run')
     case 'ENXIO':
     case 'EISDIR':
-      return refused('it is no regular file, which is never run')
+      return refused('it is not a regular file, so it is never run')
     default:
       return refused(`uid ${process.geteuid?.()} cannot open it: ${messageOf(error)}`)
   }
@@ -121,7 +121,7 @@ function refusalOfOpen(error: unknown): Changed {
 function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Changed {
   const stats = fstatSync(fd)
   const file = { ref, fsPath, fd, stats, inode: stats.ino }
-  if (!stats.isFile()) return refused('it is no regular file, which is never run')
+  if (!stats.isFile()) return refused('it is not a regular file, so it is never run')
   if (!isInPlace(file)) return { kind: 'gone' }
   const state = packetState(fd)
   return state === undefined ? file : { ...file, state }

@@ -7,7 +7,7 @@ import { type Changed, DONE, type LockedFile, type OpenSpool, refused } from './
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 
 const DAY_MS = 86_400_000
-const NO_PACKET = refused('it is no spool packet')
+const NO_PACKET = refused('it is not a spool packet')
 
 /**
  * Keeps a task from being run until it is released or kicked: its record says so to us, its mtime to a plain uWSGI.

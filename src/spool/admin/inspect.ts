@@ -95,7 +95,7 @@ function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
   const stats = fstatSync(fd)
   if (!stats.isFile())
     return {
-      ...nothing('unreadable', 'it is no regular file, which is never run'),
+      ...nothing('unreadable', 'it is not a regular file, so it is never run'),
       sinceMs: sinceMsOf(stats),
     }
   const { size: bytes, mtimeMs, ctimeMs, dev, ino } = stats

@@ -20,7 +20,7 @@ export function requeue(
 ): Changed {
   const name = deadNameOf(file.ref)
   if (name === undefined) return refused('it is no dead letter')
-  if (file.state === undefined) return refused('it is no spool packet: nothing could run it')
+  if (file.state === undefined) return refused('it is not a spool packet: nothing could run it')
   const letters = new DeadLetters(at.spool)
   const letter = letters.read(name)
   const arrival = makeArrival(at, letter?.ref ?? name)

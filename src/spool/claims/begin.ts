@@ -12,9 +12,9 @@ interface Beginning {
 }
 
 /**
- * Writes into its file that a run begins.
+ * Marks in the file that a run starts.
  *
- * @throws why it cannot be written; the run must not begin then
+ * @throws if it cannot be written; the run must not start then
  */
 export function markBegun(claim: Beginning, company: Company): void {
   if (claim.isOnce) return markOnce(claim)
@@ -23,7 +23,7 @@ export function markBegun(claim: Beginning, company: Company): void {
   tellApart(claim)
 }
 
-/** A power failure must not forget that it began; and what is not started must not look so. */
+/** A power failure must not lose the mark; and a run that did not start must not be marked. */
 function markOnce(claim: Beginning): void {
   const { fd, state } = claim.file
   writeState(fd, STARTED | ONCE | lasting(state))
@@ -40,7 +40,7 @@ function markOnce(claim: Beginning): void {
 /** FAT's times are even seconds; those of most are a tick of the kernel's clock. */
 const COARSEST_MTIME_MS = 2000
 
-/** A run is known by the mtime that its mark gave the file: no run may have that of the last one which was counted. */
+/** A run is identified by the mtime that its mark gave the file, which must differ from that of the last counted run. */
 function tellApart({ file: { fd }, record }: Beginning): boolean {
   if (record?.countedRun === undefined || !isCounted(record, fstatSync(fd).mtimeMs)) return true
   const mtimeMs = record.countedRun - COARSEST_MTIME_MS

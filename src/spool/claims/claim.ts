@@ -11,7 +11,7 @@ import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type HeldFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
 
-/** A task file that this process holds, with its packet decoded. */
+/** A task file that this process holds locked, with its packet decoded. */
 export interface FileClaim extends HeldFile {
   readonly vars: Vars
   readonly mtimeMs: number
@@ -22,11 +22,11 @@ export interface FileClaim extends HeldFile {
   readonly state: number
   readonly bodyOffset: number
   readonly bodyBytes: number
-  /** The body, when it was small enough to be read at once. */
+  /** The body, if it was small enough to be read at once. */
   readonly body: Buffer | undefined
 }
 
-/** Why a ref was not claimed. Nothing is held any more. */
+/** Why a ref was not claimed. Nothing is locked any more. */
 export interface Refusal {
   readonly kind: Extract<
     ReportKind,
@@ -45,7 +45,7 @@ export interface Unfit extends HeldFile {
   readonly changedAtMs: number
 }
 
-/** Decides about an unfit file while it is locked. */
+/** Handles an unfit file while it is locked. */
 export type HandleUnfit = (file: Unfit) => Refusal
 
 // O_NONBLOCK: a FIFO under a task's name must not stop us. O_NOFOLLOW: neither must a link lead us out of the spool.
@@ -56,7 +56,7 @@ const GONE: Refusal = { kind: 'gone' }
 const LOCKED: Refusal = { kind: 'locked' }
 
 /**
- * The road of spooler_manage_task (core/spooler.c): open, lock without waiting, check that the file was not removed in
+ * The steps of spooler_manage_task (core/spooler.c): open, lock without waiting, check that the file was not removed in
  * between, read, decode, compare with the clock. Synchronous on purpose: it is several times faster than promises.
  */
 export function claimFile(
@@ -104,7 +104,7 @@ function refusalOfOpen(error: unknown): Refusal {
   switch (errnoOf(error)) {
     case 'ENOENT':
     case 'ENOTDIR':
-    case 'EISDIR': // an event does not tell a priority directory from a task of that name
+    case 'EISDIR': // an event does not distinguish a priority directory from a task of that name
       return GONE
     case 'ELOOP':
       return { kind: 'unreadable', detail: 'it is a symbolic link' }
@@ -115,7 +115,7 @@ function refusalOfOpen(error: unknown): Refusal {
   }
 }
 
-/** What this process, or this machine, is out of: it says nothing about the file. */
+/** Errors of a process or machine that has run out of a resource: they say nothing about the file. */
 const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
 
 /** `untouched`, with the reason: nobody can claim anything here. */
@@ -128,7 +128,7 @@ function refusalOf(error: unknown): Refusal {
 
 type Found = FileClaim | Unfit | Refusal
 
-/** @param sinceMs when it was opened, at the earliest, by the clock of its file system */
+/** @param sinceMs the earliest time when it was opened, by the clock of its file system */
 function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {
   const { fd } = file
   const stats = fstatSync(fd)
@@ -175,7 +175,7 @@ function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: S
   }
 }
 
-/** One that cannot be read now is read again when its task has begun, and fails that, which counts. */
+/** A body that cannot be read now is read again during the run, which then fails and counts. */
 function smallBody(fd: number, offset: number, bytes: number, read: number): Buffer | undefined {
   if (offset + bytes <= read) return Buffer.from(scratch.subarray(offset, offset + bytes))
   try {

@@ -19,13 +19,13 @@ export interface FailureOptions {
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
   readonly policy: RetryPolicy
-  /** The handler files, for whoever reads a dead letter. */
+  /** The handler files, for readers of a dead letter. */
   readonly handlers: readonly string[]
 }
 
-/** Between two ticks of a kernel's clock: of two times in a row the second may be the earlier one by that. */
+/** The tick of the kernel's clock: of two successive times, the second may be earlier by this much. */
 const TICK_MS = 20
-/** Between a record and the state byte lies one system call; a person who touches the file in that time waits. */
+/** One system call separates the record from the state byte; a touch in that time is not noticed. */
 const CUT_MS = 250
 
 /** A failed run that is to be counted. */
@@ -111,8 +111,8 @@ export class Failures {
   }
 
   /**
-   * Takes the file out of the spool. Where that does not work (a full disk, a read-only one), it stays and waits without
-   * being run, and burying it is tried again.
+   * Moves the file out of the spool. If that fails (a full disk, a read-only one), the file stays and waits without being
+   * run, and the burial is retried.
    */
   bury(file: FileClaim, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     try {
@@ -125,7 +125,7 @@ export class Failures {
         const { mtimeMs: countedRun } = fstatSync(file.fd)
         const pending = { ...(record ?? { attempts: 0, crashes: 0 }), countedRun, burial: { reason, detail } }
         const fault = this.#tryRecord(file.ref, pending)
-        // ONCE alone says as much, and why
+        // ONCE alone implies it, and the reason
         this.#tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))
       }
       setTime(file.fd, atMs)
@@ -138,7 +138,7 @@ export class Failures {
     }
   }
 
-  /** @throws what keeps it from being moved; nothing has changed then */
+  /** @throws if it cannot be moved; nothing has changed then */
   setAside(file: HeldFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = this.#letterOf(file.ref, record, reason, detail)
     if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
@@ -153,7 +153,7 @@ export class Failures {
     }
   }
 
-  /** It ran to SPOOL_OK, and its file could not be removed; `fault` says why. */
+  /** It ran to SPOOL_OK, but its file could not be removed; `fault` says why. */
   rememberDone(file: FileClaim, fault: string): Settled {
     const unmarked = this.#tryMark(file, DONE)
     const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
@@ -170,7 +170,7 @@ export class Failures {
     }
   }
 
-  /** A record that stays behind is an orphan, and costs no task. */
+  /** A record that stays is an orphan, which harms no task. */
   forget(ref: Ref): void {
     try {
       this.#records.remove(ref)

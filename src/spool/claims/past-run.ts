@@ -6,10 +6,10 @@ import type { FailedRun, Failures } from './failures.js'
 import { leaveAsFound, removeTask, type Settled } from './settle.js'
 
 /**
- * Settles what the last run of a file left open: it was done and only has to be removed, it was to be buried, or its
- * runner died, whoever that was. The caller holds the file.
+ * Settles what the last run of a file left: the file only has to be removed, has to be buried, or its runner died. The
+ * caller holds the file locked.
  *
- * @returns undefined when nothing was
+ * @returns undefined if nothing was left
  */
 export function settlePastRun(
   file: FileClaim,
@@ -26,14 +26,19 @@ export function settlePastRun(
     return failures.endCounted(file, record)
   switch (past) {
     case 'to-bury':
-      return failures.bury(file, record, 'unknown', 'it was to be buried, and why could not be written down')
+      return failures.bury(
+        file,
+        record,
+        'unknown',
+        'it was to be buried, and the reason could not be recorded',
+      )
     case 'died-once': {
       const detail = `${causeOf(lastRun)}; it may have done its work, and is delivered at most once`
       return failures.bury(file, record, 'outcome-unknown', detail)
     }
     case 'died-alone':
     case 'died-beside':
-      if (lastRun?.kind === 'blameless') leaveAsFound(file) // whoever claims it now may release it again
+      if (lastRun?.kind === 'blameless') leaveAsFound(file) // the current claim may still be released
       if (lastRun?.kind === 'blameless' || past === 'died-beside') return undefined
       return failures.settle(file, record, failureOf(file, lastRun))
     default:
@@ -45,10 +50,14 @@ function hasBegun(past: Past): boolean {
   return past === 'died-alone' || past === 'died-beside' || past === 'died-once'
 }
 
-/** A run that ended, and could not be counted then, left its file with a time to come; one that died did not. */
+/** A run that ended but could not be counted left a future mtime; a run that died did not. */
 function failureOf({ isPostponed }: FileClaim, lastRun: LastRun | undefined): FailedRun {
   if (!isPostponed) return { kind: 'crash', isPast: true, error: causeOf(lastRun) }
-  return { kind: 'error', isPast: true, error: 'its run failed; why could not be written down at the time' }
+  return {
+    kind: 'error',
+    isPast: true,
+    error: 'its run failed; the reason could not be recorded at the time',
+  }
 }
 
 function causeOf(lastRun: LastRun | undefined): string {
@@ -57,7 +66,7 @@ function causeOf(lastRun: LastRun | undefined): string {
 
 function removeDone(file: FileClaim, failures: Failures): Settled {
   const fault = removeTask(file, Number.POSITIVE_INFINITY)
-  // it did not run: told once, as all that is left alone
+  // it did not run: logged once, like every file that is left alone
   if (fault !== undefined) return { kind: 'unreadable', detail: `is done but cannot be removed: ${fault}` }
   failures.forget(file.ref)
   return { kind: 'gone' }

@@ -11,15 +11,15 @@ import { setTime } from '../spool-file.js'
 import { lasting, RECORDED, writeState } from '../state-byte.js'
 import type { FileClaim } from './claim.js'
 
-/** What is left to say of a claim once its file is dealt with. */
+/** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
 /** In a run shorter than this, no other process had time to replace the file that ran. */
 const QUICK_MS = 1
 
 /**
- * The name under which a file that is done waits for its removal. When we die in between, the sweep removes what lies
- * there, or gives it back when it is another file than the one that ran: its inode stands in the name.
+ * The name under which a finished file waits for its removal. If we die in between, the sweep removes it, or moves it back
+ * if its inode differs from the one in the name.
  */
 function doneName(fd: number): string {
   const random = crypto().randomBytes(6).toString('hex')
@@ -28,18 +28,18 @@ function doneName(fd: number): string {
 
 const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/
 
-/** The inode that a done file's hidden name, without what makes it hidden, says it has. undefined: it is none of that form. */
+/** The inode in the hidden name of a finished file, given without prefix and suffix; undefined for any other name. */
 export function doneInode(name: string): bigint | undefined {
   const inode = DONE_NAME.exec(name)?.[1]
   return inode === undefined ? undefined : BigInt(inode)
 }
 
 /**
- * SPOOL_OK: removes the file while it is still locked. `unlink` knows paths, not files: a free name may be used again,
- * and a run may take long, so the file is first moved to a name that nobody else knows, and looked at there. That costs
- * as much as the removal itself, which a quick run under a generated name, meant for one task, is spared.
+ * SPOOL_OK: removes the file while it is still locked. `unlink` removes whatever has the path. A free name may be reused
+ * during a run, so the file is first moved to an unpredictable name, and checked there. That costs as much as the removal
+ * itself; a quick run under a generated name, which is used once, skips it.
  *
- * @returns why it could not be removed
+ * @returns the error if it could not be removed
  */
 export function removeTask(claim: FileClaim, ranMs: number): string | undefined {
   const isAlone = ranMs < QUICK_MS && baseName(claim.ref).startsWith(UWSGI_PREFIX)
@@ -47,7 +47,7 @@ export function removeTask(claim: FileClaim, ranMs: number): string | undefined 
     if (isAlone) unlinkSync(claim.fsPath)
     else removeExactly(claim)
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') return messageOf(error) // ENOENT: somebody removed it by hand while it ran
+    if (errnoOf(error) !== 'ENOENT') return messageOf(error) // ENOENT: it was removed by hand during the run
   }
   return undefined
 }
@@ -57,7 +57,7 @@ function removeExactly(claim: FileClaim): void {
   try {
     if (!moveExactly(claim, hidden, createTaskName)) return // it was moved or replaced while it ran
   } catch {
-    // a full disk may have no room for another name, and a name may be too long; then a look must do
+    // a full disk may have no room for another name, or the name may be too long; then a check has to do
     if (isInPlace(claim)) unlinkSync(claim.fsPath)
     return
   }
@@ -67,9 +67,9 @@ function removeExactly(claim: FileClaim): void {
 }
 
 /**
- * Keeps the file, whose record is written, for another run at `atMs`: its mtime says so to every reader, a plain uWSGI among them.
+ * Keeps the file, whose record is written, for another run at `atMs`, by its mtime, which a plain uWSGI honours, too.
  *
- * @returns false where the time may not be set (a file of another user): then only the record says it
+ * @returns false if the time cannot be set (a file of another user): then only the record has it
  */
 export function postpone(claim: FileClaim, atMs: number): boolean {
   writeState(claim.fd, lasting(claim.state) | RECORDED)

@@ -6,13 +6,13 @@ import type { Failures } from './failures.js'
 
 export interface UnfitOptions {
   readonly rules: NameRules
-  /** How long such a file may be as it is before it is buried. */
+  /** How long such a file may stay unchanged before it is buried. */
   readonly graceMs: number
 }
 
 /**
- * What becomes of a file that is no task: nobody has it locked, but its writer may only be slow, so it has its grace.
- * Then it is buried, if it has a name that uWSGI gives to tasks alone; a free name may be anybody's, and is left alone.
+ * Handles a file that is not a task. It is unlocked, but its writer may just be slow, so it gets a grace time. Then it is
+ * buried if it has a name that only uWSGI generates; any other file may belong to somebody, and is left alone.
  */
 export function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, failures: Failures): Refusal {
   const { kind, detail, ref, changedAtMs } = file

@@ -38,10 +38,10 @@ export class Directories {
   }
 
   /**
-   * Those that may have changed since they were listed. What has another inode by now, or none, is known no longer: it
-   * may be a link that leads outside, so the directory that names it is listed, which knows.
+   * Those that may have changed since they were listed. A directory with another inode, or none, is forgotten: it may be a
+   * link that leads outside, so its parent is listed again.
    *
-   * @returns undefined when nothing is known for sure
+   * @returns undefined if nothing is known for certain
    */
   async changed(take: TakeStamp): Promise<ReadonlySet<string> | undefined> {
     if (this.#isDoubtful) return undefined
@@ -64,14 +64,14 @@ export class Directories {
     return this.#known.size === 0 ? undefined : changed
   }
 
-  /** A scan begins. @param again the directories that it lists; undefined: all of them */
+  /** A scan starts. @param again the directories that it lists; undefined means all of them */
   beginScan(again: ReadonlySet<string> | undefined): ScannedDirectories {
     if (again === undefined) this.forget()
     return new ScannedDirectories(this.#known)
   }
 }
 
-/** What one scan meets, and how it changes what is known. */
+/** Updates the known directories during one scan. */
 export class ScannedDirectories {
   readonly #known: Map<string, Listed>
   readonly #listed = new Set<string>()

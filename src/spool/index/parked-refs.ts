@@ -3,12 +3,12 @@ import type { Ref } from '../../task/ref.js'
 import type { ParkReason } from '../../task/report.js'
 import { hash, SHARDS } from './ref-hash.js'
 
-/** Names kept per reason; of further refs only the hash is kept. */
+/** The maximum number of names kept per reason; further refs are kept as hashes only. */
 const NAMED = 1000
 /** For all reasons together: 50 MB. */
 const MAX_PARKED = 1_000_000
 
-/** Refs that are due and may not run now: a hash each. They cost nothing until an event ends their reason. */
+/** Refs that are due but may not run now: a hash each. They cost nothing until an event ends their reason. */
 export class ParkedRefs {
   readonly #byReason = new Map<ParkReason, ParkedForReason>()
   #size = 0
@@ -21,7 +21,7 @@ export class ParkedRefs {
     return this.#byReason.get(reason)?.size ?? 0
   }
 
-  /** @returns false when there is no room */
+  /** @returns false if there is no room */
   add(ref: Ref, reason: ParkReason): boolean {
     if (this.#size >= MAX_PARKED) return false
     const parked = this.#byReason.get(reason) ?? new ParkedForReason()
@@ -43,7 +43,7 @@ export class ParkedRefs {
     for (const parked of this.#byReason.values()) if (parked.delete(key)) this.#size--
   }
 
-  /** Removes and returns at most `limit` refs whose names are known, the first parked first. */
+  /** Removes and returns at most `limit` refs whose names are known, in the order in which they were parked. */
   take(reason: ParkReason, limit: number): Ref[] {
     const refs: Ref[] = []
     const parked = this.#byReason.get(reason)
@@ -56,13 +56,13 @@ export class ParkedRefs {
     return refs
   }
 
-  /** Forgets all that is parked for this reason. */
+  /** Forgets all refs that are parked for this reason. */
   clearReason(reason: ParkReason): void {
     this.#size -= this.countOf(reason)
     this.#byReason.delete(reason)
   }
 
-  /** Forgets everything: what still may not run is parked again once a worker has looked at it. */
+  /** Forgets everything: refs that still may not run are parked again when a worker has looked at them. */
   clear(): void {
     this.#byReason.clear()
     this.#size = 0
@@ -71,7 +71,7 @@ export class ParkedRefs {
 
 class ParkedForReason {
   readonly #hashes: ReadonlyArray<Set<number>> = Array.from({ length: SHARDS }, () => new Set())
-  /** The names of some; also of refs that were removed since. */
+  /** Some of the names, including those of refs that were removed since. */
   readonly #names = new Queue<Ref>()
   #size = 0
 

@@ -1,16 +1,16 @@
 import { RATE_WINDOW_MS } from './drain-rate.js'
 
-/** How much of a core looking may take: what costs more comes less often. */
+/** The share of one core that scanning may take: what costs more happens less often. */
 
-/** A look at a waiting file that nobody announced costs about 6 µs; all of them may take half a percent of one core. */
+/** Re-checking one waiting file costs about 6 µs; budget: 0.5 % of one core. */
 const LOOK_AGAIN_MS_PER_FILE = 1.2
-/** And the scan that names them a hundredth. */
+/** The scan that finds their names: 1 % of one core. */
 const LOOK_AGAIN_SHARE = 100
-/** While watches are suspended, scans may use a twentieth of one core. */
+/** Scans while watches are suspended: 5 % of one core. */
 const SUSPENDED_SHARE = 20
-/** Scans because of events that do not say enough take a tenth of one core. */
+/** Scans because of ambiguous events: 10 % of one core. */
 const UNCLEAR_SHARE = 10
-/** Polling takes a fiftieth of one core. */
+/** Polling: 2 % of one core. */
 const POLL_MS = 1000
 const POLL_SHARE = 50
 

@@ -2,10 +2,10 @@ import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../events/emitter.js'
 import { displayName } from '../../task/ref.js'
 
-/** Of so many directories it is told that they cannot be listed, or that nobody enters them. */
+/** The maximum number of directories reported as unlistable, or as not entered. */
 const MOST_TOLD = 1000
 
-/** What scans have to tell people, each thing once. */
+/** Reports what scans find, each thing once. */
 export class ScanNews {
   readonly #spool: string
   readonly #events: Emitter

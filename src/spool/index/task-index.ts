@@ -8,11 +8,11 @@ import { ParkedRefs } from './parked-refs.js'
 import { WaitingList } from './waiting-list.js'
 import { type Placed, SortedWindow, type Window } from './window.js'
 
-// Longer than others: the states of a ref, and every way from one to the next, are in one place.
+// Longer than others: the states of a ref, and all their transitions, are in one place.
 interface TaskIndexOptions {
   readonly order: TaskOrder
   readonly frequencyMs: number
-  /** How many due refs are kept in memory; the rest is learned again from the next scan. */
+  /** The maximum number of due refs in memory; the next scan finds the rest. */
   readonly windowSize?: number
 }
 
@@ -20,7 +20,7 @@ const WINDOW = 120_000
 const FIRST_RETRY_MS = 2
 /** Its file has left its place. */
 const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
-/** Tried again after a wait that doubles. */
+/** Retried after a wait that doubles. */
 const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
 
 /**
@@ -36,9 +36,9 @@ export class TaskIndex {
   readonly #order: TaskOrder
   readonly #frequencyMs: number
   readonly #windowSize: number
-  /** What the last scan met. */
+  /** The refs that the last scan met. */
   #window: Window
-  /** Ready since that scan. */
+  /** Refs that became ready since that scan. */
   readonly #fresh: Heap<Placed>
   readonly #freshNames = new Set<Ref>()
   /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
@@ -46,11 +46,11 @@ export class TaskIndex {
   readonly #waiting = new WaitingList()
   readonly #parked = new ParkedRefs()
   readonly #arrivals = new Arrivals()
-  /** How often in a row a ref was found locked or incomplete. */
+  /** How many times in a row a ref was found locked or incomplete. */
   readonly #tries = new Map<Ref, number>()
   /** More refs are due than the window holds. */
   #overflowed = false
-  /** Of a scan under way: what it found so far, and what was given away meanwhile. */
+  /** A scan in progress: what it has found so far, and what was given away in the meantime. */
   #harvest: Window | undefined
   readonly #takenSinceScan = new Set<Ref>()
 
@@ -76,7 +76,7 @@ export class TaskIndex {
     return this.#busy.size
   }
 
-  /** Known, and not to run now: not yet due, or parked. */
+  /** Known, but not to run now: not yet due, or parked. */
   get waiting(): number {
     return this.#waiting.size + this.#parked.size
   }
@@ -90,22 +90,22 @@ export class TaskIndex {
     return Math.min(this.#waiting.nextAtMs, this.#waiting.horizonMs)
   }
 
-  /** More refs are due than are known, and those that are known run low: a scan tells the next. */
+  /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#overflowed && this.#window.size < this.#windowSize / 4
   }
 
-  /** All that is due is known: a scan of what changed since the last one tells the rest. */
+  /** All due refs are known: a scan of what changed since the last one finds the rest. */
   get knowsAll(): boolean {
     return !this.#overflowed
   }
 
-  /** Some of the refs that wait came due, and only a recheckWaiting scan can name them. */
+  /** Some waiting refs came due, and only a recheckWaiting scan can find their names. */
   isPastHorizon(nowMs: number): boolean {
     return this.#waiting.horizonMs <= nowMs
   }
 
-  /** The file was created, renamed, written or removed. Says whether there may be something to run now. */
+  /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean): boolean {
     const renames = this.#busy.get(ref)
     if (renames !== undefined) {
@@ -126,12 +126,12 @@ export class TaskIndex {
       if (due === undefined) return
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
-      if (!this.#tries.has(ref)) this.#arrivals.runsAt(ref, atMs) // what was locked or incomplete has been runnable
+      if (!this.#tries.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
       this.#makeReady(ref)
     }
   }
 
-  /** The best `limit` refs, from now on busy. */
+  /** Takes the best `limit` refs, which are busy from now on. */
   take(limit: number, nowMs = Date.now()): Ref[] {
     const taken: Ref[] = []
     while (taken.length < limit) {
@@ -144,14 +144,14 @@ export class TaskIndex {
     return taken
   }
 
-  /** At most `limit` refs that are parked for this reason, from now on busy. Those of which it has no name are left. */
+  /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
   takeParked(reason: ParkReason, limit: number): Ref[] {
     const taken = this.#parked.take(reason, limit)
     for (const ref of taken) this.#give(ref)
     return taken
   }
 
-  /** The reason is over: what was parked for it is ready; a scan tells the names that are not known. */
+  /** The reason is over: the refs parked for it are ready; a scan finds the unknown names. */
   unpark(reason: ParkReason): void {
     const count = this.#parked.countOf(reason)
     const named = this.#parked.take(reason, count)
@@ -170,7 +170,7 @@ export class TaskIndex {
     return this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref)
   }
 
-  /** A worker ran it to its end, and it is gone, unless there is a new file of that name. */
+  /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
   done(ref: Ref): void {
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
@@ -179,7 +179,7 @@ export class TaskIndex {
     if (renames > 1) this.#makeReady(ref)
   }
 
-  /** A worker is through with it. */
+  /** A worker has finished with it. */
   returned(report: Report, nowMs: number): void {
     const { ref } = report
     if (GONE_KINDS.includes(report.kind)) return this.done(ref)
@@ -228,7 +228,7 @@ export class TaskIndex {
     this.#overflowed = false
   }
 
-  /** The scan under way met a task's name. Says whether it should go on. */
+  /** The scan in progress met a task's name. Returns whether it should continue. */
   seen(ref: Ref, nowMs: number): boolean {
     const harvest = this.#harvest
     if (harvest === undefined) return false
@@ -250,7 +250,7 @@ export class TaskIndex {
     this.#takenSinceScan.clear()
   }
 
-  /** Given away since the scan met it, or ready by an event. (Beyond a full window what is fresh may wait long: twice, then.) */
+  /** Given away since the scan met it, or ready by an event. (With a full window, a fresh ref may be listed twice.) */
   #isGivenOrFresh(ref: Ref): boolean {
     return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
   }
@@ -290,7 +290,7 @@ export class TaskIndex {
     return COMPARE_TASKS[this.#order](fresh.ref, fresh.time, first.ref, first.time) < 0
   }
 
-  /** 2 ms, 4 ms, … up to `capMs`: a writer is done in a moment, a foreign runner may take long. */
+  /** 2 ms, 4 ms, … up to `capMs`: a writer finishes in a moment, a foreign runner may take long. */
   #patience(ref: Ref, capMs: number): number {
     const tries = this.#tries.get(ref) ?? 0
     this.#tries.set(ref, tries + 1)

@@ -2,7 +2,7 @@ import { Heap } from '../../base/heap.js'
 import type { Ref } from '../../task/ref.js'
 import { hash, SHARDS } from './ref-hash.js'
 
-/** Names kept for an exact wake-up; of later ones only a number is kept. */
+/** The number of names kept for an exact wake-up; of later ones only a hash is kept. */
 const NAMED = 50_000
 
 interface Waiting {
@@ -11,11 +11,11 @@ interface Waiting {
 }
 
 /**
- * Refs that are not worth a look before some time. A million of them take 60 MB: a hash and a second each, and the
- * names of the soonest 50,000. When one of the others comes due, only a scan can tell its name: `horizonMs`.
+ * Refs that are not worth a look before some time. A million of them take 60 MB: a hash and a second each, and the names of
+ * the soonest 50,000. When one of the others comes due, only a scan can find its name: `horizonMs`.
  */
 export class WaitingList {
-  /** hash → second; negative when a change of the file does not end the wait, because the change was our own. */
+  /** hash → second; negative if a change of the file does not end the wait, because the change was our own. */
   readonly #seconds: ReadonlyArray<Map<number, number>> = Array.from({ length: SHARDS }, () => new Map())
   #size = 0
   #soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
@@ -25,12 +25,12 @@ export class WaitingList {
     return this.#size
   }
 
-  /** When the next one comes due whose name is known; epoch ms. */
+  /** When the next ref with a known name comes due; epoch ms. */
   get nextAtMs(): number {
     return this.#soonest.peek()?.atMs ?? Number.POSITIVE_INFINITY
   }
 
-  /** From this time on, refs are due whose names are not known; epoch ms. */
+  /** From this time on, refs with unknown names are due; epoch ms. */
   get horizonMs(): number {
     return this.#horizonMs
   }
@@ -54,7 +54,7 @@ export class WaitingList {
     return second !== undefined && Math.abs(second) * 1000 > nowMs
   }
 
-  /** The file changed. Ends the wait and says true, unless it waits for a time that we gave it ourselves. */
+  /** The file changed. Ends the wait and returns true, unless the file waits for a time that we set ourselves. */
   endOnChange(ref: Ref): boolean {
     if (this.#size === 0) return true
     const key = hash(ref)
@@ -63,7 +63,7 @@ export class WaitingList {
     return true
   }
 
-  /** Removes and returns one ref that is due, undefined when none is. */
+  /** Removes and returns one ref that is due; undefined if there is none. */
   popDue(nowMs: number): Waiting | undefined {
     const next = this.#soonest.peek()
     if (next === undefined || next.atMs > nowMs) return undefined
@@ -72,7 +72,7 @@ export class WaitingList {
     return next
   }
 
-  /** Forgets everything: what still waits is learned again from a scan. */
+  /** Forgets everything: a scan finds what still waits. */
   clear(): void {
     for (const seconds of this.#seconds) seconds.clear()
     this.#size = 0

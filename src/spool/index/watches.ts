@@ -15,22 +15,22 @@ export interface WatchesOptions {
   readonly spool: string
   readonly rules: NameRules
   readonly frequencyMs: number
-  /** How long a watch that was refused is not asked for again, the first time; then twice as long, up to 10 minutes. */
+  /** How long to wait before retrying a refused watch; doubled each time, up to 10 minutes. */
   readonly refusedMs?: number
 }
 
 interface WatchesListener {
   /** This entry may have become a task. */
   changed(ref: Ref, renamed: boolean): void
-  /** Something happened that only a scan can tell. */
+  /** Something happened that only a scan can identify. */
   unclear(): void
 }
 
-/** The kernel's event queue holds 16,384 by default and overflows in silence: after so many, what happened is unclear. */
+/** The kernel's event queue holds 16,384 by default and overflows silently: after this many, what happened is unclear. */
 const EVENTS_PER_SCAN = 4096
-/** A watch takes kernel memory, and counts against a limit of the user; beyond these, stamps alone tell of changes. */
+/** A watch takes kernel memory, and counts against a limit of the user; beyond this many, only stamps reveal changes. */
 const MOST_WATCHES = 1024
-/** Of a long backlog, directories of so few entries are watched all the same: an urgent task is heard of at once. */
+/** Directories with this few entries are watched even during a long backlog, so that an urgent task is noticed at once. */
 const FEW_ENTRIES = 1000
 const REFUSED_MS = 60_000
 const MOST_REFUSED_MS = 600_000
@@ -50,7 +50,7 @@ interface Refused {
 
 /**
  * The watches on a spool's directories: one on the spool itself ('') and one on each of the most urgent priorities
- * (`5/`). They are opened without waiting. One that is refused is asked for again after minutes, by a timer of its own.
+ * (`5/`). They are opened without waiting. A refused watch is retried after minutes, by a timer of its own.
  */
 export class Watches {
   readonly #options: WatchesOptions
@@ -59,7 +59,7 @@ export class Watches {
   readonly #followed = new Map<string, Followed>()
   readonly #refused = new Map<string, Refused>()
   readonly #alarm = new Alarm(() => this.#retry())
-  /** For whoever is told that a watch is lost: so often is the spool scanned all the same. */
+  /** For the report of a lost watch: the interval at which the spool is still scanned. */
   frequencyMs: number
   #isTold = false
   #heard = 0
@@ -71,12 +71,12 @@ export class Watches {
     this.#listener = listener
   }
 
-  /** A directory that is about to be listed: what happens from now on is heard of. */
+  /** Called before a directory is listed: later changes are then noticed. */
   follow(prefix: string, stamp: Stamp): void {
     if (this.#isNew(prefix, stamp)) this.#open(prefix, stamp)
   }
 
-  /** Directories that were listed. Watches on others end. @param few only those of few entries */
+  /** Called with the directories that were listed. Watches on others end. @param few keep only those with few entries */
   followOnly(listing: Listing, few: boolean): void {
     const chosen = mostUrgent(few ? small(listing) : listing)
     for (const prefix of this.#followed.keys()) if (!chosen.has(prefix)) this.#drop(prefix)
@@ -85,7 +85,7 @@ export class Watches {
     this.#tellIfBack()
   }
 
-  /** A scan begins: it sees what the events so far were about. */
+  /** A scan starts: it covers all events so far. */
   scanBegins(): void {
     this.#heard = 0
   }
@@ -101,7 +101,7 @@ export class Watches {
     return this.#refused.get(prefix)?.inode !== inode
   }
 
-  /** What happened between the stamp and the watch is unclear, unless a second stamp says: nothing. */
+  /** What happened between the stamp and the watch is unclear, unless a second stamp is equal. */
   #followLate(prefix: string, stamp: Stamp): void {
     if (!this.#isNew(prefix, stamp) || !this.#open(prefix, stamp)) return
     if (!isSame(stamp, takeStampSync(directoryOf(this.#options.spool, prefix)))) this.#listener.unclear()
@@ -126,7 +126,7 @@ export class Watches {
   #hear(prefix: string, name: string | null, renamed: boolean): void {
     this.#heard++
     if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
-      this.#drop(prefix) // it was removed or moved away, and what takes its place may have its inode
+      this.#drop(prefix) // it was removed or moved, and its inode may be reused
       this.#listener.unclear()
     } else if (name === null || this.#heard === EVENTS_PER_SCAN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
@@ -135,7 +135,7 @@ export class Watches {
     if (isTaskName(name, this.#options.rules)) this.#listener.changed(prefix + name, renamed)
   }
 
-  /** Before a scan sees a priority that was made now, less urgent tasks beside it would have been given away. */
+  /** Until a scan finds a new priority, less urgent tasks would be given away first. */
   #enter(prefix: string): void {
     const path = directoryOf(this.#options.spool, prefix)
     const stamp = takeStampSync(path)
@@ -144,7 +144,7 @@ export class Watches {
     for (const entry of entriesNow(path)) this.#hear(prefix, entry, true)
   }
 
-  /** A priority came or went. */
+  /** A priority was created or removed. */
   #isDirectoryNews(name: string, renamed: boolean): boolean {
     return renamed && this.#options.rules.ordered && /^[0-9]/.test(name) && isPriorityDirectory(name)
   }
@@ -198,7 +198,7 @@ function isRealDirectory(path: string): boolean {
   return lstatSync(toFsPath(path), { throwIfNoEntry: false })?.isDirectory() === true
 }
 
-/** Nothing where it is gone again, or closed to us: the scan tells. */
+/** Nothing if it is gone again, or we may not enter it: the scan reports that. */
 function entriesNow(path: string): string[] {
   try {
     return readdirSync(toFsPath(path), 'latin1')

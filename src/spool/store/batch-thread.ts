@@ -2,16 +2,16 @@ import { parentPort } from 'node:worker_threads'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { writeInPlace } from './draft.js'
 
-/** What the thread is asked to write: whole packets, one behind the other. */
+/** The tasks that the thread should write: complete packets, concatenated. */
 export interface Chunk {
   /** Byte strings. */
   readonly paths: readonly string[]
   readonly packets: Uint8Array
-  /** Where each packet ends. */
+  /** The end of each packet. */
   readonly ends: readonly number[]
 }
 
-/** What could not be written, by its place in the chunk. An error that crosses threads would lose its code. */
+/** What could not be written, by its position in the chunk. An error that crosses threads would lose its code. */
 export type ChunkFailures = ReadonlyArray<
   readonly [place: number, message: string, errno: string | undefined]
 >

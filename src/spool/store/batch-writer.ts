@@ -18,7 +18,7 @@ const IDLE_MS = 5000
 
 let current: BatchWriter | undefined
 
-/** The writer of this process; undefined when no thread can be started. */
+/** The writer of this process; undefined if no thread can be started. */
 export async function openBatchWriter(): Promise<BatchWriter | undefined> {
   if (current?.isEnded !== false) current = new BatchWriter()
   const writer = current
@@ -26,8 +26,8 @@ export async function openBatchWriter(): Promise<BatchWriter | undefined> {
 }
 
 /**
- * A second thread that creates files while the first one does: that is nearly all kernel time, and the kernel lets two do
- * it side by side. It keeps no program alive that waits for nothing.
+ * A second thread that creates files in parallel with the first one: nearly all of it is kernel time, and the kernel lets
+ * two threads do it at once. It does not keep an idle program alive.
  *
  * States: starting → idle ↔ writing → ended.
  */

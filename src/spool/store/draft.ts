@@ -150,6 +150,6 @@ function holdPriority(spool: string, priority: string | undefined, ref: Ref): Fi
   } catch (error) {
     if (errnoOf(error) !== 'ENOTDIR') throw error
     const path = displayName(`${spool}/${priority}`)
-    throw new SpooldError('ENQUEUE_FAILED', `${path} is no directory; remove it`, { details: { path } })
+    throw new SpooldError('ENQUEUE_FAILED', `${path} is not a directory; remove it`, { details: { path } })
   }
 }

@@ -1,14 +1,14 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { displayName } from '../../task/ref.js'
 
-/** Blocks, inodes, a user's quota: room that may be there again later. */
+/** Blocks, inodes, a user's quota: there may be room later. */
 const NO_ROOM = new Set(['ENOSPC', 'EDQUOT'])
 
 export function isNoRoom(error: unknown): boolean {
   return NO_ROOM.has(errnoOf(error) ?? '')
 }
 
-/** Why a task is not in the spool. What was refused on purpose stays what it is. */
+/** The error for a task that could not be stored. Deliberate refusals stay as they are. */
 export function writeError(directory: string, error: unknown): SpooldError {
   if (error instanceof SpooldError) return error
   const errno = errnoOf(error)

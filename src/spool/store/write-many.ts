@@ -6,12 +6,12 @@ import { openBatchWriter } from './batch-writer.js'
 import { newTaskPath, writeInPlace } from './draft.js'
 import { writeError } from './write-error.js'
 
-/** What became of one task of a batch. */
+/** The result for one task of a batch. */
 export type WriteResult = { readonly stored: Stored } | { readonly error: Error }
 
-/** Tasks that are written in one turn of the event loop: about a millisecond. */
+/** Tasks written per turn of the event loop: about a millisecond. */
 const CHUNK_TASKS = 100
-/** Fewer are written before a second thread has started. */
+/** Fewer tasks are written before a second thread has started. */
 const MANY_TASKS = 5000
 
 /** Consecutive tasks of a batch, from `begin`. The names are made in the order of the tasks: it is the order in which they run. */
@@ -22,8 +22,8 @@ interface Part {
 }
 
 /**
- * Stores tasks that need no waiting: in this thread and, when there are many, in a second one too. Each takes the next
- * part when it is through with one.
+ * Stores tasks that need no waiting: in this thread and, if there are many, in a second one too. Each thread takes the next
+ * part when it has finished one.
  */
 export async function writeMany(requests: readonly Request[], spool: string): Promise<WriteResult[]> {
   const results: WriteResult[] = []
@@ -58,12 +58,12 @@ export async function writeMany(requests: readonly Request[], spool: string): Pr
       settle(part, await writer.write(part.paths, packets))
     }
   }
-  // two parts are under way to the thread: it has something to do when this one does not answer it at once
+  // the thread always has two parts, so that it need not wait for our reply
   await Promise.all(requests.length < MANY_TASKS ? [here()] : [here(), there(), there()])
   return results
 }
 
-/** @returns the errors, by place */
+/** @returns the errors, by position */
 function writePart({ requests, paths }: Part): Map<number, unknown> {
   const failures = new Map<number, unknown>()
   requests.forEach(({ packet }, place) => {

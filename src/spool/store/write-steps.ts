@@ -7,15 +7,15 @@ import { writeError } from './write-error.js'
 export interface WriteOptions {
   /** The spool directory's real path, a byte string. */
   readonly spool: string
-  /** Data and directory entry are on disk before the task counts as stored. Without it they are safe from `kill -9` only. */
+  /** Whether data and directory entry are on disk before the task counts as stored. Otherwise they only survive `kill -9`. */
   readonly sync: boolean
 }
 
-/** What a write waits for. How it is waited for is the driver's business (spool/write, spool/write-batch). */
+/** What a write waits for. The driver decides how to wait (write.ts, write-batch.ts). */
 export type Wait =
   | { readonly kind: 'body'; readonly draft: Draft; readonly body: AsyncIterable<Uint8Array> }
   | { readonly kind: 'data'; readonly fd: number }
-  /** It is whole, in its hidden file: the last moment at which all of it can be given up. */
+  /** The task is complete in its hidden file: the last moment at which it can be given up. */
   | { readonly kind: 'written' }
   | { readonly kind: 'directory'; readonly path: string }
 
@@ -24,10 +24,10 @@ const WRITTEN: Wait = { kind: 'written' }
 export type Steps = Generator<Wait, Stored, void>
 
 /**
- * Stores one task, with uWSGI's name, mode and mtime (core/spooler.c, uwsgi_spool_request), step by step. Every step
- * may be the last one of the process, or of the machine: what is on disk then is a whole task or a hidden leftover.
+ * Stores one task, with uWSGI's name, mode and mtime (core/spooler.c, uwsgi_spool_request), step by step. The process, or the
+ * machine, may die after any step: then either a complete task or a hidden leftover is on disk.
  *
- * @throws SpooldError REQUEST_INVALID before anything is written; SPOOL_FULL, ENQUEUE_FAILED after nothing was left
+ * @throws SpooldError REQUEST_INVALID before anything is written; SPOOL_FULL, ENQUEUE_FAILED if nothing of it is left
  */
 export function* writeSteps(request: Request, options: WriteOptions): Steps {
   const { id } = request
@@ -74,8 +74,8 @@ function* publish(draft: Draft, { sync }: WriteOptions): Steps {
 }
 
 /**
- * Before the link there is the whole task, also after a power failure: the link is a promise. It is never taken back,
- * because others may have relied on it; when a sync fails behind it, the caller comes again with the same id.
+ * The link is a promise: the complete task is on disk before it is created. It is never removed, because others may have
+ * relied on it. If a later sync fails, the caller has to retry with the same id.
  */
 function* publishOnce(draft: Draft, id: string, { atSeconds }: Request, options: WriteOptions): Steps {
   const { spool, sync } = options
@@ -89,7 +89,7 @@ function* publishOnce(draft: Draft, id: string, { atSeconds }: Request, options:
       return yield* duplicate(ref, options)
     }
     if (sync) yield { kind: 'directory', path: idsDirectory(spool) }
-    publishPromised(spool, ref) // who found the promise may have done it
+    publishPromised(spool, ref) // another process that found the promise may have done it
     if (sync) yield { kind: 'directory', path: draft.directory }
     return { path: displayName(draft.path), isDuplicate: false }
   } catch (error) {
@@ -119,7 +119,7 @@ function* fill(
   draft.close()
 }
 
-/** The first writer may have died, or may not be through: what it promised is made good, and safe, before we rely on it. */
+/** The first writer may have died, or still be at work: finish and sync its publish before reporting a duplicate. */
 function* duplicate(ref: Ref, { spool, sync }: WriteOptions): Steps {
   const path = `${spool}/${ref}`
   try {

@@ -11,25 +11,25 @@ import { type Steps, type Wait, type WriteOptions, writeSteps } from './write-st
 
 export type { WriteOptions } from './write-steps.js'
 
-/** One page of memory: the kernel lets a reader see none or all of a write that stays inside. */
+/** One page of memory: readers see all or nothing of a write within it. */
 const PAGE_BYTES = 4096
 
 /**
- * Stores a task. With `sync` it is on disk when the promise resolves, and calls that run at the same time share the
- * journal's commits and the sync of the directory.
+ * Stores a task. With `sync` it is on disk when the promise resolves; concurrent calls share the journal's commits and the
+ * sync of the directory.
  *
- * @throws SpooldError REQUEST_INVALID before anything is written; SPOOL_FULL, ENQUEUE_FAILED after nothing was left
+ * @throws SpooldError REQUEST_INVALID before anything is written; SPOOL_FULL, ENQUEUE_FAILED if nothing of it is left
  */
 export async function writeTask(request: Request, options: WriteOptions): Promise<Stored> {
   return writeAtOnce(request, options) ?? (await drive(writeSteps(request, options)))
 }
 
-/** The same, blocking. A body that comes in pieces is refused. */
+/** The same, but blocking. A body that is a stream is refused. */
 export function writeTaskSync(request: Request, options: WriteOptions): Stored {
   return writeAtOnce(request, options) ?? driveSync(writeSteps(request, options))
 }
 
-/** Takes a write to its end. */
+/** Runs a write to its end. */
 async function drive(steps: Steps): Promise<Stored> {
   let step = steps.next()
   while (step.done !== true)
@@ -42,7 +42,7 @@ async function drive(steps: Steps): Promise<Stored> {
   return step.value
 }
 
-/** Does what a write waits for. */
+/** Performs what a write waits for. */
 export async function perform(wait: Wait): Promise<void> {
   switch (wait.kind) {
     case 'body':
@@ -55,9 +55,9 @@ export async function perform(wait: Wait): Promise<void> {
   }
 }
 
-/** A body that comes in pieces may take long: the lock tells the sweep that its writer lives. */
+/** A streamed body may take long: the lock tells the sweep that its writer is alive. */
 async function receive(draft: Draft, body: AsyncIterable<Uint8Array>): Promise<void> {
-  await tryHold(draft.fd).catch(() => {}) // where there are no locks, age alone protects it
+  await tryHold(draft.fd).catch(() => {}) // without locks, only its age protects it
   for await (const bytes of body) draft.append(bytes)
 }
 
@@ -92,11 +92,10 @@ function performSync(wait: Wait): void {
 }
 
 /**
- * Small tasks without sync are written as uWSGI does it, straight under their name, which takes a third less time: there
- * is nothing to be done between the one write and the end. A writer that dies between creating and writing leaves an
- * empty file, which is no task for anybody.
+ * Small tasks without sync are written directly under their final name, as in uWSGI, which takes a third less time. A writer
+ * that dies between creating and writing leaves an empty file, which is not a task for any reader.
  *
- * @returns undefined for all others
+ * @returns undefined for all other tasks
  */
 export function writeAtOnce(request: Request, options: WriteOptions): Stored | undefined {
   if (!needsNoWaiting(request, options)) return undefined

@@ -72,7 +72,7 @@ export class HostProcess {
     this.whenReady = new Promise((resolve, reject) => {
       this.#settleReady = { resolve, reject }
     })
-    this.whenReady.catch(() => {}) // who does not wait for it hears of the death
+    this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the death
     this.whenDead = this.#awaitDeath()
     if (this.#child.pid === undefined) return // it has no pipes; its death tells why
     const broken = (error: unknown) => this.#broken(error)

@@ -362,7 +362,7 @@ describe('burying', () => {
     const engine = await openEngine(spool, { policy: { ...POLICY, maxAttempts: 1 } })
     const report = runTo(engine, spool, RETRY)
     assert.equal(report.kind, 'unsettled')
-    assert.match(report.detail ?? '', /is to be buried, but cannot be: .*dead is no directory; remove it/)
+    assert.match(report.detail ?? '', /is to be buried, but cannot be: .*dead is not a directory; remove it/)
     assert.equal(refusalOf(engine, NAME).kind, 'later', 'told once, and not run')
     touch(spool)
     unlinkSync(join(spool, '.spoold/dead'))
