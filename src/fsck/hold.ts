@@ -18,7 +18,7 @@ export async function whileHeld(
 ): Promise<Repair> {
   const locker = await examined.locker()
   const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY
-  const leave = () => ({ kind: 'malformed', detail: 'it is no spool packet' }) as const
+  const leave = () => ({ kind: 'malformed', detail: 'it is not a spool packet' }) as const
   const file = claimFile(ref, `${examined.spool}/${ref}`, locker, nowMs, leave)
   if ('fd' in file)
     try {

@@ -22,7 +22,7 @@ export async function* checkStateDirectories(examined: ExaminedSpool): AsyncGene
     yield {
       kind: 'state-directory',
       path,
-      meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'no directory'}, and nobody enters it: records, dead letters and ids are not found`,
+      meaning: `it is ${stats.isSymbolicLink() ? 'a symbolic link' : 'not a directory'}, so it is not entered: records, dead letters and ids are not found`,
       fix: `mv -T ${quote(display(examined, path))} ${quote(display(examined, aside))}`,
       repair() {
         if (statsOf(examined, path)?.isDirectory() !== false) return OVER
@@ -100,11 +100,11 @@ async function* checkEntry(examined: ExaminedSpool, path: string, isRight: Rule)
 }
 
 function meaningOf(path: string, stats: Stats, { uid }: Owner): string {
-  if (path === STATE_DIRECTORY) return `it is for uid ${uid} alone, with mode 0700`
+  if (path === STATE_DIRECTORY) return `it has to belong to uid ${uid}, with mode 0700`
   if (stats.isDirectory()) return `uid ${uid} cannot keep anything there`
   return path.startsWith(STATE_DIRECTORY)
     ? `uid ${uid} cannot read it`
-    : `uid ${uid} cannot run it, so it waits for ever`
+    : `uid ${uid} cannot run it, so it waits forever`
 }
 
 interface Change {
@@ -122,7 +122,7 @@ function changeRights({ spool }: ExaminedSpool, path: string, { isWrong, mode, o
     if (stats.isFile() && stats.nlink > 1)
       return { kind: 'left', detail: `it has ${stats.nlink} names, and the others may be outside the spool` }
     if (owner !== null && stats.isFile() && !handle.looksLikeOurs())
-      return { kind: 'left', detail: 'it is no spool packet: look at it before you give it away' }
+      return { kind: 'left', detail: 'it is not a spool packet: look at it before you change its owner' }
     if (owner !== null) handle.chown(owner)
     handle.chmod(mode)
     return REPAIRED

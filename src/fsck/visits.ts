@@ -17,7 +17,7 @@ export async function* checkVisits(examined: ExaminedSpool): AsyncGenerator<Find
     yield {
       kind: 'unvisited',
       path: entry.name,
-      meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'nobody scans: its name is no number'}`,
+      meaning: `${tasks === 1 ? 'a task' : `${tasks} tasks`} in a directory that ${isPriority ? 'is only scanned with spooler-ordered' : 'is never scanned: its name is not a number'}`,
       fix: isPriority ? 'set spooler-ordered = true' : moveUp(examined, entry.name),
       ...(isPriority && isOrdered === undefined ? { isNote: true } : {}),
     }

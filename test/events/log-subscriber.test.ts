@@ -322,9 +322,9 @@ describe('what is told of a task', () => {
       '[spooler /s pid: 7] task uwsgi_spoolfile_on_a was ignored by every handler, and is offered again: did one return 0, or register none?',
     ],
     [
-      { kind: 'unsettled', detail: 'is done but cannot be removed: EROFS' },
+      { kind: 'unsettled', detail: 'has finished, but its file cannot be removed: EROFS' },
       MANAGING,
-      `[spooler /s pid: 7] task ${NAME} is done but cannot be removed: EROFS`,
+      `[spooler /s pid: 7] task ${NAME} has finished, but its file cannot be removed: EROFS`,
     ],
     [
       { kind: 'buried', detail: 'it failed twice' },

@@ -110,7 +110,9 @@ describe('a task that is delivered at most once runs once', { skip: skipUnless('
       execFileSync('mount', ['-o', 'bind', spool, spool])
       execFileSync('mount', ['-o', 'remount,bind,ro', spool])
       closeSync(openSync(gate, 'w'))
-      await daemon.waitFor(n === 'ok' ? /is done but cannot be removed/ : /is to be buried, but cannot be/)
+      await daemon.waitFor(
+        n === 'ok' ? /has finished, but its file cannot be removed/ : /is to be buried, but cannot be/,
+      )
       execFileSync('umount', ['-l', spool])
       drop(spool, 'second', packet({ n: 'second', gate }))
       await until('it is settled', () => leftIn(spool).length === 0, 60_000)

@@ -157,7 +157,7 @@ export class Failures {
   rememberDone(file: FileClaim, fault: string): Settled {
     const unmarked = this.#tryMark(file, DONE)
     const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
-    return { kind: 'unsettled', detail: `is done but cannot be removed, ${how}: ${fault}` }
+    return { kind: 'unsettled', detail: `has finished, but its file cannot be removed, ${how}: ${fault}` }
   }
 
   /** Adds bits to the mark of its run. @returns why not */

@@ -67,7 +67,8 @@ function causeOf(lastRun: LastRun | undefined): string {
 function removeDone(file: FileClaim, failures: Failures): Settled {
   const fault = removeTask(file, Number.POSITIVE_INFINITY)
   // it did not run: logged once, like every file that is left alone
-  if (fault !== undefined) return { kind: 'unreadable', detail: `is done but cannot be removed: ${fault}` }
+  if (fault !== undefined)
+    return { kind: 'unreadable', detail: `has finished, but its file cannot be removed: ${fault}` }
   failures.forget(file.ref)
   return { kind: 'gone' }
 }

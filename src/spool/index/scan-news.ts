@@ -2,7 +2,7 @@ import { messageOf } from '../../base/errors.js'
 import type { Emitter } from '../../events/emitter.js'
 import { displayName } from '../../task/ref.js'
 
-/** The maximum number of directories reported as unlistable, or as not entered. */
+/** The maximum number of directories reported because they cannot be listed, or are not entered. */
 const MOST_TOLD = 1000
 
 /** Reports what scans find, each thing once. */

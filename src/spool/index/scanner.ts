@@ -14,7 +14,7 @@ import { Watches, type WatchesOptions } from './watches.js'
 /** An entry takes 20 bytes on tmpfs, and more on disks. */
 const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
 
-// Longer than others: what brings a scan forward or puts it off is decided in one place.
+// Longer than others: the decision when to scan is in one place.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
 /**
@@ -22,7 +22,7 @@ type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
  * `frequencyMs`; it lists directories whose stamps do not prove that nothing was made or removed there. Events, or
  * `scanNow`, only bring it (or a single name) forward. Where there are no events from other hosts, the stamps are compared every second.
  *
- * It is listening, or deaf (watches on large directories are closed) while the workers race through a long backlog.
+ * Watches on large directories are suspended while the workers race through a long backlog.
  */
 export class Scanner {
   readonly #options: ScannerOptions
@@ -69,20 +69,20 @@ export class Scanner {
     return this.#turn()
   }
 
-  /** Looks at everything again, also at files whose time is not come. */
+  /** Looks at everything again, including files that are not due yet. */
   scanNow(): void {
     this.#mustRecheck = true
     this.#wantScan(0)
   }
 
-  /** From now on, beginning with a look at everything. */
+  /** From now on, starting with a look at everything. */
   setFrequency(frequencyMs: number): void {
     this.#frequencyMs = frequencyMs
     this.#watches.frequencyMs = frequencyMs
     this.scanNow()
   }
 
-  /** The workers ended tasks: they may soon run dry, or be so fast that events are not worth their price. */
+  /** The workers ended tasks: they may soon run out of work, or be so fast that events cost more than they tell. */
   tasksEnded(count: number, isAnyGone: boolean): void {
     if (isAnyGone) this.#directories.doubt() // as far as a worker can see: the next pass lists
     this.#race.tasksEnded(count)
@@ -91,24 +91,24 @@ export class Scanner {
       this.#isSuspended = false
       this.#wantScan(0)
     } else this.scanIfLow()
-    // a scan that was put off for its price costs little once what it would list has run
+    // a scan that was too expensive costs little once the tasks have run
     const isPutOff = this.#wantedAt !== Number.POSITIVE_INFINITY
     if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
     this.#wakeWhenDue()
   }
 
-  /** If refs are due whose names are not known. */
+  /** Scans if refs are due whose names are not known. */
   scanIfLow(): void {
     if (this.#index.runsLow) this.#wakeAt(0)
   }
 
-  /** What is gone since the last scan is not listed again. */
+  /** Tasks that ended since the last scan are not listed again. */
   get #unclearScanInMs(): number {
     const share = Math.min(1, (this.#index.size + 1) / (this.#lastScanNames + 1))
     return unclearScanInMs(this.#lastScanMs * share, this.#frequencyMs)
   }
 
-  /** Everything that is due is known, and none of it is left. */
+  /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
     const isSettled = this.#turning === undefined && this.#wantedAt === Number.POSITIVE_INFINITY
     const { runsLow, ready, busy } = this.#index
@@ -121,7 +121,7 @@ export class Scanner {
     this.#watches.close()
   }
 
-  /** One turn: what came due is ready, a scan where one is needed, the alarm for the next turn. */
+  /** One turn: makes due refs ready, scans if necessary, and sets the alarm for the next turn. */
   async #turn(): Promise<void> {
     if (this.#turning !== undefined || this.#isClosed) return this.#turning
     this.#turning = this.#scanIfNeeded()
@@ -152,7 +152,7 @@ export class Scanner {
     return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.#frequencyMs, isPolled)
   }
 
-  /** A waiting file's time may have been changed without an event: look again, as often as is cheap. */
+  /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
   get #isLookAgainDue(): boolean {
     const { waiting } = this.#index
     const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#lastFullScanMs)
@@ -200,7 +200,7 @@ export class Scanner {
     return scanned.visitor({
       task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
       directory: (prefix, stamp) => {
-        // opened now, the watch on the spool itself spares a second listing; of a long backlog it would be closed at once,
+        // opened now, the watch on the spool itself saves a second listing; of a long backlog it would be closed at once,
         // and the kernel visits every entry for each
         const isWorthIt = prefix === '' && stamp.bytes <= LONG_BACKLOG_BYTES && !this.#isSuspended
         if (isWorthIt && this.#isWatching) this.#watches.follow(prefix, stamp)
@@ -223,12 +223,12 @@ export class Scanner {
     this.#wakeAt(this.#wantedAt)
   }
 
-  /** Deaf while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
+  /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
   #judge(): void {
     const isRace = this.#race.judge(this.#index.ready, this.#index.busy)
     if (isRace === true && !this.#isSuspended) this.#suspendWatches()
     if (isRace !== false || !this.#isSuspended) return
-    this.#isSuspended = false // stamps tell whether something happened meanwhile
+    this.#isSuspended = false // stamps tell whether something happened in the meantime
     this.#followListed()
   }
 

@@ -49,7 +49,10 @@ describe('on a disk that takes no bookkeeping', () => {
       refuse()
       const report = engine.settle(claim, OK, 0)
       assert.equal(report.kind, 'unsettled')
-      assert.match(report.detail ?? '', /^is done but cannot be removed, it will not run again: ENOSPC/)
+      assert.match(
+        report.detail ?? '',
+        /^has finished, but its file cannot be removed, it will not run again: ENOSPC/,
+      )
       unhook()
       assert.equal(stateOf(spool), done)
       assert.ok(!existsSync(join(spool, '.spoold/records')), 'it needs no record')
@@ -99,7 +102,10 @@ describe('on a disk that takes no bookkeeping', () => {
     refuse(true)
     const report = engine.settle(claim, OK, 0)
     unhook()
-    assert.match(report.detail ?? '', /^is done but cannot be removed, it may run again, because .*ENOSPC/)
+    assert.match(
+      report.detail ?? '',
+      /^has finished, but its file cannot be removed, it may run again, because .*ENOSPC/,
+    )
   })
 
   for (const [what, outcome] of [
