@@ -1,6 +1,6 @@
 import type { Log } from '../log/log.js'
 import type { Emitter } from './emitter.js'
-import type { EventName, Listeners } from './event-map.js'
+import type { Listeners, LoggedEvent } from './event-map.js'
 
 /**
  * Subscribes the listeners that write log lines. In a structured log each line has the name of its event, unless the line
@@ -9,7 +9,7 @@ import type { EventName, Listeners } from './event-map.js'
  * @param linesOf creates the listeners for the log that they write to
  */
 export function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) => Listeners): void {
-  let context: { readonly event?: EventName; readonly error?: string } = {}
+  let context: { readonly event?: LoggedEvent; readonly error?: string } = {}
   const tagged: Log = {
     get fd() {
       return log.fd
@@ -23,12 +23,12 @@ export function subscribeLines(events: Emitter, log: Log, linesOf: (log: Log) =>
     end: () => log.end(),
   }
   const listeners = linesOf(log.isStructured ? tagged : log)
-  const subscribe = <Name extends EventName>(name: Name): void => {
+  const subscribe = <Name extends LoggedEvent>(name: Name): void => {
     const tell = listeners[name]
     events.on(name, payload => {
       if (log.isStructured) context = { event: name, ...('error' in payload ? { error: payload.error } : {}) }
       tell(payload)
     })
   }
-  for (const name of Object.keys(listeners) as EventName[]) subscribe(name)
+  for (const name of Object.keys(listeners) as LoggedEvent[]) subscribe(name)
 }

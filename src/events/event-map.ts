@@ -61,6 +61,11 @@ export interface EventMap {
     reports: readonly Report[]
     known: ReadonlySet<Ref>
   }
+  /**
+   * Of the runs that a worker has reported: histograms (task/histogram), packed, of how long they took and how long their
+   * tasks had waited, in microseconds. They are made only while somebody listens.
+   */
+  'run-times': { spool: string; ran: readonly number[]; waited: readonly number[] }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
   /** In pieces that may end within a line. `ref`: the task that printed it; null if unknown. */
   'task-printed': {
@@ -144,7 +149,10 @@ export interface EventMap {
 
 export type EventName = keyof EventMap
 
+/** What becomes lines of the log: all but measurements, which are made for whoever listens. */
+export type LoggedEvent = Exclude<EventName, 'run-times'>
+
 /** Listeners for some of the events. */
-export type Listeners<Name extends EventName = EventName> = {
+export type Listeners<Name extends EventName = LoggedEvent> = {
   readonly [Each in Name]: (payload: EventMap[Each]) => void
 }

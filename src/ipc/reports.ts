@@ -32,7 +32,7 @@ export interface Listening {
 }
 
 /** Histograms (task/histogram) of microseconds, packed: bucket, count; again and again. */
-interface RunTimes {
+export interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]
 }

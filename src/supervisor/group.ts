@@ -58,6 +58,7 @@ export class Group {
       opened: dispatch,
       signalled: (worker, message) => signals.hear(worker, message),
       reported: (worker, reported) => this.#reported(worker, reported),
+      timed: times => events.emit('run-times', { spool, ...times }),
       started: ({ pid }, ref) => events.emit('task-started', { spool, pid, ref }),
       dropped: refs => this.feeder.dropped(refs),
       recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),

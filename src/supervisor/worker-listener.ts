@@ -1,4 +1,5 @@
 import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
+import type { RunTimes } from '../ipc/reports.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { HostEventListener } from './host-messages.js'
@@ -19,6 +20,8 @@ export interface Reported {
 export interface WorkerListener<Worker> extends HostEventListener {
   signalled(worker: Worker, message: SignalMessage): void
   reported(worker: Worker, reported: Reported): void
+  /** Of the runs among what it reported, while somebody listens. */
+  timed(times: RunTimes): void
   started(worker: Worker, ref: Ref): void
   /** It had these, has not begun them, and does not have them any more. */
   dropped(refs: readonly Ref[]): void

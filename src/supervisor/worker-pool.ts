@@ -45,6 +45,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #idleTimer = new IdleTimer(() => this.#goCheap())
   readonly #loneIdleTimer = new IdleTimer(() => this.#dismissLone())
   #hasBegun = false
+  readonly #unfollow: () => void
 
   constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -52,6 +53,7 @@ export class WorkerPool implements SignalReceivers {
     this.#events = events
     this.#signals = signals
     signals.join(this)
+    this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
     const shared = {
       feed,
       events,
@@ -69,14 +71,25 @@ export class WorkerPool implements SignalReceivers {
       lane: dueLane(feed),
       joined: worker => {
         signals.declared(worker, worker.start.news)
-        this.dispatch()
+        this.#joined(worker)
       },
     })
     this.#lone = new Group(alone(options), {
       ...shared,
       lane: aloneLane(feed),
-      joined: () => this.dispatch(),
+      joined: worker => this.#joined(worker),
     })
+  }
+
+  #joined(worker: WorkerProcess): void {
+    if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
+    this.dispatch()
+  }
+
+  /** Somebody listens to them, or nobody does any more. */
+  #tellTimes(isHeard: boolean): void {
+    for (const { roster } of [this.#main, this.#lone])
+      for (const worker of roster.workers) if (worker.state === 'ready') worker.tellTimes(isHeard)
   }
 
   get spool(): string {
@@ -163,6 +176,7 @@ export class WorkerPool implements SignalReceivers {
   /** What somebody else has ended is no crash of a task. */
   async #end(end: (roster: Group['roster']) => Promise<readonly Ref[]>): Promise<void> {
     this.#signals.leave(this)
+    this.#unfollow()
     this.#idleTimer.clear()
     this.#loneIdleTimer.clear()
     const groups = [this.#main, this.#lone]

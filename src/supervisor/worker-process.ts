@@ -10,6 +10,7 @@ import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
 
+// Longer than others: the state of one worker changes with each of its messages, which are all heard here.
 /**
  * One worker process, as the master sees it.
  *
@@ -22,6 +23,7 @@ export class WorkerProcess {
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it hands back at once what is not started. */
   readonly #answersWhileItRuns: boolean
+  readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   #why: Exit['why'] = 'failed'
   #isExplained = false
@@ -49,6 +51,7 @@ export class WorkerProcess {
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
     this.spool = worker.spool
+    this.#isListenedTo = worker.isListenedTo
     this.#given = new GivenTasks(this.concurrency)
     this.#port = options.openPort()
     this.pid = this.#port.pid
@@ -145,6 +148,11 @@ export class WorkerProcess {
     return this.#given.begun(this.#lastHeardAt)
   }
 
+  /** From now on it tells how long runs take, or does not any more. Once it is ready. */
+  tellTimes(times: boolean): void {
+    this.#send({ type: 'listen', tasks: this.#isListenedTo, times })
+  }
+
   /** Takes no more, finishes what runs, exits. */
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
@@ -225,6 +233,7 @@ export class WorkerProcess {
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
+    if (message.times !== undefined) this.#listener.timed(message.times)
     const reported = takeReports(message, this.#given)
     const { done, reports, late, known } = reported
     if (known.size > 0) this.#hosts.taskEnded() // it was told of before it set a deadline

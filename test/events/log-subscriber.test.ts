@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Emitter } from '#src/events/emitter.js'
-import type { EventMap, EventName } from '#src/events/event-map.js'
+import type { EventMap, LoggedEvent } from '#src/events/event-map.js'
 import { subscribeLog } from '#src/events/log-subscriber.js'
 import type { Level, Log } from '#src/log/log.js'
 import { REPORT_KINDS, type Report } from '#src/task/report.js'
@@ -39,7 +39,7 @@ const pid = 7
 const NAME = 'uwsgi_spoolfile_on_a'
 
 /** Every event once, with the lines it becomes. What uWSGI 2.0.21 says is said so to the byte. */
-const LINES: { readonly [Name in EventName]: readonly [EventMap[Name], ...string[]] } = {
+const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...string[]] } = {
   'config-read': [{ file: 'app.ini' }, '[uWSGI] getting INI configuration from app.ini'],
   'config-warning': [{ message: 'app.ini:1: warning: w' }, 'app.ini:1: warning: w'],
   'pidfile-written': [{ file: 'p' }, 'writing pidfile to p'],
@@ -259,7 +259,7 @@ describe('the line about what raised a signal', () => {
 })
 
 describe('every event has its line', () => {
-  for (const name of Object.keys(LINES) as EventName[])
+  for (const name of Object.keys(LINES) as LoggedEvent[])
     it(name, () => {
       const [payload, ...expected] = LINES[name]
       const { events, texts } = listen()
@@ -473,7 +473,7 @@ describe('what is printed', () => {
   })
 
   it('has its author in front where it begins as a line of the daemon does', () => {
-    for (const name of Object.keys(LINES) as EventName[]) {
+    for (const name of Object.keys(LINES) as LoggedEvent[]) {
       const [, ...own] = LINES[name]
       if (name === 'task-printed') continue
       for (const line of own.map(text => text.replace('DATE', '2026-11-21T07:06:00.123+01:00'))) {
@@ -507,7 +507,7 @@ describe('what is printed', () => {
 describe('a structured log', () => {
   it('says of which event each line is, and what its error was', () => {
     const { events, lines } = listen(false, { isStructured: true })
-    for (const name of Object.keys(LINES) as EventName[]) {
+    for (const name of Object.keys(LINES) as LoggedEvent[]) {
       const [payload] = LINES[name]
       const before = lines.length
       events.emit(name, payload as EventMap[typeof name])

@@ -9,15 +9,16 @@ import type { WorkerOptions } from '#src/ipc/messages.js'
 import { InProcessPort } from '#src/supervisor/in-process-port.js'
 import { SignalRouter } from '#src/supervisor/signal-router.js'
 import { WorkerPool } from '#src/supervisor/worker-pool.js'
+import { Histogram } from '#src/task/histogram.js'
 import { Worker } from '#src/worker/worker.js'
 import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
-const opened: Array<{ close(): void }> = []
-afterEach(() => {
-  for (const each of opened.splice(0)) each.close()
+const opened: Array<() => unknown> = []
+afterEach(async () => {
+  for (const close of opened.splice(0)) await close()
 })
 
 /** A pool whose workers live in this process. */
@@ -27,8 +28,9 @@ function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> =
   const events = new Emitter()
   const { rules, frequencyMs } = CLAIMS_DEFAULTS
   const feed = new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, events)
-  opened.push(feed)
+  opened.push(() => feed.close())
   const ports: InProcessPort[] = []
+  const timed: object[] = []
   const options: WorkerOptions = {
     ...CLAIMS_DEFAULTS,
     ...{ spool, ordered: true, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
@@ -41,6 +43,10 @@ function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> =
       home =>
         new Worker({
           ...home,
+          send(message, sent) {
+            if (message.type === 'reports' && message.times !== undefined) timed.push(message.times)
+            home.send(message, sent)
+          },
           entered() {},
           openClaims: ({ delivery }) => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, delivery }),
           directory: { enter() {}, forget() {} },
@@ -58,17 +64,29 @@ function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> =
     events,
     new SignalRouter(events, { declared() {}, added() {} }),
   )
+  opened.push(() => pool.kill())
   return {
     pool,
     feed,
     events,
     ports,
+    /** What workers told of times. */
+    timed,
     async run() {
       await Promise.all([pool.start(), feed.open(() => pool.dispatch())])
       pool.complete()
       pool.begin()
     },
   }
+}
+
+/** The refs that ran to SPOOL_OK, as they are reported: also late, of a worker that was slow and had them taken back. */
+function doneOf(events: Emitter): string[] {
+  const refs: string[] = []
+  events.on('tasks-reported', ({ done, reports }) => {
+    refs.push(...done, ...reports.filter(({ kind }) => kind === 'ok').map(({ ref }) => ref))
+  })
+  return refs
 }
 
 const OK = 'export default () => -2'
@@ -78,8 +96,7 @@ describe('a pool of workers in this process', () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 200; i++) drop(spool)
     const { pool, events, ports, run } = poolOf(spool, OK)
-    const done: string[] = []
-    events.on('tasks-reported', report => done.push(...report.done))
+    const done = doneOf(events)
     await run()
     await until('all are reported', () => done.length === 200)
     assert.equal(new Set(done).size, 200)
@@ -87,6 +104,37 @@ describe('a pool of workers in this process', () => {
     await pool.stop()
     assert.equal(ports.length, 2)
     for (const port of ports) assert.deepEqual(await port.whenExited, { code: 30, signal: null })
+  })
+
+  it('tells how long runs took and tasks waited while somebody listens, and is not asked otherwise', async () => {
+    const spool = spoolDirectory()
+    const { feed, events, ports, timed, run } = poolOf(spool, OK)
+    const done = doneOf(events)
+    const runs = async (count: number) => {
+      const before = done.length
+      for (let i = 0; i < count; i++) drop(spool, undefined, undefined, Date.now() / 1000 - 100)
+      feed.lookNow()
+      await until('they are reported', () => done.length === before + count)
+    }
+    const [ran, waited] = [new Histogram(), new Histogram()]
+    await run()
+    await runs(10)
+    assert.equal(timed.length, 0)
+    const unsubscribe = events.on('run-times', times => {
+      ran.merge(times.ran)
+      waited.merge(times.waited)
+    })
+    await runs(30)
+    assert.deepEqual([ran.count, waited.count], [30, 30])
+    assert.ok(waited.quantile(0.1) > 90e6, `${waited.quantile(0.1)} µs`)
+    for (const port of ports) port.kill()
+    await until('others have taken their places', () => ports.length === 4)
+    await runs(20)
+    assert.equal(ran.count, 50)
+    unsubscribe()
+    const before = timed.length
+    await runs(10)
+    assert.deepEqual([ran.count, timed.length], [50, before])
   })
 
   it('replaces a worker that recycles', async () => {

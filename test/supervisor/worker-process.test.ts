@@ -13,7 +13,7 @@ function nothing(): void {}
 const DEAF: WorkerListener<WorkerProcess> = {
   ...{ signalled: nothing, reported: nothing, started: nothing, dropped: nothing, recycling: nothing },
   ...{ faulted: nothing, unfit: nothing, logged: nothing, printed: nothing },
-  ...{ opened: nothing, deadline: nothing, hostDied: nothing, stored: nothing },
+  ...{ timed: nothing, opened: nothing, deadline: nothing, hostDied: nothing, stored: nothing },
 }
 
 /** The master's side of a worker that is ready; what it says is up to the test. */
