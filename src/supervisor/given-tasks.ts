@@ -146,10 +146,9 @@ export class GivenTasks {
     return left
   }
 
-  /** What it had, and what it began of what others have by now. */
+  /** What it may have begun and not settled: what it had, and what others have by now until it confirms that it has not. */
   get unsettled(): readonly Ref[] {
-    const cancelled = [...this.#started].filter(({ isCancelled }) => isCancelled)
-    return [...this.#owned.values(), ...cancelled].map(({ ref }) => ref)
+    return [...this.#owned.values(), ...this.#cancelled.values()].map(({ ref }) => ref)
   }
 
   /** What may have begun: a start that follows a report at once is not told. */

@@ -67,6 +67,16 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left, { begun: ['a', 'b'], untouched: ['c'] })
   })
 
+  it('may bear marks of all that was cancelled until that is confirmed, and then of what had begun', () => {
+    const given = new GivenTasks(4)
+    given.give(['a', 'b', 'c'])
+    given.start(0, 1)
+    assert.deepEqual(given.cancel(false), ['b', 'c'])
+    assert.deepEqual(given.unsettled, ['a', 'b', 'c'])
+    given.confirmed([1], 2)
+    assert.deepEqual(given.unsettled, ['a', 'b'])
+  })
+
   it('tells equal refs apart by their numbers', () => {
     const given = new GivenTasks(1)
     given.give(['ticket', 'ticket', 'ticket'])

@@ -135,7 +135,7 @@ export class Scene {
       await this.start()
       return false
     }
-    if (!this.#isReady && act === 'kill-worker') this.#hadBadStart = true
+    if (!this.#isReady && (act === 'kill-worker' || act === 'kill-below')) this.#hadBadStart = true
     const isDone = await this.#acts[act]()
     if (isDone) this.kills[act] = (this.kills[act] ?? 0) + 1
     return isDone && (act.startsWith('kill') || act === 'quit')
