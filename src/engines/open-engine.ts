@@ -10,7 +10,7 @@ import type { Upkeep } from './upkeep.js'
 /** What a master is to know; an engine takes from it what applies to its tasks. */
 export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
 /** What a worker is to know. */
-export type ClaimsOptions = Omit<DirectoryClaimsOptions, 'spool'>
+type ClaimsOptions = Omit<DirectoryClaimsOptions, 'spool'>
 
 /** Where the tasks of one spool live. Each part is loaded by the process that needs it. */
 interface Engine {

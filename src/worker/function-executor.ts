@@ -46,7 +46,11 @@ export class FunctionExecutor implements Executor {
     run.hasStarted = true
     this.#listener.starting(run, now)
     const outcome = this.#perform(run)
-    if (outcome instanceof Promise) void outcome.then(late => this.#endedLater(run, late))
+    if (outcome instanceof Promise)
+      void outcome.then(
+        late => this.#endedLater(run, late),
+        thrown => this.#endedLater(run, fromThrown(thrown)),
+      )
     else this.#ended(run, outcome)
   }
 
@@ -75,7 +79,7 @@ export class FunctionExecutor implements Executor {
     return isTold
   }
 
-  /** At once when there was nothing to wait for: a promise for every task would cost a tenth of the rate. */
+  /** At once when there was nothing to wait for: a promise for every task would cost a tenth of the rate. May reject. */
   #perform(run: Run): Outcome | Promise<Outcome> {
     const { chdir, context, directory } = this.#options
     this.#latest = run
@@ -106,8 +110,9 @@ export class FunctionExecutor implements Executor {
   #ask(first: number, run: Run, env: Env, task: HandlerTask): Outcome | Promise<Outcome> {
     const { chain } = this.#options
     for (let i = first; i < chain.length; i++) {
-      const outcome = chain[i]?.(run, env, task) ?? IGNORE // may throw: `#perform` and `#askLater` catch
-      if (outcome instanceof Promise) return this.#askLater(outcome, i, run, env, task)
+      const outcome = chain[i]?.(run, env, task) ?? IGNORE // may throw
+      if (outcome instanceof Promise)
+        return i === chain.length - 1 ? outcome : this.#askLater(outcome, i + 1, run, env, task)
       if (outcome.kind !== 'ignore') return outcome
     }
     return IGNORE
@@ -115,16 +120,12 @@ export class FunctionExecutor implements Executor {
 
   async #askLater(
     answer: Promise<Outcome>,
-    at: number,
+    next: number,
     run: Run,
     env: Env,
     task: HandlerTask,
   ): Promise<Outcome> {
-    try {
-      const outcome = await answer
-      return outcome.kind === 'ignore' ? await this.#ask(at + 1, run, env, task) : outcome
-    } catch (thrown) {
-      return fromThrown(thrown)
-    }
+    const outcome = await answer
+    return outcome.kind === 'ignore' ? await this.#ask(next, run, env, task) : outcome
   }
 }

@@ -11,12 +11,8 @@ export type HandlerCall = (run: Run, env: Env, task: HandlerTask) => Outcome | P
 export function callFunction(handler: Handler): HandlerCall {
   return (_run, env, task) => {
     const answer = handler(env, task)
-    return isThenable(answer) ? outcomeOf(answer) : toOutcome(answer)
+    return isThenable(answer) ? Promise.resolve(answer).then(toOutcome) : toOutcome(answer)
   }
-}
-
-async function outcomeOf(answer: PromiseLike<Answer>): Promise<Outcome> {
-  return toOutcome(await answer)
 }
 
 function isThenable(value: unknown): value is PromiseLike<Answer> {
