@@ -11,8 +11,9 @@ include = more.ini
 spooler-processes = 3
 spooler-processes = 4
 spooler-frequency = 1m
+spooler-exec = true
 `
-const MORE = '[uwsgi]\nspooler-external = two\nspooler = one\nspooler-max-crashes = 5\n'
+const MORE = '[uwsgi]\nspooler-external = two\nspooler = one\nspooler-max-crashes = 5\nspooler-exec = false\n'
 const GIVEN = {
   files: { 'app.ini': APP, 'more.ini': MORE },
   argv: ['--ini', 'app.ini', '--spooler-max-crashes', '6'],
@@ -71,6 +72,7 @@ describe('the effective settings', () => {
     assert.deepEqual(of('spooler-frequency'), ['60 (app.ini:6)'])
     assert.deepEqual(of('spooler-max-crashes'), ['6 (command line)'])
     assert.deepEqual(of('spooler-backoff'), ['fixed (default)'])
+    assert.deepEqual(of('spooler-exec'), ['false (more.ini:5)', 'true (app.ini:7)'])
     assert.deepEqual(of('umask'), [])
   })
 
