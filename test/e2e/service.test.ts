@@ -246,6 +246,19 @@ describe('daemonize', () => {
     }
   }
 
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)
+    it(`passes on a ${signal} that comes before it runs: no daemon is left behind`, async () => {
+      const { starter, pid: pidfile, text } = background()
+      await until('it loads', () => text().includes('spawned the uWSGI spooler'))
+      const pid = Number(readFileSync(pidfile, 'utf8'))
+      endWithTest(pid)
+      starter.child.kill(signal)
+      assert.equal(await starter.code(), 1)
+      assert.match(starter.output, /\[START_FAILED\] the daemon ended before it ran; .*log says why/)
+      await until('it is gone', () => !isAlive(pid))
+      assert.ok(!existsSync(pidfile))
+    })
+
   it('returns 0 once it runs and not before; it has no terminal and logs to its file', async () => {
     const { spool, starter, log, pid: pidfile, gate, text } = background()
     await until('it loads', () => text().includes('spawned the uWSGI spooler'))

@@ -20,6 +20,8 @@ interface RunOptions {
   readonly parentsSockets: number | undefined
 }
 
+const STOPS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
+
 /** What the process in the background tells the one that started it. */
 type Word = { readonly started: true } | { readonly failed: string; readonly code: string }
 
@@ -102,6 +104,8 @@ async function sendToBackground(logFile: string, inherited: readonly number[]): 
     stdio: ['ignore', log, log, 'ipc', ...inherited],
   })
   closeSync(log)
+  // whoever ends this process before the daemon runs means the daemon
+  for (const signal of STOPS) process.on(signal, () => child.kill(signal))
   const failure = await hearOf(child, logFile)
   if (failure !== undefined) throw failure
   return 0
