@@ -32,7 +32,7 @@ process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
 mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 
 /** A file that hangs is ended and fails; what it said until then is shown. */
-const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 5 : 30) * 60_000
+const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 30) * 60_000
 /** Most tests wait more than they work. */
 const CONCURRENCY = Math.max(3, availableParallelism())
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */

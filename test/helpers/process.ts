@@ -76,7 +76,7 @@ export class TestProcess {
   }
 
   /** Waits for its end and returns the exit code; fails when that takes too long. */
-  async code(timeoutMs = 20_000): Promise<number | null> {
+  async code(timeoutMs = 60_000): Promise<number | null> {
     await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs)
     return (await this.exited).code
   }

@@ -10,7 +10,7 @@ export const witnesses = new Set<() => string>()
 export async function until<T>(
   what: string,
   probe: () => T | Promise<T>,
-  timeoutMs = 20_000,
+  timeoutMs = 60_000,
 ): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs
   for (;;) {
