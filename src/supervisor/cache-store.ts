@@ -1,8 +1,8 @@
 import { SpooldError } from '../base/errors.js'
 
-/** All entries together may take so much memory of the master. */
+/** Memory limit in the master for all entries together. */
 const MAX_BYTES = 64 * 1024 * 1024
-/** What an entry takes besides the characters of its key and its value. */
+/** Memory per entry besides the characters of its key and value; an estimate. */
 const ENTRY_BYTES = 150
 
 interface Entry {
@@ -11,14 +11,17 @@ interface Entry {
   readonly endsAt: number
 }
 
-/** What uwsgi.cache_* keeps: values by key, in caches by name, one character a byte. They live as long as the daemon. */
+/**
+ * The store behind uwsgi.cache_*: values by key, in named caches, one character per byte. It lives as long as the
+ * daemon.
+ */
 export class CacheStore {
   readonly #caches = new Map<string, Map<string, Entry>>()
   #bytes = 0
-  /** Of those that end, one ends then at the earliest. */
+  /** The earliest time at which an entry expires. */
   #nextEndAt = Number.POSITIVE_INFINITY
 
-  /** @param values what to do, the cache's name, the key, the value, the seconds until it ends (0: never) */
+  /** @param values the operation, the cache's name, the key, the value, and the seconds until it expires (0: never) */
   answer([what = '', cache = '', key = '', value = '', seconds = '0']: readonly string[]): readonly string[] {
     const entries = this.#caches.get(cache) ?? new Map<string, Entry>()
     const found = this.#get(cache, key)
@@ -68,7 +71,10 @@ export class CacheStore {
     return ['1']
   }
 
-  /** Not before the first of them has ended: a full cache is not searched for each entry that has no room. */
+  /**
+   * Does nothing before the first entry has expired, so that a full cache is not searched for each entry that does
+   * not fit.
+   */
   #removeEnded(): void {
     const now = performance.now()
     if (now < this.#nextEndAt) return
@@ -90,7 +96,7 @@ export class CacheStore {
   }
 }
 
-/** A 64-bit number as uWSGI keeps it: eight bytes, little endian. */
+/** A 64-bit number in uWSGI's encoding: eight bytes, little-endian. */
 function unpacked(value: string | undefined): bigint {
   return value !== undefined && value.length >= 8 ? Buffer.from(value, 'latin1').readBigInt64LE(0) : 0n
 }

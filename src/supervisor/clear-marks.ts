@@ -3,12 +3,13 @@ import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
 import type { SpawnOptions } from './worker-port.js'
 
-/** It has to do with a few hundred files at most, on a machine that may be busy with something else. */
+/** Generous: there are at most a few hundred files, but the machine may be busy. */
 const TIMEOUT_MS = 15_000
 
 /**
- * Makes tasks be as before their last run, which somebody has ended who is not to blame for it: with the identity of the
- * workers, because the master opens no task. What is left counts as a crash.
+ * Clears the marks of tasks whose last run was ended through no fault of their own, as if it had not taken place. A
+ * process with the identity of the workers does it, because the master opens no task. A mark that is left counts as a
+ * crash.
  */
 export async function clearMarks(
   { worker, openPort }: Omit<SpawnOptions, 'answer'>,

@@ -2,16 +2,16 @@ import type { LastRun } from '../task/last-run.js'
 import type { Begun } from './given-tasks.js'
 import type { Exit } from './worker-listener.js'
 
-/** Why the master killed a worker. `at`: when, on the clock of `performance.now()`. */
+/** Why the master killed a worker. `at` is on the clock of `performance.now()`. */
 export type KillReason =
   /** One of its tasks overran `spooler-harakiri`. */
   | { readonly kind: 'harakiri'; readonly at: number; readonly harakiriMs: number }
-  /** Its task overran the deadline that it had set itself. */
+  /** Its task overran the deadline that it had set itself (`uwsgi.set_user_harakiri`). */
   | { readonly kind: 'own-deadline' }
-  /** It was replaced or stopped, and its mercy was over. */
+  /** It was replaced or stopped, and its grace period was over. */
   | { readonly kind: 'mercy' }
 
-/** What is known of a run that its worker's end has cut short. */
+/** Classifies a run that was cut short by the exit of its worker. */
 export function lastRunOf({ startedAt }: Begun, killed: KillReason | undefined, exit: Exit): LastRun {
   switch (killed?.kind) {
     case 'mercy':
@@ -20,7 +20,7 @@ export function lastRunOf({ startedAt }: Begun, killed: KillReason | undefined, 
       return { kind: 'crash', cause: 'it overran the deadline that it had set' }
     case 'harakiri': {
       const { at, harakiriMs } = killed
-      if (startedAt + harakiriMs > at) return { kind: 'blameless' } // a neighbour did
+      if (startedAt + harakiriMs > at) return { kind: 'blameless' } // another task overran
       return { kind: 'crash', cause: `it overran spooler-harakiri (${harakiriMs / 1000} s)` }
     }
     case undefined:

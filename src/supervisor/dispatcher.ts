@@ -3,29 +3,33 @@ import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/** What a worker is given at once takes it about this long at its recent pace. It has two of these: one runs, one waits. */
+/**
+ * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one
+ * waits.
+ */
 const BATCH_MS = 2
 const MAX_BATCH = 64
 
 export interface Source {
   readonly ready: number
   due(limit: number): readonly Ref[]
-  /** Of a ref whose last run was cut short. */
+  /** How the last run of `ref` was cut short, if it was. */
   lastRun(ref: Ref): LastRun | undefined
-  /** A signal whose handler this worker is to run before any task. */
+  /** A signal that this worker is to handle before any task. */
   signalFor(worker: WorkerProcess): number | undefined
 }
 
 interface Open {
   readonly worker: WorkerProcess
-  /** How many refs it takes, as batches of at most `batch`. */
+  /** How many more refs it takes, in batches of at most `batch`. */
   room: number
   readonly batch: number
 }
 
 /**
- * Gives ready refs to workers with room. Slow tasks are given one at a time (`concurrency` at a time), so the most
- * urgent goes to the next free worker; fast ones in batches, so that no worker waits for a message.
+ * Gives ready refs to workers with room. Slow tasks are given one at a time (`concurrency` at a time), so that the
+ * most urgent one goes to the next free worker. Fast tasks are given in batches, so that no worker waits for a
+ * message.
  */
 export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void {
   const now = performance.now()
@@ -62,7 +66,10 @@ function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
   return found
 }
 
-/** A worker whose tasks are slow, or whose oldest one has become so, has nothing ahead of those that it runs. */
+/**
+ * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
+ * run now.
+ */
 function openingOf(worker: WorkerProcess, now: number): Open {
   const { paceMs, outstanding, concurrency } = worker
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }

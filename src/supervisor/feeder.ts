@@ -19,10 +19,10 @@ interface FeederContext {
   readonly signals: SignalRouter
 }
 
-/** What killed its process lets others go first for so long, so that it starves nobody. */
+/** How long tasks that killed their process are held back, so that they do not starve the others. */
 const YIELD_MS = 1000
 
-/** Who has what: gives the workers of a pool what there is to run, takes it back, and watches over deadlines. */
+/** Tracks which worker has which task: feeds the workers of a pool, takes tasks back, and enforces deadlines. */
 export class Feeder {
   readonly #context: FeederContext
   readonly #watchdog: Watchdog
@@ -41,7 +41,7 @@ export class Feeder {
     })
   }
 
-  /** Gives what is ready to workers with room. To be called when either may be new. */
+  /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     const { roster, feed, lane, signals } = this.#context
     if (roster.isClosed) return
@@ -56,7 +56,7 @@ export class Feeder {
     this.#watchdog.look()
   }
 
-  /** To be called when a deadline has changed. */
+  /** Call it when a deadline has changed. */
   watch(): void {
     this.#watchdog.look()
   }
@@ -78,7 +78,7 @@ export class Feeder {
     this.#context.feed.abandoned(refs)
   }
 
-  /** It is about to be killed because it was replaced or stopped, and its mercy is over. */
+  /** Called just before a worker is killed because it did not stop within its grace period. */
   outOfMercy(worker: WorkerProcess): void {
     const { spool, events } = this.#context
     events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: refsOf(worker.begun) })

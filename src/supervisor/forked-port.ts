@@ -8,20 +8,20 @@ const STDERR = 2
 const ENTRY = entryFile('worker')
 const LAST_WORDS_MS = 1000
 
-/** What a worker process has from its first moment on. */
+/** What a worker process is forked with. */
 export interface ForkOptions {
-  /** Where its output goes, and that of the handlers. */
+  /** Where its output and that of its handlers goes. */
   readonly logFd: number
-  /** Memory for its hosts: the files behind its channel (ipc/messages.ts, FIRST_AREA_FD). */
+  /** Shared memory for its hosts: passed as file descriptors after the IPC channel (ipc/messages.ts, FIRST_AREA_FD). */
   readonly areas: readonly number[]
 }
 
-/** A worker in a process of its own. */
+/** A worker in its own process. */
 export class ForkedPort implements WorkerPort {
   readonly #child: ChildProcess
   readonly whenExited: Promise<PortExit>
 
-  /** @throws where there is no memory for another process */
+  /** @throws when the system has no memory for another process */
   constructor({ logFd, areas }: ForkOptions) {
     this.#child = fork(ENTRY, [], {
       stdio: ['ignore', logFd === STDERR ? 'inherit' : logFd, logFd, 'ipc', ...areas],
@@ -34,7 +34,7 @@ export class ForkedPort implements WorkerPort {
     return this.#child.pid ?? 0
   }
 
-  /** It has not ended, as far as is known. */
+  /** False once the process is known to have ended. */
   get isAlive(): boolean {
     const { connected, exitCode, signalCode } = this.#child
     return connected && exitCode === null && signalCode === null
@@ -60,7 +60,7 @@ async function exitOf(child: ChildProcess): Promise<PortExit> {
       if (child.pid === undefined) resolve({ code: null, signal: null, unforked: error.message }) // no exit follows
     })
   })
-  // the kernel may tell of the death before the last words are read
+  // the exit event may come before the last messages have been read
   if (child.connected && exit.unforked === undefined)
     await Promise.race([new Promise(read => child.once('disconnect', read)), setTimeout(LAST_WORDS_MS)])
   return exit

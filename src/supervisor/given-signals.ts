@@ -1,8 +1,8 @@
-/** What one worker has to do with signals: those that it can handle, and those that it was given and has not ended. */
+/** The signals of one worker: those it has handlers for, and those it was given and has not finished. */
 export class GivenSignals {
-  /** The numbers for which it has a handler. */
+  /** The signal numbers it has a handler for. */
   readonly handled = new Set<number>()
-  /** When each began, on the clock of `performance.now()`; undefined: it waits. */
+  /** The start time of each, on the clock of `performance.now()`; undefined while it waits. */
   readonly #given = new Map<number, number | undefined>()
 
   get size(): number {
@@ -21,7 +21,7 @@ export class GivenSignals {
     this.#given.set(number, performance.now())
   }
 
-  /** It ended, or was given back. */
+  /** Call it when the signal was handled or handed back. */
   remove(number: number): void {
     this.#given.delete(number)
   }
@@ -34,7 +34,7 @@ export class GivenSignals {
     return [...this.#given].filter(([, startedAt]) => startedAt !== undefined).map(([number]) => number)
   }
 
-  /** When the one that runs for longest began. */
+  /** The start time of the signal that has been running longest. */
   get runningSince(): number | undefined {
     const began = [...this.#given.values()].filter(startedAt => startedAt !== undefined)
     return began.length === 0 ? undefined : Math.min(...began)

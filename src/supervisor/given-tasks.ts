@@ -1,61 +1,67 @@
 import type { Ref } from '../task/ref.js'
 
-/** A ref that the worker has. */
+/** A ref that was given to the worker. */
 interface Given {
   readonly ref: Ref
-  /** At the latest, on the clock of `performance.now()`; undefined: nobody said so. */
+  /**
+   * The latest time at which it can have begun, on the clock of `performance.now()`; undefined: no start was
+   * reported.
+   */
   startedAt: number | undefined
-  /** The worker told of its start, and so was everybody. */
+  /** The worker announced its start, and `task-started` was emitted. */
   isTold: boolean
-  /** It was cancelled and is with somebody else: what this worker still says of it tells what it did, and not where it is. */
+  /**
+   * It was cancelled and given to another worker. A report of this worker then still says what the run did, but not
+   * where the ref is now.
+   */
   isCancelled: boolean
 }
 
-/** Refs that a worker still had when it ended. */
+/** The refs that a worker still had when it exited. */
 export interface Left {
-  /** It may have begun these. */
+  /** Those that it may have begun. */
   readonly begun: readonly Ref[]
   readonly untouched: readonly Ref[]
 }
 
 export interface Begun {
   readonly ref: Ref
-  /** At the latest, on the clock of `performance.now()`. */
+  /** The latest time at which it can have begun, on the clock of `performance.now()`. */
   readonly startedAt: number
 }
 
 /**
- * The refs that one worker was given and has not reported, by their number, in the order in which they were given.
+ * The refs that one worker was given and has not reported, by number, in the order in which they were given.
  *
- * What was cancelled is kept until the worker has confirmed that: until then it may begin some of it. It is given
- * nothing meanwhile, so there is never more here than it had when it was last heard.
+ * Cancelled refs are kept until the worker has confirmed the cancel, because it may begin some of them before that.
+ * It is given nothing meanwhile, so this never holds more than the worker had when it last sent a message.
  */
 export class GivenTasks {
   readonly #owned = new Map<number, Given>()
   readonly #cancelled = new Map<number, Given>()
-  /** Those of both whose start was told, oldest first. */
+  /** Refs of both maps whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
   #next = 0
 
-  /** @param concurrency tasks that the worker has in flight */
+  /** @param concurrency how many tasks the worker runs at a time */
   constructor(concurrency: number) {
     this.#concurrency = concurrency
   }
 
-  /** What it answers for, or runs. */
+  /** How many refs it owns or runs. */
   get size(): number {
     let size = this.#owned.size
     if (this.#cancelled.size > 0) for (const { isCancelled } of this.#started) if (isCancelled) size++
     return size
   }
 
-  /** Has it more than it can run now? */
+  /** True if it has more refs than it can run now. */
   get hasAhead(): boolean {
     return this.#owned.size > Math.max(1, this.#started.size)
   }
 
-  /** @returns the number of the first */
+  /** @returns the number of the first ref */
   give(refs: readonly Ref[]): number {
     const first = this.#next
     for (const ref of refs)
@@ -90,9 +96,11 @@ export class GivenTasks {
   }
 
   /**
-   * Takes back what is not started, to be given to others. The claim decides if both try.
+   * Takes back the refs that have not been started, so that other workers can have them. If both workers try, the
+   * claim decides.
    *
-   * @param runsFirst in a sequential worker the first is what it runs, told or not, unless that is something else
+   * @param runsFirst in a sequential worker, whether the first ref counts as running even if its start was not
+   *   announced; false while the worker handles a signal
    */
   cancel(runsFirst: boolean): Ref[] {
     const refs: Ref[] = []
@@ -110,9 +118,10 @@ export class GivenTasks {
   }
 
   /**
-   * The worker has dropped what was cancelled, but for those that it had begun: it will report them.
+   * Handles the worker's answer to a cancel: it has dropped the cancelled refs except those that it had begun, which
+   * it will report.
    *
-   * @returns what it dropped and nobody else has: it had reported all before, and had not begun what seemed to run first
+   * @returns refs that it dropped and no other worker has: `cancel` had left the first one as running, but it was not
    */
   confirmed(begun: readonly number[], now: number): Ref[] {
     for (const number of begun)
@@ -128,13 +137,13 @@ export class GivenTasks {
     return dropped
   }
 
-  /** When the one that runs for longest began, as far as that was told. */
+  /** The reported start time of the task that has been running longest. */
   get runningSince(): number | undefined {
     for (const { startedAt } of this.#started) return startedAt
     return undefined
   }
 
-  /** What nobody else has. */
+  /** The refs that no other worker has. */
   get left(): Left {
     const left = { begun: [] as Ref[], untouched: [] as Ref[] }
     let place = 0
@@ -146,12 +155,15 @@ export class GivenTasks {
     return left
   }
 
-  /** What it may have begun and not settled: what it had, and what others have by now until it confirms that it has not. */
+  /**
+   * The refs that it may have begun and not settled: its own, and the cancelled ones until it confirms that it did
+   * not begin them.
+   */
   get unsettled(): readonly Ref[] {
     return [...this.#owned.values(), ...this.#cancelled.values()].map(({ ref }) => ref)
   }
 
-  /** What may have begun: a start that follows a report at once is not told. */
+  /** The tasks that may have begun. A worker does not announce a start that directly follows a report. */
   begun(lastHeardAt: number): readonly Begun[] {
     const told = Array.from(this.#started, ({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))
     const untold = [...this.#owned.values()]

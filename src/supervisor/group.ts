@@ -15,17 +15,17 @@ interface GroupContext {
   readonly feed: Feed
   readonly lane: Lane
   readonly pace: RespawnPace
-  /** It is ready. */
+  /** The worker is ready. */
   joined(worker: WorkerProcess): void
-  /** Something may be given to somebody. */
+  /** A task may now be given to a worker. */
   dispatch(): void
-  /** There may be fewer workers than there should be. */
+  /** There may be fewer workers than the target. */
   vacant(): void
-  /** Tasks have ended. */
+  /** Called after tasks have ended. */
   progressed(): void
 }
 
-/** Workers that are fed from one place: a roster and a feeder, and what is told of both. */
+/** Workers with a common source of tasks: a roster, a feeder, and the events of both. */
 export class Group {
   readonly roster: Roster
   readonly feeder: Feeder
@@ -93,7 +93,7 @@ export class Group {
   }
 }
 
-/** What is gone has ended in a worker that could not report it any more, or somewhere else. */
+/** `gone` counts: the task ended in another worker, or in one that died before it could report. */
 function hasEnded({ kind }: Report): boolean {
   return isHandled(kind) || kind === 'ignore' || kind === 'gone'
 }

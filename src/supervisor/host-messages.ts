@@ -2,16 +2,16 @@ import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'
 import { WorkerChildren } from './worker-children.js'
 
-/** What workers say on behalf of handlers in other processes. */
+/** Messages that workers send on behalf of handlers in other processes. */
 type HostMessage = Extract<
   WorkerMessage,
   { type: 'ask' | 'deadline' | 'child-started' | 'child-ended' | 'host-died' | 'host-revived' | 'stored' }
 >
 
 export interface HostEventListener {
-  /** The worker may be given something again. */
+  /** The worker can take tasks again. */
   opened(): void
-  /** What runs has set itself another deadline. */
+  /** The running task has set itself another deadline. */
   deadline(): void
   hostDied(pid: number, detail: string): void
   stored(path: string, bytes: number): void
@@ -23,20 +23,23 @@ interface HostMessagesOptions {
   send(message: MasterMessage): void
 }
 
-/** The part of a worker, as the master sees it, that is about processes of the worker's own. */
+/** The master's view of a worker's own child processes. */
 export class HostMessages {
   readonly #options: HostMessagesOptions
   readonly #children = new WorkerChildren()
-  /** Of what runs, when it asked for one (`uwsgi.set_user_harakiri`). */
+  /** The deadline that the running task set for itself (`uwsgi.set_user_harakiri`). */
   #deadlineAt = Number.POSITIVE_INFINITY
-  /** Interpreters that died and are not replaced yet. */
+  /** How many interpreters have died and are not replaced yet. */
   #dead = 0
 
   constructor(options: HostMessagesOptions) {
     this.#options = options
   }
 
-  /** An interpreter of the worker is being replaced: what it is given would wait for that. */
+  /**
+   * True while an interpreter of the worker is being replaced: a task given to the worker would have to wait for
+   * that.
+   */
   get areDown(): boolean {
     return this.#dead > 0
   }
@@ -46,7 +49,7 @@ export class HostMessages {
     return this.#deadlineAt
   }
 
-  /** @param pid the worker's */
+  /** @param pid of the worker */
   hear(message: HostMessage, pid: number): void {
     const { listener, answer, send } = this.#options
     switch (message.type) {
@@ -71,7 +74,7 @@ export class HostMessages {
     }
   }
 
-  /** What had set itself a deadline has ended. */
+  /** Clears the deadline that the task had set for itself. */
   taskEnded(): void {
     this.#deadlineAt = Number.POSITIVE_INFINITY
   }

@@ -1,7 +1,7 @@
-/** In cheap mode an idle process is kept for so long: the next task may be on its way. */
+/** How long an idle process is kept in cheap mode: the next task may arrive soon. */
 const CHEAP_IDLE_MS = 1000
 
-/** Rings once when it was told for long enough, each time, that there is nothing to do. */
+/** Fires once when every call of `look` over this time has reported an idle worker. */
 export class IdleTimer {
   readonly #ring: () => void
   #timer: NodeJS.Timeout | undefined

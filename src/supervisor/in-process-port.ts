@@ -1,17 +1,17 @@
 import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PortExit, WorkerPort } from './worker-port.js'
 
-/** What a worker in this process has of its port. */
+/** What the port offers to a worker in this process. */
 interface InProcessHome {
   send(message: WorkerMessage | MarksCleared, sent: () => void): void
   exit(code: number): void
 }
 
 /**
- * A worker in the master's own process, for tests and for programs that embed spoold. Either end hears the other on a later
- * turn, and gets its own copy of each message, as from another process.
+ * A worker in the master's own process, for tests and for programs that embed spoold. Messages arrive in a later turn
+ * of the event loop, as copies, as they would from another process.
  *
- * A kill only ends the line: what the worker runs goes on, and is not heard of any more.
+ * A kill only cuts the connection: what the worker runs goes on, but its messages are dropped.
  */
 export class InProcessPort implements WorkerPort {
   readonly pid = 0

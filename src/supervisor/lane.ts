@@ -1,15 +1,15 @@
 import type { Feed } from '../engines/feed.js'
 import type { Ref } from '../task/ref.js'
 
-/** Where a group of workers gets its tasks from. */
+/** The source of tasks of one group of workers. */
 export interface Lane {
-  /** How many could be taken now. It may be an estimate. */
+  /** How many tasks could be taken now. It may be an estimate. */
   readonly ready: number
-  /** The most urgent, at most `limit`. */
+  /** The most urgent tasks, at most `limit`. */
   take(limit: number): readonly Ref[]
 }
 
-/** All that is due. */
+/** All due tasks. */
 export function dueLane(feed: Feed): Lane {
   return {
     get ready() {
@@ -20,8 +20,8 @@ export function dueLane(feed: Feed): Lane {
 }
 
 /**
- * What has to run alone. Tasks that began beside others when their process died are suspects: nobody knows which of them
- * it was, so none is counted. And what crashed while it was alone takes no others with it again.
+ * The tasks that have to run alone. If several tasks were running when their process died, any of them may be to
+ * blame: they become suspects, and no crash is counted. A suspect that crashes again takes no other task with it.
  */
 export function aloneLane(feed: Feed): Lane {
   return {

@@ -9,11 +9,11 @@ interface SpoolWorkers {
   readonly spool: string
   readonly feed: Feed
   readonly pool: WorkerPool
-  /** What the spool was opened with: when that changes, a reload needs another feed. */
+  /** What the spool was opened with. If a reload changes it, the spool needs a new feed. */
   readonly engineKey: string
 }
 
-/** What a reload wants: the same spool with other processes, or a crew that is to be opened. */
+/** What a reload wants: the same spool with other processes, or a spool to open. */
 export interface SpoolWorkersPlan {
   readonly spool: string
   readonly engineKey: string
@@ -21,22 +21,22 @@ export interface SpoolWorkersPlan {
   open(): Promise<SpoolWorkers>
 }
 
-/** How often --drain looks whether anything is left. */
+/** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 50
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
 /**
  * All spools of a daemon.
  *
- * States: starting → running ↔ reloading → stopping → stopped. A stop is obeyed in each of them.
+ * States: starting → running ↔ reloading → stopping → stopped. `stop` works in each of them.
  */
 export class Master {
   #crews: SpoolWorkers[] = []
-  /** Not yet, or no longer, among the crews: they start, or finish what they run. */
+  /** Spools that are starting, or that finish what they run after a reload has replaced them. */
   readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
 
-  /** What handlers may ask of every spool. */
+  /** The controls that handlers have over each spool. */
   get questioned(): SpoolControls[] {
     return this.#crews.map(({ feed, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
@@ -44,7 +44,7 @@ export class Master {
     }))
   }
 
-  /** What still runs, also in what is being replaced. */
+  /** The running tasks, including those of spools that are being replaced. */
   get running(): Ref[] {
     const pools = [...this.#crews, ...this.#aside].map(({ pool }) => pool)
     return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ ref }) => ref)))
@@ -55,7 +55,7 @@ export class Master {
   }
 
   /**
-   * Resolves when every spool has a ready worker, or when it was told to stop before.
+   * Resolves when every spool has a ready worker, or when a stop comes first.
    *
    * @throws SpooldError what keeps a spool from starting; nothing is left running
    */
@@ -75,22 +75,22 @@ export class Master {
     }
   }
 
-  /** @param stored the path of a task that was stored from within: its feed need not find it */
+  /** @param stored the path of a task that this daemon itself has stored, so that its feed does not have to find it */
   lookNow(stored?: string): void {
     for (const { feed } of this.#crews) feed.lookNow(stored)
   }
 
-  /** Resolves when every spool has run what was due, and nothing else is under way. */
+  /** Resolves when every spool has run its due tasks, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     while (!isIdle() || !this.#crews.every(({ feed }) => feed.isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 
   /**
-   * Makes the crews be what the plans say. All that can go wrong is done first, so that nothing is changed when a spool
-   * cannot be used or a handler cannot be loaded. One reload at a time.
+   * Makes the crews match the plans. Everything that can fail is done first, so that nothing changes when a spool
+   * cannot be used or a handler cannot be loaded. Only one reload runs at a time.
    *
-   * @throws SpooldError why the crews are what they were
+   * @throws SpooldError why nothing was changed
    */
   async reload(plans: readonly SpoolWorkersPlan[]): Promise<void> {
     const old = new Map(this.#crews.map(crew => [crew.spool, crew]))
@@ -121,7 +121,7 @@ export class Master {
     for (const replacement of replacements) await replacement.commit()
   }
 
-  /** Its workers are ready, its tasks are known, and nobody gets one yet. */
+  /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */
   async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
     const crew = await plan.open()
     this.#aside.add(crew)
@@ -141,7 +141,7 @@ export class Master {
     }
   }
 
-  /** Lets a crew finish; its successor shares the directory with it meanwhile, as two daemons would. */
+  /** Lets a crew finish. Meanwhile its successor shares the directory with it, as two daemons would. */
   #retire(crew: SpoolWorkers): void {
     this.#aside.add(crew)
     crew.feed.close()
@@ -151,7 +151,7 @@ export class Master {
   async stop(): Promise<void> {
     this.#stopping ??= this.#end(pool => pool.stop())
     for (let awaited: unknown; awaited !== this.#stopping; ) {
-      awaited = this.#stopping // a kill takes its place
+      awaited = this.#stopping // a kill may replace it
       await awaited
     }
   }

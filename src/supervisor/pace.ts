@@ -1,6 +1,6 @@
 import { isHandled, type Report } from '../task/report.js'
 
-/** How long a task takes, of late. */
+/** How long a task has recently taken. */
 export class Pace {
   #ms: number | undefined
 
@@ -9,7 +9,10 @@ export class Pace {
     return this.#ms
   }
 
-  /** @param ran how many tasks; what was refused says nothing. @param busyMs how long all of them took */
+  /**
+   * @param busyMs how long all of them took together
+   * @param ran how many tasks ran; those that were refused say nothing about the pace
+   */
   note(busyMs: number, ran: number): void {
     if (ran === 0) return
     const ms = busyMs / ran
@@ -17,7 +20,7 @@ export class Pace {
   }
 }
 
-/** How many of these have run. */
+/** How many of these reports are of tasks that ran. */
 export function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
   let ran = 0
   for (const { kind } of reports) if (isHandled(kind) || kind === 'ignore') ran++

@@ -5,27 +5,29 @@ import { CacheStore } from './cache-store.js'
 export type Question = Extract<WorkerMessage, { type: 'ask' }>
 export type Answer = Extract<MasterMessage, { type: 'answer' }>
 
-/** One spool, as far as handlers may ask of it. */
+/** What handlers may read and set of one spool. */
 export interface SpoolControls {
   readonly pids: readonly number[]
   setFrequency(frequencyMs: number | null): void
 }
 
-/** Answers what handlers ask of the whole daemon. */
+/** Answers questions of handlers that concern the whole daemon. */
 export class QuestionHandler {
   readonly #spools: () => readonly SpoolControls[]
   readonly #warn: (message: string) => void
   readonly #caches = new CacheStore()
-  /** What only one worker may do, and what is said once, for as long as a configuration lasts. */
+  /**
+   * What happens once per configuration: `first` for what only one worker may do, and each warning that was printed.
+   */
   readonly #taken = new Set<string>()
 
-  /** @param warn tells people what workers found out while they loaded handlers */
+  /** @param warn reports problems that workers found while they loaded handlers */
   constructor(spools: () => readonly SpoolControls[], warn: (message: string) => void) {
     this.#spools = spools
     this.#warn = warn
   }
 
-  /** Code will be loaded anew, as by a uWSGI that was reloaded. */
+  /** Call it before code is loaded again, as by a uWSGI that was reloaded. */
   forget(): void {
     this.#taken.clear()
   }
@@ -38,7 +40,7 @@ export class QuestionHandler {
     }
   }
 
-  /** @throws SpooldError REQUEST_INVALID in words for a handler */
+  /** @throws SpooldError REQUEST_INVALID, worded for a handler */
   #valuesOf(name: string, values: readonly string[]): readonly string[] {
     switch (name) {
       case 'pids':
@@ -68,7 +70,7 @@ export class QuestionHandler {
     return []
   }
 
-  /** uwsgi.set_spooler_frequency: 0 goes back to the option. */
+  /** uwsgi.set_spooler_frequency: 0 restores the configured option. */
   #setFrequency(seconds: number): readonly string[] {
     if (!Number.isInteger(seconds) || seconds < 0)
       throw new SpooldError('REQUEST_INVALID', `expected a number of seconds from 0, got ${seconds}`)

@@ -7,45 +7,46 @@ import type { SpawnOptions } from './worker-port.js'
 import { WorkerProcess } from './worker-process.js'
 
 export interface RosterOptions extends SpawnOptions {
-  /** How long a worker that is stopped or replaced may go on with what it runs. */
+  /** How long a worker that is stopped or replaced may take to finish what it runs. */
   readonly mercyMs: number
-  /** So long may a worker take until it is ready; 0: for ever. */
+  /** How long a worker may take to become ready; 0: no limit. */
   readonly startTimeoutMs: number
 }
 
 interface RosterListener {
-  /** What its workers say. */
+  /** Receives what the workers report. */
   readonly worker: WorkerListener<WorkerProcess>
-  /** It is ready, and belongs to those that work. */
+  /** The worker is ready, and is one of the pool. */
   joined(worker: WorkerProcess): void
-  /** Its mercy is over: it is about to be killed. */
+  /** Its grace period is over, and it is about to be killed. */
   outOfMercy(worker: WorkerProcess): void
-  /** It is gone. */
+  /** The worker has exited. */
   exited(worker: WorkerProcess, exit: Exit): void
-  /** There may be fewer workers than there should be. */
+  /** There may be fewer workers than the target. */
   vacant(): void
 }
 
 /**
- * Who lives: spawns the workers of a pool, ends them, and replaces those that went, at the pace that their ends allow.
+ * Keeps the workers of a pool alive: spawns them, stops them, and replaces those that exited, at a pace that depends
+ * on how they exited.
  *
- * States: open → closed (nobody is spawned any more).
+ * States: open → closed (no worker is spawned any more).
  */
 export class Roster {
   readonly workers = new Set<WorkerProcess>()
-  /** How many there should be; `fill` and `trim` bring it about. */
+  /** How many workers there should be; `fill` and `trim` bring the number to it. */
   target = 0
-  /** Spawned, and not yet among those that work: a reload waits for it. */
+  /** Spawned but not yet part of the pool: a reload waits for them to become ready. */
   readonly #aside = new Set<WorkerProcess>()
   #options: RosterOptions
   readonly #listener: RosterListener
   readonly #events: Emitter
   readonly #pace: RespawnPace
-  /** Places that are not filled before their time. */
+  /** Pending respawns, each of which waits for its delay. */
   readonly #respawns = new Set<NodeJS.Timeout>()
-  /** Those that were told to stop. */
+  /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
-  /** Those whose mercy was over when everything was stopped. */
+  /** The workers that were killed after their grace period while everything was being stopped. */
   readonly #killed: WorkerProcess[] = []
   #isClosed = false
 
@@ -64,19 +65,19 @@ export class Roster {
     return this.#options
   }
 
-  /** Those that are spawned from now on have these. */
+  /** They apply to workers that are spawned from now on. */
   set options(options: RosterOptions) {
     this.#options = options
   }
 
-  /** Those that are here to stay. */
+  /** How many workers are not draining. */
   get present(): number {
     let present = 0
     for (const { state } of this.workers) if (state !== 'draining') present++
     return present
   }
 
-  /** Spawns what is missing to the target, but for those whose time has not come. */
+  /** Spawns workers up to the target, except those whose respawn is still delayed. */
   fill(): WorkerProcess[] {
     if (this.#isClosed) return []
     const spawned: WorkerProcess[] = []
@@ -88,7 +89,7 @@ export class Roster {
     return spawned
   }
 
-  /** Dismisses what is beyond the target, the idle first. */
+  /** Dismisses workers beyond the target, idle ones first. */
   trim(): void {
     const present = [...this.workers].filter(({ state }) => state !== 'draining')
     present.sort((a, b) => a.outstanding - b.outstanding)
@@ -97,7 +98,7 @@ export class Roster {
   }
 
   /**
-   * Spawns a worker that gets nothing until it is taken in.
+   * Spawns a worker that gets no tasks until `takeIn`.
    *
    * @throws SpooldError START_FAILED when it cannot even be forked
    */
@@ -107,34 +108,34 @@ export class Roster {
     return worker
   }
 
-  /** From now on it is one of those that work. */
+  /** Makes a worker that was spawned aside part of the pool. */
   takeIn(worker: WorkerProcess): void {
     if (!this.#aside.delete(worker) || worker.state === 'exited') return
     this.workers.add(worker)
     this.#joinWhenReady(worker)
   }
 
-  /** Lets it finish what it runs, and kills it when it does not in time. Resolves when it is gone. */
+  /** Lets the worker finish what it runs, and kills it if that takes too long. Resolves when it has exited. */
   async stop(worker: WorkerProcess): Promise<void> {
     this.#stopped.add(worker)
     this.#events.emit('worker-stopping', { spool: worker.spool, pid: worker.pid })
     await this.dismiss(worker)
   }
 
-  /** The same, without a word. The one place where a worker is ended: it is asked, it has mercy, it is killed. */
+  /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, grace period, SIGKILL. */
   async dismiss(worker: WorkerProcess): Promise<void> {
     const { mercyMs } = this.#options
     worker.drain(mercyMs)
     const timer = setTimeout(() => {
       this.#listener.outOfMercy(worker)
-      if (this.#isClosed) this.#killed.push(worker) // before that, the feed remembers it for whoever claims it next
+      if (this.#isClosed) this.#killed.push(worker) // before that, the feed keeps the cut-short run
       worker.killForMercy()
     }, mercyMs)
     await worker.whenExited
     clearTimeout(timer)
   }
 
-  /** @returns what those that were killed had, and may have begun */
+  /** @returns the refs that killed workers had and may have begun */
   async stopAll(): Promise<readonly Ref[]> {
     this.#close()
     await Promise.all(this.#all.map(worker => this.stop(worker)))
@@ -154,7 +155,7 @@ export class Roster {
     return [...this.workers, ...this.#aside]
   }
 
-  /** Whoever waits for tasks to end is spawned now. */
+  /** Shortens pending respawn delays: tasks end again, so workers no longer fail for a common reason. */
   hasten(): void {
     const waiting = this.#respawns.size
     this.#forgetRespawns()
@@ -171,7 +172,7 @@ export class Roster {
     this.#respawns.clear()
   }
 
-  /** Undefined when it could not be forked: then it is tried again later. */
+  /** Returns undefined when the worker could not be forked; a retry is then scheduled. */
   #trySpawn(): WorkerProcess | undefined {
     try {
       const worker = this.#spawn(this.#options)

@@ -8,38 +8,38 @@ import type { WorkerProcess } from './worker-process.js'
 export interface SignalReceivers {
   readonly spool: string
   readonly workers: ReadonlySet<WorkerProcess>
-  /** A signal may wait for one of them. */
+  /** A signal may be waiting for one of them. */
   dispatch(): void
 }
 
 interface SignalRouterListener {
-  /** All that the handlers of this spool asked for while they were loaded; it takes the place of what was there. */
+  /** All schedules that the handlers of this spool requested while they were loaded. They replace the previous ones. */
   declared(spool: string, schedules: readonly SignalSchedule[]): void
-  /** Asked for later. */
+  /** A schedule that was requested after loading. */
   added(schedule: SignalSchedule): void
 }
 
-/** A signal that nobody handles yet. */
+/** A signal that no process has been given yet. */
 interface Waiting {
   readonly number: number
-  /** Only a process of this spool; null: whichever. */
+  /** Only a process of this spool; null: one of any spool. */
   readonly spool: string | null
-  /** Only this one; null: whichever. */
+  /** Only this process; null: whichever has room. */
   readonly worker: WorkerProcess | null
 }
 
-/** As many as uWSGI's pipe takes, roughly. */
+/** Roughly as many as uWSGI's pipe holds. */
 const MAX_WAITING = 1024
 
 /**
- * Brings signals to the processes that handle them. A signal waits here until a process has room for it, so that a slow
- * task holds none up, and its handler never runs twice at once.
+ * Brings signals to the processes that handle them. A signal waits here until a process has room for it, so that a
+ * slow task does not hold it up, and its handler never runs twice at once.
  */
 export class SignalRouter {
   readonly #events: Emitter
   readonly #listener: SignalRouterListener
   readonly #teams = new Set<SignalReceivers>()
-  /** The targets of the signals that the newest process of a spool has handlers for. */
+  /** By spool, the targets of the signals that its newest process has handlers for. */
   readonly #targets = new Map<string, ReadonlyMap<number, string>>()
   #waiting: Waiting[] = []
 
@@ -54,14 +54,14 @@ export class SignalRouter {
 
   leave(team: SignalReceivers): void {
     this.#teams.delete(team)
-    if (this.#spools.includes(team.spool)) return // by its successor
+    if (this.#spools.includes(team.spool)) return // its successor has joined
     this.#targets.delete(team.spool)
     this.#listener.declared(team.spool, [])
   }
 
   /**
-   * @param isOnce it is not to wait a second time when it waits already
-   * @returns false when there is no room for it. A signal without a handler is taken and dropped, as in uWSGI
+   * @param isOnce do not queue it again if it is already waiting
+   * @returns false when there is no room for it. A signal without a handler is accepted and dropped, as in uWSGI
    */
   raise(number: number, isOnce = false): boolean {
     const target = this.#targetOf(number)
@@ -75,31 +75,31 @@ export class SignalRouter {
     return hasRoom
   }
 
-  /** Nothing waits and nothing runs. */
+  /** True when no signal waits or runs. */
   get isIdle(): boolean {
     return this.#waiting.length === 0 && this.#workers.every(({ signals }) => signals.size === 0)
   }
 
-  /** A signal for a worker that has room; it counts as given. */
+  /** Takes a signal for a worker that has room. It then counts as given. */
   take(worker: WorkerProcess): number | undefined {
     if (this.#waiting.length === 0) return undefined
     const at = this.#waiting.findIndex(waiting => this.#suits(waiting, worker))
     return this.#waiting.splice(at, at === -1 ? 0 : 1)[0]?.number
   }
 
-  /** The spool that the signal is for; undefined: no one in particular. */
+  /** The spool that the signal is for; undefined: none in particular. */
   spoolOf(number: number): string | undefined {
     const audience = audienceOf(this.#targetOf(number) ?? '', this.#spools, [])
     return audience.kind === 'one' ? (audience.spool ?? undefined) : undefined
   }
 
-  /** How many wait for a spool, or run there. */
+  /** How many signals wait for a spool or run there. */
   loadOf({ spool, workers }: SignalReceivers): number {
     const waiting = this.#waiting.filter(each => (each.spool ?? this.#homeOf(each.number)) === spool).length
     return [...workers].reduce((sum, { signals }) => sum + signals.size, waiting)
   }
 
-  /** A worker has loaded its handlers. */
+  /** Call it when a worker has loaded its handlers. */
   declared({ spool, signals }: WorkerProcess, news: readonly SignalNews[]): void {
     const targets = new Map<number, string>()
     const schedules: SignalSchedule[] = []
@@ -135,7 +135,7 @@ export class SignalRouter {
     }
   }
 
-  /** What a dead worker had not begun, another one does; what it ran is over, as in uWSGI. */
+  /** Signals that a dead worker had not begun go to another one. Those that it was running are lost, as in uWSGI. */
   exited(worker: WorkerProcess): void {
     const { spool, pid, signals } = worker
     this.#waiting = this.#waiting.filter(({ worker: only }) => only !== worker)
@@ -181,7 +181,10 @@ export class SignalRouter {
     return true
   }
 
-  /** It came back from a worker that did not begin it. One that was for this worker alone has nobody else. */
+  /**
+   * Requeues a signal that a worker handed back without having begun it. If it was for that worker alone, it is
+   * dropped.
+   */
   #again(number: number): void {
     const target = this.#targetOf(number)
     if (target === undefined) return

@@ -1,16 +1,17 @@
 import { realpathSync } from 'node:fs'
 import type { WorkerProcess } from './worker-process.js'
 
-/** Who may handle a signal: one of all processes, one of a spool's, or just these. */
+/** The processes that handle a signal: one of all processes, one of a spool's processes, or each of these. */
 type Audience =
   | { readonly kind: 'one'; readonly spool: string | null }
   | { readonly kind: 'each'; readonly workers: readonly WorkerProcess[] }
   | { readonly kind: 'nobody'; readonly because: 'unsupported' | 'invalid' }
 
 /**
- * What a target means (core/signal.c, uwsgi_route_signal). uWSGI's workers serve requests and there are none here: a
- * spool's processes answer to their names, the spools in their order and in each the oldest first. There are no mules and
- * no farms: one of all processes does their work. A directory is what uWSGI's manual promises, and uWSGI does not have.
+ * Resolves a target (uWSGI: core/signal.c, uwsgi_route_signal). uWSGI's workers serve requests and do not exist here,
+ * so the processes of the spools answer to their names: spools in their order, and the oldest process of each first.
+ * Mules and farms do not exist either, so any one process does their work. A directory as a target is documented in
+ * uWSGI's manual, but uWSGI does not implement it.
  */
 export function audienceOf(
   target: string,

@@ -1,8 +1,8 @@
 import { ForkedPort, type ForkOptions } from './forked-port.js'
 
 /**
- * A worker process that is forked before its options are known. Booting is most of a start, and happens while the master
- * loads the rest of the daemon.
+ * A worker process that is forked before its options are known. Booting is most of a start, so it is done while the
+ * master loads the rest of the daemon.
  *
  * States: booting → taken | gone.
  */

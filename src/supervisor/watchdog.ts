@@ -5,18 +5,19 @@ interface WatchdogOptions {
   /** 0: no deadline. */
   harakiriMs(): number
   workers(): Iterable<WorkerProcess>
-  /** A task of it is past its deadline. */
+  /** One of its tasks is past its deadline. */
   overran(worker: WorkerProcess): void
-  /** It runs something slow, and has more that others could run. */
+  /** It runs a slow task, and has more tasks that other workers could run. */
   slow(worker: WorkerProcess): void
 }
 
-/** A worker that was not heard of for so long, or whose oldest task is so old, runs something slow. */
+/** A worker that sent nothing for this long, or whose oldest task is this old, is running something slow. */
 const SLOW_MS = 50
 
 /**
- * Watches over the workers from outside, so that a handler that blocks its event loop cannot hide: a worker tells of a
- * start before it makes it when its last word is 20 ms old, hence what it runs began then at the latest.
+ * Checks the workers from outside, so that a handler that blocks its event loop cannot escape. A worker whose last
+ * message is 20 ms old announces a start before it makes it. So a task whose start was not announced began within
+ * 20 ms of the worker's last message.
  */
 export class Watchdog {
   readonly #options: WatchdogOptions
@@ -26,7 +27,7 @@ export class Watchdog {
     this.#options = options
   }
 
-  /** To be called when a worker was given something. */
+  /** Call it when a worker was given something. */
   look(): void {
     const harakiriMs = this.#options.harakiriMs()
     const now = performance.now()

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Programs that a worker runs for its tasks, each the head of a group of its own. When the worker is killed, nobody else
- * would end them, and a task would run twice at once.
+ * Programs that a worker runs for its tasks, each the leader of its own process group. When the worker is killed,
+ * they have to be killed too: no other process would do it, and a task would run twice at once.
  */
 export class WorkerChildren {
-  /** When each was started, in the kernel's ticks: a pid alone may be somebody else's by now. */
+  /** The start time of each, in the kernel's clock ticks: a pid alone may have been reused. */
   readonly #startTimes = new Map<number, string | undefined>()
 
   started(pid: number): void {
@@ -26,7 +26,7 @@ export class WorkerChildren {
   }
 }
 
-/** Field 22 of /proc/PID/stat; the second one may hold anything. */
+/** Field 22 of /proc/PID/stat. Field 2, the name, may contain any character, so the fields are counted from its end. */
 function startTimeOf(pid: number): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'latin1')

@@ -6,24 +6,24 @@ import type { HostEventListener } from './host-messages.js'
 import type { PortExit } from './worker-port.js'
 
 export interface Reported {
-  /** Ran to SPOOL_OK, told without their times: nobody listens to single tasks. */
+  /** Runs that ended with SPOOL_OK, reported without their times because no listener wants single tasks. */
   readonly done: readonly Ref[]
-  /** All others. */
+  /** All other reports. */
   readonly reports: readonly Report[]
-  /** Of refs that were cancelled: they tell what it did, but not where the ref is now. */
+  /** Reports of refs that were cancelled: they say what the run did, but not where the ref is now. */
   readonly late: readonly Report[]
-  /** Those whose start was told before. */
+  /** The refs whose start was announced before. */
   readonly known: ReadonlySet<Ref>
 }
 
-/** What a worker says. */
+/** What a worker reports. */
 export interface WorkerListener<Worker> extends HostEventListener {
   signalled(worker: Worker, message: SignalMessage): void
   reported(worker: Worker, reported: Reported): void
-  /** Of the runs among what it reported, while somebody listens. */
+  /** The times of the runs it reported; only while there is a listener for them. */
   timed(times: RunTimes): void
   started(worker: Worker, ref: Ref): void
-  /** It had these, has not begun them, and does not have them any more. */
+  /** It no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
   recycling(worker: Worker, tasks: number): void
   faulted(worker: Worker, error: string): void
@@ -34,8 +34,8 @@ export interface WorkerListener<Worker> extends HostEventListener {
 
 /** How a worker ended. */
 export interface Exit extends PortExit {
-  /** It was told to; it left in good order, to be replaced; or anything else. */
+  /** It was asked to exit; it asked for a replacement and exited cleanly; or anything else. */
   readonly why: 'asked' | 'recycled' | 'failed'
-  /** What went wrong was said before. */
+  /** The cause was reported before the exit. */
   readonly isExplained: boolean
 }

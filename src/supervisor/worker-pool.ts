@@ -13,25 +13,25 @@ import type { WorkerProcess } from './worker-process.js'
 
 export interface PoolOptions extends RosterOptions {
   readonly processes: number
-  /** No process while idle. */
+  /** Keep no process while idle. */
   readonly cheap: boolean
 }
 
-/** A reload whose first worker is ready. Exactly one of these is to be called. */
+/** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
-  /** Puts it in place: replaces the other workers, one by one. */
+  /** Applies it: replaces the other workers one by one. */
   commit(): Promise<void>
   abandon(): void
 }
 
-/** One processor lists the spool meanwhile. Workers without one would only keep the first from being ready. */
+/** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
 /**
- * The worker processes of one spool: as many as asked, each replaced when it dies, fed from its feed; and one more
- * while there are tasks that have to run alone.
+ * The worker processes of one spool: as many as configured, each replaced when it dies. There is one more while there
+ * are tasks that have to run alone.
  *
- * States: starting (nobody is given anything) → open → stopping (workers drain, nobody is replaced).
+ * States: starting (no task is given out) → open → stopping (workers drain, and none is replaced).
  */
 export class WorkerPool implements SignalReceivers {
   readonly #feed: Feed
@@ -39,7 +39,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #signals: SignalRouter
   #options: PoolOptions
   readonly #main: Group
-  /** Of one worker that runs one task at a time, while there is something that has to run alone. */
+  /** One worker that runs one task at a time, while there are tasks that have to run alone. */
   readonly #lone: Group
   readonly #pace = new RespawnPace()
   readonly #idleTimer = new IdleTimer(() => this.#goCheap())
@@ -86,7 +86,7 @@ export class WorkerPool implements SignalReceivers {
     this.dispatch()
   }
 
-  /** Somebody listens to them, or nobody does any more. */
+  /** Call it when the first listener has come or the last one has gone. */
   #tellTimes(isHeard: boolean): void {
     for (const { roster } of [this.#main, this.#lone])
       for (const worker of roster.workers) if (worker.state === 'ready') worker.tellTimes(isHeard)
@@ -101,9 +101,9 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /**
-   * Spawns workers, as many as have a processor; resolves when the first is ready.
+   * Spawns the first workers, as many as have a processor; resolves when one is ready.
    *
-   * @throws SpooldError HANDLER_UNLOADABLE with what the worker says
+   * @throws SpooldError HANDLER_UNLOADABLE with the message of the worker
    */
   async start(): Promise<void> {
     const { processes, cheap } = this.#options
@@ -115,18 +115,18 @@ export class WorkerPool implements SignalReceivers {
     await Promise.race(first.map(({ start }) => start.whenReady))
   }
 
-  /** Spawns the other workers: the spool is listed, and leaves them a processor. */
+  /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */
   complete(): void {
     if (!this.#options.cheap) this.#fill()
   }
 
-  /** From now on its workers are given what is due. */
+  /** From now on the workers are given due tasks. */
   begin(): void {
     this.#hasBegun = true
     this.dispatch()
   }
 
-  /** Gives what is ready to workers with room. To be called when either may be new. */
+  /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     if (!this.#hasBegun || this.#main.roster.isClosed) return
     if (this.#options.cheap) this.#fill()
@@ -136,7 +136,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /**
-   * Starts the first worker of other options, which gets nothing yet. Nothing is changed when it cannot start.
+   * Spawns the first worker with new options; it is given no task yet. If it cannot start, nothing has changed.
    *
    * @throws SpooldError HANDLER_UNLOADABLE
    */
@@ -163,17 +163,17 @@ export class WorkerPool implements SignalReceivers {
     this.#fill()
   }
 
-  /** Lets the workers finish what they run, and kills those that do not in time. */
+  /** Lets the workers finish what they run, and kills those that take too long. */
   async stop(): Promise<void> {
     await this.#end(roster => roster.stopAll())
   }
 
-  /** Ends everything now. What ran will run again. */
+  /** Kills all workers now. The tasks that were running will run again. */
   async kill(): Promise<void> {
     await this.#end(roster => roster.killAll())
   }
 
-  /** What somebody else has ended is no crash of a task. */
+  /** Ends the workers. Being ended from outside does not count as a crash of a task. */
   async #end(end: (roster: Group['roster']) => Promise<readonly Ref[]>): Promise<void> {
     this.#signals.leave(this)
     this.#unfollow()
@@ -196,7 +196,7 @@ export class WorkerPool implements SignalReceivers {
     return roster.fill()
   }
 
-  /** In cheap mode there are only as many as there is work for; once idle, all leave. */
+  /** In cheap mode, only as many as there is work for; once idle, all are dismissed. */
   get #wanted(): number {
     const { cheap, processes } = this.#options
     return cheap ? Math.max(this.#main.roster.present, Math.min(processes, this.#load)) : processes
@@ -230,7 +230,7 @@ export class WorkerPool implements SignalReceivers {
     this.#lone.roster.hasten()
   }
 
-  /** How much there is to do. */
+  /** How many tasks and signals wait or run. */
   get #load(): number {
     const { ready, busy } = this.#feed.counts()
     return ready + busy - this.#loneBusy + this.#signals.loadOf(this)

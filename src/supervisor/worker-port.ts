@@ -5,29 +5,29 @@ import type { Answer, Question } from './questions.js'
 export interface PortExit {
   readonly code: number | null
   readonly signal: string | null
-  /** Why it never began. */
+  /** Why it never started. */
   readonly unforked?: string
 }
 
-/** The master's end of the line to one worker, wherever that lives. */
+/** The master's end of the connection to one worker, wherever that runs. */
 export interface WorkerPort {
-  /** 0: there is no process. */
+  /** 0: the worker has no process of its own. */
   readonly pid: number
-  /** Resolves once the worker has ended and its last message was heard. */
+  /** Resolves once the worker has ended and its last message was delivered. */
   readonly whenExited: Promise<PortExit>
-  /** To be called at once: what is said before is lost. */
+  /** Call it at once: messages that come before are lost. */
   listen(hear: (message: WorkerMessage | MarksCleared) => void): void
-  /** Once the worker has ended, what is sent is dropped. */
+  /** Messages that are sent after the worker has ended are dropped. */
   send(message: MasterMessage): void
-  /** Ends the worker now, whatever it does. */
+  /** Ends the worker now, whatever it is doing. */
   kill(): void
 }
 
 /** How a worker is started. */
 export interface SpawnOptions {
   readonly worker: WorkerOptions
-  /** Starts whatever it lives in. @throws where there is no memory for another process */
+  /** Starts the process, or whatever the worker runs in. @throws when the system has no memory for another process */
   openPort(): WorkerPort
-  /** What handlers ask of the master. */
+  /** Answers what handlers ask the master. */
   answer(question: Question): Answer
 }

@@ -10,9 +10,9 @@ import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
 
-// Longer than others: the state of one worker changes with each of its messages, which are all heard here.
+// Longer than others: each message changes the state of the worker, and all of them are received here.
 /**
- * One worker process, as the master sees it.
+ * The master's view of one worker process.
  *
  * States: starting → ready → draining (takes no more, exits when it is done) → exited.
  */
@@ -21,7 +21,7 @@ export class WorkerProcess {
   readonly #listener: WorkerListener<WorkerProcess>
   readonly #given: GivenTasks
   readonly #hosts: HostMessages
-  /** Its tasks run in another process, so it hands back at once what is not started. */
+  /** Its tasks run in another process, so it stays responsive, and hands back unstarted tasks at once. */
   readonly #answersWhileItRuns: boolean
   readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
@@ -29,21 +29,21 @@ export class WorkerProcess {
   #isExplained = false
   #isKilled = false
   #killed: KillReason | undefined
-  /** It was asked to drop what it has not started, and has not answered yet. */
+  /** It was asked to drop the tasks that it has not started, and has not answered yet. */
   #isCancelling = false
   #lastHeardAt = performance.now()
   readonly #pace = new Pace()
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
-  /** Tasks that it has in flight: an interpreter runs one after the other. */
+  /** How many tasks it runs at a time. An interpreter runs one after the other. */
   readonly concurrency: number
   readonly signals = new GivenSignals()
   readonly pid: number
-  /** Resolves after its last message was heard. */
+  /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
 
-  /** @throws where there is no memory for another process */
+  /** @throws when the system has no memory for another process */
   constructor(options: SpawnOptions, listener: WorkerListener<WorkerProcess>) {
     const { worker, answer } = options
     this.#listener = listener
@@ -66,36 +66,36 @@ export class WorkerProcess {
     return this.#state
   }
 
-  /** It may be given something: it is ready, and was heard of since it was silent. */
+  /** True if it can be given tasks: it is ready, has answered the last cancel, and all its interpreters are up. */
   get isOpen(): boolean {
     return this.#state === 'ready' && !this.#isCancelling && !this.#hosts.areDown
   }
 
-  /** Milliseconds a task takes; undefined until one has run. */
+  /** Milliseconds per task; undefined until one has run. */
   get paceMs(): number | undefined {
     return this.#pace.ms
   }
 
-  /** What it has and still answers for. */
+  /** How many tasks and signals it has and answers for. */
   get outstanding(): number {
     return this.#given.size + this.signals.size
   }
 
-  /** Has it more than it can run now, and was it not asked yet to give that back? */
+  /** True if it has more than it can run now, and was not yet asked to hand that back. */
   get hasAhead(): boolean {
     if (this.#isCancelling) return false
     return this.#given.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
   }
 
-  /** When the longest-running task began at the latest; undefined when nothing runs. */
+  /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
   get runningSince(): number | undefined {
     const told = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
     if (told.length > 0) return Math.min(...told)
-    // until it confirms a cancel it may begin what was cancelled
+    // until the worker confirms a cancel, it may still begin a cancelled task
     return this.outstanding > 0 || this.#isCancelling ? this.#lastHeardAt : undefined
   }
 
-  /** When it is to be killed at the latest; infinite when nothing runs, or may run for ever. */
+  /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
     const { runningSince } = this
     if (runningSince === undefined || this.#isKilled) return Number.POSITIVE_INFINITY
@@ -118,9 +118,11 @@ export class WorkerProcess {
   }
 
   /**
-   * Of a worker that is silent or slow: cancels what it has not started. It is given nothing until it has confirmed that.
+   * For a worker that is silent or slow: cancels the tasks that it has not started. It is given nothing until it has
+   * confirmed that.
    *
-   * @returns what others may have at once. Where tasks run in another process it holds claims ahead, and returns them
+   * @returns refs that other workers may have at once; none where tasks run in another process, because the worker
+   *   then holds claims ahead and has to release them first
    */
   cancel(): Ref[] {
     this.#isCancelling = true
@@ -128,32 +130,32 @@ export class WorkerProcess {
     return this.#answersWhileItRuns ? [] : this.#given.cancel(this.signals.size === 0)
   }
 
-  /** What it still had when it ended, and nobody else has. */
+  /** What it still had when it exited, and no other worker has. */
   get left(): Left {
     return this.#given.left
   }
 
-  /** Why it was killed; undefined: it was not, or nobody is to be told. */
+  /** Why it was killed; undefined if it was not, or if no reason was given. */
   get killed(): KillReason | undefined {
     return this.#killed
   }
 
-  /** What may bear a mark of it, once it is gone. */
+  /** The refs whose files may bear a mark of this worker once it is gone. */
   get unsettled(): readonly Ref[] {
     return this.#given.unsettled
   }
 
-  /** What may have begun, and since when at the latest. */
+  /** The tasks that may have begun, and the latest time at which each can have. */
   get begun(): readonly Begun[] {
     return this.#given.begun(this.#lastHeardAt)
   }
 
-  /** From now on it tells how long runs take, or does not any more. Once it is ready. */
+  /** Starts or stops its reports of run times. Only once it is ready. */
   tellTimes(times: boolean): void {
     this.#send({ type: 'listen', tasks: this.#isListenedTo, times })
   }
 
-  /** Takes no more, finishes what runs, exits. */
+  /** Takes no more tasks, finishes what runs, exits. */
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
@@ -161,7 +163,7 @@ export class WorkerProcess {
     this.#send({ type: 'drain', mercyMs })
   }
 
-  /** It was told to stop, and its mercy is over. */
+  /** It was asked to stop, and its grace period is over. */
   killForMercy(): void {
     this.#why = 'asked'
     this.kill({ kind: 'mercy' })
@@ -174,7 +176,7 @@ export class WorkerProcess {
     )
   }
 
-  /** The first reason is the right one. */
+  /** Only the first reason counts. */
   kill(reason?: KillReason): void {
     this.#killed ??= reason
     this.#isKilled = true
@@ -224,7 +226,7 @@ export class WorkerProcess {
     }
   }
 
-  /** Of its own accord; the first reason is the right one. */
+  /** The worker exits of its own accord. Only the first reason counts. */
   #leaves(why: Exit['why']): void {
     this.#state = 'draining'
     if (this.#isExplained || this.#why === 'asked') return
@@ -236,7 +238,7 @@ export class WorkerProcess {
     if (message.times !== undefined) this.#listener.timed(message.times)
     const reported = takeReports(message, this.#given)
     const { done, reports, late, known } = reported
-    if (known.size > 0) this.#hosts.taskEnded() // it was told of before it set a deadline
+    if (known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
     this.#pace.note(message.busyMs, done.length + ranOf(reports) + ranOf(late))
     if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {

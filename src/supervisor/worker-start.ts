@@ -3,23 +3,23 @@ import type { WorkerMessage } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
 import type { PortExit } from './worker-port.js'
 
-/** A start that takes so long is told of. */
+/** A start that takes longer than this is reported. */
 const SLOW_MS = 10_000
 
 interface StartWatch {
   /** 0: no deadline. */
   readonly timeoutMs: number
   slow(what: string, afterMs: number): void
-  /** It took too long, and has failed. */
+  /** The start took too long, and has failed. */
   gaveUp(): void
 }
 
-/** What a worker says until it is ready. */
+/** The start of a worker, until it is ready. */
 export class WorkerStart {
   #loading: string | undefined
   #news: readonly SignalNews[] = []
   #settle: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
-  /** Rejects with a SpooldError when it cannot load its handlers, or dies before it could. */
+  /** Rejects with a SpooldError when it cannot load its handlers, or exits before it is ready. */
   readonly whenReady = new Promise<void>((resolve, reject) => {
     this.#settle = { resolve, reject }
   })
@@ -28,7 +28,7 @@ export class WorkerStart {
     this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the exit
   }
 
-  /** What its handlers said about signals while they were loaded. */
+  /** What its handlers declared about signals while they were loaded. */
   get news(): readonly SignalNews[] {
     return this.#news
   }
@@ -46,7 +46,7 @@ export class WorkerStart {
     }
   }
 
-  /** It is gone: before it was ready, if it was not. */
+  /** Call it when the worker has exited; rejects `whenReady` if it was not ready. */
   ended({ code, signal, unforked }: PortExit): void {
     const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
     const what =
@@ -56,7 +56,7 @@ export class WorkerStart {
     this.#fail(new SpooldError('START_FAILED', what))
   }
 
-  /** Tells of a start that takes long, and gives it up when it takes too long. */
+  /** Reports a slow start, and gives it up at the timeout. */
   watch({ timeoutMs, slow, gaveUp }: StartWatch): void {
     const timers = [setTimeout(() => slow(this.#what, SLOW_MS), SLOW_MS)]
     const giveUp = () => {
