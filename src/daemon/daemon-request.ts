@@ -4,16 +4,16 @@ import type { SpareWorker } from '../supervisor/spare-worker.js'
 export interface DaemonRequest {
   readonly config: CheckedConfig
   readonly version: string
-  /** Sockets that were handed over, listening: their descriptors. */
+  /** File descriptors of listening sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** Where the log goes when the process was sent to the background. */
+  /** The log file if the process was sent to the background. */
   readonly logFile: string | null
-  /** It is the child of a root parent (root-parent.ts). */
+  /** This process is the child of a root parent (root-parent.ts). */
   readonly isUnderRoot: boolean
-  /** Forked ahead of the first worker. */
+  /** A worker process that was forked before the first worker is needed. */
   readonly spare: SpareWorker | undefined
-  /** Reads the configuration again, for a reload. */
+  /** Reads the configuration again for a reload. */
   readConfig(): CheckedConfig
-  /** Everything runs. */
+  /** Call it once everything runs. */
   started(): void
 }

@@ -26,10 +26,10 @@ import { type PreparedSpool, planCrews, setProcessTitle } from './spool-plan.js'
 import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
 
-/** A stop that takes longer says why; most are done by then. */
+/** A stop that takes longer than this logs what it waits for; most stops are faster. */
 const STOP_NOTICE_MS = 300
 
-/** The one place where the rooms are wired together. Signals are obeyed in each state (lifecycle.ts). */
+/** The only place where the rooms are wired together. Signals work in every state (lifecycle.ts). */
 export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: ProcessEnvironment
@@ -49,7 +49,7 @@ export class Daemon {
   readonly #network: DaemonSockets
   readonly #schedules: Schedules
   readonly #drain: Drain
-  /** In place. A reload that is refused leaves it. */
+  /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
   constructor(request: DaemonRequest, processEnvironment: ProcessEnvironment, events: Emitter, log: Log) {
@@ -107,13 +107,13 @@ export class Daemon {
     return this.#drain.exitCode
   }
 
-  /** @param hasFailed it was never running, and leaves nothing behind */
+  /** @param hasFailed the daemon never ran, and removes its files */
   async #end(hasFailed: boolean): Promise<void> {
     const { vacuum } = this.#options
     this.#touches.stop()
     this.#sweeper.stop()
     await this.#schedules.stop()
-    await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent
+    await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     this.#pidfiles.release(hasFailed || vacuum)
   }
 
@@ -134,7 +134,7 @@ export class Daemon {
     })
   }
 
-  /** The network's requests and the running tasks end side by side; the sockets are closed at once. */
+  /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
   async #stop(): Promise<void> {
     this.#life.become('stopping')
     const mercyMs = this.#options.workerReloadMercyMs
@@ -149,7 +149,7 @@ export class Daemon {
     if (running.length > 0 && mercyMs > 0) this.#events.emit('stop-waits', { running, mercyMs })
   }
 
-  /** Resolves when everything runs, or when it was told to stop before. */
+  /** Resolves when everything runs, or when a stop comes first. */
   async #start(): Promise<void> {
     const options = this.#options
     this.#tell(this.#config)
@@ -176,13 +176,13 @@ export class Daemon {
       void this.#drain.run(this.#master, () => this.#schedules.router.isIdle).then(() => this.#stop())
   }
 
-  /** @throws what keeps it from being put in place */
+  /** @throws why the configuration cannot be applied */
   async #apply(config: CheckedConfig, isNew: boolean): Promise<void> {
     this.#surroundings.enter(config)
     const spools = this.#prepareSpools(config)
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
-    if (this.#life.isStopping) return // and nothing is fired, watched or swept any more
+    if (this.#life.isStopping) return // schedules, watches and sweeps must not start again
     this.#serve(config, spools)
     const message = unappliedWarning(this.#options, config.options)
     this.#config = config
@@ -194,7 +194,7 @@ export class Daemon {
     this.#surroundings.enter(this.#config)
     try {
       this.#surroundings.settle(this.#options.chdir)
-    } catch {} // it is gone, or closed to us, since the start
+    } catch {} // the directory was removed or is inaccessible by now
   }
 
   #prepareSpools({ spools }: CheckedConfig): PreparedSpool[] {
@@ -220,7 +220,10 @@ export class Daemon {
     })
   }
 
-  /** Where tasks may be put from now on; and what writers leave there when they die is swept. */
+  /**
+   * Puts a configuration into service: where tasks may be stored, which files are watched, what is scheduled and
+   * swept.
+   */
   #serve({ options }: CheckedConfig, spools: readonly PreparedSpool[]): void {
     const own = spools.filter(({ isExternal }) => !isExternal).map(({ spool }) => spool)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))

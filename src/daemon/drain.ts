@@ -3,15 +3,15 @@ import type { Master } from '../supervisor/master.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 
-/** How the last run of a task ended that did not end with SPOOL_OK. */
+/** How the last run of a task ended if not with SPOOL_OK. */
 const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]
 
-/** Some task that was due did not run to SPOOL_OK, or the drain was stopped before its end. */
+/** The exit code if a due task did not end with SPOOL_OK, or the drain was stopped early. */
 const EXIT_UNFINISHED = 3
 
 /**
- * `--drain`: how the tasks ended. Of one that ran more than once the last run counts.
+ * `--drain`: records how the tasks ended. For a task that ran more than once, the last run counts.
  *
  * States: off; or draining → over.
  */
@@ -35,13 +35,13 @@ export class Drain {
     })
   }
 
-  /** 0: all that was due ran to SPOOL_OK, or nobody asked. */
+  /** 0 if every due task ended with SPOOL_OK, or if there was no drain. */
   get exitCode(): number {
     if (this.#state === 'off') return 0
     return this.#state === 'over' && this.#unfinished.size === 0 ? 0 : EXIT_UNFINISHED
   }
 
-  /** Resolves when everything that was due has been run, or when the master stops before. */
+  /** Resolves when every due task has run, or when the master is stopped. */
   async run(master: Pick<Master, 'whenDrained' | 'isStopping'>, isIdle: () => boolean): Promise<void> {
     await master.whenDrained(isIdle)
     if (master.isStopping) return
@@ -58,7 +58,7 @@ export class Drain {
         this.#done++
         this.#unfinished.delete(name)
         return
-      case 'gone': // whoever else ran or removed it knows how it ended; what was buried here is gone for that
+      case 'gone': // another process ran or removed it; but a task that was buried here is gone for that reason
         if (this.#unfinished.get(name) !== 'buried') this.#unfinished.delete(name)
         return
       case 'set-aside':

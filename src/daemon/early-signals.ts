@@ -1,10 +1,10 @@
 /**
- * A signal may come before there is anybody to obey it, and would end the process. bin/spoold.js keeps those signals from
- * its first line on; who knows what becomes of this process takes them over here.
+ * A signal may arrive before there is a handler for it, and would end the process. bin/spoold.js therefore records
+ * signals from its first line on. The code that decides what this process does takes them over here.
  */
 export interface EarlySignals {
   readonly kept: NodeJS.Signals[]
-  /** Keeps none from here on. */
+  /** Stops recording. */
   release(): void
 }
 
@@ -14,7 +14,7 @@ export function keepEarlySignals(signals: EarlySignals): void {
   early = signals
 }
 
-/** To be called once others listen. @returns what came until now */
+/** Call it once the real handlers are installed. @returns the signals recorded until now */
 export function takeEarlySignals(): readonly NodeJS.Signals[] {
   const kept = early?.kept ?? []
   early?.release()
@@ -22,7 +22,7 @@ export function takeEarlySignals(): readonly NodeJS.Signals[] {
   return kept
 }
 
-/** For a command, which obeys as other programs do. */
+/** For a command: its signals get their default action. */
 export function obeyEarlySignals(): void {
   for (const signal of takeEarlySignals()) process.kill(process.pid, signal)
 }

@@ -21,9 +21,10 @@ const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
 
 /**
- * Who is asked for each task, in uWSGI's order: Python, Perl, Ruby; then what uWSGI has not, in the order given.
+ * The handlers that are tried for each task, in uWSGI's order: Python, Perl, Ruby; then the kinds that uWSGI does not
+ * have, in the order of the configuration.
  *
- * @throws SpooldError CONFIG_INVALID when an interpreter has gone since the configuration was checked
+ * @throws SpooldError CONFIG_INVALID when an interpreter has disappeared since the configuration was checked
  */
 export function planChain(resolved: ResolvedOptions, targets: readonly string[]): HandlerSpec[] {
   const { options, settings } = resolved
@@ -42,7 +43,7 @@ export function planChain(resolved: ResolvedOptions, targets: readonly string[])
   return [...hosts, ...others]
 }
 
-/** A web application whose interpreter is missing is left out where there are other handlers; the check has said so. */
+/** Skips a web application whose interpreter is missing if there are other handlers. The check has warned about it. */
 function languagesOf(resolved: ResolvedOptions, home: string, hasOthers: boolean): HostLanguage[] {
   const { options, environment } = resolved
   const named = HOST_LANGUAGES.filter(language => isNeeded(language, resolved, home))
@@ -113,7 +114,7 @@ function applicationSettings(
   ]
 }
 
-/** What is to be loaded, and from where, in the order of the configuration. */
+/** What is to be loaded and the search path for it, in the order of the configuration. */
 function loads(language: HostLanguage, { options, settings }: ResolvedOptions, home: string) {
   const last = { python: 'spooler-import', perl: 'perl-exec', ruby: 'rbrequire' }[language]
   const paths = { python: options.pythonpath.flatMap(glob), perl: [], ruby: options.rbLib }[language]

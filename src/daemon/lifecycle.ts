@@ -8,7 +8,7 @@ const NEXT: Readonly<Record<DaemonState, readonly DaemonState[]>> = {
   stopped: [],
 }
 
-/** The one state of a daemon. What comes too late to change it is passed over: a stop is obeyed in each state. */
+/** The state of a daemon. A transition that comes too late is ignored. A stop is possible in every state. */
 export class Lifecycle {
   #state: DaemonState = 'starting'
   #tellStopped = () => {}
@@ -20,12 +20,12 @@ export class Lifecycle {
     return this.#state
   }
 
-  /** Nothing new is begun any more. */
+  /** True once nothing new may be started. */
   get isStopping(): boolean {
     return this.#state === 'stopping' || this.#state === 'stopped'
   }
 
-  /** @returns whether it did */
+  /** @returns false if the transition is not allowed from the current state */
   become(state: DaemonState): boolean {
     if (!NEXT[this.#state].includes(state)) return false
     this.#state = state

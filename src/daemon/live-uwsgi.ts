@@ -4,11 +4,14 @@ import { originOf, type ResolvedOptions } from '../config/options.js'
 import type { Problems } from '../ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../protocol/address.js'
 
-/** The states of /proc/net: a TCP socket that listens; a unix socket's flag for the same. */
+/** Listening sockets in /proc/net: the state of a TCP socket, and the flag of a unix socket. */
 const TCP_LISTENS = '0A'
 const UNIX_LISTENS = 0x10000
 
-/** What a uWSGI that runs with the same ini holds: spoold could not have it, or would take it away. */
+/**
+ * Warns about sockets and pidfiles that a uWSGI running with the same ini holds: spoold could not use them, or would
+ * take them away from it.
+ */
 export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): void {
   const { options } = resolved
   const where = (name: string, i = 0) => originOf(resolved, name, i)
@@ -32,7 +35,7 @@ export function checkLiveUwsgi(resolved: ResolvedOptions, problems: Problems): v
   }
 }
 
-/** The pid of a living uWSGI that a file names. */
+/** The pid in a pidfile, if it is that of a running uWSGI. */
 export function uwsgiNamedIn(pidfile: string): number | undefined {
   try {
     const pid = Number(readFileSync(pidfile, 'utf8').trim())
@@ -46,11 +49,11 @@ function addressOf(text: string): Address | undefined {
   try {
     return parseAddress(text)
   } catch {
-    return undefined // that is told already
+    return undefined // the check has already reported it
   }
 }
 
-/** Of other users' processes only root sees what they hold. */
+/** The open files of other users' processes are visible to root only. */
 function uwsgiListeningAt(address: Address): number | undefined {
   const inodes = address.kind === 'tcp' ? tcpInodes(address.port) : unixInodes(address)
   if (inodes.length === 0) return undefined
@@ -83,7 +86,7 @@ function tcpInodes(port: number): string[] {
   })
 }
 
-/** A server may have bound its path by a relative name. */
+/** Compares resolved paths, because a server may have bound a relative one. */
 function unixInodes(address: Exclude<Address, { kind: 'tcp' }>): string[] {
   const name = address.kind === 'unix' ? resolve(address.path) : `@${address.name}`
   return rowsOf('unix').flatMap(row => {
@@ -100,6 +103,6 @@ function rowsOf(table: string): string[][] {
       .slice(1)
       .map(line => line.trim().split(/\s+/))
   } catch {
-    return [] // not Linux, or hidden
+    return [] // not Linux, or /proc is hidden
   }
 }

@@ -5,10 +5,12 @@ import type { PurgeLimits } from '../engines/upkeep.js'
 import type { Emitter } from '../events/emitter.js'
 import type { PreparedSpool } from './spool-plan.js'
 
-/** A sweep lists whole directories: seldom enough that nobody notices. */
+/** A sweep lists whole directories, so it must be rare. */
 const MAX_INTERVAL_MS = 600_000
 const MIN_INTERVAL_MS = 1000
-/** A start has a backlog to run; what is left over has time. */
+/**
+ * The first sweep waits this long: after a start there may be a backlog of tasks to run, and sweeping is not urgent.
+ */
 const FIRST_AFTER_MS = 10_000
 const RECORDS_INTERVAL_MS = 3_600_000
 /** How long the record of a vanished task is kept. */
@@ -16,19 +18,22 @@ const RECORD_AGE_MS = 86_400_000
 
 interface MaintainedSpool {
   readonly spool: string
-  /** It is run here: its dead letters and records are ours to remove. */
+  /** This daemon runs the spool, so it removes its dead letters and records. */
   readonly isOwn: boolean
   readonly graceMs: number
   readonly idTtlMs: number
   readonly limits: PurgeLimits
 }
 
-/** Sweeps spools now and then, from soon after the start on; and purges the dead letters of those that are run here. */
+/**
+ * Sweeps spools at intervals, the first time soon after the start, and purges the dead letters of the spools that are
+ * run here.
+ */
 export class Maintenance {
   readonly #events: Emitter
   readonly #alarm = new Alarm(() => void this.#sweep())
   #spools: readonly MaintainedSpool[] = []
-  /** What was told of a spool that cannot be swept, until that works again. */
+  /** The last reported error per spool and kind of upkeep, until it works again. */
   readonly #told = new Map<string, string>()
   #recordsSweptAt = Number.NEGATIVE_INFINITY
   #isSweeping = false
@@ -37,10 +42,10 @@ export class Maintenance {
     this.#events = events
   }
 
-  /** Also after a reload, with what is in place now. */
+  /** Call it again after a reload, with the spools now in effect. */
   start(spools: readonly PreparedSpool[]): void {
     const own = spools.filter(({ isExternal }) => !isExternal)
-    // of a directory that is named twice, the mention by which it is run
+    // if a directory is listed as own and as external, the own one counts
     this.#spools = [...new Map([...spools, ...own].map(each => [each.spool, maintained(each)])).values()]
     this.#alarm.wakeAt(performance.now() + Math.min(FIRST_AFTER_MS, this.#intervalMs))
   }
@@ -88,7 +93,7 @@ export class Maintenance {
     if (fault !== undefined) throw new Error(fault)
   }
 
-  /** There may be a record for each of a million tasks, and none of them is in a hurry. */
+  /** Runs less often: there may be a record for each of a million tasks, and removing them is not urgent. */
   async #sweepRecords(): Promise<void> {
     const now = performance.now()
     if (now - this.#recordsSweptAt < RECORDS_INTERVAL_MS) return
@@ -100,7 +105,7 @@ export class Maintenance {
       })
   }
 
-  /** Once, until it works or fails in another way. */
+  /** Runs `act`, and reports an error once, until it works or fails in another way. */
   async #telling({ spool }: MaintainedSpool, what: string, act: () => Promise<void>): Promise<void> {
     const key = `${what} ${spool}`
     try {

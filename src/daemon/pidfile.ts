@@ -19,26 +19,27 @@ export interface Pidfile {
   readonly path: string
   isAt(file: string): boolean
   /**
-   * Gives it up.
+   * Releases the pidfile.
    *
-   * @param remove uWSGI's vacuum
-   * @returns why it could not be removed: a process that gave its rights away may not do what root did
+   * @param remove as uWSGI's vacuum
+   * @returns why it could not be removed, for example because the process has dropped the privileges that it created
+   *   it with
    */
   release(remove: boolean): string | undefined
 }
 
 /**
- * Writes the pid and a newline, as uWSGI. The file stays locked while the process lives, so a second master is refused
- * whatever its pid, and a file that a dead one left behind is simply taken over.
+ * Writes the pid and a newline, as uWSGI does. The file stays locked while the process lives: a second master is
+ * refused whatever its pid, and a file that a dead process left is simply taken over.
  *
- * @param tryHold locks a descriptor for the life of the process, false when another holds it
+ * @param tryHold locks a descriptor for the life of the process; false when another process holds it
  * @throws SpooldError PIDFILE_HELD, START_FAILED
  */
 export async function acquirePidfile(
   file: string,
   tryHold: (fd: number) => Promise<boolean>,
 ): Promise<Pidfile> {
-  const path = resolve(file) // the process may enter another directory before it removes it
+  const path = resolve(file) // the process may change its directory before it removes the file
   for (;;) {
     const fd = open(path)
     if (!(await hold(path, fd, tryHold))) {
@@ -61,7 +62,7 @@ export async function acquirePidfile(
   }
 }
 
-/** Record locks may be missing on this machine. */
+/** @throws SpooldError START_FAILED where record locks are not available */
 async function hold(path: string, fd: number, tryHold: (fd: number) => Promise<boolean>): Promise<boolean> {
   try {
     return await tryHold(fd)
@@ -71,9 +72,9 @@ async function hold(path: string, fd: number, tryHold: (fd: number) => Promise<b
   }
 }
 
-// it is opened as root, often in a directory of somebody else's: a link there may lead to any file
+// the file is opened as root, often in a directory that another user can write: a link there may lead to any file
 const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK
-/** More than any pid, and any other pidfile. */
+/** Longer than any pidfile. */
 const MAX_BYTES = 64
 
 function open(path: string): number {
@@ -85,7 +86,10 @@ function open(path: string): number {
   }
 }
 
-/** Where others may give names, another file may have this one, and only what holds a pid is overwritten. */
+/**
+ * Where other users can create names, this one may be a hard link to another file. So only a file that holds a pid is
+ * overwritten.
+ */
 function checkContent(path: string, fd: number): void {
   const [stats, directory] = [fstatSync(fd), statSync(dirname(path))]
   if (stats.isFile() && directory.uid === process.geteuid?.() && (directory.mode & 0o022) === 0) return
@@ -108,7 +112,7 @@ function writePid(path: string, fd: number): void {
 
 function release(path: string, fd: number, remove: boolean): string | undefined {
   try {
-    if (remove && isAt(path, fd)) rmSync(path) // what was put in its place is not ours
+    if (remove && isAt(path, fd)) rmSync(path) // if another file has replaced it, it is not ours
     return undefined
   } catch (error) {
     return messageOf(error)
@@ -123,7 +127,7 @@ function isAt(path: string, fd: number): boolean {
   return there?.ino === here.ino && there.dev === here.dev
 }
 
-/** Its holder may be about to remove it, or not have written it yet. */
+/** Empty if the holder has just removed the file, or has not written it yet. */
 function pidIn(path: string): string {
   try {
     const pid = readFileSync(path, 'utf8').trim()

@@ -2,14 +2,14 @@ import type { Emitter } from '../events/emitter.js'
 import type { PidfileKind } from '../events/event-map.js'
 import { acquirePidfile, type Pidfile } from './pidfile.js'
 
-/** The pidfiles of this process: at most one of a kind. */
+/** The pidfiles of this process: at most one of each kind. */
 export class Pidfiles {
   readonly #events: Emitter
   readonly #tryHold: (fd: number) => Promise<boolean>
   readonly #otherIn: (file: string) => number | undefined
   readonly #held = new Map<PidfileKind, Pidfile>()
 
-  /** @param otherIn the pid of a uWSGI that runs and that a file names: people point both at one ini */
+  /** @param otherIn returns the pid of a running uWSGI that a file names: one ini may serve both programs */
   constructor(
     events: Emitter,
     tryHold: (fd: number) => Promise<boolean>,
@@ -32,7 +32,7 @@ export class Pidfiles {
     this.#events.emit('pidfile-written', { file })
   }
 
-  /** @param remove the process did not start, or vacuum: nobody should look for it */
+  /** @param remove true after a failed start, or with `vacuum` */
   release(remove: boolean): void {
     for (const [kind, pidfile] of this.#held) {
       const error = pidfile.release(remove)

@@ -3,20 +3,20 @@ import { messageOf, SpooldError } from '../base/errors.js'
 import type { CheckedConfig } from '../config/check.js'
 
 /**
- * What this process hands down to its children: environment, umask, current directory. A configuration changes them; the
- * next one is read, and its relative names are understood, as if no other had been there before.
+ * What child processes inherit: environment, umask, current directory. A configuration changes them. The next
+ * configuration is read, and its relative paths are resolved, as if no other had been applied before.
  */
 export class ProcessEnvironment {
   readonly #environment = { ...process.env }
   readonly #home = process.cwd()
   readonly #umask = currentUmask()
 
-  /** A path as the configuration means it, wherever the process is now. */
+  /** Resolves a path of the configuration, whatever the current directory is. */
   resolve(path: string): string {
     return resolve(this.#home, path)
   }
 
-  /** `env`, `unenv` and `umask`: what matters from the first spool directory on. */
+  /** Applies `env`, `unenv` and `umask`, which matter from the first spool directory on. */
   enter({ options, environment }: CheckedConfig): void {
     this.#forget()
     for (const [name, value] of environment) setVariable(name, value)
@@ -24,13 +24,13 @@ export class ProcessEnvironment {
   }
 
   /**
-   * Goes to the configuration's `chdir`, or stays.
+   * Changes to the configuration's `chdir`; null: to the directory of the start.
    *
    * @throws SpooldError START_FAILED
    */
   settle(directory: string | null): void {
     const path = directory === null ? this.#home : this.resolve(directory)
-    if (process.cwd() === path) return // it may be one that we could not enter again
+    if (process.cwd() === path) return // this process may not be permitted to enter it again
     try {
       process.chdir(path)
     } catch (error) {
@@ -43,9 +43,9 @@ export class ProcessEnvironment {
   }
 
   /**
-   * As the process was started, to read a configuration.
+   * Restores the state of the process at its start, to read a configuration.
    *
-   * @throws SpooldError START_FAILED when it may no longer be where it was
+   * @throws SpooldError START_FAILED when it may no longer enter its first directory
    */
   leave(): void {
     this.settle(null)
@@ -65,7 +65,7 @@ function setVariable(name: string, value: string | undefined): void {
   else process.env[name] = value
 }
 
-/** It cannot be asked for without being set, in a way that every version of Node likes. */
+/** The umask cannot be read without setting it, in a way that works in every version of Node. */
 function currentUmask(): number {
   const umask = process.umask(0o077)
   process.umask(umask)

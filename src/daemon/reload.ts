@@ -6,7 +6,7 @@ import { formatProblem } from '../ini/setting.js'
 import type { Log } from '../log/log.js'
 import type { Lifecycle } from './lifecycle.js'
 
-/** A reload is asked for by a signal, or by somebody who touches a file. */
+/** A reload is requested by a signal or by touching a file. */
 type ReloadReason =
   | { readonly kind: 'signal'; readonly signal: string }
   | { readonly kind: 'touch'; readonly file: string; readonly asks: 'reload' | 'new-workers' }
@@ -15,17 +15,17 @@ interface ReloaderOptions {
   readonly events: Emitter
   readonly log: Log
   readonly life: Lifecycle
-  /** @throws what keeps it from being read */
+  /** @throws why it cannot be read */
   readConfig(): CheckedConfig
-  /** Puts a configuration in place; without one, replaces the workers. @throws why it cannot */
+  /** Applies a configuration; without one, replaces the workers. @throws why it cannot */
   apply(config: CheckedConfig | null): Promise<void>
-  /** Makes everything be as it was before a reload that is refused. */
+  /** Undoes everything that a rejected reload has changed. */
   revert(): void
 }
 
 /**
- * Serves reloads one at a time. What is asked for while one is under way is one more behind it: what was edited in
- * between counts.
+ * Serves reloads one at a time. All requests that arrive during a reload lead to a single further one, which reads
+ * whatever was edited meanwhile.
  */
 export class Reloader {
   readonly #options: ReloaderOptions
@@ -41,7 +41,7 @@ export class Reloader {
     this.serve()
   }
 
-  /** Also to be called once the daemon runs: what was asked for before is served now. */
+  /** Call it also once the daemon runs, for requests that came before. */
   serve(): void {
     if (this.#waiting !== undefined && this.#options.life.become('reloading')) void this.#serveAll()
   }
@@ -59,7 +59,7 @@ export class Reloader {
 
   async #reload(reason: ReloadReason): Promise<void> {
     const { events, log, apply, revert, life } = this.#options
-    log.reopen() // first, so that whatever there is to say is said in the new file
+    log.reopen() // first, so that everything about this reload is in the new file
     if (reason.kind === 'touch') events.emit('file-touched', { file: reason.file, asks: reason.asks })
     try {
       const isWhole = reason.kind === 'signal' || reason.asks === 'reload'
@@ -67,7 +67,7 @@ export class Reloader {
       if (isWhole)
         events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
       await apply(config)
-      if (!life.isStopping) events.emit('reload-done', {}) // else it was cut short
+      if (!life.isStopping) events.emit('reload-done', {}) // else it was cut short by a stop
     } catch (error) {
       revert()
       if (!life.isStopping) events.emit('reload-refused', { error: messageOf(error) })
@@ -82,7 +82,7 @@ export class Reloader {
   }
 }
 
-/** What a running process cannot change any more. */
+/** Options that a running process cannot change. */
 const FIXED = [
   'uid',
   'gid',
@@ -100,7 +100,7 @@ const FIXED = [
   'listen',
 ] as const satisfies ReadonlyArray<keyof Options>
 
-/** The options that a reload has to leave as they are, by their names in an ini. */
+/** A warning about changed options that a reload cannot apply, by their names in an ini. */
 export function unappliedWarning(before: Options, after: Options): string | undefined {
   const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(name =>
     name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`),

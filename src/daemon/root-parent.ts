@@ -10,14 +10,14 @@ import { parseAddress } from '../protocol/address.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Pidfiles } from './pidfiles.js'
 
-/** What the daemon asks of its root parent. Files are not named: the parent has read its own configuration. */
+/** Messages of the daemon to its root parent. They name no files: the parent has read the configuration itself. */
 export type Ask =
   | { readonly ask: 'pidfile' | 'safe pidfile' }
   | { readonly ask: 'reopen-log' }
   | { readonly started: true }
   | { readonly failed: string; readonly code?: ErrorCode }
 
-/** The answer to the question for a pidfile. */
+/** The answer to a request for a pidfile. */
 export interface Answer {
   readonly warnings: readonly string[]
   readonly refused?: { readonly code: ErrorCode; readonly message: string }
@@ -25,11 +25,11 @@ export interface Answer {
 
 interface RootParentOptions {
   readonly options: Options
-  /** Where the log goes when the process was sent to the background. */
+  /** The log file if the process was sent to the background. */
   readonly logFile: string | null
-  /** The sockets that were handed over. */
+  /** The sockets that were passed to the process. */
   readonly inherited: readonly number[]
-  /** Added to this process's own command line. @param sockets how many were handed over */
+  /** The flag that is added to this process's own command line. @param sockets how many were passed */
   flag(sockets: number): string
   started(): void
 }
@@ -37,9 +37,9 @@ interface RootParentOptions {
 const FORWARDED = ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const
 
 /**
- * Under `master-as-root`: root, which keeps what only root may open again or remove (pidfiles, the log, the files of unix
- * sockets), passes signals on, and ends as the daemon ends. The daemon is its child, and is somebody else for good before
- * it enters a spool.
+ * Under `master-as-root`: the process that stays root. It holds what only root may reopen or remove (pidfiles, the
+ * log, the files of unix sockets), forwards signals, and ends as the daemon ends. The daemon is its child, which
+ * drops root for good before it enters a spool.
  *
  * States: starting → running → ended. @returns the daemon's exit code
  */
@@ -80,7 +80,7 @@ export async function runUnderRoot(request: RootParentOptions): Promise<number> 
   return code ?? 1
 }
 
-/** Both streams of the daemon are one, so that its lines stay in order. */
+/** Merges both output streams of the daemon into one, so that its lines stay in order. */
 function start({ inherited, flag }: RootParentOptions, log: LogOutput | undefined): ChildProcess {
   const [script = '', ...args] = process.argv.slice(1)
   const command = [process.execPath, ...process.execArgv, script, flag(inherited.length), ...args]
@@ -121,7 +121,7 @@ async function acquire(
 }
 
 function sendTo(child: ChildProcess, answer: Answer): void {
-  if (child.connected) child.send(answer, () => {}) // it may be about to end
+  if (child.connected) child.send(answer, () => {}) // the child may be about to exit
 }
 
 function endOf(child: ChildProcess): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
@@ -133,7 +133,7 @@ function endOf(child: ChildProcess): Promise<{ code: number | null; signal: Node
   })
 }
 
-/** The files of the unix sockets that the daemon has bound, as root, before it became somebody else. */
+/** The files of the unix sockets that the daemon bound as root, before it dropped root. */
 class SocketFiles {
   readonly #paths: readonly string[]
   #inodes = new Map<string, bigint>()
@@ -152,7 +152,7 @@ class SocketFiles {
     }
   }
 
-  /** What was put in its place is not ours. */
+  /** Leaves alone any file that has replaced one of them. */
   remove(): void {
     for (const [path, inode] of this.#inodes) if (socketAt(path)?.ino === inode) unlinkSync(path)
   }

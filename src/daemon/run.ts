@@ -9,7 +9,10 @@ import type { DaemonRequest } from './daemon-request.js'
 import { ProcessEnvironment } from './process-environment.js'
 import { withParentsLog } from './under-root.js'
 
-/** The master's heap may grow by so much before garbage is collected; V8 lets it triple, and a scan of millions would. */
+/**
+ * How much the master's heap may grow before a garbage collection. V8's default lets it triple, and a scan of
+ * millions of tasks would do that.
+ */
 const HEAP_GROWTH_PERCENT = 25
 
 /**
@@ -33,7 +36,8 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
     const { Daemon } = await import('./daemon.js')
     return await new Daemon({ ...request, spare }, processEnvironment, events, log).run()
   } catch (error) {
-    // standard error is told in any case, and is the log of a process in the background
+    // the error is printed on standard error in any case, which is also the log of a background process: do not log
+    // it twice
     if (log.fd !== STDERR && request.logFile === null)
       events.emit('start-failed', { error: messageOf(error) })
     throw error
@@ -43,7 +47,10 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   }
 }
 
-/** A worker has the identity, the sockets and the shared memory that this process has when it is forked: those of now. */
+/**
+ * A worker inherits the identity, the sockets and the shared memory of this process when it is forked. So it can be
+ * forked now only if none of them is going to change.
+ */
 function canForkAhead({ config: { options, spools }, inherited }: Omit<DaemonRequest, 'spare'>): boolean {
   const { uid, gid, sharedarea } = options
   return (

@@ -12,22 +12,28 @@ import type { Schedule } from '../task/schedule.js'
 
 interface SchedulesContext {
   readonly events: Emitter
-  /** Where the output of commands goes. */
+  /** Where the output of scheduled commands goes. */
   logFd(): number
 }
 
 const INI = 'ini'
 
-/** Signals, and what raises them: from the options and the handlers' wishes to the processes that run them. */
+/**
+ * Signals and what raises them: connects the options and the schedules of handlers to the processes that handle the
+ * signals.
+ */
 export class Schedules {
   readonly router: SignalRouter
   readonly #context: SchedulesContext
   readonly #scheduler: Scheduler
   readonly #commands: Commands
-  /** By spool: with several daemons on it, one leads. */
+  /** By spool: if several daemons run it, only the leader fires its schedules. */
   readonly #leaderships = new Map<string, Leadership>()
   #isFiring = false
-  /** Where what belongs to no spool is at home; undefined: this daemon runs no tasks, and competes with nobody. */
+  /**
+   * The spool whose leader fires the schedules that belong to no spool; undefined: this daemon runs no tasks, and
+   * competes with no other.
+   */
   #home: string | undefined
 
   constructor(context: SchedulesContext) {
@@ -51,7 +57,7 @@ export class Schedules {
     })
   }
 
-  /** What counts from now on. @param spools the real paths */
+  /** Applies new options. @param spools the real paths */
   serve(options: Options, spools: readonly string[]): void {
     if (options.drain) return
     this.#isFiring = true
@@ -62,12 +68,12 @@ export class Schedules {
     })
   }
 
-  /** @returns false when there is no room for it */
+  /** @returns false when there is no room for the signal */
   raise(number: number): boolean {
     return this.router.raise(number)
   }
 
-  /** Fires nothing more. */
+  /** Stops firing. */
   async stop(): Promise<void> {
     this.#isFiring = false
     this.#scheduler.close()
@@ -79,7 +85,7 @@ export class Schedules {
     void this.#follow()
   }
 
-  /** Stands for election where there is something to fire, and nowhere else. */
+  /** Takes part in the election for a spool only while there is something to fire for it. */
   async #follow(): Promise<void> {
     const schedules = this.#isFiring ? this.#scheduler.schedules : []
     const places = new Set(schedules.map(schedule => this.#placeOf(schedule)))

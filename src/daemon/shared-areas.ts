@@ -2,7 +2,9 @@ import { closeSync, ftruncateSync } from 'node:fs'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { openUnnamed } from '../worker/hosts/page.js'
 
-/** Memory that all workers of a daemon share: files without a name, which end with the last process that has them open. */
+/**
+ * Memory that all workers of a daemon share: unnamed files, which disappear with the last process that has them open.
+ */
 export class SharedAreas {
   #areas: ReadonlyArray<{ readonly fd: number; readonly bytes: number }> = []
 
@@ -11,7 +13,7 @@ export class SharedAreas {
   }
 
   /**
-   * Makes what is missing; what has its size already keeps its content, also over a reload.
+   * Creates the areas. One whose size has not changed keeps its content, also across a reload.
    *
    * @throws SpooldError START_FAILED
    */

@@ -1,11 +1,11 @@
 import { takeEarlySignals } from './early-signals.js'
 
-/** Some programs send them, nobody means a spooler, and each would end it. */
+/** Ignored: some programs send them without meaning a spooler, and the default action of each would end it. */
 const PASSED_OVER = ['SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const
 
 /** What a master does on signals; the table is in docs/lifecycle.md. */
 interface SignalActions {
-  /** Take no more, let running tasks end. */
+  /** Take no more tasks, let the running ones end. */
   stop(signal: string): void
   /** End now. */
   kill(signal: string): void
@@ -13,10 +13,13 @@ interface SignalActions {
   scanNow(): void
 }
 
-/** One Ctrl-C may arrive twice: from the terminal, and passed on by npm or timeout(1). Nobody presses it so fast. */
+/**
+ * One Ctrl-C may arrive twice: from the terminal, and forwarded by npm or timeout(1). No person presses it again this
+ * fast.
+ */
 const SAME_SIGNAL_MS = 250
 
-/** Listens to this process's signals. A second SIGTERM or SIGINT means: now. */
+/** Handles this process's signals. A second SIGTERM or SIGINT means: stop now. */
 export function listenToSignals({ stop, kill, reload, scanNow }: SignalActions): void {
   let stoppedAt: number | undefined
   for (const signal of ['SIGTERM', 'SIGINT'] as const)

@@ -12,9 +12,9 @@ import type { Request } from '../task/request.js'
 
 interface DaemonSocketsContext {
   readonly events: Emitter
-  /** Descriptors that were handed over, already listening. */
+  /** Descriptors that were passed to the process, already listening. */
   readonly inherited: readonly number[]
-  /** A path as the configuration means it. */
+  /** Resolves a path of the configuration. */
   resolve(path: string): string
   /** @returns false when there is no room for the signal */
   raise(signal: number): boolean
@@ -44,9 +44,9 @@ export class DaemonSockets {
   }
 
   /**
-   * Listens, with the rights that the process has from its start. Connections wait until they are served.
+   * Listens, with the privileges that the process has at its start. Connections wait until `serve`.
    *
-   * @throws SpooldError SOCKET_UNUSABLE; nothing is left listening
+   * @throws SpooldError SOCKET_UNUSABLE; no socket is left listening
    */
   async listen(): Promise<void> {
     const settings = listenSettings(this.#options, socket => this.#server.accept(socket))
@@ -66,26 +66,26 @@ export class DaemonSockets {
     }
   }
 
-  /** Serves, from now on with these limits and for these spools. The sockets stay what they are. */
+  /** Starts serving, or continues with new limits and spools. The sockets themselves stay unchanged. */
   serve(options: Options, targets: SpoolTargets): void {
     this.#targets = targets
     this.#server.change(limitsOf(options))
     this.#server.open()
   }
 
-  /** Takes no more connections, and resolves when what had begun is answered. */
+  /** Accepts no more connections; resolves when the requests in progress are answered. */
   async stop(mercyMs: number): Promise<void> {
     for (const listener of this.#listeners) listener.close()
     await this.#server.stop(mercyMs)
   }
 
-  /** Cuts everything off. */
+  /** Closes all connections at once. */
   kill(): void {
     for (const listener of this.#listeners) listener.close()
     this.#server.kill()
   }
 
-  /** To be called at the end. */
+  /** Call it last. */
   async close(isVacuum: boolean): Promise<void> {
     this.kill()
     if (isVacuum) for (const listener of this.#listeners) await this.#removeFile(listener)
@@ -130,7 +130,7 @@ export class DaemonSockets {
       )
   }
 
-  /** For a socket that the configuration does not name. @throws SpooldError SOCKET_UNUSABLE under strict */
+  /** Warns about an inherited socket that anyone can reach. @throws SpooldError SOCKET_UNUSABLE with `strict` */
   #checkReach(address: Address): void {
     if (isLocal(address) || this.#options.socketAllow.length > 0) return
     const problem = `anyone who can reach ${formatAddress(address)} can run tasks; name the allowed networks with socket-allow`
@@ -153,7 +153,7 @@ export class DaemonSockets {
   }
 }
 
-/** `:3031` in an ini and `[::]:3031` from systemd are one. */
+/** `:3031` in an ini and `[::]:3031` from systemd are the same. */
 function isSame(a: Address, b: Address): boolean {
   if (a.kind !== 'tcp' || b.kind !== 'tcp') return formatAddress(a) === formatAddress(b)
   const isAny = ({ host }: { readonly host: string }) => ['', '0.0.0.0', '::'].includes(host)
@@ -172,7 +172,10 @@ function limitsOf(options: Options): ServerLimits {
   }
 }
 
-/** Three quarters of what this process may open, two for a connection with a body; the rest is for workers and logs. */
+/**
+ * The limit of connections: three quarters of the file descriptors of this process, two per connection with a body.
+ * The rest is for workers and logs.
+ */
 function descriptorLimit(): number {
   try {
     const [, soft] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
@@ -184,7 +187,7 @@ function descriptorLimit(): number {
 
 function listenSettings(options: Options, accept: ListenSettings['accept']): ListenSettings {
   const [user, group] = options.chownSocket?.split(':') ?? []
-  // -1 leaves the group as it is; chown(2) takes the largest number for that
+  // the largest gid_t is chown(2)'s -1, which leaves the group as it is
   const gid = group === undefined ? 2 ** 32 - 1 : (findGroup(group) ?? 2 ** 32 - 1)
   const uid = user === undefined ? undefined : findUser(user)
   return {

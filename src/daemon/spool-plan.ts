@@ -18,29 +18,29 @@ import type { RetryPolicy } from '../task/retry-policy.js'
 import { planChain } from './handler-plan.js'
 import { SharedAreas } from './shared-areas.js'
 
-/** Of the one daemon in this process. */
+/** Belongs to the only daemon in this process. */
 const AREAS = new SharedAreas()
 
-/** What crews need that is no option. */
+/** What crews need besides the options. */
 interface PlanContext {
   readonly events: Emitter
   readonly signals: SignalRouter
-  /** What handlers ask of the daemon. */
+  /** Answers questions of handlers to the daemon. */
   readonly questions: QuestionHandler
-  /** Where handlers may put tasks. */
+  /** Where handlers may store tasks. */
   readonly targets: readonly SpoolTarget[]
-  /** Its `fd` is another one after it was opened anew. */
+  /** `fd` changes when the log is reopened. */
   readonly log: { readonly fd: number }
   readonly spare: SpareWorker | undefined
 }
 
-/** A spool that is there and can be used. */
+/** A spool whose directory exists and is usable. */
 export interface PreparedSpool extends SpoolConfig {
   /** Its real path. */
   readonly spool: string
 }
 
-/** Slices the options into what each room needs: one crew per spool directory, however often it was named. */
+/** Selects from the options what each room needs: one crew per spool directory, however often it is listed. */
 export async function planCrews(
   spools: readonly PreparedSpool[],
   config: ResolvedOptions,
@@ -51,7 +51,7 @@ export async function planCrews(
     context.targets.map(({ directory }) => directory),
   )
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
-  /** A directory that is named again has the processes of each mention. */
+  /** A directory that is listed more than once gets the processes of all its entries. */
   const processes = new Map<string, number>()
   // 0 is one process, as in uWSGI
   for (const { spool, options } of spools)
@@ -145,14 +145,14 @@ function poolOptions(
     mercyMs: daemon.workerReloadMercyMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: question => context.questions.answer(question),
-    // a worker may be spawned long after the plan was made: the log may be another file by then
+    // a worker may be spawned long after the plan was made, and the log may have been reopened by then
     openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
   }
 }
 
 /**
- * The name in `ps`; null leaves it alone. Any procname option asks for names, and what goes before and behind goes around
- * every one of them (core/utils.c, uwsgi_set_processname).
+ * The process name for `ps`; null leaves it alone. Any procname option turns naming on, and prefix and suffix apply
+ * to every name (core/utils.c, uwsgi_set_processname).
  */
 function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'): string | null {
   const { procname, procnameMaster, procnamePrefix, procnamePrefixSpaced, procnameAppend, autoProcname } =
@@ -164,8 +164,8 @@ function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'):
   return `${prefix}${name}${procnameAppend ?? ''}`
 }
 
-/** Names this process, the master. */
+/** Sets the name of this process, the master. */
 export function setProcessTitle(options: Options): void {
   const title = processTitle(options, 'uWSGI master')
-  if (title !== null) process.title = title // to set what it is already would lose the arguments in `ps`
+  if (title !== null) process.title = title // even assigning the current title would drop the arguments from `ps`
 }

@@ -3,7 +3,7 @@ import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import { watchTouches } from '../files/directory-watch.js'
 
-/** What a touch of a file asks for. */
+/** What touching a file requests. */
 type TouchAsks = 'reload' | 'new-workers'
 
 /** The files of `touch-reload` and `touch-spoolers-reload`. */
@@ -17,7 +17,7 @@ export class TouchReload {
     this.#ask = ask
   }
 
-  /** Instead of what was watched before. */
+  /** Replaces the previous watches. */
   watch({ touchReload, touchSpoolersReload }: Options): void {
     this.stop()
     this.#watches = [

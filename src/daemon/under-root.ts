@@ -4,21 +4,21 @@ import type { PidfileKind } from '../events/event-map.js'
 import type { Log } from '../log/log.js'
 import type { Answer, Ask } from './root-parent.js'
 
-/** The first descriptor behind those of standard input, output, error and the channel. */
+/** The first descriptor after standard input, output, error and the IPC channel. */
 const FIRST_SOCKET = 4
 
-/** The descriptors of the sockets that the process that started this one passes on. */
+/** The descriptors of the sockets that the parent process passed on. */
 export function socketsOfParent(count: number): number[] {
   return Array.from({ length: count }, (_, i) => FIRST_SOCKET + i)
 }
 
-/** The daemon's side of its root parent (root-parent.ts): the pidfiles, which the parent holds. */
+/** The daemon's side of its root parent (root-parent.ts): requests the pidfiles, which the parent holds. */
 export class ParentsPidfiles {
   readonly #events: Emitter
 
   constructor(events: Emitter) {
     this.#events = events
-    process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')) // nobody would hold them any more
+    process.once('disconnect', () => process.kill(process.pid, 'SIGTERM')) // nothing holds the pidfiles then
   }
 
   /** @throws SpooldError PIDFILE_HELD, START_FAILED */
@@ -31,11 +31,11 @@ export class ParentsPidfiles {
     if (warnings.length === 0) this.#events.emit('pidfile-written', { file })
   }
 
-  /** The parent does. */
+  /** The parent releases them. */
   release(): void {}
 }
 
-/** The log is the parent's: it is opened anew there. */
+/** The parent owns the log file, so reopening is its job. */
 export function withParentsLog(log: Log): Log {
   return Object.create(log, { reopen: { value: () => tellParent({ ask: 'reopen-log' }) } }) as Log
 }
