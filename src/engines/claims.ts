@@ -4,68 +4,75 @@ import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { ParkReason, Report } from '../task/report.js'
 
-/** A plain value where the engine can give one, so that no promise is allocated and no turn is lost. */
+/** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
 export type Awaitable<T> = T | Promise<T>
 
-/** A task that this process holds: nobody else runs it until it is settled. */
+/** A task that this process holds: no other process runs it until it is settled or released. */
 export interface Claim {
   readonly ref: Ref
-  /** The task's name, for handlers and people: a ref need not hold it. */
+  /** The task's name, for handlers and people. A ref may not contain it. */
   readonly name: string
-  /** Where the task lies, as text: its file's absolute path, or its engine's word for it. */
+  /** Where the task is stored: the absolute path of its file, or an engine's own term. */
   readonly path: string
-  /** Null: it has none, and comes after those that have one. */
+  /** Null: no priority; such a task comes after those that have one. */
   readonly priority: number | null
-  /** The directory that its handler runs in, unless `spooler-chdir` names another; undefined: it stays where it is. */
+  /**
+   * The directory in which its handler runs, unless `spooler-chdir` names another; undefined: the worker stays where
+   * it is.
+   */
   readonly directory: string | undefined
   /** The packet's pairs. */
   readonly vars: Vars
   /** Epoch ms. */
   readonly dueAtMs: number
-  /** This run's number, from 1. */
+  /** The number of this run, from 1. */
   readonly attempt: number
-  /** 0: there is none. */
+  /** 0: no body. */
   readonly bodyBytes: number
   /**
-   * Its last runner died while it ran beside others: nobody knows whose fault that was, unless it runs alone now. Or one
-   * died while it ran alone: it is not to take others with it.
+   * True if its process died while it ran beside other tasks, so that it is unknown which one is to blame until it
+   * runs alone. Also true if its process died while it ran alone, so that it takes no other tasks with it.
    */
   readonly mustBeAlone: boolean
-  /** At most once: such a task is never sent beside others. */
+  /** Delivered at most once. Such a task is never sent to an interpreter together with others. */
   readonly isOnce: boolean
-  /** Undefined when there is none. Valid until the claim is settled. */
+  /** Undefined when there is no body. Valid until the claim is settled. */
   readBody(): Buffer | undefined
   /**
-   * A descriptor for another process: until that has ended, or this claim is settled, nobody else claims the task, even
-   * if this process dies. Undefined where a claim is no descriptor.
+   * A descriptor to pass to another process. No other process can claim the task until that process has ended or this
+   * claim is settled, even if this process dies. Undefined if the engine's claims are not descriptors.
    */
   shareLock(): number | undefined
 }
 
 /**
- * What a worker does with tasks: claim → begin → settle, or claim → release.
+ * A worker's operations on tasks: claim → begin → settle, or claim → release.
  *
- * Anybody may claim any ref: the claim excludes others, not what the master remembers. Nothing here throws or rejects;
- * what cannot be done is a report that says why. Each method may return a promise.
+ * Any worker may claim any ref: exclusion comes from the claim, not from what the master remembers. No method throws
+ * or rejects; a failure is a report that gives the reason. Each method may return a promise.
  */
 export interface Claims {
   /**
-   * Takes a task, or reports why not. Writes nothing, except to deal with what a past run left: a run that began alone and
-   * never ended counts as a crash of the task, unless the caller knows that the task is blameless. A task without a run
-   * left is buried. What may not run now for another reason than its time is `parked`, and is left as it is.
+   * Takes a task, or reports why not. It writes nothing, except to settle what a past run left: a run that began
+   * alone and never ended counts as a crash of the task, unless `lastRun` says that the task is blameless. A task
+   * with no attempts left is buried. A task that may not run now for a reason other than its due time is reported as
+   * `parked`, and left unchanged.
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
-   * Marks that the run begins; to be called right before the handler is. `beside`: should its process die, nobody knows
-   * whose fault that was. A report: the mark could not be made, nothing may run, and the claim is given up.
+   * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this
+   * process, so if the process dies, it is unknown which one is to blame.
+   *
+   * @returns a report if the mark could not be made: then nothing may run, and the claim is given up
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
-  /** Applies a run's outcome and gives the claim up. Exactly once for a claim that began. */
+  /** Applies a run's outcome and gives up the claim. Call it exactly once for a claim that began. */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Awaitable<Report>
   /**
-   * Gives up a claim that did not begin. Nothing is counted.
+   * Gives up a claim that did not begin. No attempt is counted.
    *
-   * @param reason what the task needs, and this worker cannot give: the report is `parked` instead of `untouched`
+   * @param reason what the task needs and this worker cannot provide: the report is then `parked` instead of
+   *   `untouched`
    */
   release(claim: Claim, reason?: ParkReason): Awaitable<Report>
 }

@@ -3,20 +3,23 @@ import type { Request, Stored } from '../task/request.js'
 /** The result for one task of a batch. */
 export type StoreResult = { readonly stored: Stored } | { readonly error: Error }
 
-/** Stores tasks: all that a program needs if it runs none. */
+/** Stores tasks: all that a program needs if it does not run any. */
 export interface Enqueuer {
-  /** What people call it: a spool's real path, a daemon's address. */
+  /** The name for people: a spool's real path, a daemon's address. */
   readonly name: string
   /**
-   * The task is safe when this resolves. With an id it is stored once, however often it is sent.
+   * Resolves when the task is stored safely. A task with an id is stored once, however often it is sent.
    *
    * @throws SpooldError REQUEST_INVALID, SPOOL_FULL, ENQUEUE_FAILED; nothing of the task is left
    */
   store(request: Request): Promise<Stored>
-  /** The results come in the order of the requests. All or nothing: when one is not stored, none is. */
+  /** The results are in the order of the requests. `isAllOrNothing`: if one cannot be stored, none is. */
   storeAll(requests: readonly Request[], isAllOrNothing?: boolean): Promise<readonly StoreResult[]>
-  /** For a caller that cannot wait. Absent where storing takes an answer from another process. @throws as `store` */
+  /** For a caller that cannot await. Absent where storing needs an answer from another process. @throws as `store` */
   storeSync?(request: Request): Stored
-  /** What can be stored without waiting; undefined: not this request. Absent where nothing can. @throws as `store` */
+  /**
+   * Stores a request if that is possible without waiting, and else returns undefined. Absent where it never is.
+   * @throws as `store`
+   */
   storeAtOnce?(request: Request): Stored | undefined
 }

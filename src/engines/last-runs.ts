@@ -2,10 +2,13 @@ import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { Report, ReportKind } from '../task/report.js'
 
-/** Nobody has looked at what the last run left. */
+/** Reports of workers that have not dealt with what the last run left. */
 const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
 
-/** How the last runs of refs were cut short, until a worker has dealt with what they left. For feeds whose refs are names. */
+/**
+ * How the last runs of refs were cut short, until a worker has dealt with what they left. For feeds whose refs are
+ * stable names.
+ */
 export class LastRuns {
   readonly #lastRuns = new Map<Ref, LastRun>()
 

@@ -7,28 +7,29 @@ import type { Feed } from './feed.js'
 import type { MemorySpool } from './memory/spool.js'
 import type { Upkeep } from './upkeep.js'
 
-/** What a master is to know; an engine takes from it what applies to its tasks. */
+/** Options for a master; an engine uses those that apply to its tasks. */
 export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
-/** What a worker is to know. */
+/** Options for a worker. */
 type ClaimsOptions = Omit<DirectoryClaimsOptions, 'spool'>
 
-/** Where the tasks of one spool live. Each part is loaded by the process that needs it. */
+/** Where the tasks of one spool are stored. Each process loads only the parts that it needs. */
 interface Engine {
   enqueuer(sync: boolean): Promise<Enqueuer>
   feed(options: FeedOptions, events: Emitter): Promise<Feed>
-  /** Of one worker. */
+  /** For one worker. */
   claims(options: ClaimsOptions): Promise<Claims>
   upkeep(): Promise<Upkeep>
 }
 
 const MEMORY = 'memory:'
-/** Of this process, by name. */
+/** The spools of this process, by name. */
 const memorySpools = new Map<string, MemorySpool>()
 
 /**
- * Chooses the engine, which nothing else does.
+ * The only place that chooses the engine.
  *
- * @param spooler `memory:` and a name, for what lives and ends with this process; else a directory's real path
+ * @param spooler `memory:` and a name, for a spool that lives and ends with this process; else a directory's real
+ *   path
  */
 export function openEngine(spooler: string): Engine {
   return spooler.startsWith(MEMORY) ? memoryEngine(spooler) : directoryEngine(spooler)

@@ -7,7 +7,7 @@ export interface DirectoryClaimsOptions extends ClaimsOptions {
   readonly locks: LockKind
 }
 
-/** Claims task files by locks; every answer comes at once. */
+/** Claims task files with locks; every method returns synchronously. */
 export type DirectoryClaims = Claims
 
 export async function openDirectoryClaims(options: DirectoryClaimsOptions): Promise<DirectoryClaims> {

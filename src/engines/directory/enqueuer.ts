@@ -5,7 +5,7 @@ import { toByteString } from '../../task/ref.js'
 import type { Request, Stored } from '../../task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 
-/** Puts tasks into one spool directory, which is made when it is missing, as uWSGI's `spooler` does. */
+/** Stores tasks in one spool directory. Creates the directory if it is missing, as uWSGI's `spooler` does. */
 export class DirectoryEnqueuer implements Enqueuer {
   /** The real path. */
   readonly name: string
@@ -20,7 +20,7 @@ export class DirectoryEnqueuer implements Enqueuer {
     this.#options = { spool: toByteString(this.name), sync }
   }
 
-  /** A small task without sync needs no waiting. */
+  /** Stores a small task without sync synchronously. */
   storeAtOnce(request: Request): Stored | undefined {
     return writeAtOnce(request, this.#options)
   }
@@ -33,7 +33,7 @@ export class DirectoryEnqueuer implements Enqueuer {
     return writeTaskSync(request, this.#options)
   }
 
-  /** Many with one sync; the results come in the order of the requests. */
+  /** Stores many tasks with a single sync. The results are in the order of the requests. */
   storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
     return writeTasks(requests, { ...this.#options, isAllOrNothing })
   }

@@ -16,12 +16,12 @@ export interface DirectoryFeedOptions {
   readonly spool: string
   readonly rules: NameRules
   readonly order: TaskOrder
-  /** How often the directory is looked at without being asked. */
+  /** How often the directory is scanned without a hint. */
   readonly frequencyMs: number
   readonly watch: WatchChoice
 }
 
-/** The task files of a directory, uWSGI's spool. A ref is a path below it. */
+/** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
 export class DirectoryFeed implements Feed {
   readonly #options: DirectoryFeedOptions
   readonly #index: TaskIndex
@@ -56,7 +56,7 @@ export class DirectoryFeed implements Feed {
 
   takeParked(reason: ParkReason, limit: number): readonly Ref[] {
     const refs = this.#index.takeParked(reason, limit)
-    if (refs.length === 0 && this.parkedFor(reason) > 0) this.unpark(reason) // their names are to be found
+    if (refs.length === 0 && this.parkedFor(reason) > 0) this.unpark(reason) // only their number is known
     return refs
   }
 
@@ -101,7 +101,7 @@ export class DirectoryFeed implements Feed {
       this.#stored(toByteString(stored.slice(this.#options.spool.length + 1)))
   }
 
-  /** Where the directory is watched, an event tells it. */
+  /** Without a watch only: otherwise an event reports the file. */
   #stored(ref: Ref): void {
     const { watch, rules } = this.#options
     const isVisited = rules.ordered || !ref.includes('/')

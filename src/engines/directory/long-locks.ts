@@ -5,17 +5,17 @@ import { commandOf } from '../../spool/neighbours.js'
 import { displayName, type Ref, toFsPath } from '../../task/ref.js'
 import type { Report } from '../../task/report.js'
 
-/** A task that is locked for this long, and that nobody here runs, is worth a line. */
+/** A task that is locked for this long, and that no worker of ours is running, is reported. */
 const LONG_MS = 10_000
-/** Whoever holds a lock is looked for in all of /proc: not more often than this. */
+/** Finding the holder of a lock searches all of /proc, so it is done no more often than this. */
 const LOOK_EVERY_MS = 5000
 const MOST_REFS = 1000
 
-/** Tells of tasks that somebody else holds for long: most often a process that a program left behind, or a uWSGI. */
+/** Reports tasks that another process keeps locked for long: usually one that a program left behind, or a uWSGI. */
 export class LongLocks {
   readonly #spool: string
   readonly #events: Emitter
-  /** Since when; infinite when it was told. */
+  /** When each task was first found locked; infinite once it has been reported. */
   readonly #since = new Map<Ref, number>()
   #lookedAt = Number.NEGATIVE_INFINITY
 

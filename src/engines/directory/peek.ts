@@ -8,7 +8,8 @@ import { readBody } from '../../spool/spool-file.js'
 import { toByteString } from '../../task/ref.js'
 
 /**
- * The tasks at the top of a spool directory, running and future ones among them, as uwsgi.spooler_jobs() lists them.
+ * The tasks at the top level of a spool directory, including running and future ones, as uwsgi.spooler_jobs() lists
+ * them.
  *
  * @throws the error of `readdir`
  */
@@ -30,8 +31,8 @@ function isUsable(path: Buffer): boolean {
 }
 
 /**
- * A task's body, keys and values in turn, without taking it: uwsgi.spooler_get_task(). Undefined when there is none, when
- * somebody holds it, and when it is no task.
+ * Reads a task's body, then its keys and values in turn, without claiming it: uwsgi.spooler_get_task(). Undefined if
+ * the file does not exist, is claimed, or is not a task.
  */
 export function peekTask(path: string): Buffer[] | undefined {
   const { state, vars, bytes, bodyOffset } = inspectFile(toByteString(path), readLocks(), Date.now())

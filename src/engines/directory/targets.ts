@@ -11,16 +11,16 @@ export interface SpoolTarget {
 }
 
 /**
- * The spools that accept tasks: those of `spooler` and `spooler-external`, in order. A task names one by its path; without
- * a name it goes to the first (core/spooler.c, uwsgi_spool_request).
+ * The spools that accept tasks: those of `spooler` and `spooler-external`, in order. A task names one by its path;
+ * without a name it goes to the first (core/spooler.c, uwsgi_spool_request).
  */
 export class SpoolTargets {
   readonly #enqueuers: readonly DirectoryEnqueuer[]
-  /** By real path and by the given path. */
+  /** By real path and by configured path. */
   readonly #byName = new Map<string, DirectoryEnqueuer>()
 
   /**
-   * @param targets one at least
+   * @param targets at least one
    * @throws SpooldError SPOOL_UNUSABLE
    */
   constructor(targets: readonly SpoolTarget[]) {
@@ -35,8 +35,8 @@ export class SpoolTargets {
   }
 
   /**
-   * Looks up a spool named by an untrusted client, by its real path or its path in the configuration. The file system is not
-   * asked, so that a client cannot probe it.
+   * Looks up a spool that an untrusted client named, by its real path or its path in the configuration. It does not
+   * access the file system, so a client cannot probe it.
    *
    * @param name the task's `spooler`; empty or undefined means the first spool
    * @returns undefined if it is not one of ours
@@ -47,7 +47,7 @@ export class SpoolTargets {
     return text.startsWith('/') ? this.#byName.get(resolve(text)) : undefined
   }
 
-  /** The same, by any path that leads there. */
+  /** As `known`, but accepts any path that leads to the spool. */
   find(name?: Uint8Array): DirectoryEnqueuer | undefined {
     const known = this.known(name)
     if (known !== undefined || name === undefined) return known

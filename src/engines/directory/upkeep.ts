@@ -10,7 +10,7 @@ import type { Lease, LeaseListener, Purged, PurgeLimits, SweepAges, Swept, Upkee
 export class DirectoryUpkeep implements Upkeep {
   readonly #spool: string
 
-  /** @param spool its real path */
+  /** @param spool the real path */
   constructor(spool: string) {
     this.#spool = spool
   }

@@ -11,18 +11,18 @@ import type { DeadTask, MemorySpool, MemoryTask } from './spool.js'
 
 export interface MemoryClaimsOptions {
   readonly policy: RetryPolicy
-  /** Unless the packet says otherwise. */
+  /** The default; a packet may name its own. */
   readonly delivery: Delivery
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
 }
 
-/** The packet's key for a delivery of its own. */
+/** The packet's key for its own delivery. */
 const DELIVERY_KEY = 'spooler_delivery'
 const LOST = 'could not be settled: its worker had been given up'
 const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most once'
 
-/** A task that a worker of this process holds. */
+/** A task that a worker in this process holds. */
 class MemoryClaim implements Claim {
   readonly task: MemoryTask
   readonly isOnce: boolean
@@ -77,10 +77,10 @@ class MemoryClaim implements Claim {
   shareLock(): undefined {}
 }
 
-/** Every answer comes on a later turn of the event loop, as an engine's does that asks another process. */
+/** Every answer comes in a later turn of the event loop, as from an engine that asks another process. */
 const later = () => new Promise<void>(resolve => setImmediate(resolve))
 
-/** What one worker does with the tasks of a spool in memory. */
+/** One worker's operations on the tasks of a spool in memory. */
 export class MemoryClaims implements Claims {
   readonly #spool: MemorySpool
   readonly #options: MemoryClaimsOptions
@@ -91,7 +91,10 @@ export class MemoryClaims implements Claims {
     this.#options = options
   }
 
-  /** Their worker is gone: others may claim what it held, and find what had begun. */
+  /**
+   * Call it when the worker is gone. Its tasks can be claimed again, and the next claim finds the marks of runs that
+   * had begun.
+   */
   abandon(): void {
     for (const { task } of this.#held) task.isClaimed = false
     this.#held.clear()
@@ -141,7 +144,7 @@ export class MemoryClaims implements Claims {
     return reason === undefined ? { ...report, kind: 'untouched' } : { ...report, kind: 'parked', reason }
   }
 
-  /** Undefined: it is not held any more. */
+  /** Returns undefined if the claim is no longer held. */
   #own(claim: Claim): MemoryClaim | undefined {
     return claim instanceof MemoryClaim && this.#held.has(claim) ? claim : undefined
   }
@@ -152,7 +155,7 @@ export class MemoryClaims implements Claims {
     this.#held.delete(claim)
   }
 
-  /** @returns undefined: it may be claimed */
+  /** @returns undefined if the task may be claimed */
   #settlePast(task: MemoryTask, lastRun: LastRun | undefined): Report | undefined {
     const { past, ref } = task
     if (past === 'none') return undefined
@@ -169,7 +172,7 @@ export class MemoryClaims implements Claims {
     task.past = 'none'
     const counted = this.#fail(task, { kind: 'crash', detail: cause })
     if (counted.kind === 'buried') return { ref, ranMs: 0, ...counted, kind: 'set-aside' }
-    return undefined // due later, or now
+    return undefined // due now or later
   }
 
   #apply({ task, isOnce }: MemoryClaim, outcome: Outcome): Pick<Report, 'kind' | 'atMs' | 'detail'> {

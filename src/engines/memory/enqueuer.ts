@@ -5,7 +5,7 @@ import type { Request, Stored } from '../../task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import type { MemorySpool } from './spool.js'
 
-/** Puts tasks into a spool of this process. */
+/** Stores tasks in a spool of this process. */
 export class MemoryEnqueuer implements Enqueuer {
   readonly #spool: MemorySpool
 
@@ -77,7 +77,7 @@ export class MemoryEnqueuer implements Enqueuer {
   }
 }
 
-/** All of it, as it was when it was given. */
+/** The whole body, in memory. */
 async function bodyOf({ body }: Request): Promise<Buffer | undefined> {
   if (body === undefined || Buffer.isBuffer(body)) return body
   const pieces: Uint8Array[] = []

@@ -7,7 +7,7 @@ import type { Counts, Feed } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 
-/** A task that another feed's worker holds is looked at again after so long. */
+/** A task that another feed's worker holds is tried again after this time. */
 const LOCKED_MS = 100
 
 interface Waiting {
@@ -16,7 +16,7 @@ interface Waiting {
 }
 
 /**
- * The tasks of a spool in memory, as one master knows them. Each is in one of these states:
+ * The tasks of a spool in memory, as one master sees them. Each is in one of these states:
  *
  *   waiting (not due) → ready → busy (with a worker) → forgotten | waiting | parked → ready
  */
@@ -35,7 +35,7 @@ export class MemoryFeed implements Feed {
   #stopWatching = () => {}
   #isOpen = false
 
-  /** @param frequencyMs how long a task waits that every handler has ignored */
+  /** @param frequencyMs how long a task waits after every handler has ignored it */
   constructor(spool: MemorySpool, frequencyMs: number) {
     this.#spool = spool
     this.#frequencyMs = frequencyMs
@@ -134,7 +134,7 @@ export class MemoryFeed implements Feed {
     return this.#lastRuns.of(ref)
   }
 
-  /** Nothing happens here that the feed does not hear of. */
+  /** The feed is notified of every new task, so there is nothing to look for. */
   lookNow(): void {
     this.#wake()
   }
@@ -193,7 +193,7 @@ export class MemoryFeed implements Feed {
   }
 }
 
-/** A lower priority number runs first, and what has none runs last; then the first to arrive. */
+/** A lower priority number runs first, tasks without a priority last; ties run in order of arrival. */
 function isMoreUrgent(a: MemoryTask, b: MemoryTask): boolean {
   const [first, second] = [a.priority ?? Number.POSITIVE_INFINITY, b.priority ?? Number.POSITIVE_INFINITY]
   return first === second ? a.number < b.number : first < second

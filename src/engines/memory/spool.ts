@@ -2,10 +2,10 @@ import type { Vars } from '../../protocol/vars.js'
 import type { Ref } from '../../task/ref.js'
 import type { LimitReached, RetryPolicy } from '../../task/retry-policy.js'
 
-/** What a run leaves that has begun and never ends. */
+/** The mark of a run that has begun; it stays if the run never ends. */
 export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'
 
-/** A task at rest, or with a claim. */
+/** A stored task, claimed or not. */
 export interface MemoryTask {
   readonly ref: Ref
   readonly name: string
@@ -18,11 +18,11 @@ export interface MemoryTask {
   dueAtMs: number
   /** Runs that ended in a retry, an error or a crash. */
   attempts: number
-  /** Runs that took their worker with them. */
+  /** Runs that killed their worker. */
   crashes: number
-  /** What its handler asked for in place of the options. */
+  /** The retry policy that its handler requested in place of the options. */
   policy: Partial<RetryPolicy>
-  /** Of the run that has begun. */
+  /** The mark of its current or last unfinished run. */
   past: Past
   isClaimed: boolean
 }
@@ -36,16 +36,16 @@ export interface DeadTask {
   readonly detail: string
 }
 
-/** The tasks that one process keeps for itself: they are gone when it ends. */
+/** The tasks that one process keeps for itself. They are lost when it ends. */
 export class MemorySpool {
   readonly name: string
-  /** How many tasks it may hold, dead ones among them, and how many ids. */
+  /** The maximum number of tasks, including dead ones, and the maximum number of ids. */
   readonly capacity: number
   readonly tasks = new Map<Ref, MemoryTask>()
   readonly dead = new Map<Ref, DeadTask>()
-  /** Ids that callers gave, and since when (epoch ms). */
+  /** Ids that callers gave, with the time they were first used (epoch ms). */
   readonly ids = new Map<string, { readonly path: string; readonly sinceMs: number }>()
-  /** Those that somebody holds, by name. */
+  /** The names of the leases that are held. */
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()
   #next = 1
@@ -86,7 +86,7 @@ export class MemorySpool {
     this.dead.set(task.ref, { task, reason, detail, buriedAt: Date.now() })
   }
 
-  /** @param tell of every task that is added from now on @returns stops that */
+  /** @param tell called with every task that is added from now on @returns a function that stops it */
   watch(tell: (task: MemoryTask) => void): () => void {
     this.#watchers.add(tell)
     return () => this.#watchers.delete(tell)

@@ -1,7 +1,10 @@
 import type { Lease, Purged, PurgeLimits, SweepAges, Swept, Upkeep } from '../upkeep.js'
 import type { MemorySpool } from './spool.js'
 
-/** Keeps a spool of this process in order. No writer leaves anything there, and a task takes with it what is known of it. */
+/**
+ * Upkeep of a spool of this process. Writers cannot leave anything behind there, and a removed task leaves no
+ * records.
+ */
 export class MemoryUpkeep implements Upkeep {
   readonly #spool: MemorySpool
 
@@ -34,7 +37,7 @@ export class MemoryUpkeep implements Upkeep {
     return 0
   }
 
-  /** It never has to be renewed: its holder ends with this process. */
+  /** The lease never has to be renewed, because its holder ends with this process. */
   async takeLease(name: string): Promise<Lease | undefined> {
     const { leases } = this.#spool
     if (leases.has(name)) return undefined
