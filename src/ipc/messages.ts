@@ -6,7 +6,7 @@ import type { SignalNews } from '../task/schedule.js'
 import type { Stream } from '../task/stream.js'
 import type { Listening, PackedReports } from './reports.js'
 
-/** What a worker needs to know, sent once, first. */
+/** Everything a worker needs to know. Sent once, as the first message. */
 export interface WorkerOptions {
   /** The spool's real path. */
   readonly spool: string
@@ -20,24 +20,27 @@ export interface WorkerOptions {
   readonly graceMs: number
   /** The handlers, tried in turn until one returns something other than SPOOL_IGNORE. */
   readonly chain: readonly HandlerSpec[]
-  /** Where handlers may put tasks; the first is the default. With `sync` one is on disk before it counts as stored. */
+  /**
+   * Where handlers may store tasks; the first one is the default. With `sync` a task is on disk before it counts as
+   * stored.
+   */
   readonly targets: ReadonlyArray<{ readonly directory: string; readonly sync: boolean }>
-  /** Tasks in flight. */
+  /** How many tasks it runs at a time. */
   readonly concurrency: number
   /** 0: no limit. */
   readonly maxTasks: number
-  /** The run of a signal's handler counts as a task for it. */
+  /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
-  /** The start timeout of an interpreter that replaces a dead one; 0: none. */
+  /** The start timeout of an interpreter that replaces a dead one; 0: no limit. */
   readonly startTimeoutMs: number
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
-  /** There is a listener for single tasks: even those that ran to SPOOL_OK are reported one by one. */
+  /** There is a listener for single tasks, so even those that ended with SPOOL_OK are reported one by one. */
   readonly isListenedTo: boolean
-  /** Reports say which attempt it was and how long the task waited. */
+  /** Reports include the number of the attempt and how long the task waited. */
   readonly isDetailed: boolean
 }
 
@@ -46,105 +49,110 @@ export type HandlerSpec =
   | { readonly kind: 'host'; readonly host: HostOptions }
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
-/** A worker has standard input, output and error, its channel, and from here on the areas of shared memory. */
+/**
+ * A worker has standard input, output, error and the IPC channel. The descriptors of the shared memory areas follow.
+ */
 export const FIRST_AREA_FD = 4
 
-/** An interpreter that a worker keeps for the handlers of one language. */
+/** An interpreter process that a worker keeps for the handlers of one language. */
 export interface HostOptions {
   readonly language: 'Python' | 'Perl' | 'Ruby'
   readonly command: string
   readonly args: readonly string[]
   readonly environment: Readonly<Record<string, string>>
-  /** Where it starts and loads, whatever directory its worker is in by then. */
+  /** The directory in which it starts and loads, whatever directory its worker is in by then. */
   readonly home: string
-  /** How many areas of memory it shares with the hosts of other workers; the worker has their descriptors. */
+  /**
+   * How many shared memory areas it has in common with the hosts of other workers. The worker passes on their
+   * descriptors.
+   */
   readonly areas: number
-  /** What it loads, for people. */
+  /** What it loads, for messages to people. */
   readonly files: readonly string[]
-  /** What it is told first; names may repeat. */
+  /** Its first input; names may repeat. */
   readonly settings: ReadonlyArray<readonly [name: string, value: string]>
 }
 
 /** Master to worker. The refs of one worker are numbered from 0 in the order in which they are given. */
 export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
-  /** In place of `open`: nothing is run. The runs of these tasks were ended by nobody's fault. */
+  /** Instead of `open`; nothing is run. Clears the marks of tasks whose runs were ended through no fault of theirs. */
   | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly refs: readonly Ref[] }
-  /** `lastRuns`: of those refs, by their place, whose last run was cut short. */
+  /** `lastRuns`: how the last run was cut short, for those refs where it was, by their index. */
   | {
       readonly type: 'run'
       readonly first: number
       readonly refs: readonly Ref[]
       readonly lastRuns?: LastRuns
     }
-  /** Its handler has the next free place. */
+  /** Its handler runs as soon as there is a free slot. */
   | { readonly type: 'signal'; readonly number: number }
-  /** To the question of this id: values, or why there are none. */
+  /** The answer to the question with this id: values, or an error. */
   | {
       readonly type: 'answer'
       readonly id: number
       readonly values: readonly string[]
       readonly error?: string
     }
-  /** Drop what is not started: it is given to others. To be answered, with `cancelled`. */
+  /** Drop the tasks that are not started; they go to other workers. The worker answers with `cancelled`. */
   | { readonly type: 'cancel' }
-  /** Who listens has changed. A worker begins with `WorkerOptions.isListenedTo`, and without times. */
+  /** The listeners have changed. A worker starts with `WorkerOptions.isListenedTo` and without times. */
   | ({ readonly type: 'listen' } & Listening)
-  /** Hand back, finish what runs, exit. It is killed after `mercyMs`. */
+  /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */
   | { readonly type: 'drain'; readonly mercyMs: number }
 
 export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>
 
 /** Worker to master. */
 export type WorkerMessage =
-  /** What it loads now, for people. */
+  /** What it is loading now, for messages to people. */
   | { readonly type: 'loading'; readonly name: string }
-  /** With what the handlers said about signals while they were loaded. */
+  /** `news`: what the handlers declared about signals while they were loaded. */
   | { readonly type: 'ready'; readonly news: readonly SignalNews[] }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
   | { readonly type: 'signal-news'; readonly news: SignalNews }
   | { readonly type: 'signal-started'; readonly number: number }
   | { readonly type: 'signal-ended'; readonly number: number; readonly error?: string }
-  /** It was not started, and will not be. */
+  /** It was not started, and will not be by this worker. */
   | { readonly type: 'signal-returned'; readonly number: number }
   | { readonly type: 'recycling'; readonly tasks: number }
-  /** An exception was thrown outside every handler's call. The worker finishes what it can and exits. */
+  /** An exception was thrown outside any handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
   /**
-   * It can run nothing more: it is out of descriptors, memory or locks, or its interpreter dies at once. What it was given
-   * is untouched. It finishes what runs and exits.
+   * It can run no more tasks: it is out of descriptors, memory or locks, or its interpreter keeps dying at once. The
+   * tasks that it was given are untouched. It finishes what runs and exits.
    */
   | { readonly type: 'unfit'; readonly error: string }
-  /** What is not started was dropped, or handed back; `begun` are the numbers of what is still to be reported. */
+  /** The unstarted tasks were dropped or handed back. `begun`: the numbers of those that will still be reported. */
   | { readonly type: 'cancelled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
-  /** What was printed, in pieces as they came. `ref`: by the task that runs; null: by nobody that is known. */
+  /** Printed text, in pieces as they came. `ref`: the task that printed it; null: unknown. */
   | {
       readonly type: 'output'
       readonly ref: Ref | null
       readonly stream: Stream
       readonly text: string
-      /** Other tasks run beside it. */
+      /** Other tasks are running at the same time. */
       readonly isBeside: boolean
     }
-  /** An interpreter died; `detail` says which and how. Another one is started. */
+  /** An interpreter died; `detail` says which one and how. A replacement is being started. */
   | { readonly type: 'host-died'; readonly detail: string }
-  /** The other one takes tasks. */
+  /** The replacement accepts tasks. */
   | { readonly type: 'host-revived' }
-  /** What a handler asks of the master. Bytes are latin1. */
+  /** A question of a handler to the master. Bytes are encoded as latin1. */
   | { readonly type: 'ask'; readonly id: number; readonly name: string; readonly values: readonly string[] }
-  /** A new deadline for the running task, from now; 0: only the general one. */
+  /** A new deadline for the running task, counted from now; 0: only the general one applies. */
   | { readonly type: 'deadline'; readonly afterMs: number }
-  /** A process to be killed, with its group, should the worker die. */
+  /** A process to be killed, with its process group, if the worker dies. */
   | { readonly type: 'child-started'; readonly pid: number }
   | { readonly type: 'child-ended'; readonly pid: number }
-  /** A handler put a task somewhere. */
+  /** A handler stored a task. */
   | { readonly type: 'stored'; readonly path: string; readonly bytes: number }
   /** The last message of a worker that exits on purpose. */
   | { readonly type: 'drained' }
 
-/** What became of `clear-marks`: `left` could not be cleared, because of `error`. */
+/** The result of `clear-marks`: the marks of `left` could not be cleared, because of `error`. */
 export interface MarksCleared {
   readonly type: 'marks-cleared'
   readonly left: readonly Ref[]

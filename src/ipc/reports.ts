@@ -2,20 +2,20 @@ import { Histogram } from '../task/histogram.js'
 import type { Ref } from '../task/ref.js'
 import { REPORT_KINDS, type Report } from '../task/report.js'
 
-/** Reports as flat numbers: at 50,000 tasks per second the JSON of objects would cost more than the tasks. */
+/** Reports as flat numbers: at 50,000 tasks per second, JSON of objects would cost more than running the tasks. */
 export interface PackedReports {
   readonly type: 'reports'
-  /** Ran to SPOOL_OK, which is all there is to say: number of the first, how many; again and again. */
+  /** Runs that ended with SPOOL_OK and need no details: pairs of first number and count. */
   readonly done: readonly number[]
-  /** number, kind (index in REPORT_KINDS), ran ms; again and again */
+  /** Triples of number, kind (index in REPORT_KINDS) and run time in ms. */
   readonly packed: readonly number[]
-  /** The few that have more to say, by number. */
+  /** Further fields of the few reports that have any, by number. */
   readonly more?: { readonly [number: string]: MoreOfReport }
-  /** Of all runs that ended in this message, where somebody listens to times. */
+  /** Of all runs that ended in this message; only while there is a listener for times. */
   readonly times?: RunTimes
-  /** Numbers of tasks that run now and have not been told of before. */
+  /** Numbers of running tasks whose start was not announced before. */
   readonly started: readonly number[]
-  /** How long the worker worked for all of this. */
+  /** How long the worker was busy with all of this. */
   readonly busyMs: number
 }
 
@@ -23,15 +23,15 @@ type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
 
 const KIND_NUMBERS = new Map(REPORT_KINDS.map((kind, number) => [kind, number]))
 
-/** What somebody listens to. */
+/** What there are listeners for. */
 export interface Listening {
-  /** Single tasks: even those that ran to SPOOL_OK are reported one by one, with their times. */
+  /** Single tasks: even those that ended with SPOOL_OK are reported one by one, with their times. */
   readonly tasks: boolean
   /** How long runs took, and how long their tasks had waited, as histograms. */
   readonly times: boolean
 }
 
-/** Histograms (task/histogram) of microseconds, packed: bucket, count; again and again. */
+/** Histograms (task/histogram) in microseconds, packed as pairs of bucket and count. */
 export interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]
@@ -68,10 +68,10 @@ export class Outbox {
     const { atMs, reason, detail, attempt, waitMs } = report
     if (atMs === undefined && reason === undefined && detail === undefined && attempt === undefined) return
     this.#more ??= {}
-    this.#more[number] = { atMs, reason, detail, attempt, waitMs } // JSON leaves out what is undefined
+    this.#more[number] = { atMs, reason, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
-  /** Of a run whose report is added, too; nobody listens to times otherwise. */
+  /** Call it besides `add`, and only while there is a listener for times. */
   addTimes(ranMs: number, waitedMs: number): void {
     this.#ran ??= new Histogram()
     this.#waited ??= new Histogram()
@@ -107,7 +107,7 @@ export class Outbox {
   }
 }
 
-/** The reverse: the number of every task that is told to be done. */
+/** The reverse of `Outbox`: calls `tell` with the number of each task in `done`. */
 export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
   for (let i = 0; i < done.length; i += 2) {
     const first = done[i] ?? 0
@@ -115,7 +115,7 @@ export function eachDone({ done }: PackedReports, tell: (number: number) => void
   }
 }
 
-/** And every report of a message with its number. @param refOf undefined: nobody waits for that one */
+/** Calls `tell` with the number and report of each other task. @param refOf returns undefined for a ref to skip */
 export function eachReport(
   message: PackedReports,
   refOf: (number: number) => Ref | undefined,
