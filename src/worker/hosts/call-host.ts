@@ -11,7 +11,7 @@ interface Waiting {
   settle(outcome: Outcome): void
 }
 
-/** A host as one link among others: it is given one task at a time. */
+/** A host as one handler among others in the chain: it is given one task at a time. */
 export function callHost(host: Host, print: (author: Run | undefined, text: string) => void): HandlerCall {
   const queue = new Queue<Waiting>()
   let isBusy = false
@@ -48,7 +48,7 @@ export function callHost(host: Host, print: (author: Run | undefined, text: stri
       const outcome = collect()
       if (outcome !== undefined) end(outcome)
     },
-    recalled() {}, // nothing ever waits behind what runs
+    recalled() {}, // no task is ever queued in the host
     died(detail) {
       end(collect() ?? (host.hasStarted() ? { kind: 'crash', detail } : undefined))
     },

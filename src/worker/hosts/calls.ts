@@ -10,12 +10,12 @@ import type { SignalActions } from '../signal-actions.js'
 interface CallsOptions {
   readonly targets: readonly SpoolTarget[]
   readonly signals: SignalActions
-  /** Has the host call the function that it registered. */
+  /** Makes the host call the function that it registered for a signal. */
   runSignal(number: number): Promise<void>
   send(message: WorkerMessage): void
-  /** What only the master knows. */
+  /** Asks the master. */
   ask(name: string, values: Values): Promise<Answer>
-  /** What runs now has so long from now; 0: no limit of its own. */
+  /** Sets the deadline of the running task, counted from now; 0: no deadline of its own. */
   setDeadline(afterMs: number): void
 }
 
@@ -23,7 +23,7 @@ type Values = readonly Buffer[]
 type Answer = ReadonlyArray<string | Uint8Array>
 type Call = (values: Values) => Answer | Promise<Answer> | undefined
 
-/** What a host may ask of the daemon, by name. Every language's module is a thin coat over these. */
+/** The calls that a host can make to the daemon, by name. Every language's module is a thin layer over them. */
 export class Calls {
   readonly #options: CallsOptions
   #targets: SpoolTargets | undefined
@@ -58,7 +58,7 @@ export class Calls {
     this.#options = options
   }
 
-  /** @throws what keeps it from being done, in words for a handler */
+  /** @throws why the call failed, worded for a handler */
   async answer(name: string, values: Values): Promise<Answer> {
     const call = this.#calls[name]
     if (call === undefined) throw new SpooldError('REQUEST_INVALID', `spoold has no call ${name}`)
@@ -70,7 +70,10 @@ export class Calls {
     return this.#targets
   }
 
-  /** Values: the keys and values of a dictionary in turn. @returns the new task's path */
+  /**
+   * @param values the keys and values of a dictionary in turn
+   * @returns the new task's path
+   */
   #spool(values: Values): Answer {
     const { request, spooler } = requestFromPairs(pairsOf(values))
     const { path } = this.#places.get(spooler).storeSync(request)
@@ -80,8 +83,8 @@ export class Calls {
   }
 
   /**
-   * uWSGI loads code once, in its master, and every worker does here: what code stores while it is loaded is stored by
-   * one of them.
+   * Here every worker loads the code, while uWSGI loads it once, in its master. So a task that code stores while it
+   * is being loaded is stored by the first worker only.
    */
   async #spoolWhileLoading(values: Values): Promise<Answer> {
     this.#isFirst ??= this.#options.ask('first', []).then(({ length }) => length > 0)

@@ -2,22 +2,24 @@ import { SpooldError } from '../../base/errors.js'
 import type { Claim } from '../../engines/claims.js'
 
 /**
- * What a worker and its host say to each other. All numbers are little endian.
+ * The protocol between a worker and its host. All numbers are little-endian.
  *
- * Descriptor 3, down: messages of u32 length and as many bytes. The first is a list (see `packList`) of settings, names
- * and values in turn; the second, which answers the frame `output`, a list of the token of marks (host-output.ts), or an
- * empty one when output stays where it goes. Each of the others is a run of items: u8 kind, u16 a, u32 b, u32 c, then a + b + c bytes.
- * - task: its ref (a bytes), its packet as it lies in the file (b), its body (c). Tasks count from 0, without numbers.
- * - recall: stands behind all tasks that the flag of a recall speaks of (page.ts).
- * - signal: a is no length but the number of the uwsgi signal whose function is to be called.
+ * Descriptor 3, worker to host: messages, each a u32 length and that many bytes. The first message is a list (see
+ * `packList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
+ * marks (host-output.ts), or an empty list if output is not captured. Every other message is a sequence of items: u8
+ * kind, u16 a, u32 b, u32 c, then a + b + c bytes.
+ * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). Tasks are counted from 0 and carry
+ *   no number.
+ * - recall: follows all tasks that the recall flag applies to (page.ts).
+ * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
- * Descriptor 3, up: four bytes of magic, so that what a handler writes there is noticed, u8 kind, u32 number, u32 length,
- * as many bytes (see `UpFrame`).
+ * Descriptor 3, host to worker: four bytes of magic, which reveal output of a handler in the stream, u8 kind, u32
+ * number, u32 length, and that many bytes (see `UpFrame`).
  *
- * Descriptor 4 carries calls of the host and the worker's answers, one at a time: u32 length and a list. A call is a name
- * and its arguments, an answer `ok` and its values, or `error` and a sentence.
+ * Descriptor 4 carries calls of the host and the worker's answers, one at a time: a u32 length and a list. A call is
+ * a name and its arguments; an answer is `ok` and its values, or `error` and a message.
  *
- * Descriptor 5 is the page. On 6 nothing is ever written: its end is the worker's end.
+ * Descriptor 5 is the page. Nothing is ever written to descriptor 6: it reaches its end when the worker ends.
  */
 export const TASKS_FD = 3
 export const CALLS_FD = 4
@@ -30,34 +32,37 @@ const ITEM_BYTES = 11
 
 export type UpFrame =
   | { readonly kind: 'ready' }
-  /** `text`: why what the configuration names could not be loaded. */
+  /** `text`: why the configured handlers could not be loaded. */
   | { readonly kind: 'unloadable'; readonly text: string }
-  /** A message is worked off. */
+  /** A message has been processed. */
   | { readonly kind: 'done' }
-  /** What was thrown by the task of this number, or what is wrong with its answer. Comes before its result. */
+  /** What the task with this number threw, or what is wrong with its return value. Sent before its result. */
   | { readonly kind: 'detail'; readonly number: number; readonly text: string }
   /** Tasks from this number on were not started, and will not be. */
   | { readonly kind: 'recalled'; readonly number: number }
-  /** `text`: what its function threw, or nothing. */
+  /** `text`: what its function threw, or empty. */
   | { readonly kind: 'signal-ended'; readonly number: number; readonly text: string }
-  /** `text`: where the pipe that takes its output can be opened. It waits for the answer before it prints. */
+  /** `text`: the path of the pipe that takes its output. The host waits for the answer before it prints. */
   | { readonly kind: 'output'; readonly text: string }
 
 const UP_KINDS = ['ready', 'unloadable', 'done', 'detail', 'recalled', 'signal-ended', 'output'] as const
 const MAGIC = 0x4c5053ff
 const UP_HEAD_BYTES = 13
-/** A host cuts its texts; what is longer is none of its. */
+/** A host truncates its texts, so a longer one is not from a host. */
 const MAX_TEXT_BYTES = 1024 * 1024
-/** A call may carry a body. Four letters are a larger number: so what a handler writes there is noticed. */
+/**
+ * A call may carry a body. Four ASCII letters read as a larger number, which reveals output of a handler in the
+ * stream.
+ */
 const MAX_CALL_BYTES = 0x1fff_ffff
 
-/** What its u32 could say is more than a message holds, and more than memory should. */
+/** Below the range of the u32: limited by the size of a message and by memory. */
 const MAX_BODY_BYTES = 2 ** 31 - 1
 
 /**
- * Reads the body of a task that is to be sent, so that it alone fails when that cannot be done.
+ * Reads the body of a task that is about to be sent, so that a failure affects this task only.
  *
- * @throws what keeps it from being sent: its size, or what the disk says
+ * @throws why it cannot be sent: it is too large, or cannot be read
  */
 export function loadBody(claim: Claim): void {
   if (claim.bodyBytes > MAX_BODY_BYTES)
@@ -68,7 +73,7 @@ export function loadBody(claim: Claim): void {
   claim.readBody()
 }
 
-/** The tasks as one message. Their bodies are loaded. */
+/** Encodes the tasks as one message. Their bodies have been loaded. */
 export function encodeTasks(claims: readonly Claim[]): Buffer {
   let bytes = 4
   for (const { ref, vars, bodyBytes } of claims)
@@ -111,7 +116,7 @@ function writeItem(message: Buffer, at: number, kind: number, a: number, b: numb
   return at + ITEM_BYTES
 }
 
-/** Byte strings, each behind its u32 length. */
+/** Byte strings, each preceded by its u32 length. */
 function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
   const parts = items.flatMap(item => {
     const bytes = Buffer.from(item as string)
@@ -122,7 +127,7 @@ function packList(items: ReadonlyArray<string | Uint8Array>): Buffer {
   return Buffer.concat(parts)
 }
 
-/** A list as a message. */
+/** Encodes a list as a message. */
 export function encodeList(items: ReadonlyArray<string | Uint8Array>): Buffer {
   const list = packList(items)
   const length = Buffer.allocUnsafe(4)
@@ -143,13 +148,13 @@ function unpackList(list: Buffer): Buffer[] {
   return items
 }
 
-/** Cuts a stream into frames. */
+/** Splits a stream into frames. */
 abstract class Decoder<Frame> {
   #chunks: Buffer[] = []
   #bytes = 0
   #needed = 0
 
-  /** @throws SpooldError PACKET_MALFORMED at the first byte that is none of a host's */
+  /** @throws SpooldError PACKET_MALFORMED at the first byte that cannot be from a host */
   push(chunk: Buffer): Frame[] {
     this.#chunks.push(chunk)
     this.#bytes += chunk.length
@@ -168,7 +173,7 @@ abstract class Decoder<Frame> {
     return frames
   }
 
-  /** How long the frame at `at` is, as far as that is known. */
+  /** The length of the frame at `at`, as far as it is known. */
   protected abstract frameBytes(input: Buffer, at: number): number
   protected abstract decode(frame: Buffer): Frame
 }

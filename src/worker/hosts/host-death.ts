@@ -18,9 +18,12 @@ export function deathOf(child: ChildProcess): Promise<Death> {
   })
 }
 
-/** Closes its pipes once `last` was read. A child of a handler may hold their ends for longer than the host lived. */
+/**
+ * Closes the pipes once `last` has been read to its end. A child process of a handler may hold the other ends open
+ * after the host's death, so the wait is limited.
+ */
 export async function closed(child: ChildProcess, fds: readonly number[], last: number): Promise<void> {
-  const pipeOf = (fd: number) => child.stdio?.[fd] as Duplex | null | undefined // none, when it was never forked
+  const pipeOf = (fd: number) => child.stdio?.[fd] as Duplex | null | undefined // there are none if the fork failed
   const pipe = pipeOf(last)
   if (pipe && !pipe.readableEnded)
     await Promise.race([new Promise(read => pipe.once('end', read)), setTimeout(LAST_WORDS_MS)])

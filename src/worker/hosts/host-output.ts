@@ -3,25 +3,25 @@ import { StringDecoder } from 'node:string_decoder'
 import { errnoOf } from '../../base/errors.js'
 import type { Page } from './page.js'
 
-/** How a mark begins; behind it the number of a task, u32. */
+/** The first byte of a mark. A mark ends with the number of a task, u32. */
 const MARK_START = 0
 const NUMBER_BYTES = 4
-/** What is printed before the first task, or between two, or by the function of a signal. */
+/** The number for output outside tasks: before the first, between two, or from the function of a signal. */
 const NOBODY = 0xffff_ffff
 const CHUNK_BYTES = 256 * 1024
-/** Who prints without end must not keep the worker from its other work. */
+/** A host that prints without end must not keep the worker from its other work. */
 const MAX_CHUNKS = 8
 
 /**
- * What a host and its children write to standard output and standard error: one pipe for all, so that the order is that in
- * which it was written, whatever wrote it.
+ * What a host and its child processes write to standard output and standard error. All of it goes through one pipe,
+ * so that its order is that of the writes.
  *
- * The worker learns from marks in the pipe whose output it reads. A mark ends the output of a task; a host writes one
- * only where there is something to be marked, because each costs a system call:
- * - At the end of a task it asks the kernel whether the pipe is empty, and then looks at the flag on the page. It writes a
- *   mark, and says so with the task's result, unless the pipe is empty and the flag is not set.
- * - The worker sets the flag before it reads, and clears it when it has nothing that is not marked. So what it took out of
- *   the pipe while a task ran is marked too.
+ * Marks in the pipe tell the worker which task printed what. A mark ends the output of a task. A mark costs a system
+ * call, so a host writes one only if there is output to mark:
+ * - At the end of a task it asks the kernel whether the pipe is empty, and then reads the flag on the page. Unless
+ *   the pipe is empty and the flag is clear, it writes a mark, and says so in the task's result.
+ * - The worker sets the flag before it reads, and clears it when it has no unmarked output. So output that it took
+ *   out of the pipe while a task ran gets a mark too.
  */
 export class HostOutput {
   readonly #fd: number
@@ -30,15 +30,15 @@ export class HostOutput {
   readonly #isBehind: () => boolean
   readonly #decoder = new StringDecoder('utf8')
   readonly #chunk = Buffer.allocUnsafe(CHUNK_BYTES)
-  /** Read, and not marked. */
+  /** Read but not yet marked. */
   #open = Buffer.alloc(0)
   readonly #marked: { number: number; text: string }[] = []
   #isFlagSet = false
 
   /**
-   * @param path of the pipe's end that is read
-   * @param token known to the host alone, so that nobody prints a mark
-   * @param isBehind the log takes no more for now: the host waits, in its own writes
+   * @param path of the reading end of the pipe
+   * @param token secret between worker and host, so that a handler cannot print a mark
+   * @param isBehind the log is full for now; the pipe is then not read, so that the host blocks in its writes
    */
   constructor(path: string, page: Page, token: Buffer, isBehind: () => boolean) {
     this.#fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
@@ -47,7 +47,12 @@ export class HostOutput {
     this.#isBehind = isBehind
   }
 
-  /** Reads what there is. @returns whether there was anything. @param isLast behind or not, the log has it now or never */
+  /**
+   * Reads what is available.
+   *
+   * @returns whether there was any output.
+   * @param isLast read even if the log is full: there is no later chance
+   */
   poll(isLast = false): boolean {
     if (!isLast && this.#isBehind()) return false
     this.#setFlag(true)
@@ -62,12 +67,12 @@ export class HostOutput {
     return chunks > 0
   }
 
-  /** Was the end read of what the task of this number printed? */
+  /** True if all output of the task with this number has been read. */
   hasEndOf(number: number): boolean {
     return this.#marked.some(each => each.number === number)
   }
 
-  /** What it printed; in front of it stands what nobody printed who is known. */
+  /** The output of the task with this number, preceded by earlier output that belongs to no known task. */
   takeEndOf(number: number): string {
     const place = this.#marked.findIndex(each => each.number === number)
     const texts = this.#marked.splice(0, place + 1).map(({ text }) => text)
@@ -78,7 +83,7 @@ export class HostOutput {
     return this.#open.length > 0 || this.#marked[0]?.number === NOBODY
   }
 
-  /** What is not marked so far. To be asked when it is known whose it is. */
+  /** Returns the unmarked output. Call it when it is known which task printed it. */
   takeOpen(): string {
     const nobodys = this.#marked.splice(0).map(({ text }) => text)
     const end = this.#open.length - this.#cutMarkBytes()
@@ -91,7 +96,7 @@ export class HostOutput {
     closeSync(this.#fd)
   }
 
-  /** How much of a mark was read of which the rest is still in the pipe. */
+  /** How many bytes at the end are the start of a mark whose rest is still in the pipe. */
   #cutMarkBytes(): number {
     const from = Math.max(0, this.#open.length - this.#mark.length - NUMBER_BYTES + 1)
     for (
@@ -124,7 +129,7 @@ export class HostOutput {
     let bytes = Buffer.concat([this.#open, chunk])
     for (let at = bytes.indexOf(this.#mark); at >= 0; at = bytes.indexOf(this.#mark)) {
       const end = at + this.#mark.length + NUMBER_BYTES
-      if (end > bytes.length) break // a chunk ends in it
+      if (end > bytes.length) break // a chunk ends within the mark
       const number = bytes.readUInt32LE(end - NUMBER_BYTES)
       this.#marked.push({ number, text: this.#decoder.write(bytes.subarray(0, at)) })
       bytes = bytes.subarray(end)

@@ -23,14 +23,14 @@ import { type Ended, HostReader, type HostReaderListener } from './host-reader.j
 import { Page, STARTED } from './page.js'
 import { readFrames } from './read-frames.js'
 
-/** How long a host may take to exit after it was told to. */
+/** How long a host may take to exit when it is asked to. */
 const LEAVE_MS = 2000
 
 interface HostProcessListener extends HostReaderListener {
-  /** The last `count` of those sent will not be started. */
+  /** The last `count` of the tasks that were sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void
-  /** The answer to what the host asks of the daemon. @throws what keeps it from being done, in words for a handler */
+  /** Answers a call of the host. @throws why it failed, worded for a handler */
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
 }
 
@@ -51,7 +51,7 @@ export class HostProcess {
   #isRecalling = false
   #isDead = false
   #fault: string | undefined
-  /** What it prints. */
+  /** Reads its output. */
   readonly ear: HostReader
   /** Rejects with a SpooldError when it cannot load what it was told to. */
   readonly whenReady: Promise<void>
@@ -74,7 +74,7 @@ export class HostProcess {
     })
     this.whenReady.catch(() => {}) // not every caller awaits it; a failure is also reported by the death
     this.whenDead = this.#awaitDeath()
-    if (this.#child.pid === undefined) return // it has no pipes; its death tells why
+    if (this.#child.pid === undefined) return // it has no pipes; its death gives the reason
     const broken = (error: unknown) => this.#broken(error)
     readFrames(this.#pipe(TASKS_FD), new UpDecoder(), frame => this.#hear(frame), broken)
     readFrames(this.#pipe(CALLS_FD), new CallDecoder(), call => void this.#answer(call), broken)
@@ -86,7 +86,7 @@ export class HostProcess {
     return this.#child.pid ?? 0
   }
 
-  /** Messages that are not worked off. */
+  /** How many messages it has not finished. */
   get messages(): number {
     return this.#messages
   }
@@ -95,12 +95,12 @@ export class HostProcess {
     return this.#isRecalling
   }
 
-  /** The number of the oldest task of which nothing came yet. */
+  /** The number of the oldest task that has not been collected. */
   get oldest(): number {
     return this.#collected
   }
 
-  /** Has the task of this number begun? As of the last `collect`. */
+  /** Whether the task with this number has begun, as of the last `collect`. */
   hasStarted(number: number): boolean {
     return this.#page.stateOf(number) === STARTED
   }
@@ -116,7 +116,7 @@ export class HostProcess {
     this.#pipe(TASKS_FD).write(encodeSignal(number))
   }
 
-  /** What came of tasks since the last call, in the order in which they were sent. */
+  /** The tasks that have ended since the last call, in the order in which they were sent. */
   collect(): Ended[] {
     this.#page.refresh()
     const ended: Ended[] = []
@@ -131,9 +131,9 @@ export class HostProcess {
   }
 
   /**
-   * Takes back what is not started, if anything is.
+   * Takes back the tasks that have not started.
    *
-   * @returns the number of the first that is not; one more may follow with `recalled`
+   * @returns the number of the first one; the host may hand back one more, with `recalled`
    */
   recall(): number {
     this.#page.recall()
@@ -150,7 +150,7 @@ export class HostProcess {
     this.#child.kill('SIGKILL')
   }
 
-  /** @throws SpooldError HANDLER_UNLOADABLE. @param timeoutMs 0: it may take for ever */
+  /** @throws SpooldError HANDLER_UNLOADABLE. @param timeoutMs 0: no limit */
   async readyWithin(timeoutMs: number): Promise<void> {
     const late = () => {
       this.#fault ??= `is still loading after ${timeoutMs / 1000} s (spooler-start-timeout)`
@@ -164,14 +164,14 @@ export class HostProcess {
     }
   }
 
-  /** Lets an idle host leave. Resolves when it is gone. */
+  /** Lets an idle host exit. Resolves when it is gone. */
   async end(): Promise<void> {
     this.#pipe(TASKS_FD).end()
     const late = delay(LEAVE_MS, false, { ref: false })
     if (!(await Promise.race([this.whenDead.then(() => true), late]))) this.kill()
   }
 
-  /** Undefined as long as nothing came of it. */
+  /** Returns undefined until the result is known. */
   #outcomeOf(number: number): Outcome | undefined {
     const result = this.#page.resultOf(number)
     if (result !== 'error') return result
@@ -240,7 +240,7 @@ export class HostProcess {
     return this.#fault ?? how
   }
 
-  /** After the death, once everything is collected. */
+  /** Call it after the death, once everything has been collected. */
   release(): void {
     this.ear.close()
     this.#page.close()

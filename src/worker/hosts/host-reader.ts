@@ -6,23 +6,26 @@ import type { Page } from './page.js'
 export interface HostReaderListener {
   /** Something was printed. */
   progress(): void
-  /** The log takes no more output for now. */
+  /** The log is full for now. */
   isLogBehind(): boolean
-  /** By nobody that is known: while the host's code is loaded. */
+  /** Output that belongs to no task: it was printed while the host's code was loaded. */
   printed(text: string): void
 }
 
-/** What came of a task, and what it printed that was not taken before. */
+/** The outcome of a task, and the output that was not taken before. */
 export interface Ended {
   readonly outcome: Outcome
   readonly printed: string
 }
 
-/** An idle host may print, too. */
+/** How often the output is polled, because an idle host may print too. */
 const LISTEN_MS = 250
 const TOKEN_BYTES = 16
 
-/** Whose output it is that a host prints. Until it is open, and where it cannot be, output goes where the worker's own goes. */
+/**
+ * Assigns the output of a host to its tasks. Before `open`, and if that fails, output goes where the worker's own
+ * goes.
+ */
 export class HostReader {
   readonly #page: Page
   readonly #listener: HostReaderListener
@@ -35,7 +38,7 @@ export class HostReader {
     this.#listener = listener
   }
 
-  /** @returns what the host is to be told: the token of its marks; nothing where it cannot be heard */
+  /** @returns what to send to the host: the token of its marks, or nothing if its output cannot be read */
   open(path: string): Buffer[] {
     const token = randomBytes(TOKEN_BYTES)
     try {
@@ -54,13 +57,13 @@ export class HostReader {
     this.#output?.poll()
   }
 
-  /** Its code is loaded, or could not be: what was printed so far is nobody's. */
+  /** Its code was loaded, or could not be. What was printed so far belongs to no task. */
   loaded(): void {
     this.#output?.poll()
     this.#listener.printed(this.#output?.takeOpen() ?? '')
   }
 
-  /** Was everything read that a task that has ended had printed? */
+  /** Whether all output of a task that has ended has been read. */
   hasHeard(number: number): boolean {
     if (this.#output === undefined || this.#isDead) return true
     if (!this.#page.hasPrinted(number) || this.#output.hasEndOf(number)) return true
@@ -68,23 +71,23 @@ export class HostReader {
     return this.#output.hasEndOf(number)
   }
 
-  /** What a task that has ended had printed. */
+  /** The output of a task that has ended. */
   takeOf(number: number): string {
     return this.#page.hasPrinted(number) ? (this.#output?.takeEndOf(number) ?? '') : ''
   }
 
   /**
-   * What was printed and has no mark, so far; or, as long as it is not known whose it is, nothing.
+   * The unmarked output so far; empty while its author is unknown.
    *
-   * @param oldest the number of the oldest task of which nothing came yet
+   * @param oldest the number of the oldest task that has not been collected
    */
   takeOpen(oldest: number): string {
     if (this.#output?.hasOpen !== true) return ''
-    this.#page.refresh() // after it was read: until then its author has not ended without a mark
+    this.#page.refresh() // refresh after reading: a task without a result now has not ended without a mark before
     return this.#page.resultOf(oldest) === undefined ? this.#output.takeOpen() : ''
   }
 
-  /** The host has died: what is in the pipe now is all. What came of its tasks must not wait for the log. */
+  /** The host has died, so the pipe holds all remaining output. The results of its tasks must not wait for the log. */
   stop(): void {
     clearInterval(this.#timer)
     this.#output?.poll(true)

@@ -5,36 +5,36 @@ import type { HostOptions } from '../../ipc/messages.js'
 import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'
 
-/** Who runs tasks in a host. */
+/** The code that runs tasks in a host. */
 interface HostTaskListener {
-  /** Some of what was sent has ended, and can be collected. */
+  /** Some of the tasks that were sent have ended and can be collected. */
   progress(): void
-  /** The last `count` of those sent will not be started. */
+  /** The last `count` of the tasks that were sent will not be started. */
   recalled(count: number): void
-  /** It is gone, and what had not ended with it. `detail` says how. */
+  /** The host died, and the tasks that had not ended are lost with it. `detail` says how it died. */
   died(detail: string): void
-  /** It takes tasks again. */
+  /** It accepts tasks again. */
   revived(): void
-  /** It never will. */
+  /** It will not accept tasks again. */
   failed(): void
 }
 
 export interface HostStart extends HostOptions {
-  /** So long may the interpreter take that takes the place of one that died; 0: for ever. */
+  /** How long an interpreter that replaces a dead one may take to start; 0: no limit. */
   readonly startTimeoutMs: number
 }
 
 export interface HostCallbacks {
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
-  /** The log takes no more output for now. */
+  /** The log is full for now. */
   isLogBehind(): boolean
-  /** By nobody that is known: while its code is loaded. */
+  /** Output that belongs to no task: it was printed while the host's code was loaded. */
   printed(text: string): void
-  /** It died, and another is started. */
+  /** It died, and a replacement is being started. */
   died(host: Host, death: string): void
-  /** The other one is ready. */
+  /** The replacement is ready. */
   revived(): void
-  /** It died before anything had ended, or another one could not be started: the worker is of no use any more. */
+  /** It died before any task had ended, or a replacement could not be started: the worker cannot go on. */
   failed(error: Error): void
 }
 
@@ -76,7 +76,7 @@ export class Host {
     return this.#process.pid
   }
 
-  /** It takes tasks. */
+  /** It accepts tasks. */
   get isOpen(): boolean {
     return this.#state === 'open' && !this.#process.isRecalling
   }
@@ -93,7 +93,7 @@ export class Host {
     this.#process.send(claims)
   }
 
-  /** What came of tasks since the last call, in the order in which they were sent. */
+  /** The tasks that have ended since the last call, in the order in which they were sent. */
   collect(): Ended[] {
     const ended = this.#process.collect()
     if (ended.length > 0) this.#hasProgressed = true
@@ -105,17 +105,17 @@ export class Host {
     this.#process.ear.listen()
   }
 
-  /** What was printed by the oldest task of which nothing came yet, or by nobody when that has not started. */
+  /** Output of the oldest task that has not been collected; of no task if that one has not started. */
   takePrinted(): string {
     return this.#process.ear.takeOpen(this.#process.oldest)
   }
 
-  /** Does the oldest task of which nothing came yet run? As of the last `collect`. */
+  /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
   hasStarted(): boolean {
     return this.#process.hasStarted(this.#process.oldest)
   }
 
-  /** Takes back what is not started. @returns how many are left to it, at most one less after `recalled` */
+  /** Takes back the tasks that have not started. @returns how many it keeps; `recalled` may reduce that by one */
   recall(): number {
     return this.#process.recall() - this.#process.oldest
   }
@@ -166,12 +166,15 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       this.#user?.died(`the ${language} interpreter that ran it ${death}`)
-    } else this.#callbacks.printed(process.ear.takeOpen(process.oldest)) // while it was loaded, or at its end
+    } else this.#callbacks.printed(process.ear.takeOpen(process.oldest)) // printed while loading, or at its exit
     process.release()
     if (wasOpen) this.#replace(death)
   }
 
-  /** Who dies before anything has ended leaves the pace to the master, which knows of all workers. */
+  /**
+   * If it died before any task had ended, the worker gives up: the master sets the pace then, as it knows all
+   * workers.
+   */
   #replace(death: string): void {
     const { language, startTimeoutMs } = this.options
     if (!this.#hasProgressed)
@@ -184,7 +187,7 @@ export class Host {
   async #revive(startTimeoutMs: number): Promise<void> {
     if (this.#state === 'closed') return
     try {
-      this.#process = this.#spawn() // may throw: EMFILE
+      this.#process = this.#spawn() // may throw EMFILE
       await this.#process.readyWithin(startTimeoutMs)
     } catch (error) {
       return this.#failed(toError(error))
@@ -200,7 +203,7 @@ export class Host {
     this.#user?.failed()
   }
 
-  /** It may have been closed while it was waited for. */
+  /** True if it was closed while an await was pending. */
   get #isClosed(): boolean {
     return this.#state === 'closed'
   }

@@ -4,25 +4,25 @@ import { join } from 'node:path'
 import { IGNORE, OK, type Outcome, RETRY } from '../../task/outcome.js'
 
 /**
- * A page of memory that a host shares with its worker, and that outlives it: one byte a task, at its number modulo
- * `SLOTS`. So it costs a host next to nothing to say what it starts and what came of it, and when it dies, its worker
- * knows to the task what had ended, what ran, and what had not begun.
+ * A page of memory that a host shares with its worker, and that outlives the host: one byte per task, at its number
+ * modulo `SLOTS`. It costs a host next to nothing to record that a task started and how it ended. When the host dies,
+ * its worker knows for each task whether it had ended, was running, or had not begun.
  */
 const SLOTS = 4032
 const BYTES = 4096
 /**
- * Not 0: the tasks that are not started are not to be. The host marks a start before it looks at the flag, and the
- * worker sets the flag before it looks at the marks: one of the two sees the other.
+ * Not 0: tasks that have not started must not start. The host marks a start before it reads the flag, and the worker
+ * sets the flag before it reads the marks, so at least one of them sees the other's write.
  */
 const RECALL_FLAG = SLOTS
-/** Not 0: the worker has taken output of the host that is not marked (host-output.ts). */
+/** Not 0: the worker has read output of the host that is not marked (host-output.ts). */
 const OUTPUT_FLAG = SLOTS + 1
-/** With a result: a mark stands behind what the task printed. */
+/** Added to a result: there is a mark after the output of the task. */
 const PRINTED = 8
 
 const NOT_STARTED = 0
 export const STARTED = 1
-/** From here on it has ended. */
+/** By state; from index 2 on, the task has ended. */
 const RESULTS: ReadonlyArray<Outcome | 'error' | undefined> = [
   undefined,
   undefined,
@@ -45,17 +45,17 @@ export class Page {
     ftruncateSync(this.fd, BYTES)
   }
 
-  /** Looks anew. */
+  /** Reads the page again. */
   refresh(): void {
     readSync(this.fd, this.#view, 0, BYTES, 0)
   }
 
-  /** What it was at the last look. */
+  /** The state as of the last `refresh`. */
   stateOf(number: number): number {
     return this.#view[number % SLOTS] ?? NOT_STARTED
   }
 
-  /** `error`: what it says is in a frame. */
+  /** `error`: a frame carries the message. */
   resultOf(number: number): Outcome | 'error' | undefined {
     return RESULTS[this.stateOf(number) & ~PRINTED]
   }
@@ -64,7 +64,7 @@ export class Page {
     return (this.stateOf(number) & PRINTED) !== 0
   }
 
-  /** Makes room for the tasks that will have these slots next. */
+  /** Clears slots for later tasks. */
   clear(first: number, count: number): void {
     const from = first % SLOTS
     const upToEnd = Math.min(count, SLOTS - from)
@@ -85,8 +85,7 @@ export class Page {
   }
 }
 
-/** In memory where there is such a place: it is written to for each task. */
-/** A file that nobody can open by a name. */
+/** Opens a file that has no name. It is in memory if possible, because it is written for each task. */
 export function openUnnamed(): number {
   for (const base of ['/dev/shm', tmpdir()])
     try {

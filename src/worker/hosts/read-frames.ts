@@ -1,13 +1,13 @@
 import type { Readable } from 'node:stream'
 
-/** Hears what comes through a pipe of a host, up to the first byte that is none of a host's. */
+/** Reads the frames from a pipe of a host, up to the first byte that cannot be from a host. */
 export function readFrames<Frame>(
   pipe: Readable,
   decoder: { push(chunk: Buffer): Frame[] },
   hear: (frame: Frame) => void,
   broken: (error: unknown) => void,
 ): void {
-  pipe.on('error', () => {}) // it died: that is told elsewhere
+  pipe.on('error', () => {}) // the host died, which is reported elsewhere
   pipe.on('data', (chunk: Buffer) => {
     try {
       for (const frame of decoder.push(chunk)) hear(frame)
