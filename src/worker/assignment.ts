@@ -2,12 +2,12 @@ import type { LastRuns } from '../ipc/messages.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 
-/** A ref under the number that the master gave it. */
+/** A ref with the number that the master gave it. */
 export interface Assignment {
   readonly number: number
   readonly ref: Ref
   readonly lastRun: LastRun | undefined
-  /** The master gave no more with the same message. */
+  /** The last ref of its message. */
   readonly isLast: boolean
 }
 

@@ -13,14 +13,17 @@ import type { Programs } from './programs.js'
 
 /** Descriptor 3 of the program. */
 const BODY_FD = 3
-/** Waits for a line before it becomes the command: what nobody watches yet does not begin. It reads byte by byte. */
+/**
+ * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
+ * `read` takes single bytes, so the input behind the line stays in the pipe.
+ */
 const GATE = 'read -r spoold_gate && exec /bin/sh -c "$1"'
 const OPEN_GATE = '\n'
 /** sysexits.h: the permanent failures (64–78) and the one temporary failure (75). */
 const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 const EX_CONFIG = 78
-/** Beyond sysexits. */
+/** Not from sysexits.h. */
 const EX_IGNORE = 100
 const UNWATCHED: Outcome = { kind: 'error', detail: 'sh cannot be run to watch the program' }
 const SIGNALS = 64
@@ -28,8 +31,8 @@ const SIGNALS = 64
 const PREFIX = 'SPOOL_'
 
 /**
- * Any program, as one process per task. It shares the task's lock (descriptor 4), so no other process runs the task before
- * the program has ended, even if its worker or the daemon is killed.
+ * Runs a program, as one process per task. It shares the task's lock (descriptor 4), so no other process runs the
+ * task before the program has ended, even if its worker or the daemon is killed.
  */
 export function callProgram(
   { command, input }: Extract<HandlerSpec, { kind: 'exec' }>,
@@ -44,7 +47,7 @@ export function callProgram(
     const child = spawn('/bin/sh', ['-c', GATE, 'sh', command], {
       stdio: ['pipe', stdout, stderr, bodyBytes === 0 ? 'ignore' : 'pipe', lock ?? 'ignore'],
       env: { ...process.env, ...environmentOf(task) },
-      detached: true, // a group of its own, which can be ended as a whole
+      detached: true, // its own process group, which can be killed as a whole
     })
     const ended = new Promise<Outcome>(resolve => {
       child.once('error', error =>
@@ -97,7 +100,7 @@ function isKilled(code: number | null, signal: string | null): boolean {
   return signal !== null || (code !== null && code > 128 && code <= 128 + SIGNALS)
 }
 
-/** A program need not read all of its input. */
+/** Ignores errors, because a program need not read all of its input. */
 function feed(stream: Writable | null, bytes: Buffer): void {
   stream?.on('error', () => {})
   stream?.end(bytes)

@@ -9,10 +9,10 @@ import type { Print } from './own-output.js'
 
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
 const OWN = Symbol('a process of spoold')
-/** Spread this into the spawn options of spoold's own processes: they keep our descriptors. */
+/** Spread this into the spawn options of spoold's own processes: they inherit our descriptors unchanged. */
 export const OWN_CHILD: object = { [OWN]: true }
 
-/** Which descriptors of the child were to be our standard output or error. */
+/** The descriptors of the child that were meant to be our standard output or error. */
 type Taken = ReadonlyMap<number, Stream>
 
 /**
@@ -74,13 +74,13 @@ function forward(child: ChildProcess, from: unknown, name: Stream, print: Print)
   stream.on('error', () => {})
   // a handler that waits for the exit may end the task then, so the remaining output comes first
   child.prependListener('exit', () => {
-    while (stream.read() !== null) {} // what was read while the log was slow: 'data' is emitted for it
+    while (stream.read() !== null) {} // read while the log was slow; 'data' is emitted for it
     for (const chunk of rest(stream._handle?.fd)) print(name, decoder.write(chunk), () => {})
   })
 }
 
 const CHUNK_BYTES = 65_536
-/** A process left running by the child may write for ever. */
+/** A process that the child leaves running may write forever. */
 const MAX_CHUNKS = 64
 
 function* rest(fd: number | undefined): Generator<Buffer> {
@@ -97,7 +97,7 @@ function* rest(fd: number | undefined): Generator<Buffer> {
 
 type SyncFunction = (...args: never[]) => unknown
 
-/** Nothing can read a pipe while this process blocks, so the output is printed at the end. */
+/** A blocked process cannot read a pipe, so the output is printed at the end. */
 function sync(original: SyncFunction, print: Print): SyncFunction {
   return (...args: unknown[]) => {
     const at = args.findIndex(

@@ -5,20 +5,20 @@ import type { Report } from '../task/report.js'
 import type { Assignment } from './assignment.js'
 import { Run } from './run.js'
 
-/** Large bodies are not held twice by many. */
+/** Limits the bodies of a batch, because the large ones may be in memory twice. */
 const BATCH_BYTES = 1024 * 1024
-/** A batch is claimed for at most so long: messages wait meanwhile. */
+/** Claiming a batch takes at most about this long, because messages wait meanwhile. */
 const BATCH_MS = 5
 
 interface ClaimerOptions {
   readonly claims: Claims
-  /** Tasks begin while others run in this process, however few there are: what must be alone cannot run here. */
+  /** Tasks begin while others run in this process, so a task that must be alone cannot run here. */
   readonly isConcurrent: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
-  /** It was not claimed, could not begin, or was given up before it began. */
+  /** The task could not be claimed, could not begin, or was given up before it began. */
   refused(number: number, report: Report): void
-  /** A claim has been given up that took time to be. */
+  /** An asynchronous release of a claim has finished. */
   released(): void
 }
 
@@ -30,26 +30,27 @@ interface Batch {
   readonly since: number
   bytes: number
   isFull: boolean
-  /** Nothing more of it is to begin. */
+  /** No more of its tasks are to begin. */
   isDropped: boolean
-  /** What is being claimed, where that takes time. */
+  /** The task whose claim is awaited. */
   current: Assignment | undefined
 }
 
 /**
- * Claims what the master gave, and marks it as begun right before it is run.
+ * Claims the tasks that the master gave, and marks each as begun right before it is run.
  *
- * What begins with others, or while others run, begins beside them: when their process dies, nobody knows whose fault
- * that was. What must be alone, and what runs at most once, begins when nothing else runs, and nothing begins beside it.
+ * A task that begins with others, or while others run, begins "beside" them: if their process dies, it is unknown
+ * which one is to blame. Unless `isConcurrent`, a task that must be alone, or that runs at most once, begins only when
+ * nothing else runs, and no task begins beside it.
  */
 export class Claimer {
   readonly #options: ClaimerOptions
   readonly #queue = new Queue<Assignment>()
-  /** Whose claims are promised. */
+  /** Batches whose claims are awaited. */
   readonly #pending = new Set<Batch>()
   /** Claimed, and waiting until nothing runs. */
   #waitsToBeAlone: Run | undefined
-  /** Claims that are being given up. */
+  /** How many releases are awaited. */
   #releasing = 0
   #isAlone = false
   #isMessageDone = false
@@ -62,17 +63,17 @@ export class Claimer {
     return this.#queue.size === 0 && this.#waitsToBeAlone === undefined
   }
 
-  /** What began last is alone, or what comes next has to be. */
+  /** True if the last task that began is alone, or the next one has to be. */
   get isAlone(): boolean {
     return this.#isAlone || this.#waitsToBeAlone !== undefined
   }
 
-  /** How many answers about claims are awaited. */
+  /** How many asynchronous operations on claims are awaited. */
   get waiting(): number {
     return this.#pending.size + this.#releasing
   }
 
-  /** Numbers of what is being claimed: it will be reported, whatever comes of it. */
+  /** The numbers of the tasks that are being claimed. Each will be reported, whatever the result. */
   get pending(): number[] {
     return [...this.#pending].flatMap(({ runs, current }) => [
       ...runs.map(({ number }) => number),
@@ -80,7 +81,7 @@ export class Claimer {
     ])
   }
 
-  /** The last of one message's tasks has been claimed since this was asked. */
+  /** True if the last task of a message has been claimed since the last call. */
   takeMessageDone(): boolean {
     const isDone = this.#isMessageDone
     this.#isMessageDone = false
@@ -91,7 +92,7 @@ export class Claimer {
     this.#queue.push(assignment)
   }
 
-  /** What can begin together, at most `room`, and has begun. @param isIdle nothing runs */
+  /** Claims and begins tasks that can begin together, at most `room`. @param isIdle nothing runs */
   next(room: number, isIdle: boolean, now: number): Awaitable<readonly Run[]> {
     const batch: Batch = {
       runs: [],
@@ -119,7 +120,7 @@ export class Claimer {
     }
   }
 
-  /** Gives up what has not begun. */
+  /** Gives up the tasks that have not begun. */
   drop(): void {
     const waited = this.#waitsToBeAlone
     this.#waitsToBeAlone = undefined

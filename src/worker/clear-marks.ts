@@ -2,11 +2,11 @@ import { setTimeout } from 'node:timers/promises'
 import type { Claims } from '../engines/claims.js'
 import type { Ref } from '../task/ref.js'
 
-/** A program that ran for a task, and was just killed, holds its lock for a moment longer. */
+/** A program that ran for a task and was just killed holds its lock for a moment longer. */
 const PATIENCE_MS = 1000
 const PAUSE_MS = 20
 
-/** Tasks whose run was ended by somebody who is not to blame for it are as before that run. */
+/** Clears the marks of tasks whose run was ended through no fault of theirs, as if it had not taken place. */
 export async function clearMarks(
   claims: Pick<Claims, 'claim' | 'release'>,
   refs: readonly Ref[],

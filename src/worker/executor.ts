@@ -1,42 +1,42 @@
 import type { Outcome } from '../task/outcome.js'
 import type { Run } from './run.js'
 
-/** What tasks run in: functions of this process, or an interpreter beside it. */
+/** What tasks run in: functions in this process, or a separate interpreter process. */
 export interface Executor {
-  /** Runs and signal handlers that it has under way at a time, besides what it takes ahead. */
+  /** How many runs and signal handlers it runs at a time, besides those that it takes ahead. */
   readonly slots: number
-  /** At most so many tasks begin together; each has its place at once, or waits for those before it. */
+  /** The maximum number of tasks that begin together. Each of them runs at once, or waits for those before it. */
   readonly batchTasks: number
-  /** It can be given a batch. */
+  /** It accepts a batch. */
   readonly isOpen: boolean
-  /** It can be given a batch that waits for those before it. */
+  /** It accepts a batch that has to wait for those before it. */
   readonly takesAhead: boolean
-  /** What runs, where it alone knows: undefined, all that has started does. */
+  /** The running task, if only the executor knows it; undefined: every started run is running. */
   readonly running: Run | undefined
-  /** Starts runs whose claims have begun. Each ends once: the listener may hear of it before this returns. */
+  /** Starts runs whose claims have begun. Each ends exactly once; the listener may be called before this returns. */
   start(batch: readonly Run[], now: number): void
-  /** Messages have been read. */
+  /** Called at the start of a turn, after messages have been read. */
   turnBegan(): void
-  /** Takes back what has not started, if it can: it ends as unbegun, at once or soon. */
+  /** Takes back runs that have not started, if that is possible. They end as unbegun, now or soon. */
   recall(): void
   /**
-   * Something was thrown outside of every handler's call: ends what runs. Nothing may run after it.
+   * Handles an exception that was thrown outside any handler's call: ends what runs. Nothing may run after it.
    *
-   * @returns whether that was told as the failure of a task
+   * @returns whether it was reported as the failure of a task
    */
   fault(thrown: unknown, runs: Iterable<Run>): boolean
 }
 
 export interface ExecutorListener {
-  /** Right before a handler is called. */
+  /** Called right before a handler. */
   starting(run: Run, now: number): void
-  /** It runs, and has for long or printed something: that is to be told first. */
+  /** The run has taken long or has printed something, so its start has to be reported now. */
   announce(run: Run): void
   ended(run: Run, outcome: Outcome, ranMs: number): void
-  /** A run has ended whose end was awaited, or it is open again. */
+  /** An asynchronous run has ended, or the executor is open again. */
   hasRoom(): void
-  /** What ended of a batch is known. */
+  /** All results so far of a batch were passed to `ended`. */
   batchEnded(): void
-  /** It is not open for now; what it had has ended. */
+  /** It is not open for now. Everything it had has ended. */
   closed(): void
 }

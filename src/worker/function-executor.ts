@@ -11,10 +11,10 @@ import type { WorkingDirectory } from './working-directory.js'
 interface FunctionExecutorOptions {
   readonly chain: readonly HandlerCall[]
   readonly context: TaskContext
-  /** Entered before each task; null: the directory that holds the task, as uWSGI does. */
+  /** Entered before each task; null: the directory that holds the task, as in uWSGI. */
   readonly chdir: string | null
   readonly directory: WorkingDirectory
-  /** Tasks in flight. Of several, who throws late has to be found out. */
+  /** How many tasks run at a time. If there are several, the one that throws late has to be identified. */
   readonly concurrency: number
 }
 
@@ -28,7 +28,7 @@ export class FunctionExecutor implements Executor {
   readonly #options: FunctionExecutorOptions
   readonly #listener: ExecutorListener
   readonly #author = new AsyncLocalStorage<Run>()
-  /** Where one runs at a time. */
+  /** The run that started last; used where one runs at a time. */
   #latest: Run | undefined
 
   constructor(options: FunctionExecutorOptions, listener: ExecutorListener) {
@@ -59,15 +59,15 @@ export class FunctionExecutor implements Executor {
   }
 
   #endedLater(run: Run, outcome: Outcome): void {
-    if (run.hasEnded) return // by a fault
+    if (run.hasEnded) return // a fault has ended it
     this.#ended(run, outcome)
     this.#listener.hasRoom()
   }
 
-  /** What has begun runs. */
+  /** Does nothing: every run that has begun is running. */
   recall(): void {}
 
-  /** A failure of the run that threw; the others are as if they had not begun. */
+  /** Counts as a failure of the run that threw. The others end as if they had not begun. */
   fault(thrown: unknown, runs: Iterable<Run>): boolean {
     const { author } = this
     let isTold = false
@@ -79,7 +79,10 @@ export class FunctionExecutor implements Executor {
     return isTold
   }
 
-  /** At once when there was nothing to wait for: a promise for every task would cost a tenth of the rate. May reject. */
+  /**
+   * Returns an outcome directly if there was nothing to await: a promise per task would cost a tenth of the rate. May
+   * reject.
+   */
   #perform(run: Run): Outcome | Promise<Outcome> {
     const { chdir, context, directory } = this.#options
     this.#latest = run
@@ -100,13 +103,13 @@ export class FunctionExecutor implements Executor {
     this.#options.directory.forget()
   }
 
-  /** Whose code is being run: while something is thrown outside of every call, the run that started it. */
+  /** The run whose code is executing. For an exception outside any call, the run that started the code that threw. */
   get author(): Run | undefined {
     const author = this.slots > 1 ? this.#author.getStore() : this.#latest
     return author?.hasEnded === true ? undefined : author
   }
 
-  /** Asks one after the other until one does not answer SPOOL_IGNORE. */
+  /** Calls one handler after the other until one does not return SPOOL_IGNORE. */
   #ask(first: number, run: Run, env: Env, task: HandlerTask): Outcome | Promise<Outcome> {
     const { chain } = this.#options
     for (let i = first; i < chain.length; i++) {

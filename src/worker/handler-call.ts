@@ -4,7 +4,7 @@ import type { Env, Handler } from '../task/task.js'
 import type { HandlerTask } from './handler-task.js'
 import type { Run } from './run.js'
 
-/** Asks one link of the chain for one task; may throw. */
+/** Calls one handler of the chain for one task; may throw. */
 export type HandlerCall = (run: Run, env: Env, task: HandlerTask) => Outcome | Promise<Outcome>
 
 /** A function of a JavaScript module. */

@@ -6,7 +6,7 @@ import type { Stream } from '../task/stream.js'
 import type { Env, Task } from '../task/task.js'
 import type { Run } from './run.js'
 
-/** A line for the log; `stream` where it was printed there. */
+/** A line for the log; `stream` if it was printed there. */
 interface Said {
   readonly message: string
   readonly stream?: Stream
@@ -15,11 +15,11 @@ interface Said {
 export interface TaskContext {
   /** The spool's real path. */
   readonly spool: string
-  /** @param sent called when it is on its way */
+  /** @param sent called when the message has been handed to the channel */
   log(run: Run, name: string, said: Said, sent?: () => void): void
 }
 
-/** What a handler sees of its run. Everything that costs something is made when it is first asked for. */
+/** A handler's view of its run. Everything that is costly is created on first access. */
 export class HandlerTask implements Task {
   readonly #run: Run
   readonly #context: TaskContext
@@ -67,7 +67,10 @@ export class HandlerTask implements Task {
     return this.#run.signal
   }
 
-  /** Resolves when the line is on its way: who has many waits, or they pile up here. */
+  /**
+   * Resolves when the message has been handed to the channel. A caller with many lines waits for it, so that they do
+   * not pile up here.
+   */
   logAndWait(said: Said): Promise<void> {
     return new Promise(sent => this.#context.log(this.#run, this.name, said, sent))
   }
@@ -90,8 +93,8 @@ export class HandlerTask implements Task {
 }
 
 /**
- * The dictionary that uWSGI's plugins make: the packet's keys, then the task's name and, in place of any key of that
- * name, the body. A large body is read when it is first looked at.
+ * The dictionary that uWSGI's plugins create: the packet's keys, the task's name and the body, which replaces any key
+ * `body`. The body is read on first access.
  */
 export function createEnv(claim: Claim): Env {
   const env: Record<string, string | Buffer | undefined> = toDictionary(claim.vars)

@@ -6,19 +6,19 @@ import { type LoadedHandler, loadHandler } from './load-module.js'
 import type { Programs } from './programs.js'
 import type { Run } from './run.js'
 
-/** What a worker asks for each task, loaded and started. */
+/** The handlers of a worker, loaded and started. */
 export interface LoadedHandlers {
   readonly hosts: readonly Host[]
-  /** Everything is in one host, which takes tasks many at a time. */
+  /** Set if the only handlers are in one host, which takes tasks in batches. */
   readonly only: Host | undefined
   readonly performers: readonly HandlerCall[]
-  /** What the JavaScript modules ask for; each of them may be the one that runs a task. */
+  /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
   readonly delivery: Delivery | undefined
-  /** What `spooler-exec` runs. */
+  /** The programs of `spooler-exec`. */
   readonly programs: Programs | undefined
 }
 
-/** What the chain consists of, for whoever reads a dead letter. */
+/** The handlers of the chain by name, for readers of a dead letter. */
 export function handlerNames(chain: readonly HandlerSpec[]): string[] {
   return chain.flatMap(link => {
     if (link.kind === 'host') return link.host.files
@@ -27,7 +27,8 @@ export function handlerNames(chain: readonly HandlerSpec[]): string[] {
 }
 
 /**
- * What a language needs is loaded where it is spoken: every worker that is replaced pays for what it loads.
+ * Loads the handlers. The code for each kind is imported only if it is used, because every worker pays for it at its
+ * start.
  *
  * @throws SpooldError HANDLER_UNLOADABLE
  */
@@ -84,7 +85,7 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
   return named.includes('at-most-once') ? 'at-most-once' : named[0]
 }
 
-/** The plan is the same for all spools; this worker's is told with it. */
+/** Adds what is specific to this worker: the plan is the same for all spools. */
 function settled(
   host: HostOptions,
   { spool, chdir, startTimeoutMs }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'>,

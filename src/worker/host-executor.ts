@@ -8,18 +8,18 @@ import type { Printer } from './printer.js'
 import { REPORT_WITHIN_MS } from './report-buffer.js'
 import type { Run } from './run.js'
 
-/** One message runs while the next is made. */
+/** One message is run while the next is prepared. */
 const MESSAGES_AHEAD = 2
 
-/** Runs tasks in one host, which takes them many at a time, one behind the other. */
+/** Runs tasks in one host, which takes them in batches and runs them one after the other. */
 export class HostExecutor implements Executor {
   readonly slots = 1
-  /** A message and a change of process are cheap when they are shared. */
+  /** Sharing them makes a message and a context switch cheap. */
   readonly batchTasks = 64
   readonly #host: Host
   readonly #printer: Printer
   readonly #listener: ExecutorListener
-  /** What the host has, oldest first. */
+  /** The runs that were sent to the host, oldest first. */
   readonly #sent = new Queue<Run>()
   #lastEndAt = 0
   #ticker: NodeJS.Timeout | undefined
@@ -33,7 +33,7 @@ export class HostExecutor implements Executor {
       recalled: count => this.#released(count),
       died: detail => this.#died(detail),
       revived: () => listener.hasRoom(),
-      failed() {}, // nothing waits for it here
+      failed() {}, // no call waits for it here
     })
   }
 
@@ -49,9 +49,9 @@ export class HostExecutor implements Executor {
     return this.#sent.peek()
   }
 
-  /** A body that cannot be read, or is more than a host takes, is a failure of its own task. */
+  /** A body that cannot be read, or that is too large for a host, fails only its own task. */
   start(batch: readonly Run[], now: number): void {
-    // whether the first one begins is not known yet: it may be handed back
+    // it is not known yet whether the first one begins: it may be handed back
     if (this.#sent.size === 0) this.#lastEndAt = now
     const loaded = batch.filter(run => this.#load(run))
     if (loaded.length === 0) return
@@ -82,14 +82,14 @@ export class HostExecutor implements Executor {
     }
   }
 
-  /** Nobody knows whose code threw: what has not ended is as if it had not begun. */
+  /** It is unknown whose code threw, so every run that has not ended counts as not begun. */
   fault(): boolean {
     this.#settleEnded()
     this.#released(this.#sent.size)
     return false
   }
 
-  /** While the host works and does not speak: what takes long is told of. */
+  /** While a host is silent: collects what it did, and reports the start of a task that takes long. */
   #tick(): void {
     if (this.#sent.size === 0) {
       clearInterval(this.#ticker)
@@ -110,7 +110,7 @@ export class HostExecutor implements Executor {
   #settleEnded(): void {
     const ended = this.#host.collect()
     const now = performance.now()
-    // how long each took is not known of those that ended together
+    // the run time of each task is not known if several ended together: share it evenly
     const ranMs = (now - this.#lastEndAt) / ended.length
     if (ended.length > 0) this.#lastEndAt = now
     for (const { outcome, printed } of ended) {
@@ -122,13 +122,13 @@ export class HostExecutor implements Executor {
     if (printed !== '') this.#print(printed, this.#host.hasStarted() ? this.#sent.peek() : undefined)
   }
 
-  /** Behind the line that its author begins. */
+  /** Announces the author first, so that the log line of its start precedes its output. */
   #print(text: string, author: Run | undefined): void {
     if (text !== '' && author !== undefined) this.#listener.announce(author)
     this.#printer.print(author?.claim.ref ?? null, 'output', text)
   }
 
-  /** The host will not start the last `count` of those that it has. */
+  /** The host will not start the last `count` of its tasks. */
   #released(count: number): void {
     const all = [...this.#sent]
     this.#sent.clear()

@@ -2,12 +2,12 @@ import { closeSync, openSync } from 'node:fs'
 import { messageOf } from '../base/errors.js'
 import { isLimit, type Report, type ReportKind } from '../task/report.js'
 
-/** So many descriptors are needed to settle a task, whatever becomes of it. */
+/** How many descriptors it takes to settle a task, whatever its outcome. */
 const NEEDED = 8
-/** What a process says that has none left. */
+/** The kinds of reports that may result from a lack of descriptors. */
 const TELLING: ReadonlySet<ReportKind> = new Set(['error', 'retry', 'unsettled', 'unreadable'])
 
-/** Why this process can settle nothing more, after a report that may be due to that. */
+/** Why this process cannot settle tasks any more, checked after a report that may be due to that. */
 export function limitReached(report: Report): string | undefined {
   if (isLimit(report)) return report.detail
   if (!TELLING.has(report.kind)) return undefined

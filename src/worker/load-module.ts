@@ -10,14 +10,15 @@ import { offerOwnPackage } from './own-package.js'
 
 export interface LoadedHandler {
   readonly handler: Handler
-  /** What the module exports as `delivery`, or the function has as its property. */
+  /** The `delivery` that the module exports, or that is a property of the function. */
   readonly delivery: Delivery | undefined
 }
 
 /**
- * Loads a handler file: its default export, or the one named `spooler`. CommonJS may assign either to `module.exports`.
+ * Loads a handler file: its default export, or the one named `spooler`. CommonJS may assign either to
+ * `module.exports`.
  *
- * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected and the stack of what went wrong
+ * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected, and the stack of the error
  */
 export async function loadHandler(file: string): Promise<LoadedHandler> {
   const path = resolve(file)
@@ -44,7 +45,10 @@ async function importFile(path: string): Promise<object> {
   }
 }
 
-/** Node's own frames tell nothing, and of a syntax error in an ES module there are no others. */
+/**
+ * The stack without Node's own frames, which are of no help. A syntax error in an ES module has no others, so its
+ * place is found separately.
+ */
 function explain(error: Error, path: string): string {
   if ('code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION') {
     const unsupported = unsupportedEnding(path)

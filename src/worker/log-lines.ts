@@ -1,17 +1,20 @@
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 
-/** A longer line is cut into several. */
+/** A longer line is split into several. */
 const MAX_LINE_CHARS = 8192
-/** What a process that outlives the program may print yet: so long is it listened to, and so much is read. */
+/**
+ * A process that outlives the program may still print. Its output is read for at most this long, and up to this size.
+ */
 const LAST_WORDS_MS = 100
 const LAST_WORDS_BYTES = 1024 * 1024
 
 /**
- * Logs what a program prints, line by line. What it prints faster than the log takes it waits in its pipe.
+ * Logs what a program prints, line by line. If it prints faster than the log accepts it, the output waits in the
+ * pipe.
  *
  * @param log resolves when there is room for more
- * @returns waits for the last words of a program that has ended, and stops listening
+ * @returns a function that waits for the last output of a program that has ended, and then stops reading
  */
 export function logLines(stream: Readable | null, log: (line: string) => Promise<void>): () => Promise<void> {
   if (stream === null) return async () => {}
@@ -24,7 +27,7 @@ export function logLines(stream: Readable | null, log: (line: string) => Promise
   }
 }
 
-/** Ends a stream that has been listened to for long enough. The time that the log takes does not count. */
+/** Ends a stream that has been read for long enough. The time that the log takes does not count. */
 class LastWords {
   readonly #stream: Readable
   #hasBegun = false
@@ -46,13 +49,13 @@ class LastWords {
   listen(): void {
     this.#isListening = true
     if (!this.#hasBegun) return
-    // a timer, even of 0 ms, would never fire while a next piece always comes before it and clears it
+    // a timer, even one of 0 ms, would never fire if more input always arrives first and clears it
     if (this.#bytesLeft <= 0 || this.#msLeft <= 0) return void this.#stream.destroy()
     this.#since = performance.now()
     this.#timer = setTimeout(() => this.#stream.destroy(), this.#msLeft)
   }
 
-  /** @param bytes which were read */
+  /** @param bytes how many were read */
   pause(bytes = 0): void {
     this.#isListening = false
     if (!this.#hasBegun) return

@@ -8,9 +8,9 @@ import { offerSignals } from './signal-api.js'
 import { EXIT_TOLD, Worker } from './worker.js'
 import { ProcessDirectory } from './working-directory.js'
 
-/** The entry of a worker process: the master forks it and speaks first. */
+/** The entry point of a worker process. The master forks it and sends the first message. */
 
-/** An orphan has nobody to set its mercy: the default of worker-reload-mercy. */
+/** Without a master there is no configured grace period: the default of worker-reload-mercy. */
 const ORPHAN_MERCY_MS = 60_000
 
 const worker = new Worker({
@@ -46,7 +46,7 @@ process.on('disconnect', () => {
   worker.drain(ORPHAN_MERCY_MS)
 })
 
-// a terminal's Ctrl-C reaches the whole group, but it is the master that decides; USR1 would open Node's debugger
+// a terminal's Ctrl-C reaches the whole process group, but the master decides; SIGUSR1 would open Node's debugger
 for (const signal of [
   ...(['SIGINT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP'] as const),
   ...(['SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR'] as const),

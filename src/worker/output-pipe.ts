@@ -6,7 +6,7 @@ import { join } from 'node:path'
 
 /** FIFOs per call of mkfifo. */
 const BATCH = 8
-/** Not among Node's constants: a descriptor that refers to the file without opening it. */
+/** Missing from Node's constants: opens a descriptor that refers to a file without opening the file itself. */
 const O_PATH = 0o10000000
 
 /** Unused, already unlinked FIFOs, as descriptors. */
@@ -22,7 +22,7 @@ export class OutputPipe {
   /** For the child's `stdio`. */
   readonly writer: number
 
-  /** @param fifo reused once its reader reached the end, else closed */
+  /** @param fifo reused if its reader reaches the end of the stream, else closed */
   private constructor(fifo: number, fd: number, writer: number) {
     this.writer = writer
     this.reader = new Socket({ fd, readable: true, writable: false })
@@ -30,7 +30,7 @@ export class OutputPipe {
     this.reader.once('end', () => {
       hasEnded = true
     })
-    // without an end, some process can still write to it, and must not share it with the next child
+    // without an end, some process can still write to it, so it must not be reused for the next child
     this.reader.once('close', () => (hasEnded ? free.push(fifo) : closeSync(fifo)))
   }
 
@@ -51,7 +51,7 @@ export class OutputPipe {
     }
   }
 
-  /** Closes our copy of the writing end, which the child has now; without a child, the reader too. */
+  /** Closes our copy of the writing end, which the child has inherited. If the spawn failed, closes the reader too. */
   spawned(pid: number | undefined): void {
     closeSync(this.writer)
     if (pid === undefined) this.reader.destroy()

@@ -2,24 +2,24 @@ import fs from 'node:fs'
 import { StringDecoder } from 'node:string_decoder'
 import type { Stream } from '../task/stream.js'
 
-/** @param sent called when the text is on its way */
+/** @param sent called when the text has been handed to the channel */
 export type Print = (stream: Stream, text: string, sent: () => void) => void
 
-/** A writer is asked to wait for 'drain' when more than this is not on its way yet. */
+/** A writer has to wait for 'drain' while more than this has not been handed to the channel. */
 const HIGH_WATER_CHARS = 1024 * 1024
 const NAMES = { 1: 'stdout', 2: 'stderr' } as const
 
 /**
- * Takes what the code in this process writes to standard output and standard error, so that the log can have it in its place
- * among the tasks: `console`, `process.stdout`, and what writes to the descriptors through `fs`, as fast loggers do. What
- * native code and children write to the descriptors themselves goes where these lead.
+ * Captures what the code in this process writes to standard output and standard error, so that the log can show it in
+ * order with the tasks: `console`, `process.stdout`, and writes to the descriptors through `fs`, as fast loggers do.
+ * Native code and child processes write to the descriptors directly, and are not captured here.
  */
 export function takeOutput(print: Print): void {
   for (const name of Object.values(NAMES)) takeStream(name, print)
   takeDescriptors(print)
 }
 
-/** Not before it is first asked for: who prints nothing does not pay for a stream. */
+/** Done on first access: a process that prints nothing does not pay for a stream. */
 function takeStream(name: 'stdout' | 'stderr', print: Print): void {
   const original = Object.getOwnPropertyDescriptor(process, name)
   let stream: NodeJS.WriteStream | undefined
@@ -59,7 +59,7 @@ function divert(stream: NodeJS.WriteStream, name: Stream, print: Print): NodeJS.
   return Object.assign(stream, { write })
 }
 
-/** Code that took `fs.writeSync` before, or imports it by name, is not reached. */
+/** Code that took a reference to `fs.writeSync` earlier, or imports it by name, is not captured. */
 function takeDescriptors(print: Print): void {
   const { write, writeSync } = fs
   const take = (fd: number, data: unknown, rest: readonly unknown[]): number | undefined => {
@@ -82,7 +82,7 @@ function takeDescriptors(print: Print): void {
   Object.assign(fs, patched)
 }
 
-/** Of the many ways to say which part of what: (text, position, encoding), (bytes, offset, length), (bytes, { … }). */
+/** The bytes to write, for all signatures: (text, position, encoding), (bytes, offset, length), (bytes, { … }). */
 function bytesOf(data: unknown, [first, second]: readonly unknown[]): Buffer {
   if (!ArrayBuffer.isView(data))
     return Buffer.from(String(data), typeof second === 'string' ? (second as BufferEncoding) : 'utf8')

@@ -1,6 +1,9 @@
 const OURS = /^spoold(\/|$)/
 
-/** The hook for Node before 22.15, which runs it in a thread of its own, where `import.meta.resolve` is not to be had. */
+/**
+ * The module hook for Node before 22.15, which runs it in a separate thread, where `import.meta.resolve` is not
+ * available.
+ */
 export function resolve(
   specifier: string,
   context: object,

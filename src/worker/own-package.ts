@@ -4,28 +4,28 @@ import { entryFile } from '../base/package-root.js'
 import { moduleFiles } from '../system/module-files.js'
 
 /**
- * A handler may import `spoold` wherever it lies and however spoold was installed: where none can be found from its
- * place, it has the daemon's own copy.
+ * A handler may import `spoold` wherever its file is and however spoold was installed: if the package cannot be
+ * resolved from there, the handler gets the daemon's own copy.
  */
 const OURS = /^spoold(\/|$)/
 
-/** Node 22.15 and later. */
+/** In Node 22.15 and later. */
 interface SyncHooks {
   registerHooks?(hooks: { resolve: typeof resolveOurs }): void
 }
-/** What CommonJS asks for a path; older than, and not covered by, the hooks of ES modules. */
+/** Resolves a path for CommonJS. It is older than the hooks of ES modules, which do not cover it. */
 interface CommonJs {
   _resolveFilename(request: string, parent: unknown, ...rest: unknown[]): string
 }
 
 let isOffered = false
 
-/** To be called before the file is loaded. It costs next to nothing where it is not needed. */
+/** Call it before the file is loaded. It costs next to nothing if it is not needed. */
 export function offerOwnPackage(file: string): void {
   if (isOffered || isFoundFrom(file)) return
   const { registerHooks } = nodeModule as SyncHooks
   if (registerHooks !== undefined) registerHooks({ resolve: resolveOurs })
-  // a thread for the hooks and 30 ms: not for a handler that has no use for it
+  // costs a thread for the hooks and 30 ms, so only for a handler that needs it
   else if (moduleFiles(file).some(({ text }) => text.includes('spoold'))) offerOnOldNode()
   else return
   isOffered = true
@@ -40,7 +40,7 @@ function isFoundFrom(file: string): boolean {
   }
 }
 
-/** The package finds itself by its own name from any of its files; `require` listens to nothing but a whole answer. */
+/** Resolves `spoold` from this file: a package can import itself by name. `require` only accepts a complete result. */
 function resolveOurs(
   specifier: string,
   context: { readonly parentURL?: string },

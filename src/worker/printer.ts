@@ -2,13 +2,13 @@ import type { WorkerMessage } from '../ipc/messages.js'
 import type { Ref } from '../task/ref.js'
 import type { Stream } from '../task/stream.js'
 
-/** So much may be on its way to the master; who prints more waits, where that is possible. */
+/** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
 const HIGH_WATER_CHARS = 1024 * 1024
 
-/** Sends what handlers print to the master. The runner has told it before that the author runs. */
+/** Sends what handlers print to the master. The runner has announced the author's run before. */
 export class Printer {
   readonly #send: (message: WorkerMessage, sent: () => void) => void
-  /** Other tasks run beside each one. */
+  /** Tasks run concurrently in this worker. */
   isBeside = false
   #waitingChars = 0
 

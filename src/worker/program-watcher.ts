@@ -1,11 +1,11 @@
 import { createInterface } from 'node:readline'
 
 /**
- * The entry of a process beside a worker whose claims are leases: it kills the worker's programs when the worker is
- * dead, and also when it says nothing, because a lease that is not renewed is taken over.
+ * The entry point of a process that watches a worker whose claims are leases. It kills the worker's programs when the
+ * worker dies. It also kills them when the worker falls silent, because a lease that is not renewed is taken over.
  */
 
-/** The worker says something every 5 s, and renews its leases every 10 s; they are taken over after 60 s. */
+/** The worker writes a line every 5 s and renews its leases every 10 s; they can be taken over after 60 s. */
 const SILENCE_MS = 35_000
 
 const groups = new Set<number>()
@@ -15,7 +15,7 @@ function killAll(): void {
   for (const group of groups)
     try {
       process.kill(-group, 'SIGKILL')
-    } catch {} // it has ended
+    } catch {} // the group has ended
   groups.clear()
 }
 

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { entryFile } from '../base/package-root.js'
 
 /**
- * The watcher: reads which groups of processes there are, and kills them when nobody can write to it any more, which is
- * when the worker is dead. Nothing but what every sh has built in.
+ * The watcher: keeps a list of process groups from standard input, and kills them at the end of the input, which
+ * means that the worker is dead. It uses only what is built into every sh.
  */
 const WATCHER = `while read -r verb group; do
   case $verb in
@@ -14,44 +14,45 @@ const WATCHER = `while read -r verb group; do
 done
 for each do kill -KILL "-$each"; done`
 const SH = ['/bin/sh', '-c', WATCHER, 'spoold: watches programs'] as const
-/** Of leases: sh cannot read with a deadline. */
+/** The watcher for claims that are leases: it needs a timeout, and sh's `read` has none. */
 const NODE = [process.execPath, entryFile('program-watcher')] as const
 const ALIVE_EVERY_MS = 5000
 
 /**
- * The programs that this worker runs for its tasks, each the head of a group of its own. They end with the worker,
- * however that ends: a process beside it watches, because one that is killed kills nobody, and its master may be dead too.
+ * The programs that this worker runs for its tasks, each the leader of its own process group. They end with the
+ * worker, however that ends. A separate process ensures this: a worker that is killed cannot kill them, and its
+ * master may be dead too.
  */
 export class Programs {
   readonly #groups = new Set<number>()
   readonly #hasLeases: boolean
   #watcher: ChildProcess | undefined
 
-  /** @param hasLeases a worker that is stopped loses its tasks: its programs end, too */
+  /** @param hasLeases a stalled worker loses its tasks, so its programs have to be killed too */
   constructor(hasLeases: boolean) {
     this.#hasLeases = hasLeases
     if (hasLeases) setInterval(() => this.#sayAlive(), ALIVE_EVERY_MS).unref()
   }
 
-  /** Resolves when the program will not outlive this process. @param group the pid of its head */
+  /** Resolves when it is certain that the program will not outlive this process. @param group the pid of its leader */
   async started(group: number): Promise<void> {
     this.#groups.add(group)
     await this.#tell(`start ${group}\n`)
   }
 
-  /** The head of the group has ended: so does the rest. */
+  /** The leader of the group has ended: kills the rest. */
   ended(group: number): void {
     this.#groups.delete(group)
     kill(group)
-    this.#tell(`end ${group}\n`).catch(() => {}) // then nobody watches
+    this.#tell(`end ${group}\n`).catch(() => {}) // there is no watcher then
   }
 
-  /** What runs is given up. */
+  /** Kills all programs; their tasks are given up. */
   killAll(): void {
     for (const group of this.#groups) kill(group)
   }
 
-  /** The worker leaves in good order, and so does who watches it. */
+  /** The worker exits in good order; ends the watcher too. */
   async end(): Promise<void> {
     const watcher = this.#watcher
     if (watcher === undefined || watcher.exitCode !== null || watcher.signalCode !== null) return
@@ -77,7 +78,7 @@ export class Programs {
       cwd: '/',
       env: {},
       stdio: ['pipe', 'ignore', 'ignore'],
-      detached: true, // what ends the worker's group must not end it first
+      detached: true, // killing the worker's process group must not kill the watcher first
     })
     const forget = () => {
       if (this.#watcher === watcher) this.#watcher = undefined
@@ -96,5 +97,5 @@ export class Programs {
 function kill(group: number): void {
   try {
     process.kill(-group, 'SIGKILL')
-  } catch {} // nobody is left in it
+  } catch {} // the group is empty
 }

@@ -1,6 +1,6 @@
 import type { MasterMessage, WorkerMessage } from '../ipc/messages.js'
 
-/** What handlers ask of the master, and who waits for which answer. */
+/** Sends questions of handlers to the master, and matches its answers to them. */
 export class MasterQuestions {
   readonly #send: (message: WorkerMessage) => void
   readonly #waiting = new Map<number, { resolve(values: Buffer[]): void; reject(error: Error): void }>()

@@ -4,14 +4,17 @@ import { openHandlers } from './handlers.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
 
-/** The entry of a process that loads handlers as a worker does, tells how it went, and ends: nothing is run or stored. */
+/**
+ * The entry point of a process that loads handlers as a worker does, reports the result, and exits. Nothing is run or
+ * stored.
+ */
 
 export type RehearsalOptions = Pick<WorkerOptions, 'chain' | 'spool' | 'chdir'>
 
 export interface RehearsalResult {
   /** Why they could not be loaded. */
   readonly error?: string
-  /** What the interpreters would have the log say. */
+  /** What the interpreters would have logged as warnings. */
   readonly warnings: readonly string[]
 }
 

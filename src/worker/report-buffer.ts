@@ -3,30 +3,36 @@ import { type Listening, Outbox } from '../ipc/reports.js'
 import { isHandled, type Report } from '../task/report.js'
 import type { Run } from './run.js'
 
-/** The master is told before a task begins when it has not heard of us for so long, and of what is in flight after so long; deadlines are that exact. */
+/**
+ * If the last report is older than this, the master is told of a task before it begins. It is also told of running
+ * tasks after this time. Deadlines are accurate to this.
+ */
 export const REPORT_WITHIN_MS = 20
 
 export interface ReportBufferOptions {
-  /** Somebody listens to single tasks. */
+  /** There is a listener for single tasks. */
   readonly isListenedTo: boolean
-  /** Reports say which attempt it was and how long the task waited. */
+  /** Reports include the number of the attempt and how long the task waited. */
   readonly isDetailed: boolean
   send(message: WorkerMessage): void
 }
 
-/** Collects what is to be told of tasks, and tells it when it is worth a message, or has waited long enough. */
+/** Collects reports of tasks, and sends them when they are worth a message or have waited long enough. */
 export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
   readonly #inFlight: ReadonlySet<Run>
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
-  /** The first end is told at once: should the process die, the next one need not wait (base/respawn-pace). */
+  /**
+   * The first end is reported at once: if the process then dies, its replacement need not be delayed
+   * (base/respawn-pace).
+   */
   #hasReported = false
   #reportedAt = 0
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
 
-  /** @param inFlight of these, those that have started are told of with every message, once */
+  /** @param inFlight each message also announces those of these runs that have started since the last one */
   constructor({ isListenedTo, isDetailed, send }: ReportBufferOptions, inFlight: ReadonlySet<Run>) {
     this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
     this.#isDetailed = isDetailed
@@ -38,12 +44,12 @@ export class ReportBuffer {
     this.#outbox.listen(listening)
   }
 
-  /** There was no run. */
+  /** Adds a report of a task that did not run. */
   add(number: number, report: Report): void {
     this.#outbox.add(number, report)
   }
 
-  /** What became of a run that has just ended. */
+  /** Adds the report of a run that has just ended. */
   ended({ number, claim }: Run, report: Report): void {
     const { times } = this.#outbox.listening
     if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
@@ -52,24 +58,24 @@ export class ReportBuffer {
     if (times && isHandled(report.kind)) this.#outbox.addTimes(report.ranMs, waitMs)
   }
 
-  /** There is something to do again. */
+  /** Call it when the worker is no longer idle. */
   busy(): void {
     this.#busySince = performance.now()
   }
 
-  /** A handler is about to be called, and may block for long. */
+  /** Call it right before a handler, which may block for long. */
   starting(run: Run, now: number): void {
     if (now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
   }
 
-  /** @param isQueueEmpty the master is to give more */
+  /** @param isQueueEmpty the master should send more tasks */
   turnEnded(isQueueEmpty: boolean): void {
     const isWanted = !this.#outbox.isEmpty && (isQueueEmpty || !this.#hasReported)
     if (this.#inFlight.size === 0 || isWanted) this.tell()
     else this.#tellLater()
   }
 
-  /** Most promises settle soon: a message for each would cost more than its task. */
+  /** Most promises settle soon, so a message for each would cost more than its task. */
   #tellLater(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
@@ -77,7 +83,11 @@ export class ReportBuffer {
     }, REPORT_WITHIN_MS)
   }
 
-  /** Tells the master what ended, and what runs that it does not know of. @param starting it runs, too */
+  /**
+   * Sends the master all reports, and announces running tasks that it does not know of.
+   *
+   * @param starting a run that starts now
+   */
   tell(starting?: Run): void {
     if (starting !== undefined) starting.hasStarted = true
     const untold = starting === undefined || this.#inFlight.has(starting) ? [] : [starting]
@@ -89,7 +99,7 @@ export class ReportBuffer {
     const started = untold.map(({ number }) => number)
     this.#send(this.#outbox.take(started, now - this.#busySince))
     this.#reportedAt = now
-    if (!hasEnded) return // the time is that of tasks that still run
+    if (!hasEnded) return // the busy time belongs to tasks that are still running
     this.#busySince = now
     this.#hasReported = true
   }

@@ -1,18 +1,18 @@
 import type { Claim } from '../engines/claims.js'
 
-/** A handler learns of its end this long before, or half the time it has, whichever is less. */
+/** The abort signal fires this long before the end, or after half of the remaining time if that is later. */
 const WARNING_MS = 1000
 
-/** One claimed task on its way to its report. */
+/** One claimed task, until it is reported. */
 export class Run {
   readonly claim: Claim
-  /** The number under which the master gave it. */
+  /** The number that the master gave it. */
   readonly number: number
-  /** When it was given to its executor, on the clock of `performance.now()`, as all times here. */
+  /** When it was given to its executor. All times here are on the clock of `performance.now()`. */
   startedAt = 0
   /** Its handler has been called, as far as its executor knows. */
   hasStarted = false
-  /** The master knows that it runs. */
+  /** The master knows that it is running. */
   isTold = false
   hasEnded = false
   readonly #harakiriMs: number
@@ -27,7 +27,7 @@ export class Run {
     this.#harakiriMs = harakiriMs
   }
 
-  /** Fires shortly before the master's SIGKILL. Only handlers that ask for it pay for it. */
+  /** Fires shortly before the master's SIGKILL. Created on first access, so only handlers that use it pay for it. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
@@ -36,7 +36,7 @@ export class Run {
     return this.#controller.signal
   }
 
-  /** A stop or a reload: from now on it has so long. */
+  /** A stop or a reload has begun: the run has this long to end. */
   setMercy(mercyMs: number): void {
     this.#mercyEndsAt = performance.now() + mercyMs
     this.#arm()

@@ -1,4 +1,4 @@
-// Longer than others: the turns of a worker, from what it is given to its end, are one story.
+// Longer than others: the turns of a worker, from receiving tasks to its end, belong together.
 import type { Claims } from '../engines/claims.js'
 import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
 import type { Listening } from '../ipc/reports.js'
@@ -15,17 +15,17 @@ import type { Run } from './run.js'
 import { SignalRunner } from './signal-runner.js'
 
 interface RunnerOptions extends ReportBufferOptions {
-  /** Tasks begin while others run here. */
+  /** Tasks begin while others run in this process. */
   readonly isConcurrent: boolean
   /** 0: no limit. */
   readonly maxTasks: number
-  /** The run of a signal's handler counts as a task. */
+  /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
-  /** Nothing is running, and nothing will run. */
+  /** Nothing is running, and nothing will run any more. */
   drained(): void
 }
 
@@ -33,8 +33,8 @@ interface RunnerOptions extends ReportBufferOptions {
 const SLICE_MS = 5
 
 /**
- * Claims, runs and settles what the master gives, and reports in batches. A claim may take time or not: what an engine
- * answers at once is dealt with at once.
+ * Claims, runs and settles the tasks that the master gives, and reports them in batches. A result that an engine
+ * returns synchronously is also processed synchronously.
  *
  * States: running (takes and runs) → draining (hands back what is not started, finishes the rest) → drained.
  */
@@ -43,7 +43,7 @@ export class Runner implements ExecutorListener {
   readonly #executor: Executor
   readonly #options: RunnerOptions
   readonly #claimer: Claimer
-  /** Runs whose end, or what becomes of it, is awaited. */
+  /** Runs that have not ended or are not settled. */
   readonly #inFlight = new Set<Run>()
   readonly #signals: SignalRunner
   readonly #reports: ReportBuffer
@@ -52,10 +52,10 @@ export class Runner implements ExecutorListener {
   #isPumpDue = false
   #handled = 0
   #turnSince = 0
-  /** Why this process is to run nothing more, where it is not told yet. */
+  /** Why this process must not run more tasks, until the master has been told. */
   #reasonToLeave: WorkerMessage | undefined
 
-  /** @param open makes the executor, which tells this runner what becomes of its runs */
+  /** @param open creates the executor, with this runner as its listener */
   constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: RunnerOptions) {
     const { harakiriMs, isConcurrent } = options
     this.#claims = claims
@@ -79,7 +79,7 @@ export class Runner implements ExecutorListener {
     this.#turn()
   }
 
-  /** A signal is due: its handler has the next free place, before the tasks that wait. */
+  /** Queues a signal. Its handler runs in the next free slot, before waiting tasks. */
   signal(number: number): void {
     this.#signals.take(number)
     if (this.#state !== 'running') this.#signals.handBack()
@@ -91,13 +91,13 @@ export class Runner implements ExecutorListener {
     this.#reports.listen(listening)
   }
 
-  /** Tells the master that this task runs, or what does, if it was not told. */
+  /** Tells the master that `run`, or what the executor is running, has started, unless it knows. */
   announce(run = this.#executor.running): void {
     if (run === undefined) return this.#reports.tell()
     if (!run.isTold && !run.hasEnded) this.#reports.tell(run)
   }
 
-  /** Hands back what is not started, and says what is. */
+  /** Hands back what is not started, and reports which tasks have begun. */
   cancel(): void {
     this.#handBack()
     const begun = Array.from(this.#inFlight, ({ number }) => number)
@@ -111,7 +111,7 @@ export class Runner implements ExecutorListener {
     this.#reports.tell()
   }
 
-  /** Finishes what runs, for which there are `mercyMs` left. */
+  /** Hands back what is not started, and finishes what runs, within `mercyMs`. */
   drain(mercyMs: number): void {
     if (this.#state === 'running') this.#state = 'draining'
     for (const run of this.#inFlight) run.setMercy(mercyMs)
@@ -119,16 +119,16 @@ export class Runner implements ExecutorListener {
     this.#endIfDrained()
   }
 
-  /** This process can run nothing more: hands back what is not started, finishes what runs. */
+  /** This process cannot run more tasks: hands back what is not started, finishes what runs. */
   giveUp(error: string): void {
     this.#leave({ type: 'unfit', error })
     this.#endIfDrained()
   }
 
   /**
-   * Something was thrown outside of every handler's call: ends what runs. Nothing may be run after it.
+   * Handles an exception that was thrown outside any handler's call: ends what runs. Nothing may run after it.
    *
-   * @returns whether that was told as the failure of a task
+   * @returns whether it was reported as the failure of a task
    */
   fault(thrown: unknown): boolean {
     this.#state = 'drained'
@@ -137,7 +137,7 @@ export class Runner implements ExecutorListener {
     return isTold
   }
 
-  /** Resolves when what became of every ended run is reported. Undefined: it is. */
+  /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */
   get whenSettled(): Promise<unknown> | undefined {
     return this.#settling
   }
@@ -173,11 +173,11 @@ export class Runner implements ExecutorListener {
 
   /** @see ExecutorListener.closed */
   closed(): void {
-    this.#handBack() // others need not wait until it is open again
+    this.#handBack() // other workers can run them before it is open again
     this.#endIfDrained()
   }
 
-  /** Messages have been read. */
+  /** Starts a turn, after messages have been read. */
   #turn(): void {
     if (this.#isPumpDue) return
     this.#executor.turnBegan()
@@ -185,7 +185,7 @@ export class Runner implements ExecutorListener {
     this.#pump()
   }
 
-  /** Starts what there is room for. */
+  /** Starts signals and tasks as long as there is room. */
   #pump(): void {
     if (this.#isPumpDue) return
     while (this.#hasRoom) {
@@ -230,7 +230,7 @@ export class Runner implements ExecutorListener {
     })
   }
 
-  /** @returns false: `spooler-max-tasks` has room for no more */
+  /** @returns false if `spooler-max-tasks` allows no more */
   #startBatch(now: number): boolean {
     const { maxTasks } = this.#options
     const { batchTasks } = this.#executor
@@ -253,7 +253,7 @@ export class Runner implements ExecutorListener {
     }
     this.#executor.start(runs, now)
     for (const run of runs) if (!run.hasEnded) this.#inFlight.add(run)
-    // so that the next batch comes while this one runs
+    // so that the next batch arrives while this one runs
     if (this.#claimer.takeMessageDone() && !this.#claimer.isEmpty) this.#reports.tell()
   }
 
@@ -270,7 +270,7 @@ export class Runner implements ExecutorListener {
   }
 
   #look(report: Report): void {
-    // what is claimed ahead of a batch needs descriptors of its own: then a few that are left say nothing
+    // tasks that are claimed ahead need descriptors of their own, so a count of the free ones proves nothing
     const isCheckable = this.#executor.batchTasks === 1
     const limit = isLimit(report) ? report.detail : isCheckable ? limitReached(report) : undefined
     if (limit !== undefined) this.#reasonToLeave ??= { type: 'unfit', error: limit }

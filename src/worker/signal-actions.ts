@@ -3,27 +3,27 @@ import { openCron } from '../schedule/cron.js'
 import { MAX_SIGNAL, type SignalNews } from '../task/schedule.js'
 
 /**
- * uWSGI's signal framework as code in a worker sees it: JavaScript modules through the package, other languages through
- * their hosts. All of it may be called while handlers are loaded and at any time after that. Every worker of a daemon
- * loads the same code and so asks for the same schedules: equal ones are one.
+ * uWSGI's signal framework, as code in a worker uses it: JavaScript modules through the package, other languages
+ * through their hosts. All of it may be called while handlers are loaded, and at any time after that. Every worker of
+ * a daemon loads the same code and so requests the same schedules; equal ones count once.
  *
- * @throws SpooldError SIGNAL_INVALID, SCHEDULE_INVALID from each of them
+ * @throws SpooldError SIGNAL_INVALID, SCHEDULE_INVALID from every method
  */
 export interface SignalActions {
   /**
-   * When the signal is due in this worker, `run` is called; it may return a promise. A second registration replaces the
-   * first one.
+   * Registers `run` to be called when this worker handles the signal; it may return a promise. A second registration
+   * replaces the first one.
    *
    * @param target who handles it: '' or `spooler` one process, `workers` every process, an absolute spool directory …
    */
   register(number: number, target: string, run: (number: number) => unknown): void
-  /** In this worker. */
+  /** Whether it is registered in this worker. */
   isRegistered(number: number): boolean
   raise(number: number): void
   addTimer(number: number, everyMs: number): void
-  /** @param iterations 0: for ever; with these, 0 milliseconds are as soon as can be */
+  /** @param iterations 0: forever; with a limit, 0 milliseconds mean as soon as possible */
   addRbTimer(number: number, everyMs: number, iterations: number): void
-  /** uWSGI's numbers: -1 any, -n those that n divides. */
+  /** uWSGI's numbers: -1 means any, -n every multiple of n. */
   addCron(number: number, minute: number, hour: number, day: number, month: number, weekday: number): void
   /** @param zone null: that of the daemon */
   addCronExpression(number: number, expression: string, zone: string | null): void
@@ -33,12 +33,12 @@ export interface SignalActions {
 /** uWSGI's limit for every target (core/signal.c, uwsgi_register_signal). */
 const MAX_NAME_BYTES = 63
 
-/** Keeps the functions here, and tells the master the rest. */
+/** Keeps the handler functions here, and reports everything else to the master. */
 export class WorkerSignals implements SignalActions {
   readonly #handlers = new Map<number, (number: number) => unknown>()
   readonly #tell: (news: SignalNews) => void
 
-  /** @param tell the master, in this order */
+  /** @param tell reports to the master, in this order */
   constructor(tell: (news: SignalNews) => void) {
     this.#tell = tell
   }
@@ -101,7 +101,7 @@ export class WorkerSignals implements SignalActions {
     this.#tell({ kind: 'monitor', number, path })
   }
 
-  /** The signal is due here. Throws, or rejects, what its handler does. */
+  /** Runs the handler of a signal. Throws, or rejects with, what the handler throws. */
   run(number: number): unknown {
     return this.#handlers.get(number)?.(number)
   }

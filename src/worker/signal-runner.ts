@@ -8,7 +8,7 @@ interface SignalRunnerOptions {
   send(message: WorkerMessage): void
 }
 
-/** Runs the handlers of the signals that the master gives, one after the other, and says when each begins and ends. */
+/** Runs the handlers of the signals that the master gives, and reports when each begins and ends. */
 export class SignalRunner {
   readonly #options: SignalRunnerOptions
   readonly #waiting = new Queue<number>()
@@ -30,13 +30,13 @@ export class SignalRunner {
     this.#waiting.push(number)
   }
 
-  /** Gives back what is not started. */
+  /** Hands back the signals that have not been started. */
   handBack(): void {
     for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop())
       this.#options.send({ type: 'signal-returned', number: next })
   }
 
-  /** Starts the handler that has waited longest. @param ended is called later, never at once */
+  /** Starts the handler that has waited longest. @param ended is always called asynchronously */
   start(ended: () => void): void {
     const number = this.#waiting.pop()
     if (number === undefined) return

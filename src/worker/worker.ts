@@ -15,23 +15,23 @@ import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
 import type { WorkingDirectory } from './working-directory.js'
 
-/** What a worker lives in: a process of its own, or somebody else's. */
+/** What a worker runs in: its own process, or that of another program. */
 interface WorkerHome {
-  /** @param sent is called when the message is on its way, or when there is nobody to hear it */
+  /** @param sent called when the message has been handed to the channel, or cannot be delivered */
   send(message: WorkerMessage | MarksCleared, sent: () => void): void
-  /** Its last message is on its way. It does nothing any more. */
+  /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
-  /** Its options are known; no handler is loaded yet. @param signals what handlers may do with signals */
+  /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
   entered(options: WorkerOptions, signals: WorkerSignals): void
   openClaims(options: WorkerOptions): Awaitable<Claims>
   readonly directory: WorkingDirectory
 }
 
-/** What uWSGI's spooler exits with when it was told to (end_me, core/uwsgi.c). */
+/** The exit code of uWSGI's spooler when it is told to exit (end_me, core/uwsgi.c). */
 export const EXIT_TOLD = 30
 
 /**
- * Hears what the master wants, has it done, and says what came of it.
+ * Receives messages from the master, has them carried out, and reports the results.
  *
  * States: silent (until `open` or `clear-marks`) → loading → ready → drained.
  */
@@ -40,11 +40,11 @@ export class Worker {
   readonly #printer: Printer
   readonly #questions: MasterQuestions
   readonly #signals: WorkerSignals
-  /** What was said about signals before the master was told that this worker is ready. */
+  /** What handlers declared about signals before this worker was ready. */
   readonly #earlyNews: SignalNews[] = []
   #runner: Runner | undefined
   #handlers: LoadedHandlers | undefined
-  /** Of functions in this process. */
+  /** Runs functions in this process. */
   #functions: FunctionExecutor | undefined
 
   constructor(home: WorkerHome) {
@@ -84,7 +84,7 @@ export class Worker {
     this.#runner.drain(mercyMs)
   }
 
-  /** After something was thrown outside of every call the state of the process is unknown: no task may run any more. */
+  /** After an exception outside any call the state of the process is unknown: no task may run any more. */
   fault(thrown: unknown): void {
     if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
     this.#handlers?.programs?.killAll() // before others may take their tasks
@@ -95,12 +95,12 @@ export class Worker {
     else void this.#runner.whenSettled.then(exit)
   }
 
-  /** The code of this process has printed that: the task that runs, if it is known. */
+  /** Code in this process has printed something, on behalf of the running task if that is known. */
   printed(stream: Stream, text: string, sent?: () => void): void {
     this.#print(this.#functions?.author, stream, text, sent)
   }
 
-  /** What a handler prints stands behind the line that its task begins. */
+  /** Announces the author first, so that the log line of its start precedes its output. */
   #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
     if (author !== undefined) this.#runner?.announce(author)
     this.#printer.print(author?.claim.ref ?? null, stream, text, sent)
@@ -175,7 +175,7 @@ export class Worker {
           context: {
             spool: options.spool,
             log: (run, name, { message, stream }, sent = () => {}) => {
-              this.#runner?.announce(run) // that it runs is the line before
+              this.#runner?.announce(run) // the log line of its start comes first
               this.#home.send(
                 { type: 'log', name, message, ...(stream === undefined ? {} : { stream }) },
                 sent,
@@ -197,7 +197,7 @@ export class Worker {
     return this.#signals.run(number)
   }
 
-  /** Of what a host runs now. */
+  /** Sets the deadline of what a host is running. */
   #setDeadline(afterMs: number): void {
     this.#runner?.announce()
     this.#send({ type: 'deadline', afterMs })
@@ -213,7 +213,7 @@ export class Worker {
     }
   }
 
-  /** Everything is done: the interpreters may leave in good order too. */
+  /** All tasks are done: ends the interpreters and programs in good order, too. */
   async #leave(): Promise<void> {
     const { hosts = [], programs } = this.#handlers ?? {}
     await Promise.all([...hosts, programs].map(each => each?.end()))
