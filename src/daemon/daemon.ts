@@ -22,7 +22,7 @@ import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
 import { listenToSignals } from './signals.js'
 import { DaemonSockets } from './sockets.js'
-import { type PreparedSpool, planCrews, setProcessTitle } from './spool-plan.js'
+import { type PreparedSpool, planSpools, setProcessTitle } from './spool-plan.js'
 import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
 
@@ -210,7 +210,7 @@ export class Daemon {
     const own = spools.filter(({ isExternal }) => !isExternal)
     for (const { spool } of own) checkSpool(spool)
     setProcessTitle(options)
-    return planCrews(own, config, {
+    return planSpools(own, config, {
       events: this.#events,
       signals: this.#schedules.router,
       questions: this.#questions,

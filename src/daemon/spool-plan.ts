@@ -21,7 +21,7 @@ import { SharedAreas } from './shared-areas.js'
 /** Belongs to the only daemon in this process. */
 const AREAS = new SharedAreas()
 
-/** What crews need besides the options. */
+/** What a plan needs besides the options. */
 interface PlanContext {
   readonly events: Emitter
   readonly signals: SignalRouter
@@ -40,8 +40,8 @@ export interface PreparedSpool extends SpoolConfig {
   readonly spool: string
 }
 
-/** Selects from the options what each room needs: one crew per spool directory, however often it is listed. */
-export async function planCrews(
+/** Selects from the options what each room needs: one plan per spool directory, however often it is listed. */
+export async function planSpools(
   spools: readonly PreparedSpool[],
   config: ResolvedOptions,
   context: PlanContext,

@@ -8,7 +8,7 @@ export type KillReason =
   | { readonly kind: 'harakiri'; readonly at: number; readonly harakiriMs: number }
   /** Its task overran the deadline that it had set itself (`uwsgi.set_user_harakiri`). */
   | { readonly kind: 'own-deadline' }
-  /** It was replaced or stopped, and its grace period was over. */
+  /** It was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
 /** Classifies a run that was cut short by the exit of its worker. */

@@ -78,7 +78,7 @@ export class Feeder {
     this.#context.feed.abandoned(refs)
   }
 
-  /** Called just before a worker is killed because it did not stop within its grace period. */
+  /** Called just before a worker is killed because it did not stop within its mercy. */
   outOfMercy(worker: WorkerProcess): void {
     const { spool, events } = this.#context
     events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: refsOf(worker.begun) })

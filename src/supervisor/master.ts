@@ -31,14 +31,14 @@ const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
  * States: starting → running ↔ reloading → stopping → stopped. `stop` works in each of them.
  */
 export class Master {
-  #crews: SpoolWorkers[] = []
+  #spools: SpoolWorkers[] = []
   /** Spools that are starting, or that finish what they run after a reload has replaced them. */
   readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
 
   /** The controls that handlers have over each spool. */
   get questioned(): SpoolControls[] {
-    return this.#crews.map(({ feed, pool }) => ({
+    return this.#spools.map(({ feed, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
     }))
@@ -46,7 +46,7 @@ export class Master {
 
   /** The running tasks, including those of spools that are being replaced. */
   get running(): Ref[] {
-    const pools = [...this.#crews, ...this.#aside].map(({ pool }) => pool)
+    const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
     return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ ref }) => ref)))
   }
 
@@ -61,12 +61,12 @@ export class Master {
    */
   async start(plans: readonly SpoolWorkersPlan[]): Promise<void> {
     try {
-      const crews = await Promise.all(plans.map(plan => this.#openSpoolWorkers(plan)))
+      const spools = await Promise.all(plans.map(plan => this.#openSpoolWorkers(plan)))
       if (this.isStopping) return
-      for (const crew of crews) {
-        this.#aside.delete(crew)
-        this.#crews.push(crew)
-        crew.pool.begin()
+      for (const workers of spools) {
+        this.#aside.delete(workers)
+        this.#spools.push(workers)
+        workers.pool.begin()
       }
     } catch (error) {
       if (this.isStopping) return
@@ -77,75 +77,75 @@ export class Master {
 
   /** @param stored the path of a task that this daemon itself has stored, so that its feed does not have to find it */
   lookNow(stored?: string): void {
-    for (const { feed } of this.#crews) feed.lookNow(stored)
+    for (const { feed } of this.#spools) feed.lookNow(stored)
   }
 
   /** Resolves when every spool has run its due tasks, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
-    while (!isIdle() || !this.#crews.every(({ feed }) => feed.isDrained))
+    while (!isIdle() || !this.#spools.every(({ feed }) => feed.isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 
   /**
-   * Makes the crews match the plans. Everything that can fail is done first, so that nothing changes when a spool
+   * Makes the spools match the plans. Everything that can fail is done first, so that nothing changes when a spool
    * cannot be used or a handler cannot be loaded. Only one reload runs at a time.
    *
    * @throws SpooldError why nothing was changed
    */
   async reload(plans: readonly SpoolWorkersPlan[]): Promise<void> {
-    const old = new Map(this.#crews.map(crew => [crew.spool, crew]))
+    const old = new Map(this.#spools.map(workers => [workers.spool, workers]))
     const fresh: SpoolWorkers[] = []
     const replacements: Replacement[] = []
     const staying = new Set<SpoolWorkers>()
     try {
       for (const plan of plans) {
         if (this.isStopping) throw STOPPING
-        const crew = old.get(plan.spool)
-        if (crew?.engineKey !== plan.engineKey) fresh.push(await this.#openSpoolWorkers(plan))
+        const workers = old.get(plan.spool)
+        if (workers?.engineKey !== plan.engineKey) fresh.push(await this.#openSpoolWorkers(plan))
         else {
-          replacements.push(await crew.pool.prepare(plan.pool))
-          staying.add(crew)
+          replacements.push(await workers.pool.prepare(plan.pool))
+          staying.add(workers)
         }
       }
       if (this.isStopping) throw STOPPING
     } catch (error) {
       for (const replacement of replacements) replacement.abandon()
-      for (const crew of fresh) this.#retire(crew)
+      for (const workers of fresh) this.#retire(workers)
       throw error
     }
-    const gone = this.#crews.filter(crew => !staying.has(crew))
-    this.#crews = [...staying, ...fresh]
-    for (const crew of fresh) this.#aside.delete(crew)
-    for (const crew of gone) this.#retire(crew)
+    const gone = this.#spools.filter(workers => !staying.has(workers))
+    this.#spools = [...staying, ...fresh]
+    for (const workers of fresh) this.#aside.delete(workers)
+    for (const workers of gone) this.#retire(workers)
     for (const { pool } of fresh) pool.begin()
     for (const replacement of replacements) await replacement.commit()
   }
 
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */
   async #openSpoolWorkers(plan: SpoolWorkersPlan): Promise<SpoolWorkers> {
-    const crew = await plan.open()
-    this.#aside.add(crew)
+    const workers = await plan.open()
+    this.#aside.add(workers)
     try {
       if (this.isStopping) throw STOPPING
-      const isReady = crew.pool.start()
-      const isListed = crew.feed.open(() => crew.pool.dispatch()).then(() => crew.pool.complete())
+      const isReady = workers.pool.start()
+      const isListed = workers.feed.open(() => workers.pool.dispatch()).then(() => workers.pool.complete())
       await Promise.all([isReady, isListed])
-      return crew
+      return workers
     } catch (error) {
-      crew.feed.close()
+      workers.feed.close()
       if (!this.isStopping) {
-        await crew.pool.kill()
-        this.#aside.delete(crew)
+        await workers.pool.kill()
+        this.#aside.delete(workers)
       }
       throw error
     }
   }
 
-  /** Lets a crew finish. Meanwhile its successor shares the directory with it, as two daemons would. */
-  #retire(crew: SpoolWorkers): void {
-    this.#aside.add(crew)
-    crew.feed.close()
-    void crew.pool.stop().then(() => this.#aside.delete(crew))
+  /** Lets the workers finish. Meanwhile their successors share the directory with them, as two daemons would. */
+  #retire(workers: SpoolWorkers): void {
+    this.#aside.add(workers)
+    workers.feed.close()
+    void workers.pool.stop().then(() => this.#aside.delete(workers))
   }
 
   async stop(): Promise<void> {
@@ -162,8 +162,8 @@ export class Master {
   }
 
   async #end(endPool: (pool: WorkerPool) => Promise<void>): Promise<void> {
-    const crews = [...this.#crews, ...this.#aside]
-    for (const { feed } of crews) feed.close()
-    await Promise.all(crews.map(({ pool }) => endPool(pool)))
+    const spools = [...this.#spools, ...this.#aside]
+    for (const { feed } of spools) feed.close()
+    await Promise.all(spools.map(({ pool }) => endPool(pool)))
   }
 }

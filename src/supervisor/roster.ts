@@ -18,7 +18,7 @@ interface RosterListener {
   readonly worker: WorkerListener<WorkerProcess>
   /** The worker is ready, and is one of the pool. */
   joined(worker: WorkerProcess): void
-  /** Its grace period is over, and it is about to be killed. */
+  /** Its mercy is over, and it is about to be killed. */
   outOfMercy(worker: WorkerProcess): void
   /** The worker has exited. */
   exited(worker: WorkerProcess, exit: Exit): void
@@ -46,7 +46,7 @@ export class Roster {
   readonly #respawns = new Set<NodeJS.Timeout>()
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
-  /** The workers that were killed after their grace period while everything was being stopped. */
+  /** The workers that were killed after their mercy while everything was being stopped. */
   readonly #killed: WorkerProcess[] = []
   #isClosed = false
 
@@ -122,7 +122,7 @@ export class Roster {
     await this.dismiss(worker)
   }
 
-  /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, grace period, SIGKILL. */
+  /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, mercy, SIGKILL. */
   async dismiss(worker: WorkerProcess): Promise<void> {
     const { mercyMs } = this.#options
     worker.drain(mercyMs)

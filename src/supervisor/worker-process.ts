@@ -163,7 +163,7 @@ export class WorkerProcess {
     this.#send({ type: 'drain', mercyMs })
   }
 
-  /** It was asked to stop, and its grace period is over. */
+  /** It was asked to stop, and its mercy is over. */
   killForMercy(): void {
     this.#why = 'asked'
     this.kill({ kind: 'mercy' })

@@ -10,7 +10,7 @@ import { ProcessDirectory } from './working-directory.js'
 
 /** The entry point of a worker process. The master forks it and sends the first message. */
 
-/** Without a master there is no configured grace period: the default of worker-reload-mercy. */
+/** Without a master there is no configured mercy: the default of worker-reload-mercy. */
 const ORPHAN_MERCY_MS = 60_000
 
 const worker = new Worker({
