@@ -1,8 +1,8 @@
-/** The longest delay of a Node timer; a longer one fires at once. */
+/** The longest delay a Node timer takes; a longer one fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
- * One timer that is set again and again: `wakeAt` never makes it later than it already is, `clear` forgets it.
+ * A reusable timer. `wakeAt` only ever moves the deadline earlier; `clear` cancels it.
  */
 export class Alarm {
   readonly #ring: () => void
@@ -13,7 +13,7 @@ export class Alarm {
     this.#ring = ring
   }
 
-  /** @param atMs on the clock of `performance.now()`, so that a jump of the wall clock cannot stop it */
+  /** @param atMs on the `performance.now()` clock, so that a wall-clock jump cannot delay it */
   wakeAt(atMs: number): void {
     if (atMs >= this.#atMs) return
     this.clear()

@@ -8,7 +8,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 }
 
 /**
- * `90` (seconds), `5m`, `1h30m`, `500ms`, `2d`, `1w`.
+ * Parses `90` (seconds), `5m`, `1h30m`, `500ms`, `2d` or `1w`.
  *
  * @returns milliseconds; undefined for anything else
  */
@@ -21,7 +21,7 @@ export function parseDuration(text: string): number | undefined {
   return sum
 }
 
-/** `12 ms`, `1.2 s`, `60 s`: as exact as people want it. */
+/** `12 ms`, `1.2 s`, `60 s`: rounded for people. */
 export function durationText(ms: number): string {
   if (ms < 950) return `${Math.max(0, Math.round(ms))} ms`
   return `${ms < 10_000 ? Math.round(ms / 100) / 10 : Math.round(ms / 1000)} s`
@@ -29,7 +29,7 @@ export function durationText(ms: number): string {
 
 const PLAIN_NUMBER = /^[0-9]+(?:\.[0-9]*)?$/
 
-/** A number without sign, unit or exponent: of seconds, wherever one is meant. */
+/** A number without sign, unit or exponent; where a duration is expected, it means seconds. */
 export function isPlainNumber(text: string): boolean {
   return PLAIN_NUMBER.test(text)
 }

@@ -1,6 +1,6 @@
 /**
  * Every error that spoold raises on purpose, by its stable code. docs/errors.md explains each one, and a test keeps the
- * two in step. Callers may match on `code`, never on the message.
+ * two in sync. Callers may match on `code`, never on the message.
  */
 export const ERROR_CATALOGUE = {
   CONFIG_INVALID: 'The configuration has errors; the message lists each with its file and line.',
@@ -37,10 +37,10 @@ export const ERROR_CATALOGUE = {
   CLAIM_LOST: 'The lock on a running task was lost, or the task was used after it was settled.',
 } as const
 
-/** What `SpooldError.code` may be: docs/errors.md explains each. */
+/** The values of `SpooldError.code`; docs/errors.md explains each. */
 export type ErrorCode = keyof typeof ERROR_CATALOGUE
 
-/** The one error class: a stable `code`, a sentence for people, the cause, and what was measured (sizes, keys, paths). */
+/** The only error class: a stable `code`, a sentence for people, the cause, and details (sizes, keys, paths). */
 export class SpooldError extends Error {
   override readonly name = 'SpooldError'
   readonly code: ErrorCode
@@ -57,13 +57,13 @@ export class SpooldError extends Error {
   }
 }
 
-/** Whatever was thrown, as an Error: handlers throw strings, numbers and undefined too. */
+/** Converts any thrown value to an Error: handlers throw strings, numbers and undefined too. */
 export function toError(thrown: unknown): Error {
   if (thrown instanceof Error) return thrown
   return new Error(typeof thrown === 'string' ? thrown : `a handler threw ${describe(thrown)}`)
 }
 
-/** A short, never-throwing picture of any value, for "got …" in messages. */
+/** A short description of any value, for "got …" in messages. Never throws. */
 export function describe(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 77)}...` : value)
   if (typeof value === 'bigint') return `${value}n`
@@ -84,7 +84,7 @@ export function errnoOf(thrown: unknown): string | undefined {
 export function messageOf(thrown: unknown): string {
   const error = toError(thrown)
   if (error.message !== '') return error.message
-  // a connection that was tried at several addresses
+  // Node throws an AggregateError when a connection failed at several addresses
   const reasons = error instanceof AggregateError ? [...new Set(error.errors.map(messageOf))] : []
   return reasons.join('; ') || (errnoOf(error) ?? error.name)
 }

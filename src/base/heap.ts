@@ -1,4 +1,4 @@
-/** A binary min-heap under a given order. `pop` and `push` cost O(log n); `peek` is free. */
+/** A binary min-heap with a given order. `pop` and `push` cost O(log n), `peek` O(1). */
 export class Heap<T> {
   #items: T[] = []
   readonly #before: (a: T, b: T) => boolean
@@ -15,7 +15,7 @@ export class Heap<T> {
     return this.#items[0]
   }
 
-  /** In no order. */
+  /** In no particular order. */
   values(): Iterable<T> {
     return this.#items
   }
@@ -44,7 +44,7 @@ export class Heap<T> {
     return top
   }
 
-  /** What is on top may have to give way: half of the price of `pop` and `push`. */
+  /** Restores the heap after the top item's key has changed: half the cost of `pop` and `push`. */
   topChanged(): void {
     const items = this.#items
     const moved = items[0]
@@ -63,8 +63,8 @@ export class Heap<T> {
   }
 
   /**
-   * Keeps the `keep` first in order and returns the first of those that were dropped, if any were. Costs O(n): sorting
-   * a hundred thousand would keep the event loop for a tenth of a second.
+   * Keeps the first `keep` items in order, and returns the first of the dropped ones, if any. Costs O(n): sorting a
+   * hundred thousand items would block the event loop for a tenth of a second.
    */
   truncate(keep: number): T | undefined {
     if (this.#items.length <= keep) return undefined
@@ -77,7 +77,7 @@ export class Heap<T> {
   }
 }
 
-/** Hoare's selection: afterwards `items[at]` is what a sort would put there, and nothing before it comes after it. */
+/** Hoare's selection: afterwards `items[at]` is what a sort would put there, and no item before it sorts after it. */
 function select<T>(items: T[], at: number, before: (a: T, b: T) => boolean): void {
   let [low, high] = [0, items.length - 1]
   while (low < high) {

@@ -1,4 +1,4 @@
-/** `time` and `count` are numbers that are finite, and whole and not negative. */
+/** `time`: a finite number. `count`: a non-negative integer. */
 type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
 
 const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
@@ -12,8 +12,8 @@ const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
 }
 
 /**
- * Has a value, which was JSON that others could write, all of the required fields, and the right type wherever it has one
- * that we know? Fields that we do not know do not matter.
+ * Checks a value parsed from JSON that other users could have written: are all required fields there, and does each
+ * known field have the right type? Unknown fields are ignored.
  */
 export function hasFields(
   value: unknown,

@@ -4,7 +4,7 @@ import { messageOf } from './errors.js'
 const require = createRequire(import.meta.url)
 
 /**
- * Loads a package, or a part of Node, on first use. A static `import` would slow down every start; a dynamic one needs a
+ * Loads a package or a Node module on first use. A static `import` would slow down every start; a dynamic one needs a
  * promise and the ES module loader.
  */
 export function onDemand<T>(name: string): () => T {
@@ -12,7 +12,7 @@ export function onDemand<T>(name: string): () => T {
     try {
       return require(name)
     } catch (error) {
-      throw new Error(messageOf(error).split('\n')[0], { cause: error }) // the further lines are Node's require stack
+      throw new Error(messageOf(error).split('\n')[0], { cause: error }) // the other lines are Node's require stack
     }
   }
 }

@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** The directory of package.json: the bundle's parent, or an ancestor of the single modules that tests load. */
+/** The directory of package.json: the parent of the bundle, or an ancestor of the separate modules that tests load. */
 export const PACKAGE_ROOT = findRoot(import.meta.dirname)
 
-/** The directories of spoold's own code: the bundle, the single modules, and the sources that source maps name. */
+/** The directories of spoold's own code: the bundle, the separate modules, and the sources that source maps name. */
 export const CODE_ROOTS = ['dist', 'build/src', 'src'].map(path => join(PACKAGE_ROOT, path))
 
-/** What interpreters run: a directory per language, which the build copies beside the bundle. */
+/** The host programs that interpreters run: one directory per language, which the build copies next to the bundle. */
 export const HOSTS_ROOT = join(PACKAGE_ROOT, 'dist/hosts')
 
 /** The bundle's entry file for another process or thread. */

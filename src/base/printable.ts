@@ -1,20 +1,20 @@
-/** What a terminal obeys or does not show: control characters, orders about the direction of text, line separators. */
+/** Characters that a terminal obeys or does not show: control, text-direction and line-separator characters. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
-/** The same in running text, where a tab and the joiners of many scripts are at home. */
+/** The same for running text, where tabs and the joiners of many scripts are legitimate. */
 const UNSAFE = /[^\P{Cc}\t]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 const PLAIN = /^[\x20-\x7e]*$/
 
-/** A name in which nobody can hide a line of his own, or orders to a terminal: such characters as `\x0a` or `\u202e`. */
+/** Escapes a name (`\x0a`, `\u202e`), so that it cannot inject a line of output or a terminal command. */
 export function printable(name: string): string {
   return PLAIN.test(name) ? name : name.replace(UNSEEN, escaped)
 }
 
-/** One line of text, whatever is in it. */
+/** Escapes text, so that it stays one line. */
 export function printableLine(text: string): string {
   return PLAIN.test(text) ? text : text.replace(UNSAFE, escaped)
 }
 
-/** Text of several lines: all but the first are indented, so that none of them can be taken for a line of its own. */
+/** Escapes text of several lines, and indents all but the first, so that none can pass for a line of our own. */
 export function printableLines(text: string): string {
   if (PLAIN.test(text)) return text
   return text.split(/\r?\n/).map(printableLine).join('\n  ')

@@ -1,4 +1,4 @@
-/** First in, first out, without the O(n) `shift` of arrays. */
+/** A FIFO queue without the O(n) cost of `Array.shift`. */
 export class Queue<T> {
   #items: T[] = []
   #head = 0

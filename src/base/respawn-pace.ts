@@ -1,30 +1,30 @@
-/** While tasks end in between, this many failures in a row are free, and then one per second. */
+/** While tasks still finish between failures: this many failures are free, then one per second. */
 const BURST = 20
 const REFILL_MS = 1000
-/** If no task ends: 0, 0.1 s, 0.2 s, … 3.2 s, and then this long each time. */
+/** While no task finishes: 0, 0.1 s, 0.2 s, … 3.2 s, then `MAX_DELAY_MS` each time. */
 const FIRST_DELAY_MS = 100
 const LAST_DOUBLED_MS = 5000
 const MAX_DELAY_MS = 30_000
-/** A process that lived this long failed for a reason of its own. */
+/** A process that lived this long did not fail for the same reason as the one before it. */
 const LONG_LIFE_MS = 30_000
 
 /**
- * When a process that failed is replaced. As long as tasks end between two failures, the failures are those of single
- * tasks, which have limits of their own, and the others must not wait. When none does, each failure doubles the wait,
- * and the waits follow each other, however many processes fail at once.
+ * Decides when a failed process is replaced. As long as tasks finish between two failures, single tasks are at fault;
+ * they have limits of their own, and the other tasks must not wait. If no task finishes, each failure doubles the
+ * wait, and the waits run one after another, however many processes fail at once.
  *
- * Times are on the clock of `performance.now()`.
+ * Times are on the `performance.now()` clock.
  */
 export class RespawnPace {
   #tokens = BURST
   #refilledAt = 0
-  /** Failures in a row between which nothing was done. */
+  /** Consecutive failures with no task finished in between. */
   #streak = 0
   #hasProgressed = true
-  /** The last replacement that was promised comes then. */
+  /** When the last scheduled replacement is due. */
   #lastAt = 0
 
-  /** A task ended, as tasks do. @returns whether nothing had been done for some failures: then nobody has to wait any more */
+  /** A task finished. @returns true if it ends a streak of failures, so that no replacement has to wait any longer */
   progressed(): boolean {
     this.#hasProgressed = true
     const wasStuck = this.#streak > 0
@@ -32,7 +32,7 @@ export class RespawnPace {
     return wasStuck
   }
 
-  /** @returns after how many ms the process is to be replaced */
+  /** @returns the delay before the process is replaced, in ms */
   failed(livedMs: number, now = performance.now()): number {
     const isNew = this.#hasProgressed || livedMs >= LONG_LIFE_MS
     this.#hasProgressed = false
@@ -46,7 +46,7 @@ export class RespawnPace {
     return this.#lastAt - now
   }
 
-  /** @returns how long one of those that need not wait for progress waits */
+  /** @returns the delay of a replacement that does not wait for progress, in ms */
   delayOfBurst(now = performance.now()): number {
     this.#tokens = Math.min(BURST, this.#tokens + (now - this.#refilledAt) / REFILL_MS)
     this.#refilledAt = now

@@ -1,11 +1,11 @@
-/** How long synchronous work may keep the event loop from everything else. */
+/** How long synchronous work may block the event loop. */
 const SLICE_MS = 4
 
-/** Cuts long synchronous work into slices, between which the event loop has its turn. */
+/** Cuts long synchronous work into slices; between them the event loop runs. */
 export class Slices {
   #since = performance.now()
 
-  /** To be awaited now and then, where there is something to await. */
+  /** Call it regularly, and await the result if there is one. */
   rest(): Promise<void> | undefined {
     return performance.now() - this.#since < SLICE_MS ? undefined : this.#next()
   }

@@ -1,22 +1,22 @@
 import { isPlainNumber, parseDuration } from './duration.js'
 
-/** The end of the year 9999. A later number is milliseconds: those of all times since 1978 are beyond it. */
+/** The end of the year 9999. A larger number must be milliseconds: every time since 1978 in milliseconds is larger. */
 export const LAST_SECOND = 253_402_300_799
 
-/** ISO 8601, with a blank in place of the T as well. */
+/** ISO 8601; a blank may replace the T. */
 const DATED =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?(Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 
-/** Is it a number of seconds, in or out of range? */
+/** Is this a number of seconds, whether in range or not? */
 export function isSeconds(text: string): boolean {
   return isPlainNumber(text.replace(/^-/, ''))
 }
 
 /**
- * A point in time: epoch seconds; a date in ISO 8601, of this machine's zone unless it names another; or `+1h30m` from now.
- * `Date.parse` is not asked: it takes "tomorrow 9" for a day in 2001.
+ * Parses a point in time: epoch seconds; an ISO 8601 date, in this machine's time zone unless it names another; or
+ * `+1h30m` from now. Not with `Date.parse`: it takes "tomorrow 9" for a day in 2001.
  *
- * @returns epoch seconds, not later than LAST_SECOND; undefined for anything else
+ * @returns epoch seconds, at most LAST_SECOND; undefined for anything else
  */
 export function parseTime(text: string, nowMs = Date.now()): number | undefined {
   const seconds = text.startsWith('+')
@@ -45,12 +45,12 @@ function parseDate(text: string): number | undefined {
   return Date.UTC(year, month - 1, day, hours, minutes, seconds, ms) / 1000 - offset
 }
 
-/** What is not given is 0. */
+/** A missing part counts as 0. */
 function numberOf(digits: string | undefined): number {
   return Number(digits ?? 0)
 }
 
-/** There is such a day: no 30th of February. */
+/** Does the day exist? There is no 30th of February. */
 function isDay(year: number, month: number, day: number): boolean {
   const date = new Date(Date.UTC(year, month - 1, day))
   return year >= 100 && date.getUTCMonth() === month - 1 && date.getUTCDate() === day
