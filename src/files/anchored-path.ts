@@ -2,29 +2,29 @@ import fs, { constants } from 'node:fs'
 import { displayName, toFsPath } from '../task/ref.js'
 
 /**
- * The only file that changes what lies in a spool by its path. Two rules hold for every path below a spool:
+ * The only module that changes the files of a spool by path. Two rules hold for every path below a spool:
  *
- * - The last name is never followed: files are opened with O_NOFOLLOW, or made with O_EXCL.
- * - A directory on the way, a priority or `.spoold`, may be exchanged for a link by whoever may write to the spool. So it
- *   is opened first, without following links, and the path goes on from the open directory: `/proc/self/fd/N/name`.
+ * - The last component is never followed: files are opened with O_NOFOLLOW, or created with O_EXCL.
+ * - Any user who may write to the spool may replace a directory in the path (a priority or `.spoold`) with a symlink. So
+ *   the directory is opened first, without following links, and the path starts from there: `/proc/self/fd/N/name`.
  *
- * A task at the top of the spool keeps its plain path: no name on its way can be exchanged by those who write to the
- * spool, and the kernel walks a short path as fast as an anchored one. A process with more rights than the spool's owner
- * does not come here at all (privileges.ts): it becomes that owner first.
+ * A task at the top of the spool keeps its plain path: users who can write to the spool cannot replace any directory in
+ * it, and the kernel resolves a short path as fast as an anchored one. A process with more rights than the spool's owner
+ * never gets here (privileges.ts): it becomes that owner first.
  */
 
-/** Linux: names a directory without asking for the right to list it. Node has no constant for it. */
+/** Linux: opens a directory without needing the right to list it. Node has no constant for it. */
 const O_PATH = process.platform === 'linux' ? 0o10000000 : 0
 const DIRECTORY = constants.O_DIRECTORY | constants.O_NOFOLLOW | O_PATH
-/** Where there is no /proc, a look with lstat has to do. */
+/** Without /proc, an lstat check has to do. */
 const HAS_PROC = fs.existsSync('/proc/self/fd')
 
-/** A directory that stays the same one, whatever happens to its name. */
+/** A directory that stays the same, whatever happens to its name. */
 export interface Directory {
-  /** What paths below it begin with: a byte string without a slash at its end. */
+  /** The prefix of paths below it: a byte string without a trailing slash. */
   readonly path: string
   readonly stats: fs.BigIntStats
-  /** Its path must not be used any more. */
+  /** After this, `path` must not be used. */
   release(): void
 }
 
@@ -32,22 +32,22 @@ interface Held {
   readonly fd: number
   readonly path: string
   readonly stats: fs.BigIntStats
-  /** The name by which it was opened, for people. */
+  /** The name under which it was opened, for people. */
   readonly name: string
   users: number
 }
 
-/** By name. Callers that work in one directory at the same time share its descriptor. */
+/** Keyed by name. Concurrent users of one directory share its descriptor. */
 const held = new Map<string, Held>()
-/** By descriptor. */
+/** Keyed by descriptor. */
 const names = new Map<number, string>()
 
 /**
- * Holds the directory that has this name now.
+ * Holds the directory that this path leads to now.
  *
  * @param path a byte string, anchored or not
  * @param name the same, for people
- * @throws ENOTDIR, also for a link that leads to a directory
+ * @throws ENOTDIR, also for a symlink to a directory
  */
 export function holdDirectory(path: string, name = path): Directory {
   const known = held.get(name)
@@ -102,14 +102,14 @@ function close(directory: Held): void {
   fs.closeSync(directory.fd)
 }
 
-/** A path as people know it. @param path a byte string, anchored or not */
+/** The path to show to people. @param path a byte string, anchored or not */
 export function nameOf(path: string): string {
   return displayName(path.replace(ANCHOR, (anchor, fd) => names.get(Number(fd)) ?? anchor))
 }
 
 const ANCHOR = /\/proc\/self\/fd\/(\d+)/g
 
-/** An error of node:fs, with the names that people know. */
+/** An error of node:fs, with anchored paths replaced by those to show to people. */
 export function named(error: unknown): unknown {
   if (!(error instanceof Error) || !error.message.includes('/proc/self/fd/')) return error
   error.message = error.message.replace(ANCHOR, (anchor, fd) => {
@@ -119,7 +119,7 @@ export function named(error: unknown): unknown {
   return error
 }
 
-/** The same function, whose errors bear names that people know. */
+/** The same function; its errors name paths to show to people. */
 function plainly<Args extends unknown[], Result>(call: (...args: Args) => Result): typeof call {
   return (...args) => {
     try {
@@ -133,9 +133,9 @@ function plainly<Args extends unknown[], Result>(call: (...args: Args) => Result
 type Path = string | Buffer
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
 
-// These two are called once per task: a closure with rest arguments, which all calls share, costs half a microsecond.
+// The next two are called for every task, so they do not use `plainly`: its rest arguments cost half a microsecond.
 
-/** Opens what is there, or makes what is not: the last name is not followed, and nothing is overwritten. */
+/** Opens an existing file or creates a new one. The last component is not followed; nothing is overwritten. */
 export function openSync(path: Path, flags: number, mode?: number): number {
   try {
     return fs.openSync(path, flags | constants.O_NOFOLLOW, mode)
@@ -152,7 +152,7 @@ export function unlinkSync(path: Path): void {
   }
 }
 
-/** Makes a file that is not there yet, and writes it whole. */
+/** Creates a file, which must not exist yet, and writes all of it. */
 export const createFileSync = plainly((path: Path, text: string, flush: boolean) =>
   fs.writeFileSync(path, text, { mode: 0o600, flush, flag: 'wx' }),
 )
@@ -174,7 +174,7 @@ export const utimesSync = plainly((path: Path, atime: number, mtime: number) =>
 )
 export const chmodSync = plainly((path: Path, mode: number) => fs.chmodSync(path, mode))
 export const lstatSync = plainly((path: Path) => fs.lstatSync(path, { throwIfNoEntry: false }))
-/** Inode and device in full: as doubles, neighbours of file systems with large numbers are one. */
+/** With exact inode and device numbers: as doubles, large neighbouring inode numbers would be equal. */
 export const lstatExactlySync = plainly((path: Path) =>
   fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
 )

@@ -3,7 +3,7 @@ import type { FSWatcher as Monitor } from 'chokidar'
 import { onDemand } from '../base/on-demand.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 
-/** The only file that knows chokidar. Events say "look now", never more: every one of them may be lost. */
+/** The only module that uses chokidar. An event only means "look now"; any event may get lost. */
 const chokidar = onDemand<typeof import('chokidar')>('chokidar')
 
 export type WatchChoice = 'auto' | 'poll' | 'off'
@@ -13,17 +13,18 @@ export interface Watch {
 }
 
 interface WatchListener {
-  /** Something happened to this entry; null when only the directory is known. `renamed` also means made and removed. */
+  /** This entry changed; null if only the directory is known. `renamed` also stands for created and removed. */
   event(name: Ref | null, renamed: boolean): void
-  /** The watch is dead, and closed: the directory is gone, … */
+  /** The watch failed and is closed; the directory may be gone. */
   lost(error: unknown): void
 }
 
 /**
- * Watches one directory, not what lies below it. Not by chokidar, which calls lstat for each entry by its name as text:
- * it would cost more with each entry, and fail for good at a name that is not UTF-8. One system call, without waiting.
+ * Watches one directory, not its subdirectories. Not with chokidar: it calls lstat for each entry, with the name as
+ * text, so its cost grows with the number of entries, and a name that is not UTF-8 makes it fail for good. This takes
+ * one synchronous system call.
  *
- * @throws EMFILE, ENOSPC when the limits of inotify are reached
+ * @throws EMFILE or ENOSPC if an inotify limit is reached
  */
 export function watchDirectory(path: string, listener: WatchListener): Watch {
   const watcher: FSWatcher = watchNatively(
@@ -41,7 +42,8 @@ export function watchDirectory(path: string, listener: WatchListener): Watch {
 type MonitorOptions = Parameters<typeof import('chokidar').watch>[1]
 
 /**
- * A chokidar that goes on by polling once it had an error: most often the limits of inotify. A second error is told of.
+ * A chokidar watch that falls back to polling after its first error, usually an inotify limit. A second error is
+ * reported through `lost`.
  */
 function monitor(
   paths: readonly string[],
@@ -69,12 +71,12 @@ function monitor(
   }
 }
 
-/** One save is several events. */
+/** One save raises several events. */
 const TOGETHER_MS = 50
 
 /**
- * Calls back when anything happens to a file, or to the entries of a directory, as uWSGI's file monitors do
- * (core/event.c, event_queue_add_file_monitor). Unlike there, what is removed and made again is still watched.
+ * Calls back when a file, or any entry of a directory, changes, as uWSGI's file monitors do (core/event.c,
+ * event_queue_add_file_monitor). Unlike uWSGI's, the watch survives removal and re-creation.
  */
 export function watchEntry(path: string, changed: () => void, lost: (error: unknown) => void): Watch {
   let timer: NodeJS.Timeout | undefined
@@ -87,7 +89,7 @@ export function watchEntry(path: string, changed: () => void, lost: (error: unkn
   const watch = monitor(
     [path],
     { depth: 0 },
-    // `raw`: also what is no change of the content: a mode, an owner
+    // `raw`: also changes of mode or owner
     opened => opened.on('all', hear).on('raw', hear),
     lost,
   )
@@ -100,7 +102,7 @@ export function watchEntry(path: string, changed: () => void, lost: (error: unkn
 }
 
 /**
- * Calls back when one of the files is touched, as uWSGI's touch-* options mean it: written, made or removed
+ * Calls back when one of the files is touched in the sense of uWSGI's touch-* options: written, created or removed
  * (core/master_checks.c, uwsgi_check_touches).
  */
 export function watchTouches(files: readonly string[], touched: (file: string) => void): Watch {

@@ -6,10 +6,10 @@ const openFile = promisify(open)
 const closeFile = promisify(close)
 const syncAll = promisify(fsync)
 
-/** A file's bytes and size. Files that are synced at the same time share a commit of the file system's journal. */
+/** Syncs a file's bytes and size. Files synced at the same time share one commit of the file system's journal. */
 export const syncData = promisify(fdatasync)
 
-/** One directory: the sync that runs, and the one that comes after it. */
+/** The syncs of one directory: the running one, and the one after it. */
 interface Turn {
   running: Promise<void>
   next: Promise<void> | undefined
@@ -18,8 +18,8 @@ interface Turn {
 const turns = new Map<string, Turn>()
 
 /**
- * Puts a directory's entries on disk. Calls that come while a sync runs cannot know whether it has seen their entries;
- * they share the next one.
+ * Syncs a directory's entries to disk. Calls during a running sync cannot know whether it covers their entries, so they
+ * share the next one.
  */
 export function syncDirectory(path: string): Promise<void> {
   const turn = turns.get(path)

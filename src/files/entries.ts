@@ -5,9 +5,9 @@ import { toFsPath } from '../task/ref.js'
 import { named } from './anchored-path.js'
 import { type Stamp, takeStampSync } from './stamps.js'
 
-/** Entries per read: few enough not to block the event loop, enough to read a million names in a second. */
+/** Entries per read: few enough not to block the event loop, enough for a million names per second. */
 const ENTRIES_PER_READ = 1024
-/** A directory up to this size holds at most a thousand names, and is listed in a millisecond. */
+/** A directory of at most this size holds at most a thousand names, and is listed within a millisecond. */
 const SMALL_BYTES = 16 * 1024
 const NAMES = { encoding: 'latin1' as BufferEncoding } as const
 
@@ -19,15 +19,15 @@ export function isSmall({ bytes }: Stamp): boolean {
   return bytes <= SMALL_BYTES
 }
 
-/** Synchronous: for a small directory, the promise would cost more than the listing. */
+/** Synchronous: for a small directory, a promise would cost more than the listing. */
 export function listAtOnce(path: string): Dirent[] {
   return readdirSync(toFsPath(path), { ...NAMES, withFileTypes: true })
 }
 
 /**
- * The entries of a directory as they are read, names as byte strings; none when there is no such directory.
+ * Streams the entries of a directory, with names as byte strings; none if the directory does not exist.
  *
- * @param isWanted what else there is does not even cost a promise
+ * @param isWanted filters before the promise per entry, so that unwanted entries cost almost nothing
  */
 export async function* listEntries(path: string, isWanted?: (entry: Dirent) => boolean) {
   try {
@@ -37,7 +37,7 @@ export async function* listEntries(path: string, isWanted?: (entry: Dirent) => b
   }
 }
 
-/** The same where no network and no other process is asked: a small directory is listed at once. */
+/** The same for a local file system: a small directory is listed synchronously. */
 export async function* listLocalEntries(path: string, isWanted?: (entry: Dirent) => boolean) {
   if (!isSmall(takeStampSync(path))) return yield* listEntries(path, isWanted)
   try {
@@ -48,10 +48,11 @@ export async function* listLocalEntries(path: string, isWanted?: (entry: Dirent)
 }
 
 /**
- * The same for directories of millions, as arrays: a promise per entry costs twice as much as the rest of the listing.
+ * The same in batches, for directories with millions of entries: a promise per entry costs twice as much as the rest of
+ * the listing.
  *
- * @param isLocal what one read has buffered is taken without asking whether there is more of it, and at the end of the
- * directory the kernel is asked once without waiting for a thread; where that may take long, each entry is waited for
+ * @param isLocal the file system answers fast: the rest of a batch is read synchronously, which blocks at most for one
+ * system call at the end of the buffer. Otherwise each entry is read asynchronously.
  * @throws the error of `opendir`
  */
 export async function* entryBatches(path: string, isLocal: boolean): AsyncGenerator<readonly Dirent[]> {

@@ -2,13 +2,13 @@ import { fstatSync, type Stats } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 import { linkSync, lstatExactlySync, lstatSync, renameSync, unlinkSync } from './anchored-path.js'
 
-/** A file that is open, and where it was when it was opened. */
+/** An open file, and the path by which it was opened. */
 interface OpenFile {
   readonly fd: number
   readonly fsPath: string | Buffer
 }
 
-/** Does its path still lead to the file? Somebody may have moved it, or put another in its place. */
+/** Does the path still lead to the file? Another process may have moved or replaced it. */
 export function isInPlace({ fd, fsPath }: OpenFile): boolean {
   const there = lstatExactlySync(fsPath)
   if (there === undefined) return false
@@ -16,16 +16,20 @@ export function isInPlace({ fd, fsPath }: OpenFile): boolean {
   return there.ino === ino && there.dev === dev
 }
 
-/** The times of FAT, and of ext4 with small inodes, are whole seconds. */
+/** FAT, and ext4 with small inodes, keep times in whole seconds; FAT's resolution is 2 s. */
 const COARSEST_CTIME_MS = 2000
 
-/** A rename sets the ctime; so does the removal of another link, which may be long ago. @param sinceMs by the clock of its file system */
+/**
+ * A rename sets the ctime, as does the removal of another link, possibly long ago.
+ *
+ * @param sinceMs epoch ms on the file system's clock
+ */
 export function mayHaveMoved({ nlink, ctimeMs }: Stats, sinceMs: number): boolean {
   const isCoarse = ctimeMs % 1000 === 0
   return nlink > 1 || ctimeMs > sinceMs - (isCoarse ? COARSEST_CTIME_MS : 0)
 }
 
-/** As `isInPlace`; bigints cost more than the look itself, and few inodes need them. */
+/** As `isInPlace`, but without bigints for most inodes: they cost more than the lstat itself. */
 export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | 'ino'>): boolean {
   if (!Number.isSafeInteger(ino)) return isInPlace(file)
   const there = lstatSync(file.fsPath)
@@ -33,11 +37,11 @@ export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | '
 }
 
 /**
- * Renames exactly the file that is held. A path may be led to another file in the very moment between a look and a
- * rename; so what was moved is looked at again, and given back when it is not the one.
+ * Renames exactly the file that is held open. Another process may replace the file at its path between the check and the
+ * rename; so the moved file is checked again, and moved back if it is the wrong one.
  *
- * @param freeName makes a name for a file whose own was taken before it could be given back
- * @returns false when the path leads to another file, or to none
+ * @param freeName makes a name for a file that cannot be moved back because its own name has been taken meanwhile
+ * @returns false if the path leads to another file, or to none
  */
 export function moveExactly(file: OpenFile, to: string | Buffer, freeName: () => string): boolean {
   if (!isInPlace(file)) return false
@@ -52,13 +56,13 @@ export function moveExactly(file: OpenFile, to: string | Buffer, freeName: () =>
   return false
 }
 
-/** Puts a file back under its own name; when that is taken once more, under a new one, which loses nothing but the name. */
+/** Moves a file back to its own name or, if that has been taken again, to a new one: only the name is lost. */
 export function giveBack(from: string | Buffer, to: string | Buffer, freeName: () => string): void {
   try {
     linkSync(from, to)
     unlinkSync(from)
   } catch (error) {
-    // a directory cannot be linked, and some file systems know no links
+    // directories cannot be hard-linked, and some file systems have no hard links
     renameSync(from, errnoOf(error) === 'EEXIST' ? beside(to, freeName()) : to)
   }
 }

@@ -3,21 +3,21 @@ import { errnoOf } from '../base/errors.js'
 import { onDemand } from '../base/on-demand.js'
 import { lstatSync } from './anchored-path.js'
 
-/** The only file that knows the library; it is not loaded before it is used. */
+/** This is the only module that uses the library; it is loaded on first use. */
 export const loadLeases = onDemand<typeof import('proper-lockfile')>('proper-lockfile')
 
-/** A lease whose holder does not refresh it for this long is taken over: longer than any pause of an event loop should be. */
+/** A lease not renewed for this long may be taken over; longer than any event loop should ever pause. */
 const STALE_MS = 60_000
 
 /**
- * Leases that are taken and given back at once, each a directory that its holder keeps renewing: for where record locks cannot
- * be trusted.
+ * Short-lived leases, for file systems whose record locks cannot be trusted. Each lease is a directory that its holder
+ * keeps renewing.
  */
 export function openLeases() {
   const { lockSync, unlockSync } = loadLeases()
   const options = (path: string) => ({ realpath: false, lockfilePath: path, stale: STALE_MS })
   return {
-    /** @param lost is called when another process has taken it over @returns false while another one has it */
+    /** @param lost called when another process has taken the lease over @returns false while another process has it */
     tryTake(path: string, lost: (error: Error) => void): boolean {
       try {
         lockSync(path, { ...options(path), update: STALE_MS / 6, onCompromised: lost })
@@ -52,7 +52,7 @@ export async function clearLease(path: string): Promise<boolean> {
   }
 }
 
-/** A lease that is kept for long. If its holder stops renewing it, another process may take it over. */
+/** A long-lived lease. If its holder stops renewing it, another process may take it over. */
 export interface Lease {
   /** Epoch ms. No other process takes it over before then. */
   readonly validUntilMs: number
@@ -65,8 +65,9 @@ const LONG_STALE_MS = 5000
 const LONG_RENEWAL_MS = 1000
 
 /**
- * Takes a lease, or resolves with undefined while another process has it. A process that could not see the renewals may
- * take it over: then `lost` is called. `ended` is called once it is nobody's here, taken or not.
+ * Takes a lease, or resolves with undefined while another process has it. `lost` is called when another process has taken
+ * the lease over, for instance because it could not see the renewals. `ended` is called once this process no longer has
+ * the lease, or has failed to take it.
  */
 export async function takeLease(
   path: string,
@@ -75,7 +76,7 @@ export async function takeLease(
   const { lock } = loadLeases()
   const isTakenOver = lstatSync(path) !== undefined
   let renewedAtMs = Date.now()
-  // the library does not tell when it has renewed a lease, but it does so through these functions
+  // the library does not report renewals, but it makes them through this function
   const watchedFs = {
     ...fs,
     utimes(at: string, atime: Date, mtime: Date, done: (error: Error | null) => void) {

@@ -1,21 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { Slices } from '../base/slices.js'
 
-/** Who holds record locks, of either kind, by device and inode. */
+/** The holders of POSIX and OFD record locks, by device and inode. */
 export interface Locks {
   isHeld(device: number, inode: number): boolean
-  /** undefined when nobody holds it, or when the process is not ours to look into. */
+  /** undefined if no process holds the lock, or if we may not inspect the holder. */
   pidOf(device: number, inode: number): number | undefined
 }
 
 const HELD = /(POSIX|OFDLCK)\s+\S+\s+\S+\s+(-?\d+)\s+([0-9a-f]+:[0-9a-f]+:\d+)/
 
-/** Reads /proc/locks, which is a Linux file; elsewhere nothing seems to be held. */
+/** Reads /proc/locks, which exists on Linux only; elsewhere no lock appears to be held. */
 export function readLocks(): Locks {
   const pids = new Map<string, number | undefined>()
   let owners: ReadonlyMap<string, number> | undefined
   for (const line of linesOf('/proc/locks')) {
-    // "1: OFDLCK ADVISORY  WRITE -1 00:1b:3405 0 EOF"; waiters begin with "1: ->"
+    // "1: OFDLCK ADVISORY  WRITE -1 00:1b:3405 0 EOF"; lines of waiters begin with "1: ->"
     const [, , pid = '', file = ''] = line.includes('->') ? [] : (HELD.exec(line) ?? [])
     if (file !== '') pids.set(file, Number(pid) > 0 ? Number(pid) : undefined)
   }
@@ -32,7 +32,7 @@ export function readLocks(): Locks {
   }
 }
 
-/** An OFD lock belongs to a descriptor, which several processes may share: only their fdinfo knows whose it is. */
+/** An OFD lock belongs to an open file, which several processes may share; only their fdinfo shows which ones. */
 function readOwners(): ReadonlyMap<string, number> {
   const owners = new Map<string, number>()
   for (const pid of namesIn('/proc').filter(name => /^\d+$/.test(name)))
@@ -44,7 +44,7 @@ function readOwners(): ReadonlyMap<string, number> {
   return owners
 }
 
-/** Who holds a lock on one file; like `readLocks`, but for a process that must not be kept from other work. */
+/** The pid that holds a lock on one file. Like `readLocks`, but yields to the event loop regularly. */
 export async function holderOf({ dev, ino }: { dev: number; ino: number }): Promise<number | undefined> {
   const file = nameOf(dev, ino)
   const slices = new Slices()
@@ -69,7 +69,7 @@ function linesOf(path: string): string[] {
   try {
     return readFileSync(path, 'utf8').split('\n')
   } catch {
-    return [] // it has ended, or is another user's
+    return [] // the process has ended, or belongs to another user
   }
 }
 
@@ -83,6 +83,6 @@ function namesIn(path: string): string[] {
 
 const nameOf = (device: number, inode: number) => `${hex(majorOf(device))}:${hex(minorOf(device))}:${inode}`
 const hex = (number: number) => number.toString(16).padStart(2, '0')
-/** The bits of a Linux dev_t, as glibc's major() and minor() take them apart. */
+/** Splits a Linux dev_t as glibc's major() and minor() do. */
 export const majorOf = (device: number) => (device >>> 8) & 0xfff
 export const minorOf = (device: number) => (device & 0xff) | ((device >>> 12) & 0xfff00)

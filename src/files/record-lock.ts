@@ -1,26 +1,26 @@
 import { errnoOf } from '../base/errors.js'
 import { onDemand } from '../base/on-demand.js'
 
-/** Locks of open file descriptions (F_OFD_SETLK), over whole files. */
+/** Locks of open file descriptions (F_OFD_SETLK) on whole files. */
 interface RecordLocks {
-  /** Exclusively, without waiting; false when somebody else holds any part of the file. */
+  /** Takes an exclusive lock without blocking; false if another holder has locked any part of the file. */
   tryLock(fd: number): boolean
   unlock(fd: number): void
 }
 
-/** What fs-native-extensions' own `index.js` calls. */
+/** The binding that fs-native-extensions' own `index.js` calls. */
 interface Binding {
-  /** Throws EAGAIN when somebody else holds any part of it; a length of 0 reaches to the end of the file. */
+  /** Throws EAGAIN if another holder has locked any part of the range; length 0 extends to the end of the file. */
   tryLock(fd: number, offset: number, length: number, isExclusive: boolean): void
   unlock(fd: number, offset: number, length: number): void
 }
 
 const PREBUILT = `fs-native-extensions/prebuilds/${process.platform}-${process.arch}/fs-native-extensions.node`
 const loadPrebuilt = onDemand<Binding>(PREBUILT)
-/** Looks for it in many places, with a dozen modules: a seventh of what a start takes. */
+/** The slow way: it loads a dozen modules and searches many places, which takes a seventh of the start-up time. */
 const searchBinding = onDemand<Binding>('fs-native-extensions/binding.js')
 
-/** The only function that knows the library; it is not loaded before it is used. */
+/** The only function that uses the library; it is loaded on first use. */
 export function loadRecordLocks(): RecordLocks {
   const binding = loadBinding()
   return {
@@ -46,11 +46,11 @@ function loadBinding(): Binding {
 }
 
 /**
- * Locks a whole file, exclusively, without waiting: an open-file-description lock. It conflicts with uWSGI's POSIX record locks
- * both ways, is held until the last copy of the descriptor is closed, and unlike those does not vanish when another
- * descriptor of the same file is.
+ * Takes an exclusive open-file-description lock on a whole file, without blocking. It conflicts with uWSGI's POSIX record
+ * locks in both directions, and is held until the last copy of the descriptor is closed. Unlike a POSIX lock, it survives
+ * when the process closes another descriptor of the same file.
  *
- * @returns false when another one holds it; rejects where nothing is prebuilt for the platform
+ * @returns false if another holder has the lock; rejects if the library has no prebuilt binary for the platform
  */
 export async function tryHold(fd: number): Promise<boolean> {
   return loadRecordLocks().tryLock(fd)

@@ -2,17 +2,17 @@ import { statSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { toFsPath } from '../task/ref.js'
 
-/** FAT has a resolution of 2 s, so a younger time does not prove that nothing arrived after it. */
+/** FAT's resolution is 2 s, so a more recent time does not prove that nothing arrived after it. */
 const COARSEST_TIME_MS = 2000
 
-/** What tells one state of a directory from another. */
+/** Distinguishes one state of a directory from another. */
 export interface Stamp {
   readonly inode: number
   /** NaN, which equals nothing, if the times are too recent to prove that nothing changed. */
   readonly mtimeMs: number
   /** The ctime: rsync, tar and cp can restore an mtime, but nothing can set this one. */
   readonly ctimeMs: number
-  /** Bytes of the directory itself: a hint at how many names it holds. */
+  /** The size of the directory itself: hints at how many names it holds. */
   readonly bytes: number
 }
 
@@ -23,12 +23,12 @@ export const UNKNOWN: Stamp = {
   bytes: Number.POSITIVE_INFINITY,
 }
 
-/** The path of a directory of a spool. */
+/** The path of a directory in a spool, from its prefix: '' for the spool itself, `5/` for a priority. */
 export function directoryOf(spool: string, prefix: string): string {
   return prefix === '' ? spool : `${spool}/${prefix.slice(0, -1)}`
 }
 
-/** Takes the stamp of a directory; to be called before the directory is listed. */
+/** Takes the stamp of a directory. Call it before listing the directory. */
 export type TakeStamp = (path: string) => Stamp | Promise<Stamp>
 
 interface Stats {
@@ -43,7 +43,7 @@ function stampOf({ ino, mtimeMs, ctimeMs, size }: Stats): Stamp {
   return { inode: ino, mtimeMs: isOld ? mtimeMs : Number.NaN, ctimeMs, bytes: size }
 }
 
-/** Of a local directory: 3 µs, where a promise takes 30. */
+/** For local directories: 3 µs instead of 30 µs with a promise. */
 export function takeStampSync(path: string): Stamp {
   try {
     return stampOf(statSync(toFsPath(path)))

@@ -1,7 +1,7 @@
 import { lstatSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { errnoOf } from '../base/errors.js'
 
-/** The stats of a path's target; undefined if it does not exist or this process may not see it. */
+/** The stats of the path's target; undefined if it does not exist or this process may not see it. */
 export function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path)
@@ -10,7 +10,7 @@ export function statsOf(path: string): Stats | undefined {
   }
 }
 
-/** undefined if it does not exist or this process may not see it. */
+/** undefined if the path does not exist or this process may not see it. */
 export function realPathOf(path: string): string | undefined {
   try {
     return realpathSync(path)
@@ -19,7 +19,7 @@ export function realPathOf(path: string): string | undefined {
   }
 }
 
-/** No directory can be made in its place. */
+/** Such a link prevents a directory from being created at the path. */
 export function isLinkToNothing(path: string): boolean {
   try {
     statSync(path)

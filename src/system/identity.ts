@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process'
 
-/** Node knows no getpwnam; `id` and `getent` do, with LDAP and whatever else the system is told to ask. */
+/** Node has no getpwnam. `id` and `getent` do the look-up, including LDAP and any other configured source. */
 
-/** A user's number, by name or number; undefined when there is no such user. A number needs no name. */
+/** A user's number, given a name or a number; undefined if there is no such user. A number need not have a name. */
 export function findUser(user: string): number | undefined {
   return toNumber(isDigits(user) ? user : ask('id', ['-u', '--', user]))
 }
 
-/** A user's own group. */
+/** A user's primary group. */
 export function findPrimaryGroup(user: string): number | undefined {
   return toNumber(ask('id', ['-g', '--', user]))
 }
@@ -16,12 +16,12 @@ export function findGroup(group: string): number | undefined {
   return toNumber(isDigits(group) ? group : groupEntry(group)?.[2])
 }
 
-/** undefined for a number without a name. */
+/** undefined if the number has no name. */
 export function findGroupName(gid: number): string | undefined {
   return groupEntry(String(gid))?.[0]
 }
 
-/** name, password, number, members */
+/** The fields name, password, number and members. */
 function groupEntry(group: string): string[] | undefined {
   return ask('getent', ['group', group])?.split(':')
 }
@@ -34,7 +34,7 @@ function ask(command: 'id' | 'getent', args: string[]): string | undefined {
   }
 }
 
-/** The system takes 2^32 - 1 for "leave it as it is". */
+/** 2^32 - 1 is excluded: setuid and setgid take it for "leave unchanged". */
 function toNumber(text: string | undefined): number | undefined {
   return text !== undefined && isDigits(text) && Number(text) < 2 ** 32 - 1 ? Number(text) : undefined
 }

@@ -1,20 +1,20 @@
 import { onDemand } from '../base/on-demand.js'
 
-/** How often it is looked whether the process is idle; ms. */
+/** How often to check whether the process is idle. */
 const LOOK_EVERY_MS = 5000
-/** Of the time since the last look: below this, nothing worth mentioning was done. */
+/** The process counts as idle if it was busy for less than this share of the time since the last check. */
 const IDLE_SHARE = 0.05
-/** A larger heap takes longer than the few milliseconds that nobody misses; there V8 collects by itself. */
+/** Collecting a larger heap takes more than a few milliseconds; V8 then collects on its own schedule. */
 const MAX_HEAP_BYTES = 64 * 2 ** 20
-/** The first collection finds what is garbage, the second one gives its pages back. */
+/** The first collection finds the garbage, the second returns its pages. */
 const COLLECTIONS = 2
 
 const loadV8 = onDemand<typeof import('node:v8')>('node:v8')
 const loadVm = onDemand<typeof import('node:vm')>('node:vm')
 
 /**
- * Gives back memory once whenever this process becomes idle. V8 collects when something is allocated: a process that has
- * started, or worked, and then waits keeps all that it took for it, a third of its memory.
+ * Returns memory to the system each time this process becomes idle. V8 collects only on allocation: a process that waits
+ * after its start or after work would keep its garbage, a third of its memory.
  */
 export function giveMemoryBackWhenIdle(everyMs = LOOK_EVERY_MS): void {
   const becomesIdle = idleness()
@@ -27,7 +27,7 @@ export function giveMemoryBackWhenIdle(everyMs = LOOK_EVERY_MS): void {
   setInterval(look, everyMs).unref()
 }
 
-/** Is told the utilization since the last look; says true when the process has worked before, and does no longer. */
+/** Returns a function of the utilization since its last call. It returns true when the process changes from busy to idle. */
 export function idleness(): (utilization: number) => boolean {
   let hasWorked = true
   return utilization => {
@@ -37,7 +37,7 @@ export function idleness(): (utilization: number) => boolean {
   }
 }
 
-/** Node has no other way to ask for a collection than V8's flag, which shows in contexts that are made while it is set. */
+/** V8's flag is Node's only way to request a collection; it takes effect in contexts created while it is set. */
 function collect(): void {
   const { getHeapStatistics, setFlagsFromString } = loadV8()
   if (getHeapStatistics().total_heap_size > MAX_HEAP_BYTES) return

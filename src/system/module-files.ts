@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-/** More modules than a handler has next to it; the rest is not looked at. */
+/** More modules than a handler is likely to have; the rest is ignored. */
 const MAX_FILES = 50
 const CHECK_MS = 10_000
 const ENDINGS = ['', '.js', '.cjs', '.mjs', '/index.js']
@@ -12,7 +12,7 @@ interface ModuleFile {
   readonly text: string
 }
 
-/** A JavaScript file and what it names by a relative path, and so on. What cannot be read is left out. */
+/** A JavaScript file and the files that it imports by relative path, recursively. Unreadable files are left out. */
 export function moduleFiles(entry: string): ModuleFile[] {
   const found: ModuleFile[] = []
   const seen = new Set<string>()
@@ -33,8 +33,8 @@ export function moduleFiles(entry: string): ModuleFile[] {
 }
 
 /**
- * What is no JavaScript in a file or in those that it names: file and line, the line and a mark under the place, and why.
- * Nothing is run. An error that `import()` rejects with has no place of its own.
+ * The first syntax error in a file or its relative imports: file and line, the source line with a mark under the error, and
+ * the reason. Nothing is run. Not with `import()`: its error does not say where.
  */
 export function syntaxErrorIn(entry: string): string | undefined {
   for (const { file } of moduleFiles(entry)) {
@@ -56,7 +56,7 @@ export function syntaxErrorIn(entry: string): string | undefined {
   return undefined
 }
 
-/** Why this Node cannot run a file, as far as its name tells. */
+/** Why this Node cannot run a file, judged by the file's name alone. */
 export function unsupportedEnding(file: string): string | undefined {
   const runsTypeScript = 'typescript' in process.features && process.features.typescript !== false
   if (!/\.[cm]?ts$/.test(file) || runsTypeScript) return undefined

@@ -3,25 +3,25 @@ import type { AdditionalGroup } from '../events/event-map.js'
 import { findGroup, findGroupName, findPrimaryGroup, findUser } from './identity.js'
 
 /**
- * Who this process is, whom it becomes, and with which groups: nothing else changes identities. A process becomes
- * somebody once, and for good: effective ids that go back and forth are root's to whoever finds a way in between.
+ * The identity of this process: user, group and supplementary groups. No other module changes it. A process changes its
+ * identity once and for good: if it only switched effective ids, an attacker could switch them back to root.
  */
 
-/** @types/node 20 does not know it. */
+/** Missing from @types/node 20. */
 type WithInitgroups = { initgroups?(user: string | number, group: number): void }
 
-/** Who to become. */
+/** A user and groups to become. */
 export interface Identity {
   readonly uid: number
   readonly gid: number
-  /** Whose other groups are taken too, by name or number; null: nobody's. */
+  /** The user, by name or number, whose supplementary groups are taken too; null for none. */
   readonly user: string | number | null
   readonly groups: readonly number[]
 }
 
 /**
- * What `uid`, `gid` and `add-gid` ask for; null when nothing is asked. A user without a group brings its own: uWSGI would
- * stay in root's.
+ * The identity that `uid`, `gid` and `add-gid` ask for; null if neither `uid` nor `gid` is set. A user without a `gid`
+ * gets its primary group; uWSGI would stay in root's.
  *
  * @throws SpooldError USER_UNKNOWN
  */
@@ -50,22 +50,22 @@ function known(number: number | undefined, kind: 'user' | 'group', name: string)
   return number
 }
 
-/** The owner of a directory, with the groups that this user has where it has a name. */
+/** The owner of a directory, with that user's supplementary groups if the user has a name. */
 export function ownerIdentity(uid: number, gid: number): Identity {
   return { uid, gid, user: uid, groups: [] }
 }
 
 /**
- * Becomes it for good: groups first, the user last.
+ * Takes on the identity for good: groups first, the user last.
  *
- * @returns whether there was anything to become
- * @throws SpooldError USER_UNKNOWN when this process may not
+ * @returns false if this process already had the identity
+ * @throws SpooldError USER_UNKNOWN if this process may not take it on
  */
 export function become({ uid, gid, user, groups }: Identity): boolean {
   if (process.geteuid?.() === uid && process.getegid?.() === gid && groups.length === 0) return false
   try {
     setGroups(user, gid)
-    process.setgid?.(gid) // before the groups are read, to which Node adds the main one: it is root's until now
+    process.setgid?.(gid) // must precede getgroups(), to whose result Node adds the main group: root's until now
     if (groups.length > 0) process.setgroups?.([...(process.getgroups?.() ?? []), ...groups])
     process.setuid?.(uid)
     return true
@@ -82,10 +82,10 @@ function setGroups(user: Identity['user'], gid: number): void {
   } catch (error) {
     if (typeof user === 'string') throw error
   }
-  process.setgroups?.([gid]) // a number without a name
+  process.setgroups?.([gid]) // the number has no name
 }
 
-/** The groups of this process besides its main one. */
+/** The supplementary groups of this process. */
 export function additionalGroups(): AdditionalGroup[] {
   const main = process.getegid?.()
   return (process.getgroups?.() ?? [])
