@@ -3,20 +3,19 @@ import type { HostLanguage } from './handlers.js'
 import type { Options } from './option-table.js'
 
 /**
- * A web application as uWSGI would load it before it forks its spoolers, which is why what it registers are their
- * handlers.
+ * A web application. uWSGI loads it before it forks its spoolers, so they inherit the handlers that it registers.
  */
 export interface Application {
   readonly language: HostLanguage
-  /** How its host loads it. */
+  /** How the host process loads it. */
   readonly loader: 'module' | 'file' | 'eval' | 'pecan' | 'paste' | 'psgi' | 'rack' | 'rails'
   readonly value: string
-  /** The option that names it, and which of its values. */
+  /** The option that names it, and the index in that option's values. */
   readonly option: string
   readonly index: number
 }
 
-/** What names handlers and is no application. */
+/** Options that name handlers other than an application. */
 const OTHER_HANDLERS = [
   'spoolerImport',
   'spoolerExec',
@@ -34,8 +33,8 @@ export function hasOtherHandlers(options: Options): boolean {
 }
 
 /**
- * What is loaded, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). With lazy-apps uWSGI's spoolers load
- * none, and often have no handler at all; here they do when nothing else is named.
+ * The applications to load, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). With lazy-apps, uWSGI's
+ * spoolers load none and often have no handler at all; here they are loaded if no other handlers are configured.
  */
 export function applicationsOf(options: Options, home: string): Application[] {
   if (!options.spoolerLoadApp || (options.lazyApps && hasOtherHandlers(options))) return []
@@ -55,7 +54,7 @@ export function namedApplications(options: Options, home: string): Application[]
     ['python', 'module', 'wsgi-lite', options.wsgiLite],
     ['perl', 'psgi', 'psgi', options.psgi],
     ['ruby', 'rack', 'rack', options.rack],
-    // uWSGI takes either
+    // uWSGI uses only one of the two
     ['ruby', 'rails', 'rails', options.rack === null ? options.rails : null],
   ] as const
   return [
@@ -66,7 +65,7 @@ export function namedApplications(options: Options, home: string): Application[]
   ]
 }
 
-/** By the end of its name, as uWSGI's plugins do; what none of them takes here is for another language. */
+/** The language follows from the file name extension, as in uWSGI's plugins; no match: a language without a host here. */
 function mounted(text: string, index: number, home: string): Application[] {
   const value = text.slice(text.indexOf('=') + 1)
   const application = (language: HostLanguage, loader: Application['loader'], named = value) => [
@@ -79,7 +78,7 @@ function mounted(text: string, index: number, home: string): Application[] {
   return value.includes(':') ? application('python', 'module') : []
 }
 
-/** The file that an application is in; undefined for what only its interpreter finds. */
+/** The application's file; undefined if only its interpreter can find it. */
 export function applicationFile({ loader, value }: Application, home: string): string | undefined {
   return loader === 'file' || loader === 'psgi' || loader === 'rack' || loader === 'pecan'
     ? resolve(home, value)

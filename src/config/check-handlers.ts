@@ -21,11 +21,11 @@ import {
 import type { Options } from './option-table.js'
 import { originOf, type ResolvedOptions } from './options.js'
 
-/** The files that handlers are in, and the interpreters that they need. */
+/** Checks the files of handlers, and the interpreters that they need. */
 export function checkHandlers(resolved: ResolvedOptions, home: string, problems: Problems): void {
   const { options, environment } = resolved
   const where = (name: string, i = 0) => originOf(resolved, name, i)
-  /** Who asked for a language first. */
+  /** Where each language was first asked for. */
   const needed = new Map<string, Where>()
   for (const [i, value] of options.spoolerImport.entries()) {
     const origin = where('spooler-import', i)
@@ -64,13 +64,13 @@ export function checkHandlers(resolved: ResolvedOptions, home: string, problems:
       (needed.has(application.language) ? undefined : missing(application.language))
     if (text === undefined) continue
     const origin = where(application.option, application.index)
-    // the daemon starts without it, as long as it has other handlers
+    // with other handlers, the daemon starts without the application
     if (hasOthers && !options.needApp) problems.warning(origin, `${text}; the application is not loaded`)
     else problems.error(origin, text)
   }
 }
 
-/** It runs in the directory of the task, where a program that lies beside the ini is not. */
+/** Warns about a relative program that exists next to the ini file: commands run in the task's directory. */
 function checkCommand(
   command: string,
   { spools }: ResolvedOptions,
@@ -125,7 +125,7 @@ export function valuesOf(
   }
 }
 
-/** Anything else is a module, which its interpreter finds: for Ruby that is all but a path, and it may lack its `.rb`. */
+/** Any other value is a module, which its interpreter finds; for Ruby, that is any value but a path that ends in `.rb`. */
 function isFile(name: HostOption | 'spooler-import', value: string): boolean {
   if (name.startsWith('perl-')) return true
   if (name.endsWith('rbrequire')) return /^\.{0,2}\/.*\.rb$/.test(value)

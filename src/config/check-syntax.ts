@@ -9,19 +9,18 @@ import { findInterpreter, type HostLanguage, importLanguage, searchPath } from '
 import { originOf, type ResolvedOptions } from './options.js'
 
 const PARSE_MS = 10_000
-/** Without leaving anything compiled behind. */
+/** Parses without writing a compiled file. */
 const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "exec")'
 
 /**
- * Parses the handlers that are files. Nothing of them is run, which is why Perl is left out: it cannot be parsed without
- * being run.
+ * Parses the handler files without running any code. Perl is left out, because it cannot be parsed without running it.
  */
 export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void {
   const { options } = resolved
   const home = resolve(options.chdir ?? '.')
   for (const { name, index, file, language } of handlerFiles(resolved, home)) {
     const where = originOf(resolved, name, index)
-    if (statsOf(file)?.isFile() !== true) continue // that is told already
+    if (statsOf(file)?.isFile() !== true) continue // already reported
     const text =
       language === 'javascript'
         ? (unsupportedEnding(file) ?? syntaxErrorIn(file))

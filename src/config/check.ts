@@ -19,20 +19,20 @@ export interface CheckedConfig extends ResolvedOptions {
 const NOWHERE: Where = { file: 'configuration' }
 
 /**
- * Reads and checks a whole configuration without starting or making anything. Every problem is found at once, each with
- * the place where it was written; the options are usable when none of them is an error.
+ * Reads and checks a whole configuration without starting or creating anything. Reports all problems at once, each with
+ * its file and line. The options are usable if no problem is an error.
  */
 export function checkConfig(sources: Sources): CheckedConfig {
   const config = readConfig(sources)
   const resolved = resolveOptions(config)
-  // what stands in a file that could not be read is not missing
+  // if no file could be read, what it may contain is not reported as missing
   if (config.files.length > 0 || sources.files.length === 0) checkPresence(resolved, config.problems)
   checkMeaning(resolved, config.problems)
   return { ...resolved, files: config.files, problems: config.problems }
 }
 
 function checkPresence({ options, spools }: ResolvedOptions, problems: Problems): void {
-  // it may also be there to take tasks from the network for others to run
+  // the daemon may only receive tasks from the network, for another daemon to run
   const onlyTakes = spools.some(({ isExternal }) => isExternal) && options.socket.length > 0
   const runsNone = spools.every(({ isExternal }) => isExternal)
   if (runsNone && !onlyTakes) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
@@ -80,7 +80,7 @@ function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void 
     )
 }
 
-/** Files that will be made: their directories must be there. A safe-pidfile is written after chdir. */
+/** Files that will be created need an existing directory. safe-pidfile is written after chdir. */
 function checkWritten(
   options: Options,
   home: string,

@@ -2,7 +2,7 @@ import { parseDuration } from '../base/duration.js'
 import { describe } from '../base/errors.js'
 import type { OptionSpec } from './option-table.js'
 
-/** A typed value, and what there is to say about how it was written. */
+/** A typed value, with an error or a warning about its text. */
 interface Coerced {
   readonly value: boolean | number | string
   readonly error?: string
@@ -11,12 +11,12 @@ interface Coerced {
 
 const FALSE = new Set(['false', 'off', 'no', '0'])
 const TRUE = new Set(['', 'true', 'on', 'yes', '1'])
-/** A longer timer would fire at once: Node counts its milliseconds in 31 bits. */
+/** A longer timer would fire at once: Node keeps its milliseconds in 31 bits. */
 const MAX_SECONDS = 2_147_483
-/** What a text names, where it may not be empty. */
+/** Kinds of text that may not be empty. */
 const THINGS = new Set(['DIR', 'FILE', 'LOGFILE', 'USER', 'GROUP', 'ADDRESS', 'NETWORK', 'USER[:GROUP]'])
 
-/** An option's text as its value. A wrong one keeps the daemon from starting, where uWSGI would quietly use 0. */
+/** Parses an option's text. A malformed value prevents the start, where uWSGI would silently use 0. */
 export function coerce(spec: OptionSpec, text: string): Coerced {
   switch (spec.kind) {
     case 'flag':
@@ -39,7 +39,7 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
   }
 }
 
-/** uWSGI takes every other text for true (core/uwsgi.c, uwsgi_opt_true). */
+/** As in uWSGI, any other text counts as true (core/uwsgi.c, uwsgi_opt_true). */
 function coerceFlag({ choices = [] }: OptionSpec, text: string): Coerced {
   const word = text.toLowerCase()
   if (choices.includes(word)) return { value: word }
@@ -53,8 +53,8 @@ function coerceFlag({ choices = [] }: OptionSpec, text: string): Coerced {
 }
 
 /**
- * Blanks around it, which atoi(3) skips, come with `$(…)` and `@(…)`. A comment behind it, which atoi(3) does not see either,
- * is in many configurations.
+ * Tolerates what uWSGI's atoi(3) ignores: blanks around the number, which `$(…)` and `@(…)` produce, and a comment after
+ * it, which many configurations have.
  */
 function coerceNumber(
   text: string,
@@ -81,13 +81,13 @@ function wholeNumber(digits: string): number | undefined {
   return /^\+?[0-9]{1,15}$/.test(digits) ? Number(digits) : undefined
 }
 
-/** Units are ours: uWSGI would take `10m` for 10 seconds. */
+/** Units are our extension: uWSGI would take `10m` for 10 seconds. */
 function secondsOf(digits: string): number | undefined {
   const ms = parseDuration(digits.replace(/^\+/, ''))
   return ms === undefined ? undefined : ms / 1000
 }
 
-/** Behind this everything is milliseconds. */
+/** The value is in milliseconds, as everywhere from here on. */
 function coerceSeconds({ name }: OptionSpec, text: string): Coerced {
   const coerced = coerceNumber(text, secondsOf, 'a number of seconds, or a time such as 90s or 10m')
   if (coerced.error !== undefined) return coerced
@@ -102,14 +102,14 @@ function coerceSeconds({ name }: OptionSpec, text: string): Coerced {
 function coerceChoice({ name, choices = [] }: OptionSpec, text: string): Coerced {
   if (choices.includes(text)) return { value: text }
   const expected = `expected ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}, got ${describe(text)}`
-  // a line format for requests is what uWSGI means by this key, and there are no requests here
+  // in uWSGI this key is the line format of the request log, and there are no requests here
   if (name === 'log-format' && text.includes('%'))
     return { value: 'text', warning: `${expected}; uWSGI's request log format has no meaning here` }
   return { value: choices[0] ?? '', error: `${expected}${commentHint(text)}` }
 }
 
 function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
-  // "log-date = true" asks for the usual format (core/uwsgi.c, uwsgi_opt_log_date)
+  // "log-date = true" selects the default format (core/uwsgi.c, uwsgi_opt_log_date)
   if (name === 'log-date') return { value: TRUE.has(text.toLowerCase()) ? '' : text }
   if (!THINGS.has(value)) return { value: text }
   if (text === '') return { value: text, error: `expected ${value}, got nothing` }
@@ -119,7 +119,7 @@ function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
     : { value: text, warning: `expected ${value}, got ${describe(text)}${hint}` }
 }
 
-/** What a shell, or another program, would take for more than its letters. */
+/** A hint about text that a shell or another program would interpret, but that is taken literally here. */
 function literalHint(thing: string, text: string): string {
   if (/^(["']).*\1$/s.test(text)) return ' (the quotes are part of the value)'
   if (/^~/.test(text)) return ' (~ is not expanded; write $(HOME))'

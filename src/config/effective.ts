@@ -3,15 +3,15 @@ import type { Where } from '../ini/setting.js'
 import { findOption, OPTION_TABLE, type OptionSpec, propertyName } from './option-table.js'
 import type { ResolvedOptions } from './options.js'
 
-/** A value that counts, as an ini file says it. */
+/** An effective value, as it would be written in an ini file. */
 export interface EffectiveSetting {
   readonly option: string
   readonly value: string
-  /** undefined: nobody wrote it, so it is the default. */
+  /** undefined: not configured, so this is the default. */
   readonly where: Where | undefined
 }
 
-/** The value of every option that has one, in the order of the table; then what is done to the environment. */
+/** The value of every option that has one, in table order; then the changes to the environment. */
 export function* effectiveSettings(
   { settings }: Config,
   resolved: ResolvedOptions,
@@ -36,7 +36,7 @@ function* settingsOf(spec: OptionSpec, resolved: ResolvedOptions): Generator<Eff
   }
 }
 
-/** As it would be written, in the option's own unit. */
+/** The value as an ini file would have it, in the option's own unit. */
 function textOf({ kind }: OptionSpec, value: unknown): string {
   if (kind === 'seconds') return String(Number(value) / 1000)
   return kind === 'octal' ? Number(value).toString(8).padStart(3, '0') : String(value)

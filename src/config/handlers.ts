@@ -5,22 +5,22 @@ import type { Options } from './option-table.js'
 
 export type HostLanguage = 'python' | 'perl' | 'ruby'
 
-/** In the order in which uWSGI asks its plugins: that of their modifiers, 0, 5 and 7. */
+/** In the order in which uWSGI tries its plugins: by modifier, 0, 5 and 7. */
 export const HOST_LANGUAGES = ['python', 'perl', 'ruby'] as const satisfies readonly HostLanguage[]
 
-/** The options that make a language needed. */
+/** The options that require a language's interpreter. */
 export const HOST_OPTIONS = {
   python: ['shared-import', 'import', 'spooler-python-import'],
   perl: ['perl-exec', 'perl-exec-post-fork'],
   ruby: ['shared-rbrequire', 'rbrequire'],
 } as const satisfies Record<HostLanguage, readonly string[]>
 
-/** What is run when the configuration names no interpreter: the program, which is also the name of its package. */
+/** The default interpreters; each name is also that of the package to install. */
 const PROGRAMS: Readonly<Record<HostLanguage, string>> = { python: 'python3', perl: 'perl', ruby: 'ruby' }
 
 /**
- * The language of a value of spooler-import. As in uWSGI, what nobody else claims is Python: a module's name, a package's
- * directory, a file without an ending.
+ * The language of a value of spooler-import. As in uWSGI, Python is the default: for a module name, a package directory
+ * and a file without extension.
  */
 export function importLanguage(value: string, home: string): 'javascript' | HostLanguage {
   if (value.endsWith('.py')) return 'python'
@@ -35,7 +35,7 @@ export function importLanguage(value: string, home: string): 'javascript' | Host
   return 'javascript'
 }
 
-/** A file whose first line asks for Node. */
+/** Does the file's first line (`#!`) name Node? */
 function isForNode(path: string): boolean {
   try {
     const fd = openSync(path, 'r')
@@ -48,10 +48,10 @@ function isForNode(path: string): boolean {
   }
 }
 
-/** An interpreter that can be run, or why there is none. */
+/** The path of an executable interpreter, or why there is none. */
 type Interpreter = { readonly path: string } | { readonly missing: string }
 
-/** @param path the search path that the handlers will have */
+/** @param path the PATH that the handlers will have */
 export function findInterpreter(
   language: HostLanguage,
   options: Options,
@@ -97,7 +97,7 @@ function runnable(path: string): string | undefined {
   }
 }
 
-/** PATH as `env` and `unenv` leave it. */
+/** PATH after the changes by `env` and `unenv`. */
 export function searchPath(
   environment: ReadonlyArray<readonly [name: string, value: string | undefined]>,
 ): string {

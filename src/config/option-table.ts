@@ -7,23 +7,23 @@ export interface OptionSpec {
   readonly aliases?: readonly string[]
   readonly short?: string
   readonly kind: OptionKind
-  /** May be given several times; the values add up. Otherwise the last one counts. */
+  /** May be given several times; the values accumulate. Otherwise the last one counts. */
   readonly isList?: true
-  /** Of a flag: words that it takes beside true and false. */
+  /** For a flag: words that it accepts besides true and false. */
   readonly choices?: readonly string[]
-  /** What `--help` shows for the value. A flag that has one takes a value on the command line, because it is on by default. */
+  /** The placeholder in `--help`. A flag that has one takes a value on the command line, because it is on by default. */
   readonly value?: string
-  /** In the option's own unit; null: unset. Lists start empty. */
+  /** The default, in the option's own unit; null: unset. Lists start empty. */
   readonly fallback?: boolean | number | string | null
   readonly group: OptionGroup
   readonly help: string
-  /** It is asked of a spool, never of the daemon. */
+  /** A property of each spool, not of the daemon. */
   readonly perSpool?: true
   /** uWSGI has no such option. */
   readonly isOurs?: true
 }
 
-/** `octal`: a file mode. `directive`: steers the reading of the configuration and has no value afterwards. */
+/** `octal`: a file mode. `directive`: controls how the configuration is read, and has no value afterwards. */
 type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
 export type OptionGroup =
   | 'spools'
@@ -37,7 +37,7 @@ export type OptionGroup =
   | 'log'
   | 'configuration'
 
-// biome-ignore format: one option a line reads as the table it is
+// biome-ignore format: one option per line reads as a table
 export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory; naming it twice doubles the processes' },
   { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'accept tasks for this directory, but leave running them to another daemon' },
@@ -186,12 +186,12 @@ type ValuesOf<Some extends Spec> = {
   readonly [S in Exclude<Some, { kind: 'directive' }> as PropertyOf<S>]: ValueOf<S>
 }
 type PerSpool = Extract<Spec, { perSpool: true }>
-/** `spooler` and `spooler-external` make spools, which have options of their own. */
+/** `spooler` and `spooler-external` define spools, which have options of their own. */
 type SpoolNaming = Extract<Spec, { name: 'spooler' | 'spooler-external' }>
 
-/** The typed values: `spooler-quiet` is `spoolerQuiet`, `worker-reload-mercy` is `workerReloadMercyMs`. */
+/** The daemon's typed values: `spooler-quiet` is `spoolerQuiet`, `worker-reload-mercy` is `workerReloadMercyMs`. */
 export type Options = ValuesOf<Exclude<Spec, PerSpool | SpoolNaming>>
-/** Those of one spool: `spooler-max-tasks` is `spoolerMaxTasks`, `spooler-frequency` is `spoolerFrequencyMs`. */
+/** A spool's typed values: `spooler-max-tasks` is `spoolerMaxTasks`, `spooler-frequency` is `spoolerFrequencyMs`. */
 export type SpoolOptions = ValuesOf<PerSpool>
 
 const BY_NAME: ReadonlyMap<string, OptionSpec> = new Map(

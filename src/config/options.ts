@@ -15,48 +15,48 @@ import {
 import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
 
-/** Where each option was written, or each value of a list. What is not in it has its default. */
+/** Where each option, or each value of a list, was written. An option without an entry has its default. */
 type Origins = ReadonlyMap<string, readonly Where[]>
 
-/** A spool as the configuration names it, with the one value that each option has for it. */
+/** A spool named in the configuration, with its option values. */
 export interface SpoolConfig {
-  /** As it is written. */
+  /** As written in the configuration. */
   readonly directory: string
   readonly where: Where
-  /** Another daemon runs its tasks: `spooler-external`. */
+  /** `spooler-external`: another daemon runs its tasks. */
   readonly isExternal: boolean
   readonly options: SpoolOptions
   readonly origins: Origins
 }
 
 export interface ResolvedOptions {
-  /** Those of the daemon. */
+  /** The daemon's options. */
   readonly options: Options
   readonly origins: Origins
-  /** In their order, a directory as often as it is named. Tasks may be put into each; the first is the default, as in uWSGI. */
+  /** In order, with repetitions. Tasks may be enqueued in each; the first is the default, as in uWSGI. */
   readonly spools: readonly SpoolConfig[]
-  /** Those of a spool that the configuration does not name. */
+  /** The options of a spool that the configuration does not name. */
   readonly anySpool: SpoolOptions
-  /** Everything that was set, known or not, placeholders too, in its order: what handlers see as `uwsgi.opt`. */
+  /** Every setting in order, including unknown ones and placeholders: handlers see them as `uwsgi.opt`. */
   readonly settings: ReadonlyArray<readonly [key: string, value: string]>
-  /** What `env` and `unenv` ask for, in their order; undefined removes. */
+  /** The changes by `env` and `unenv`, in order; undefined removes the variable. */
   readonly environment: ReadonlyArray<readonly [name: string, value: string | undefined]>
 }
 
-/** Where nothing is written. */
+/** The place of an option that is not written anywhere. */
 const NOWHERE: Where = { file: 'configuration' }
 
-/** Where an option, or the `i`th value of a list, is written; for messages. */
+/** Where an option, or the `i`th value of a list, was written; for messages. */
 export function originOf({ origins }: { readonly origins: Origins }, name: string, i = 0): Where {
   return origins.get(name)?.[i] ?? NOWHERE
 }
 
-/** What makes spools is no option of anybody. */
+/** These define spools, and are options neither of the daemon nor of a spool. */
 const NAMES_SPOOLS = new Set(['spooler', 'spooler-external'])
-/** uWSGI's other kinds of configuration. */
+/** uWSGI's other configuration formats. */
 const OTHER_FILES = new Set(['xml', 'xmlconfig', 'yaml', 'yml', 'json', 'js'])
 
-/** The typed options, defaults filled in. What is wrong is added to the configuration's problems. */
+/** The typed options, with defaults filled in. Errors and warnings are added to the configuration's problems. */
 export function resolveOptions(config: Config): ResolvedOptions {
   const values = new Map<string, unknown>(
     OPTION_TABLE.map((spec: OptionSpec) => [spec.name, defaultOf(spec)]),
@@ -102,7 +102,7 @@ function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {
   return kind === 'seconds' && typeof fallback === 'number' ? fallback * 1000 : fallback
 }
 
-/** @returns false for what is left out, which is told */
+/** @returns false if the setting was left out; the reason is in `problems` */
 function apply(
   spec: OptionSpec,
   setting: Setting,
@@ -133,7 +133,7 @@ function apply(
   return true
 }
 
-/** `env = NAME` without a value removes, as putenv(3) does. */
+/** `env = NAME` without a value removes the variable, as putenv(3) does. */
 function environmentChange(
   { key, value, where }: Setting,
   problems: Problems,
@@ -151,10 +151,10 @@ function environmentChange(
   return [[name, key === 'unenv' || cut < 0 ? undefined : value.slice(cut + 1)]]
 }
 
-/** Each is compared with every option: whoever has more unknown ones has taken some other file. */
+/** A suggestion compares the key with every option, and a file with more unknown keys than this is some other file. */
 const MAX_SUGGESTIONS = 100
 
-/** What is uWSGI's and has no meaning here is named once; what nobody knows is probably misspelt. */
+/** Lists the uWSGI options without effect in one warning. Any other unknown key is probably misspelt. */
 function reportUnknown({ settings, references, problems }: Config, isStrict: boolean): void {
   let suggestions = 0
   const complaint = (setting: Setting) => unknownOption(setting, suggestions++ < MAX_SUGGESTIONS)
@@ -173,7 +173,7 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
         `${key}: ${setting.value}: expected an ini file; spoold reads no other kind, so convert it`,
       )
     else if (isIgnored) ignored.set(key, ignored.get(key) ?? where)
-    // a variable SPOOLD_… may be another program's; UWSGI_… is an error in uWSGI too
+    // a SPOOLD_… variable may belong to another program; an unknown UWSGI_… variable is an error in uWSGI too
     else if (isStrict && !where.file.startsWith(`${ENVIRONMENT}SPOOLD_`))
       problems.error(where, complaint(setting))
     else if (!references.has(key)) problems.warning(where, complaint(setting))

@@ -3,10 +3,10 @@ import type { Problems, Where } from '../ini/setting.js'
 
 const PAGE_BYTES = 4096
 const UNITS: Readonly<Record<string, number>> = { '': 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 }
-/** More than a small machine has, and a mistake in most. */
+/** More than a small machine has; a larger value is most likely a mistake. */
 const MAX_BYTES = 4 * 1024 ** 3
 
-/** The sizes in bytes. `2`, `pages=2` and `size=8k` are what uWSGI calls so (core/sharedarea.c); it rounds up to pages. */
+/** Sizes in bytes. `2`, `pages=2` and `size=8k` mean the same as in uWSGI (core/sharedarea.c), which rounds up to pages. */
 export function sharedAreaBytes(values: readonly string[]): number[] {
   return values.map(text => bytesOf(text) ?? PAGE_BYTES)
 }

@@ -1,9 +1,9 @@
 /**
- * Every other option of uWSGI 2.0 and 2.1, core and plugins, by name: no meaning here, but people should be able to point
- * spoold at the ini that they have. The names are those of `uwsgi --help` and of the option tables in uWSGI's source.
+ * The names of all other options of uWSGI 2.0 and 2.1, core and plugins. They have no effect here, but an existing uWSGI
+ * ini file should work with spoold. Sources: `uwsgi --help`, and the option tables in uWSGI's source.
  */
 
-/** Those that take a value on the command line. */
+/** Options that take a value on the command line. */
 const WITH_VALUE = `
 add-cache-item add-header after-request-call after-request-hook alarm alarm-backlog alarm-cheap alarm-fd
 alarm-freq alarm-listen-queue alarm-log alarm-lq alarm-metric alarm-msg-size alarm-segfault allowed-modifiers
@@ -152,7 +152,7 @@ xslt-content-type xslt-docroot xslt-ext xslt-stylesheet xslt-var yaml yml zerg z
 zeromq zeromq-socket zeus zmq zmq-socket
 `
 
-/** Those that may: `--ksm`, `--ksm=10`. */
+/** Options with an optional value: `--ksm`, `--ksm=10`. */
 const OPTIONAL = `
 check-cache exit fastrouter-use-cache fastrouter-use-socket http-enable-proxy-protocol
 http-keepalive http-manage-expect http-use-cache http-use-socket ksm log-syslog memory-report mule mule-msg-size
@@ -161,7 +161,7 @@ ssl-session-use-cache ssl-sessions-use-cache ssl-verify-depth sslrouter-use-cach
 tuntap-use-credentials zabbix-template
 `
 
-/** Those that do not. */
+/** Options without a value. */
 const FLAGS = `
 abstract-socket alarm-list alarms-list autoload cache-no-expire cache-report-freed-items cache-use-last-modified
 carbon-name-resolve carbon-no-workers carbon-resolve-names carbon-use-metrics catch-exceptions cflags
@@ -209,7 +209,7 @@ const ARITIES: ReadonlyMap<string, Arity> = new Map([
   ...names(FLAGS, 'flag'),
 ])
 
-/** What uWSGI's command line expects behind this option; undefined when uWSGI does not know it either. */
+/** Whether the option takes a value on uWSGI's command line; undefined if uWSGI does not know it either. */
 export function uwsgiArity(name: string): Arity | undefined {
   return ARITIES.get(name)
 }
@@ -226,7 +226,7 @@ function names(list: string, arity: Arity): Array<[string, Arity]> {
 }
 
 // biome-ignore format: as dense as the lists above
-/** The short letters of those that are ignored, with their long names. */
+/** The short letters of ignored options, with their long names. */
 export const UWSGI_LETTERS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     p: 'processes', t: 'harakiri', x: 'xml', v: 'max-vars',
