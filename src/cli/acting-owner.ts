@@ -6,27 +6,27 @@ import { STATE_DIRECTORY } from '../spool/names.js'
 import { realPathOf } from '../system/file-stats.js'
 import { become, type Identity, ownerIdentity } from '../system/privileges.js'
 
-/** What a command does to the process that it has for itself. */
+/** Operations on the command's own process. Tests replace them. */
 export interface OwnProcess {
-  /** The part of a command that this process does; undefined: all of it. */
+  /** The part of the command that this process carries out; undefined: all of it. */
   readonly part: string | undefined
-  /** Becomes somebody for good. */
+  /** Takes on an identity for good. */
   become(identity: Identity): Promise<void>
-  /** Runs the same command line once more, to do one part of it. @returns its exit code */
+  /** Runs the same command line in another process, for one part of it. @returns its exit code */
   runPart(name: string): Promise<number>
 }
 
-/** In the environment of a process that does one part of its command. */
+/** Set in the environment of a process that carries out one part of its command. */
 const PART = '_SPOOLD_PART'
 
-/** To be called once: what the command starts is not to take itself for the part. */
+/** Call it once: it removes the variable, so that programs started by the command do not inherit it. */
 export function takeOwnProcess(): OwnProcess {
   const part = process.env[PART]
   delete process.env[PART]
   return { part, become: becomeForGood, runPart }
 }
 
-/** Libraries come first: Node's packages are often root's alone. */
+/** Loads the libraries first: Node's packages are often readable by root only. */
 async function becomeForGood(identity: Identity): Promise<void> {
   await loadLockLibraries()
   become(identity)
@@ -44,27 +44,27 @@ function runPart(name: string): Promise<number> {
 }
 
 /**
- * Whom a command becomes, for good, before it acts in a spool: what is made there can be used by its daemon, and nothing
- * in a directory that is not root's can lead root astray. Where the directory is root's and `.spoold` is not, it is that
- * one's daemon that works there.
+ * The identity that a root command takes on, for good, before it acts in a spool. The spool's daemon can then use the files
+ * that the command creates, and nothing in another user's directory can trick root. If the directory belongs to root but
+ * `.spoold` does not, the owner of `.spoold` is the daemon's user.
  *
- * @returns null when this process is not root, or the spool is
+ * @returns null if this process is not root, or if the spool is root's own
  */
 export function ownerOf(spool: string): Identity | null {
   if (process.geteuid?.() !== 0) return null
   for (const path of [spool, join(spool, STATE_DIRECTORY)]) {
     const stats = lstatSync(path, { throwIfNoEntry: false })
-    if (path === spool && stats?.isDirectory() !== true) return null // whoever needs it says so
+    if (path === spool && stats?.isDirectory() !== true) return null // reported where the spool is opened
     if (stats?.isDirectory() === true && stats.uid !== 0) return ownerIdentity(stats.uid, stats.gid)
   }
   return null
 }
 
 /**
- * Acts in spools, in each as its owner. A process becomes one owner and stays so: where they have several, each has a
- * process of its own, which does the command's part in the spools of that one.
+ * Acts in each spool as its owner. A process can change its identity only once; if the spools have several owners, a
+ * process per owner carries out the command's part in that owner's spools.
  *
- * @param act is called once, with the spools that are this process's part
+ * @param act called at most once, with this process's spools
  * @returns the highest exit code
  */
 export async function asOwners(

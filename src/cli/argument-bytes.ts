@@ -2,11 +2,12 @@ import { isUtf8 } from 'node:buffer'
 import { readFileSync } from 'node:fs'
 import { describe, SpooldError } from '../base/errors.js'
 
-/** What Node makes of bytes that are not UTF-8. It is also a character that people may write. */
+/** Node's replacement for bytes that are not UTF-8. It may also be a genuine character of the argument. */
 const REPLACEMENT = '\ufffd'
 
 /**
- * An argument whose bytes Node has changed means another file, and would store another task.
+ * Refuses arguments that are not UTF-8: Node has replaced bytes in them, so they would name another file or store
+ * another value.
  *
  * @throws SpooldError USAGE
  */
@@ -24,7 +25,7 @@ export function refuseChangedBytes(argv: readonly string[]): void {
   )
 }
 
-/** The arguments that are not UTF-8, as Node has changed them; undefined: it cannot be known. */
+/** The arguments that are not UTF-8, as Node has decoded them; undefined if /proc cannot tell. */
 function rawArguments(): Set<string> | undefined {
   try {
     const bytes = readFileSync('/proc/self/cmdline').toString('latin1').split('\0')

@@ -2,7 +2,7 @@ import { SpooldError } from '../base/errors.js'
 import { isSeconds, parseTime } from '../base/time-text.js'
 
 /**
- * `--at`.
+ * Parses the value of `--at`.
  *
  * @returns epoch seconds
  * @throws SpooldError USAGE

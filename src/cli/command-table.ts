@@ -2,26 +2,26 @@ import type { CommandContext } from './context.js'
 
 interface Runnable {
   /**
-   * @param args its bare arguments
-   * @param options as commander makes them of the row's `flags`, which each command declares for itself
+   * @param args the positional arguments
+   * @param options as commander parses them by the row's `flags`; each command declares their type for itself
    * @returns the exit code
    */
   run(args: readonly string[], options: object, context: CommandContext): number | Promise<number>
 }
 
-/** `-n, --name <value>` and what it does; with a third: it is required, or may be given several times. */
+/** `-n, --name <value>`, its help, and optionally whether it is required or may be given several times. */
 type Flag = readonly [flags: string, help: string, kind?: 'required' | 'repeatable']
 
-/** A command, as `--help` shows it. */
+/** A command: its name, its help text and its flags. */
 export interface Command {
   readonly name: string
   readonly summary: string
   readonly args: string
   readonly argsHelp?: string
   readonly flags: readonly Flag[]
-  /** It takes the options of the configuration as flags too. */
+  /** The command also accepts the configuration's options as flags. */
   readonly takesConfiguration?: true
-  /** Loads it when it is called: those that scripts call often do without the daemon's libraries. */
+  /** Loads the command on demand, so that commands that scripts call often start without the daemon's libraries. */
   load(): Promise<Runnable['run']>
 }
 
@@ -37,7 +37,7 @@ const FILTERS: readonly Flag[] = [
 
 const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
-/** Those that change tasks name them in the same way. */
+/** A command that changes tasks; all of these select tasks with the same arguments and flags. */
 const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: readonly Flag[]): Command => ({
   ...row,
   args: '<path...>',
@@ -54,7 +54,7 @@ const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: reado
 
 const tasks = () => import('./commands/tasks.js')
 
-/** docs/commands.md tells of each. */
+/** docs/commands.md describes each. */
 export const COMMANDS: readonly Command[] = [
   {
     name: 'check',

@@ -4,14 +4,14 @@ import type { Io } from './io.js'
 import type { Output } from './output.js'
 import { readVersion } from './version.js'
 
-/** What a command works with. */
+/** The environment of a command. */
 export interface CommandContext extends Omit<Io, 'stdout' | 'stderr'> {
   readonly output: Output
-  /** The options of the configuration that stand in the command line, in their order. */
+  /** The configuration's options given on the command line, in order. */
   readonly commandLine: readonly Setting[]
 }
 
-/** The configuration that a command was given: by the environment, its flags and its files. */
+/** The sources of a command's configuration: environment, flags and files. */
 export function sourcesOf(files: readonly string[], { env, commandLine }: CommandContext): Sources {
   return { environment: env, commandLine, files, version: readVersion() }
 }

@@ -10,19 +10,19 @@ import { type Identity, identityOf } from '../system/privileges.js'
 import { type OwnProcess, ownerOf } from './acting-owner.js'
 import { readVersion } from './version.js'
 
-/** Where `spoold enqueue` was told to put tasks: exactly one of them. */
+/** The flags of `spoold enqueue` that say where tasks go; exactly one must be given. */
 export interface DestinationOptions {
   readonly spooler?: string
   readonly ini?: string
   readonly socket?: string
 }
 
-/** Where tasks go, and what is known of who runs them. */
+/** Where tasks go, and what is known about the daemon that runs them. */
 export interface EnqueueDestination {
   readonly destination: Destination
-  /** The configuration that runs the tasks there and enters no priority directories; undefined: not known to be so. */
+  /** The configuration whose daemon does not enter priority directories; undefined if no such daemon is known. */
   readonly unordered?: string
-  /** Whom root becomes to store them; null: nobody else. */
+  /** The identity that root takes on to store the tasks; null: none. */
   readonly identity: Identity | null
 }
 
@@ -35,17 +35,17 @@ export function destinationOf({ spooler, ini, socket }: DestinationOptions): Enq
   return { destination: { spooler: spooler ?? '' }, identity: makerIn(spooler ?? '') }
 }
 
-/** The spools of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
+/** The destination given by a configuration's spools. The other options, valid or not, concern only the daemon. */
 function destinationOfIni(file: string): EnqueueDestination {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
   const { options, spools } = resolveOptions(config)
   const [first] = spools
   if (first !== undefined) {
-    // what is external is run by another configuration
+    // another configuration runs the tasks of external spools
     const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
     const destination = {
       spooler: spools.map(({ directory }) => directory),
-      sync: spools.some(spool => spool.options.spoolerSync), // which one a task goes to, it says itself
+      sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
     }
     const identity = writerIn(first.directory, options)
     return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
@@ -55,22 +55,22 @@ function destinationOfIni(file: string): EnqueueDestination {
   throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
 }
 
-/** Root stores tasks as who runs them, so that they can be run: the user of the configuration, or the spool's owner. */
+/** Root stores tasks as the user who will run them: the configured user, or else the spool's owner. */
 function writerIn(spool: string, options: Options): Identity | null {
   if (process.geteuid?.() !== 0) return null
   return identityOf(options) ?? makerIn(spool)
 }
 
-/** Of a directory that is missing, who owns the one above it makes it. */
+/** The owner of the spool; a missing spool is created as the owner of its parent directory. */
 function makerIn(spool: string): Identity | null {
   for (const path of [spool, dirname(resolve(spool))])
     try {
       return ownerOf(realpathSync(path))
-    } catch {} // it is not there
+    } catch {} // it does not exist
   return null
 }
 
-/** For good; the files that the caller named are open by then. */
+/** Call it once the files that the user named are open: the identity changes for good. */
 export async function becomeWriter(
   { destination: { spooler = [] }, identity }: EnqueueDestination,
   ownProcess: OwnProcess,

@@ -13,24 +13,24 @@ interface EnqueueLines {
   readonly file: string
   /** Added to every task. */
   readonly pairs: readonly Pair[]
-  /** Its id is the beginning of every task's: a run that was cut short can be repeated. */
+  /** Its id becomes the prefix of each task's id, so that an interrupted run can be repeated without duplicates. */
   readonly common: TaskOptions
   readonly destination: Destination
-  /** Is called when the input is open. */
+  /** Called once the input is open. */
   opened(): Promise<void>
   readonly isQuiet: boolean
   readonly context: CommandContext
-  /** Is told of each task that goes there. */
+  /** Called for each task. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
 
-/** Tasks with one sync. */
+/** Tasks per sync. */
 const CHUNK = 1000
 
 /**
  * Stores the tasks of a JSON input in chunks, and prints their paths.
  *
- * @throws SpooldError at the first line that cannot be stored; the message says how many are
+ * @throws SpooldError at the first line that cannot be stored; the message says how many tasks were stored
  */
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
   const { output, stdin } = work.context
@@ -54,7 +54,7 @@ export async function enqueueLines(work: EnqueueLines): Promise<void> {
     }
     await flush()
   } catch (error) {
-    if (batch.size > 0) await flush() // the lines before a wrong one
+    if (batch.size > 0) await flush() // the tasks before the faulty line
     throw withCount(error, stored)
   } finally {
     progress.end()

@@ -1,11 +1,11 @@
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { EX_IOERR } from './output.js'
 
-/** sysexits.h: what a script may want to tell apart. */
+/** From sysexits.h, so that scripts can distinguish failures. */
 const EX_USAGE = 64
 const EX_TEMPFAIL = 75
 
-/** Failures that may be over in a moment. */
+/** Transient failures. */
 const PASSING = new Set([
   'EAGAIN',
   'EBUSY',
@@ -19,8 +19,8 @@ const PASSING = new Set([
 ])
 
 /**
- * The exit code of a command that failed: 64 it was asked for wrongly, 74 its output could not be
- * written, 75 the same may work later, 1 all else.
+ * The exit code of a failed command: 64 for wrong usage, 74 if its output could not be written, 75 if a retry may
+ * succeed, 1 for everything else.
  */
 export function commandExitCode(error: unknown): number {
   if (!(error instanceof SpooldError)) return 1

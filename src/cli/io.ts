@@ -4,33 +4,36 @@ import { errnoOf } from '../base/errors.js'
 import type { OwnProcess } from './acting-owner.js'
 
 /**
- * What a command line is given by whoever runs it: a process its own descriptors, a test others. The working directory is not
- * among it: it belongs to the process, and every relative path depends on it.
+ * The input and output of a command line: the descriptors of the process, or replacements in a test. The working directory
+ * is not included: it belongs to the process, and every relative path depends on it.
  */
 export interface Io {
   readonly stdout: Sink
   readonly stderr: Sink
-  /** Opens it: a command that does not read it leaves it alone. */
+  /** Opens standard input. A command that does not call it leaves standard input untouched. */
   stdin(): AsyncIterable<Uint8Array>
-  /** A person watches standard error. */
+  /** Standard error is a terminal. */
   readonly isWatched: boolean
   readonly env: Readonly<Record<string, string | undefined>>
   readonly ownProcess: OwnProcess
 }
 
 /**
- * Takes a text whole before it returns.
+ * Writes all of a text before it returns.
  *
- * @throws Error with an errno, such as EPIPE when the reader has left
+ * @throws Error with an errno, such as EPIPE if the reader has closed the pipe
  */
 export type Sink = (text: string) => void
 
 const STDOUT = 1
 const STDERR = 2
-/** A pipe or a terminal that another program has made non-blocking is tried again after this time. */
+/** Delay before a retry on a pipe or terminal that another program has made non-blocking. */
 const RETRY_MS = 5
 
-/** This process's. Node's own streams would buffer what a pipe does not take, and lose the rest of a short write to a full disk. */
+/**
+ * The input and output of this process. Without Node's streams: they would buffer what a pipe does not accept, and lose
+ * the rest of a short write to a full disk.
+ */
 export function processIo(ownProcess: OwnProcess): Io {
   return {
     stdout: text => writeWhole(STDOUT, text),

@@ -8,22 +8,22 @@ import type { Value } from '../client/value.js'
 export interface JsonTask {
   /** Counted from 1. */
   readonly line: number
-  /** Bytes of the input up to here, about. */
+  /** Approximate number of input bytes read so far. */
   readonly bytes: number
   readonly pairs: ReadonlyArray<readonly [key: string, value: Value]>
 }
 
-/** One object over several lines may take so much. */
+/** The maximum size of one object that spans several lines. */
 const MAX_OBJECT_CHARS = 64 * 1024 * 1024
 
 /**
- * The tasks of a JSON input: one object, over as many lines as it likes, or one object a line. Values are strings,
+ * Reads the tasks of a JSON input: a single object, on any number of lines, or one object per line. Values are strings,
  * numbers, booleans, or bytes as `{"base64": "…"}`, as `spoold show --json` writes them.
  *
- * @throws SpooldError REQUEST_INVALID that names the line
+ * @throws SpooldError REQUEST_INVALID, naming the line
  */
 export async function* readJsonTasks(source: AsyncIterable<Uint8Array>): AsyncGenerator<JsonTask> {
-  // as bytes: readline would take U+2028 for the end of a line, and hide what is not UTF-8
+  // latin1, to keep bytes: readline would treat U+2028 as the end of a line, and hide invalid UTF-8
   const input = Readable.from(source, { objectMode: false }).setEncoding('latin1')
   let line = 0
   let bytes = 0
@@ -43,11 +43,11 @@ export async function* readJsonTasks(source: AsyncIterable<Uint8Array>): AsyncGe
   if (text !== '') yield { line: 1, bytes, pairs: pairsOf(text, 1) }
 }
 
-/** What fails the input ends the rows with its error, which readline alone would leave to nobody. */
+/** Yields the input's lines, and throws the input's error: readline alone would leave it unhandled. */
 async function* rowsOf(input: Readable): AsyncGenerator<string> {
   const rows = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })[Symbol.asyncIterator]()
   const failure = new Promise<never>((_, reject) => input.once('error', reject))
-  failure.catch(() => {}) // it is awaited beside each row
+  failure.catch(() => {}) // awaited in the race below
   for (;;) {
     const next = await Promise.race([rows.next(), failure])
     if (next.done === true) return
@@ -97,13 +97,13 @@ function jsonValue(key: string, value: unknown, line: number): Value {
   )
 }
 
-/** No number that a double holds needs more. */
+/** No number that a double can hold needs more. */
 const MAX_NUMBER_CHARS = 400
-/** A string, and the number behind it where it is the key of one. */
+/** A string and, if it is the key of a number, that number. */
 const STRING_AND_NUMBER = /"((?:[^"\\]|\\.)*)"(?:\s*:\s*(-?[0-9][0-9.eE+-]*))?/g
 
 /**
- * JSON.parse makes a double of every number, which rounds what has more digits than a double holds.
+ * Refuses numbers that JSON.parse would round: it turns every number into a double.
  *
  * @param text valid JSON
  * @throws SpooldError REQUEST_INVALID
@@ -117,7 +117,7 @@ function refuseInexact(text: string, line: number): void {
   }
 }
 
-/** Do two decimals mean the same number? */
+/** Do two decimals denote the same number? */
 function isSame(a: string, b: string): boolean {
   const [one, other] = [a, b].map(decimal => {
     const [, sign, whole = '', fraction = '', exponent = '0'] =
@@ -140,7 +140,7 @@ function wellFormed(key: string, text: string, line: number): string {
   )
 }
 
-/** Either alphabet, padded or not; Buffer.from skips what it does not know. */
+/** The standard or the URL alphabet, padded or not. Checked here because Buffer.from silently skips other characters. */
 const BASE64 = /^(?:[A-Za-z0-9+/]*|[A-Za-z0-9_-]*)={0,2}$/
 
 function fromBase64(key: string, text: string, line: number): Buffer {

@@ -3,9 +3,9 @@ import { takeOwnProcess } from './acting-owner.js'
 import { processIo } from './io.js'
 import { main } from './program.js'
 
-/** The program, from its command line to its exit code. */
+/** Runs the program, from its command line to its exit code. */
 export function start(signals: EarlySignals): void {
   keepEarlySignals(signals)
-  process.umask(process.umask(0o077) & 0o077) // what its own user may not open, nobody would run
+  process.umask(process.umask(0o077) & 0o077) // the owner must be able to open the tasks, or they would never run
   main(process.argv.slice(2), processIo(takeOwnProcess())).then(code => process.exit(code))
 }

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { SpooldError } from '../base/errors.js'
 import { nearestOf } from '../config/suggestion.js'
 
-/** What people try because other programs have it. */
+/** Commands that people try because other programs have them. */
 const ADVICE: Readonly<Record<string, string>> = {
   start: 'spoold app.ini runs the daemon, in the background with daemonize = LOGFILE',
   run: 'spoold app.ini runs the daemon',
@@ -20,8 +20,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 }
 
 /**
- * The first word of a command line, which would be the name of an ini file: where there is no such file and the word does
- * not look like a file's name, a command was meant.
+ * Refuses a first word that would be taken for an ini file. If there is no such file, and the word does not look like a
+ * file name, the user meant a command.
  *
  * @throws SpooldError USAGE
  */

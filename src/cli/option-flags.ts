@@ -12,9 +12,9 @@ import { type Arity, UWSGI_LETTERS, uwsgiArity, uwsgiNames } from '../config/uws
 import { LOGIC_KEYS, logicTakesValue } from '../ini/logic.js'
 import type { Setting } from '../ini/setting.js'
 
-/** Tells a process that it is the one in the background, with the number of sockets that it was handed. Not for people, so not in the table. */
+/** Marks the background process, with the number of sockets passed to it. Internal, so not in the option table. */
 export const BACKGROUND_FLAG = '--in-background'
-/** Tells a process that it is the child of a root parent, with the number of sockets that it was handed. */
+/** Marks the child of a root parent, with the number of sockets passed to it. */
 export const UNDER_ROOT_FLAG = '--under-root'
 
 const GROUPS: Readonly<Record<OptionGroup, string>> = {
@@ -30,7 +30,7 @@ const GROUPS: Readonly<Record<OptionGroup, string>> = {
   configuration: 'Configuration:',
 }
 
-/** commander's own. */
+/** commander's own flags. */
 const OTHERS = ['help', 'version']
 const OURS = [...optionNames(), ...OTHERS]
 const ALL = [...new Set([...OURS, ...LOGIC_KEYS, ...uwsgiNames()])]
@@ -43,8 +43,8 @@ const LETTERS: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * Gives a command every option of the table as a flag, and collects what is used into `settings`, in its order, as
- * uWSGI does. uWSGI's other options are accepted too where `argv` has them; reading the configuration names them.
+ * Adds every option of the table to a command as a flag, and collects the options used into `settings`, in order, as uWSGI
+ * does. Other uWSGI options in `argv` are accepted too; reading the configuration reports them.
  */
 export function addOptionFlags(command: Command, settings: Setting[], argv: readonly string[]): void {
   const collect = (key: string, flag: Option) => {
@@ -89,7 +89,7 @@ function arityOf(name: string): Arity | undefined {
   return uwsgiArity(name)
 }
 
-/** The options in a command line that are known, but not ours. */
+/** The options of a command line that uWSGI knows but spoold does not define. */
 function otherNames(argv: readonly string[]): string[] {
   const end = argv.indexOf('--')
   const names = argv.slice(0, end < 0 ? argv.length : end).flatMap(arg => /^--([^=]+)/.exec(arg)?.[1] ?? [])
@@ -97,11 +97,11 @@ function otherNames(argv: readonly string[]): string[] {
 }
 
 /**
- * Spells out what getopt_long(3) lets people abbreviate, so that uWSGI's command lines work: letters, alone and together
- * (`-Mp4`), names as far as they are unique (`--spooler-proc 3`), values that may be missing. Behind it each option is
- * `--name` or `--name=value`, and nothing that follows it can be taken for its value.
+ * Expands the abbreviations of getopt_long(3), so that uWSGI's command lines work: letters, single or combined (`-Mp4`),
+ * unique prefixes of names (`--spooler-proc 3`), and optional values. In the result each option is `--name` or
+ * `--name=value`, so that commander never takes the next argument for its value.
  *
- * @throws SpooldError USAGE `--help` or `--version` was given a value, or one that may be missing stands behind a blank
+ * @throws SpooldError USAGE if `--help` or `--version` has a value, or an optional value is separated by a blank
  */
 export function completeAbbreviations(argv: readonly string[]): string[] {
   const spelt: string[] = []
@@ -115,7 +115,7 @@ export function completeAbbreviations(argv: readonly string[]): string[] {
   return spelt
 }
 
-/** @param rest what follows; a value is taken from it */
+/** @param rest the arguments after it; a value is removed from it */
 function spellName(arg: string, rest: string[]): string {
   const [, given = '', value] = /^--([^=]*)(?:=(.*))?$/s.exec(arg) ?? []
   const name = arityOf(given) === undefined ? completeName(given) : given
@@ -126,7 +126,7 @@ function spellLetters(arg: string, rest: string[]): string[] {
   const spelt: string[] = []
   for (let at = 1; at < arg.length; at++) {
     const name = LETTERS.get(arg[at] ?? '')
-    if (name === undefined) return [...spelt, `-${arg.slice(at)}`] // commander knows what to say
+    if (name === undefined) return [...spelt, `-${arg.slice(at)}`] // commander reports it
     const behind = arg.slice(at + 1)
     if (arityOf(name) !== 'flag') return [...spelt, spell(name, behind === '' ? undefined : behind, rest)]
     spelt.push(`--${name}`)
@@ -142,20 +142,20 @@ function spell(name: string, value: string | undefined, rest: string[]): string 
   }
   if (arity === 'flag') {
     if (value === undefined) return `--${name}`
-    if (!OTHERS.includes(name)) return `--set=${name}=${value}` // as a file says it, false too
+    if (!OTHERS.includes(name)) return `--set=${name}=${value}` // as in a file, so that `false` works too
     throw new SpooldError('USAGE', `--${name} takes no value, got ${JSON.stringify(value)}`)
   }
   const taken = value ?? rest.shift()
   return taken === undefined ? `--${name}` : `--${name}=${taken}`
 }
 
-/** As for getopt_long(3), a word behind a value that may be missing is no value, but the name of an ini file. */
+/** As in getopt_long(3), a separate word after an option with an optional value is not its value, but an ini file. */
 function refuseBehindBlank(name: string, word: string): void {
   if (/^$|^-|[./]/.test(word) || existsSync(word.replace(/:[^:]*$/, '')) || existsSync(word)) return
   throw new SpooldError('USAGE', `${word}: no such file; a value of ${name} is written --${name}=${word}`)
 }
 
-/** The one name that begins so: of all that uWSGI knows, or else of ours. */
+/** The only name with this prefix: among all that uWSGI knows or, failing that, among ours. */
 function completeName(given: string): string | undefined {
   for (const names of [ALL, OURS]) {
     const [match, ...more] = names.filter(name => given !== '' && name.startsWith(given))

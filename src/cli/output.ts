@@ -1,29 +1,29 @@
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import type { Sink } from './io.js'
 
-/** What a command does once nobody can read it any more. */
+/** What a command does once its output cannot be written any longer. */
 type Purpose =
-  /** It only prints: it ends, with 0. */
+  /** It only prints: it exits, with 0 if the reader has closed the pipe. */
   | 'look'
-  /** Its exit code is its answer: it goes on in silence. */
+  /** Its exit code is its answer: it continues without output. */
   | 'judge'
-  /** It changes something: it goes on in silence, and does not end with 0. */
+  /** It changes something: it continues without output, and exits with a code other than 0. */
   | 'change'
 
 /** sysexits.h: EX_IOERR. */
 export const EX_IOERR = 74
 
-/** Standard output has no reader any more, and the command need not go on. */
+/** The reader of standard output has gone, and the command need not continue. */
 export class ReaderGone extends Error {
   override readonly name = 'ReaderGone'
 }
 
 /**
- * Standard output and standard error of a command. A write waits for the reader, however slow it is, so that nothing is
- * cut off at the end and nothing piles up in memory.
+ * Standard output and standard error of a command. A write blocks until the reader has taken it, so that no output is cut
+ * off at exit, and none piles up in memory.
  */
 export class Output {
-  /** A command that does not say what it is for is taken for one that changes something. */
+  /** A command that does not set it counts as one that changes something. */
   purpose: Purpose = 'change'
   readonly #stdout: Sink
   readonly #stderr: Sink
@@ -35,14 +35,14 @@ export class Output {
   }
 
   /**
-   * @throws ReaderGone for `look`, when the reader has left
-   * @throws SpooldError OUTPUT_FAILED for `look`, when the output cannot be written for another reason
+   * @throws ReaderGone for `look`, if the reader has gone
+   * @throws SpooldError OUTPUT_FAILED for `look`, if the output cannot be written for another reason
    */
   line(text: string): void {
     this.write(`${text}\n`)
   }
 
-  /** As `line`, without its end. */
+  /** As `line`, without the newline. */
   write(text: string): void {
     if (this.#fault !== undefined) return
     try {
@@ -53,19 +53,19 @@ export class Output {
     }
   }
 
-  /** A line on standard error; where that has no reader, nobody can be told. */
+  /** Writes a line to standard error; write errors there are ignored. */
   complain(text: string): void {
     this.writeError(`spoold: ${text}\n`)
   }
 
-  /** As it is, on standard error. */
+  /** Writes text to standard error as it is. */
   writeError(text: string): void {
     try {
       this.#stderr(text)
     } catch {}
   }
 
-  /** The exit code of a command that would end with `own`: 0 means that all of it was done, and printed. */
+  /** The exit code of a command that would exit with `own`. 0 means that everything was done and printed. */
   exitCode(own: number): number {
     if (own !== 0 || this.#fault === undefined) return own
     return hasLeft(this.#fault) && this.purpose !== 'change' ? 0 : EX_IOERR

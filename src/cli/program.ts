@@ -17,11 +17,11 @@ const NAMES = ['help', ...COMMANDS.map(({ name }) => name)]
 
 /** Runs one command line. @returns the exit code */
 export async function main(given: readonly string[], io: Io): Promise<number> {
-  // alone it is nobody's max-vars, which is what uWSGI makes of it
+  // in uWSGI, -v is max-vars and needs a value; on its own it can only mean --version
   const argv = given.length === 1 && given[0] === '-v' ? ['--version'] : given
   const [word = ''] = argv
   const isCommand = NAMES.includes(word)
-  // getopt_long(3)'s rules are for those who take uWSGI's options
+  // getopt_long(3)'s rules apply only to commands that accept uWSGI's options
   const isStrict = isCommand && COMMANDS.find(({ name }) => name === word)?.takesConfiguration !== true
   const output = new Output(io)
   if (isCommand) obeyEarlySignals()
@@ -50,7 +50,7 @@ function exitCodeOf(error: unknown, isStrict: boolean, output: Output): number {
   return isStrict || isOfCommandLine(named) ? commandExitCode(named) : 1
 }
 
-/** It has the same exit code whatever was asked for. */
+/** Errors of the command line itself, whose exit codes are the same for all commands. */
 function isOfCommandLine(error: unknown): boolean {
   return error instanceof SpooldError && (error.code === 'USAGE' || error.code === 'OUTPUT_FAILED')
 }
@@ -109,7 +109,7 @@ function addCommand(program: Command, { name, summary, args, argsHelp, flags }: 
   return command
 }
 
-/** What the operating system says needs no stack: it is not ours to fix. */
+/** An operating system error needs no stack trace: it is not a bug of ours. */
 function withCode(thrown: unknown): unknown {
   if (thrown instanceof SpooldError || errnoOf(thrown) === undefined) return thrown
   if (!(thrown instanceof Error) || !('syscall' in thrown)) return thrown
@@ -120,13 +120,13 @@ function withCode(thrown: unknown): unknown {
   return new SpooldError('SYSTEM_REFUSED', text, { cause: thrown })
 }
 
-/** A sentence for what people can fix, with the code under which docs/errors.md explains it; else a stack. */
+/** A sentence for errors that users can fix, with their code in docs/errors.md; a stack trace for all others. */
 function describeFailure(thrown: unknown): string {
   const error = toError(thrown)
   return error instanceof SpooldError ? `[${error.code}] ${error.message}` : (error.stack ?? error.message)
 }
 
-/** commander's words as one sentence that says where to look. */
+/** commander's message as one sentence, with a hint at the help. */
 function usageError(text: string, [command = '']: readonly string[]): string {
   const said = text
     .replace(/^error: /, '')

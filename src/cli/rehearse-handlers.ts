@@ -10,10 +10,10 @@ import type { Diagnosis } from '../doctor/diagnosis.js'
 import type { RehearsalOptions, RehearsalResult } from '../worker/rehearse.js'
 
 const ENTRY = entryFile('rehearse')
-/** A handler whose top-level `await` never ends would keep doctor waiting for ever. */
+/** A handler whose top-level `await` never settles must not block doctor for ever. */
 const LOAD_MS = 60_000
 
-/** Loads the handlers in a process of their own, as the daemon's user, and throws it away. */
+/** Loads the handlers in a separate, temporary process, as the daemon's user. */
 export async function* rehearseHandlers(config: ResolvedOptions, home: string): AsyncGenerator<Diagnosis> {
   const about = 'loaded in a process of their own'
   const { error, warnings } = await rehearse(config, home)
@@ -27,7 +27,7 @@ async function rehearse(config: ResolvedOptions, home: string): Promise<Rehearsa
   const here = process.cwd()
   try {
     const targets = spools.map(({ directory }) => resolve(here, directory))
-    process.chdir(home) // relative names of handlers begin there
+    process.chdir(home) // relative handler names start there
     const own = spools.find(({ isExternal }) => !isExternal)
     const spool = own === undefined ? home : resolve(here, own.directory)
     const spoolerChdir = own?.options.spoolerChdir ?? null
@@ -48,7 +48,7 @@ function load(
   areaFds: readonly number[],
   env: NodeJS.ProcessEnv,
 ): Promise<RehearsalResult> {
-  // what the handlers print is not doctor's answer
+  // stdout of the handlers goes to stderr: it is not part of doctor's output
   const child = fork(ENTRY, [], { stdio: ['ignore', 2, 2, 'ipc', ...areaFds], env })
   return new Promise(resolve => {
     const end = (result: RehearsalResult) => {

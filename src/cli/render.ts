@@ -2,12 +2,12 @@ import { isUtf8 } from 'node:buffer'
 import { printable } from '../base/printable.js'
 import type { CommandContext } from './context.js'
 
-/** Bytes in JSON: a string where they are UTF-8, else an object that says how they are written. */
+/** Bytes in JSON: a string if they are UTF-8, else an object with their base64. */
 export function jsonBytes(bytes: Buffer): string | { base64: string } {
   return isUtf8(bytes) ? bytes.toString('utf8') : { base64: bytes.toString('base64') }
 }
 
-/** A file name for a terminal: what is no text in it as `\xff`. */
+/** A file name for a terminal, with bytes that are not UTF-8 written as `\xff`. */
 export function terminalName(name: Buffer): string {
   if (isUtf8(name)) return printable(name.toString('utf8'))
   return printable(name.toString('latin1')).replace(
@@ -18,17 +18,17 @@ export function terminalName(name: Buffer): string {
 
 const LAST_DATE_MS = 8.64e15
 
-/** A packet may say any number, and a file that others wrote too; the years that a Date knows end. */
+/** Clamps to the range of a Date: packets and files written by others may contain any number. */
 export function isoTime(ms: number): string {
   return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
 }
 
-/** Rows that are laid out together; their widths hold for all that follow. */
+/** Rows laid out together; their column widths are the minimum for the rows after them. */
 const ROWS_PER_BLOCK = 1000
 
 /**
- * Columns for people, line by line: each as wide as its widest cell so far, numbers (cells in `right`) to the right. Of a
- * long table the first thousand rows are read before the first line comes, so it is never held as a whole.
+ * Lays out a table for people, line by line. Each column is as wide as its widest cell so far; columns named in `right`
+ * are right-aligned. Rows are buffered a thousand at a time, so a long table is never in memory as a whole.
  */
 export function* textTable(
   header: readonly string[],
@@ -61,7 +61,7 @@ function* blocks(header: readonly string[], rows: Iterable<readonly string[]>) {
   if (block.length > 0) yield block
 }
 
-/** `3 s`, `5 m`, `2 h`, `4 d`: one unit is enough to see. */
+/** `3 s`, `5 m`, `2 h`, `4 d`: one unit is enough. */
 export function shortDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
   if (seconds < 120) return `${seconds} s`
@@ -72,14 +72,14 @@ export function shortDuration(ms: number): string {
 const REDRAW_MS = 200
 const WIDTH = 30
 
-/** A line on standard error that shows how far a long input is, when a person watches. */
+/** A progress line on standard error for a long input, if standard error is a terminal. */
 export class Progress {
   readonly #output: CommandContext['output']
   readonly #isShown: boolean
   readonly #totalBytes: number | undefined
   #drawnAt = performance.now()
 
-  /** @param totalBytes undefined when nobody knows */
+  /** @param totalBytes undefined if unknown */
   constructor({ output, isWatched }: CommandContext, isWanted: boolean, totalBytes: number | undefined) {
     this.#output = output
     this.#isShown = isWanted && isWatched

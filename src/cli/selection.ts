@@ -5,7 +5,7 @@ import { toPairs } from '../protocol/vars.js'
 import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/admin/task-view.js'
 import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
 
-/** The filters, as they are written. */
+/** The filter flags, unparsed. */
 export interface SelectionOptions {
   readonly state?: string
   readonly olderThan?: string
@@ -16,22 +16,22 @@ export interface SelectionOptions {
   readonly reason?: string
 }
 
-/** Which tasks are meant: those that pass every filter. */
+/** Selects the tasks that pass every filter. */
 export interface Selection {
-  /** Nothing was filtered. */
+  /** No filter was given. */
   readonly isAll: boolean
-  /** undefined: whatever the command is for. */
+  /** undefined: the command's default states. */
   readonly states: readonly TaskState[] | undefined
-  /** It depends on what is in the files. */
+  /** A filter looks at the packets in the files. */
   readonly needsPackets: boolean
-  /** Before the file is opened. */
+  /** Tests the path alone, before the file is opened. */
   mayHave(ref: Ref): boolean
   has(task: TaskView): boolean
 }
 
 type Test = (task: TaskView) => boolean
 
-/** @throws SpooldError USAGE that says what was expected */
+/** @throws SpooldError USAGE, with what was expected */
 export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Selection {
   const { olderThan, newerThan, priority, key = [], name, reason } = options
   const nameTests: Array<(ref: Ref) => boolean> = []
@@ -83,7 +83,7 @@ function ageTest(
 }
 
 /**
- * An age has a unit: whoever writes `--max-age 7` means days as likely as seconds.
+ * Parses an age, which must have a unit: a plain `--max-age 7` could mean days or seconds.
  *
  * @returns milliseconds
  * @throws SpooldError USAGE
@@ -95,7 +95,7 @@ export function ageOf(flag: string, text: string): number {
   return ms
 }
 
-/** Exact bytes; of a key that is there twice, either counts. */
+/** Compares exact bytes; if a key occurs twice, either value may match. */
 function hasPair(text: string): Test {
   const cut = text.indexOf('=')
   if (cut <= 0) throw wrong('--key', 'key=value', text)

@@ -7,7 +7,7 @@ import type { Io } from './io.js'
 
 export type Pair = readonly [key: string, value: Value]
 
-/** `key=value`, or `key=@file` for the bytes of a file; `key=@@value` is a value that begins with @. */
+/** Parses `key=value`, or `key=@file` for the bytes of a file; `key=@@value` is a value that begins with @. */
 export async function pairOf(pair: string): Promise<Pair> {
   const cut = pair.indexOf('=')
   if (cut <= 0) throw new SpooldError('USAGE', `expected key=value, got ${describe(pair)}`)
@@ -17,7 +17,7 @@ export async function pairOf(pair: string): Promise<Pair> {
   return [key, await readValue(key, value)]
 }
 
-/** A file that no packet holds is not read to its end: it may have none. */
+/** Stops reading once the value is too large for a packet: the file may be endless. */
 async function readValue(key: string, value: string): Promise<Buffer> {
   const file = value.slice(1)
   let bytes: Buffer
@@ -36,10 +36,10 @@ async function readValue(key: string, value: string): Promise<Buffer> {
 }
 
 /**
- * A file of any size, or standard input, opened now with the rights of whoever calls; what is not there is told before
- * anything is made.
+ * Opens a file of any size, or standard input, at once: with the rights of the caller, and so that a missing file is
+ * reported before anything is created.
  *
- * @param what it is, for the message
+ * @param what names the input in messages
  */
 export function openInput(what: string, file: string, stdin: Io['stdin']): AsyncIterable<Uint8Array> {
   const input = file === '-' ? stdin() : openFile(what, file)

@@ -4,17 +4,17 @@ import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/names.js'
 import { type Ref, toByteString } from '../task/ref.js'
 
-/** What a path on the command line means: a whole spool, or one task in it. */
+/** A path on the command line: a whole spool, or one task in it. */
 export interface TaskPath {
-  /** As it is to be printed: what was given, as far as that goes. */
+  /** The spool's path for output: as given, where possible. */
   readonly shown: string
   /** The spool's real path. */
   readonly spool: string
-  /** undefined: all of it. */
+  /** undefined: the whole spool. */
   readonly ref?: Ref
 }
 
-/** @throws SpooldError FILE_UNREADABLE for what does not exist; USAGE for a priority in the place of its spool */
+/** @throws SpooldError FILE_UNREADABLE if the path does not exist; USAGE if it is a priority instead of a spool */
 export function parseTaskPath(path: string): TaskPath {
   try {
     return lstatSync(path).isDirectory() || statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
@@ -28,7 +28,7 @@ export function parseTaskPath(path: string): TaskPath {
   }
 }
 
-/** Log lines have a task's bare name: of its priority, or that it is dead by now, they say nothing. */
+/** Hints at other places of a task: log lines contain only its name, without its priority or `.spoold/dead`. */
 function elsewhere(path: string): string {
   const [spool, name] = [dirname(path), basename(path)]
   try {
@@ -44,11 +44,11 @@ function elsewhere(path: string): string {
       .filter(each => lstatSync(each, { throwIfNoEntry: false })?.isFile())
     return found.length === 0 ? '' : `; there is ${found.join(', ')}`
   } catch {
-    return '' // it is not a spool, or we may not read it
+    return '' // not a spool, or unreadable
   }
 }
 
-/** Listed once: of the thousands of paths that a shell has expanded, thousands may be gone by now. */
+/** Cached: of thousands of paths that a shell has expanded, thousands may be gone by now. */
 const listed = new Map<string, string[]>()
 
 function prioritiesIn(directory: string): string[] {
@@ -77,7 +77,7 @@ function wholeSpool(path: string): TaskPath {
   )
 }
 
-/** What is below the spool is taken by its name: a priority that is a link leads nowhere, whoever put it there. */
+/** Only the spool's own path is resolved; below it, symlinks are not followed, so no user can redirect a priority. */
 function taskAt(path: string): TaskPath {
   const named = resolve(path)
   const top = spoolAbove(dirname(named))
@@ -88,7 +88,7 @@ function taskAt(path: string): TaskPath {
   return { shown: shown === '' ? '.' : shown, spool, ref: toByteString(ref) }
 }
 
-/** The spool that a directory belongs to: `.spoold` tells; else it is the first one above that is no priority. */
+/** The spool of a directory: the one that contains `.spoold`, or else the nearest ancestor that is not a priority. */
 function spoolAbove(directory: string): string {
   const cut = directory.indexOf(`/${STATE_DIRECTORY}/`)
   if (cut > 0) return directory.slice(0, cut)
