@@ -17,28 +17,28 @@ export interface ChangeOptions extends SelectionOptions {
   readonly json?: boolean
 }
 
-/** One of the commands that change tasks. */
+/** A command that changes tasks. */
 export interface Action {
-  /** As it is called. */
+  /** Its name on the command line. */
   readonly command: string
   /** For people: `remove`, and `removed`. */
   readonly verb: string
   readonly done: string
-  /** What it is for, when a spool is named and no state; with those that run it tells that they are left alone. */
+  /** The default states if a whole spool is named; running tasks among them are reported and left alone. */
   readonly states: readonly TaskState[]
-  /** It may be done to dead letters, when they are asked for. */
+  /** Whether it also applies to dead letters, if they are selected. */
   readonly isForDead: boolean
-  /** The spool to which the tasks go, as it is to be printed; undefined: they stay. */
+  /** The spool that the tasks are moved to, for output; undefined if they stay. */
   readonly target?: string
-  /** Is called once, as who the changes are made. */
+  /** Called once before the first change, with the identity that makes the changes. */
   prepare?(): Promise<void>
   act(at: OpenSpool, file: LockedFile): Changed
 }
 
 /**
- * Changes the tasks that are named, or those of spools that the filters select. Each is told, done or not.
+ * Changes the named tasks, or the tasks of whole spools that the filters select. Reports each, changed or not.
  *
- * @returns 0, or 1 when something could not be done
+ * @returns 0, or 1 if something could not be done
  */
 export async function changeTasks(
   paths: readonly string[],
@@ -68,14 +68,14 @@ export async function changeTasks(
   })
 }
 
-/** Of a whole spool; the next one is looked at all the same. */
+/** Why a whole spool was refused; the next spool is processed all the same. */
 function refusalOf(error: unknown, shown: string): string {
   if (error instanceof SpooldError) return `[${error.code}] ${error.message}`
   if (errnoOf(error) === undefined) throw error
   return `${shown}: ${messageOf(error)}`
 }
 
-/** @param isFirst no other process of this command has told of them */
+/** @param isFirst this is the first process of the command, so it reports faulty paths */
 function parseTaskPaths(paths: readonly string[], told: ChangeReport, isFirst: boolean): TaskPath[] {
   return paths.flatMap(path => {
     try {
@@ -139,7 +139,7 @@ async function* candidates(
   if (states.includes('dead')) yield* view.dead()
 }
 
-/** By its path, or because it is in a state that was asked for, or that the command is for. */
+/** Selected by its path, by a state that was asked for, or by one of the command's default states. */
 function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
   return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
@@ -158,7 +158,7 @@ function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Ac
   }
 }
 
-/** Says what became of each task, and remembers whether all is well. */
+/** Reports the result for each task, and keeps the exit code. */
 class ChangeReport {
   readonly #action: Action
   readonly #options: ChangeOptions

@@ -4,7 +4,7 @@ import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { formatProblem } from '../../ini/setting.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 
-/** `spoold check app.ini`: every error and warning with its place. @returns 1 when there is an error */
+/** `spoold check app.ini`: prints every error and warning with its place. @returns 1 if there is an error */
 export function check(files: readonly string[], _options: object, context: CommandContext): number {
   const { output } = context
   output.purpose = 'judge'

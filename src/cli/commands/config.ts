@@ -6,10 +6,10 @@ import { formatProblem, formatWhere } from '../../ini/setting.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 
 /**
- * `spoold config app.ini`, uWSGI's `--show-config`: the value of every option that has one, below a comment that says where
- * it was written. What is printed is an ini file that means the same.
+ * `spoold config app.ini`, like uWSGI's `--show-config`: prints the value of every option that has one, below a comment
+ * that says where it was written. The output is an equivalent ini file.
  *
- * @returns 1 when something cannot be read; the rest is printed
+ * @returns 1 if something cannot be read; the rest is printed
  */
 export function config(files: readonly string[], _options: object, context: CommandContext): number {
   const { output } = context

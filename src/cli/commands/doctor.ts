@@ -21,7 +21,7 @@ interface DoctorOptions {
   readonly json?: boolean
 }
 
-/** `spoold doctor app.ini`: the whole installation. It changes nothing. @returns 1 when there is an error */
+/** `spoold doctor app.ini`: examines the whole installation and changes nothing. @returns 1 if there is an error */
 export async function doctor(
   files: readonly string[],
   { json }: DoctorOptions,
@@ -42,7 +42,7 @@ export async function doctor(
   return error === 0 ? 0 : 1
 }
 
-/** What has to be seen with the caller's rights comes first; the rest is seen with those of the daemon's user. */
+/** Runs the checks that need the caller's rights first, the rest with the rights of the daemon's user. */
 async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
   const config = checkConfig(sources)
   const { options, problems } = config
@@ -91,7 +91,7 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
   yield* checkLimits(needsOf(config), identity.inotify)
 }
 
-/** Becomes the user of the configuration, for good: rights may come from more than modes. */
+/** Becomes the configured user, for good: rights may depend on more than file modes. */
 function* takeIdentity(options: Options, isRoot: boolean) {
   const identity = yield* configuredIdentity(options)
   const uid = identity?.uid ?? process.geteuid?.() ?? 0
@@ -123,12 +123,12 @@ function* configuredIdentity(options: Options): Generator<Diagnosis, Identity | 
   }
 }
 
-/** Libraries, log, pidfiles, and what handlers open without much ado. */
+/** Estimated descriptors of one process: libraries, log, pidfiles, and some for the handlers. */
 const FILES_OF_A_PROCESS = 64
-/** Three pipes and a channel. */
+/** Three pipes and an IPC channel. */
 const FILES_PER_WORKER = 4
 
-/** By their paths; of a directory that is named twice, the one that is run here. */
+/** Spools keyed by path; of a directory that is named twice, the entry that is run here wins. */
 function distinct(spools: readonly SpoolConfig[]): Map<string, SpoolConfig> {
   const own = spools.filter(({ isExternal }) => !isExternal)
   return new Map([...spools, ...own].map(spool => [resolve(spool.directory), spool]))

@@ -23,7 +23,7 @@ interface EnqueueOptions extends DestinationOptions {
   readonly quiet?: boolean
 }
 
-/** `spoold enqueue`: stores one task, or those of a JSON input, and prints their paths. */
+/** `spoold enqueue`: stores one task, or the tasks of a JSON input, and prints their paths. */
 export async function enqueue(
   args: readonly string[],
   options: EnqueueOptions,
@@ -54,7 +54,7 @@ interface Work {
   readonly target: EnqueueDestination
   readonly isQuiet: boolean
   readonly context: CommandContext
-  /** Is told of each task that is stored. */
+  /** Called for each stored task. */
   warn(task: { readonly pairs: readonly Pair[]; readonly common: TaskOptions }): void
 }
 
@@ -79,7 +79,7 @@ async function enqueueJson(work: Work, file: string, body: string | undefined): 
   await enqueueLines({ ...work, file, common: shared, destination: target.destination, opened })
 }
 
-/** A missing directory is made, as uWSGI does; where it is a misspelt one, nobody would run the task. */
+/** Reports a spool directory that was created: a missing one is created, as in uWSGI, but it may be a misspelt name. */
 async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<void> {
   const { target, isQuiet, context } = work
   const { spooler = [] } = target.destination
@@ -93,7 +93,7 @@ async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<
   }
 }
 
-/** Once, for all tasks of a run. */
+/** Warns once per run, about the first task with a priority that the daemon would not see. */
 function priorityWarning({ unordered }: EnqueueDestination, { output }: CommandContext): Work['warn'] {
   let isTold = unordered === undefined
   return ({ pairs, common }) => {

@@ -22,7 +22,7 @@ interface FsckOptions {
 type State = 'found' | 'note' | 'repaired' | 'left'
 type RepairResult = { readonly state: State; readonly detail?: string }
 
-/** `spoold fsck DIR…`: what is wrong in spools, and repairs it when asked. @returns 1 when something is left */
+/** `spoold fsck DIR…`: finds faults in spools, and repairs them on request. @returns 1 if a fault is left */
 export async function fsck(
   directories: readonly string[],
   { repair, json, ini }: FsckOptions,
@@ -35,7 +35,7 @@ export async function fsck(
   const spools = directories.length > 0 ? directories : own
   if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
   const all = [...new Set(spools)]
-  // each needs root first, for owners and modes, and then becomes its user for good
+  // each spool needs root first, for owners and modes, and then a process that becomes its user for good
   if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) {
     let exitCode = 0
     for (const i of all.keys()) exitCode = Math.max(exitCode, await runPart(String(i)))
@@ -56,7 +56,7 @@ export async function fsck(
   return exitCode
 }
 
-/** The defaults of the option table, where there is no configuration. */
+/** Without a configuration, the defaults of the option table. */
 function readOptions(ini: string | undefined): ResolvedOptions {
   const files = ini === undefined ? [] : [ini]
   const config = readConfig({ environment: {}, commandLine: [], files, version: readVersion() })
@@ -66,7 +66,7 @@ function readOptions(ini: string | undefined): ResolvedOptions {
   return resolved
 }
 
-/** With the rights of whoever calls it only where they are needed. */
+/** Uses the caller's rights only for the checks that need them. */
 async function* examine(
   directory: string,
   { options, spools, anySpool }: ResolvedOptions,
@@ -110,7 +110,7 @@ function asFound({ isNote }: Finding): RepairResult {
   return { state: isNote ? 'note' : 'found' }
 }
 
-/** undefined: there is nothing left to tell. */
+/** undefined: the finding no longer exists. */
 async function repairOne(finding: Finding): Promise<RepairResult | undefined> {
   if (finding.repair === undefined) return finding.isNote ? { state: 'note' } : { state: 'left' }
   const repair = await tried(finding.repair)

@@ -15,14 +15,14 @@ import { type Selection, type SelectionOptions, selectionOf } from '../selection
 
 interface LsOptions extends SelectionOptions {
   readonly json?: boolean
-  /** As uWSGI's spooler-ordered runs them. */
+  /** Sort as uWSGI's spooler-ordered does. */
   readonly byName?: boolean
 }
 
 /**
- * `spoold ls DIR…`: the tasks of the spools in the order in which they will run, and then the dead letters.
+ * `spoold ls DIR…`: prints the tasks of spools in the order in which they will run, then the dead letters.
  *
- * @returns 1 when a part of a spool could not be listed, or a file not be read for a filter
+ * @returns 1 if a part of a spool could not be listed, or if a file could not be read for a filter
  */
 export async function ls(
   directories: readonly string[],
@@ -66,7 +66,7 @@ async function list(
   return exitCode
 }
 
-/** A task is looked at when its line is about to be printed. */
+/** Reads a task only when its line is about to be printed. */
 function* look(
   view: SpoolView,
   refs: readonly Ref[],
@@ -81,7 +81,7 @@ function* look(
   }
 }
 
-/** Behind what is due, what waits, by its time. It is looked at again then: a million views would take a gigabyte. */
+/** Due tasks first, then waiting ones by time. Those are read again: a million views would take a gigabyte. */
 function* waitingLast(tasks: Iterable<TaskView>, view: SpoolView): Generator<TaskView> {
   const waiting: Array<Pick<TaskView, 'ref' | 'dueAtMs'>> = []
   for (const task of tasks) {
@@ -99,7 +99,7 @@ function* inTurn<T>(...parts: Iterable<T>[]): Generator<T> {
   for (const part of parts) yield* part
 }
 
-/** What lies in a spool, as far as this user may see it. */
+/** The contents of a spool, as far as this user may see them. */
 interface Listing {
   readonly living: Ref[]
   readonly dead: Ref[]
@@ -128,7 +128,7 @@ async function listRefs(
   try {
     if (states === undefined || states.includes('dead')) for await (const ref of view.dead()) dead.push(ref)
   } catch (error) {
-    failed('.spoold/dead', error) // closed to others than the spool's user
+    failed('.spoold/dead', error) // only the spool's user may read it
   }
   return { living: living.filter(mayHave), dead: dead.filter(mayHave), isWhole }
 }
@@ -181,7 +181,7 @@ function* cellsOf(tasks: Iterable<TaskView>, nowMs: number): Generator<string[]>
   }
 }
 
-/** As its directory is named: `05` is not `5`. */
+/** The name of its directory: `05` is not `5`. */
 function priorityCell(ref: Ref): string {
   return priorityOf(ref) === null ? '' : ref.slice(0, ref.indexOf('/'))
 }
@@ -193,7 +193,7 @@ function ageOf(task: TaskView, nowMs: number): string {
 
 const MAX_NOTE_CHARS = 80
 
-/** What is most worth knowing. */
+/** The most important fact about a task. */
 function noteOf({ state, file, record, letter }: TaskView, nowMs: number): string {
   if (state === 'running') {
     const { pid, startedAtMs } = file

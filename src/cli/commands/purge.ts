@@ -15,7 +15,7 @@ interface PurgeOptions {
   readonly json?: boolean
 }
 
-/** `spoold purge DIR…`: removes dead letters for good, and says how many. */
+/** `spoold purge DIR…`: removes dead letters for good, and prints how many. */
 export async function purge(
   directories: readonly string[],
   options: PurgeOptions,

@@ -14,15 +14,15 @@ import { openLogFile } from '../../log/output.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
 
 interface RunOptions {
-  /** It is in the background, and who started it passes so many sockets on. */
+  /** Set in the background process: the number of sockets passed by the process that started it. */
   readonly backgroundSockets: number | undefined
-  /** It is the child of a root parent, which passes so many sockets on. */
+  /** Set in the child of a root parent: the number of sockets passed by the parent. */
   readonly parentsSockets: number | undefined
 }
 
 const STOPS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
 
-/** What the process in the background tells the one that started it. */
+/** The message from the background process to the one that started it. */
 type Word = { readonly started: true } | { readonly failed: string; readonly code: string }
 
 /** `spoold [app.ini] [--option value…]`: runs the daemon. @returns the exit code */
@@ -64,7 +64,7 @@ export async function run(
   }
 }
 
-/** With master-as-root somebody stays root: not who works in the spools. */
+/** With master-as-root, a separate parent stays root; the process that works in the spools does not. */
 function needsRootParent({ masterAsRoot, uid, gid }: Options): boolean {
   return masterAsRoot && (uid ?? gid) !== null && process.geteuid?.() === 0
 }
@@ -91,7 +91,7 @@ function tell(word: Word): void {
 }
 
 /**
- * Starts this program once more without a terminal, and waits until it runs or says why it does not.
+ * Starts this program again without a terminal, and waits until the daemon runs or reports why it cannot.
  *
  * @throws SpooldError LOG_UNWRITABLE, START_FAILED
  */
@@ -104,25 +104,25 @@ async function sendToBackground(logFile: string, inherited: readonly number[]): 
     stdio: ['ignore', log, log, 'ipc', ...inherited],
   })
   closeSync(log)
-  // whoever ends this process before the daemon runs means the daemon
+  // a signal that stops this process before the daemon runs is meant for the daemon
   for (const signal of STOPS) process.on(signal, () => child.kill(signal))
   const failure = await hearOf(child, logFile)
   if (failure !== undefined) throw failure
   return 0
 }
 
-/** Resolves with why it does not run, or with undefined once it does. */
+/** Resolves with undefined once the daemon runs, or with the reason why it does not. */
 function hearOf(child: ChildProcess, logFile: string): Promise<SpooldError | undefined> {
   return new Promise(hear => {
     const fail = (message: string) => hear(new SpooldError('START_FAILED', message))
     child.once('message', (word: Word) => hear('failed' in word ? failureOf(word) : undefined))
     child.once('error', error => fail(`the process for the background cannot be made: ${messageOf(error)}`))
-    // its last word is read before its end of the channel
+    // its last message arrives before the channel closes
     child.once('disconnect', () => fail(`the daemon ended before it ran; ${resolve(logFile)} says why`))
   })
 }
 
-/** As if it had not been in the background. */
+/** The same error as a daemon in the foreground would raise. */
 function failureOf({ failed, code }: { readonly failed: string; readonly code: string }): SpooldError {
   const known = Object.keys(ERROR_CATALOGUE).find((each): each is ErrorCode => each === code)
   return new SpooldError(known ?? 'START_FAILED', failed)

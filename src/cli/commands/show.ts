@@ -19,13 +19,13 @@ interface ShowOptions {
   readonly json?: boolean
 }
 
-/** What a terminal gets of one value. */
+/** The maximum length of a value on a terminal. */
 const MAX_SHOWN_CHARS = 200
 
 /**
- * `spoold show FILE…`: the packet, decoded, and its history. Text is shown as text, everything else as base64.
+ * `spoold show FILE…`: prints the decoded packet and the task's history. Text is shown as text, other bytes as base64.
  *
- * @returns 1 when one of several could not be shown
+ * @returns 1 if one of several tasks could not be shown
  */
 export function show(
   files: readonly string[],
@@ -36,7 +36,7 @@ export function show(
   return asOwners(ownProcess, files, async mine => showAll(mine, options, output), spoolOf)
 }
 
-/** '' for what is in none: that is told when it is looked at. */
+/** '' if the file is in no spool; `showOne` reports that. */
 function spoolOf(file: string): string {
   try {
     return parseTaskPath(file).spool
@@ -62,7 +62,7 @@ function showAll(files: readonly string[], options: ShowOptions, output: Output)
 
 type View = (spool: string, ref: Ref) => TaskView | undefined
 
-/** All at one time: who holds locks is read once. */
+/** One time and one reading of the locks for all files. */
 function openView(): View {
   const [locks, nowMs] = [readLocks(), Date.now()]
   return (spool, ref) => new SpoolView(toByteString(spool), locks, nowMs).view(ref)
@@ -75,7 +75,7 @@ function showOne(file: string, { json }: ShowOptions, view: View, output: Output
   if (task === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
   const { state, detail, vars } = task.file
   if (state === 'unreadable') throw unreadable(file, detail)
-  // a dead letter is worth showing even so
+  // a dead letter is worth showing even without a packet
   if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
   output.line(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
@@ -112,7 +112,7 @@ function headline({ state, dueAtMs, file, letter }: TaskView): string {
   return `${state}${by}${since}, due ${isoTime(dueAtMs)}`
 }
 
-/** Why it is dead, and how it failed before. */
+/** Why the task is dead, and its earlier failures. */
 function failureLines({ record, letter }: TaskView): string[] {
   const lines: string[] = []
   const failures = letter ?? record
@@ -158,7 +158,7 @@ function asJson(file: string, task: TaskView) {
     ...(startedAtMs === undefined ? {} : { started: isoTime(startedAtMs) }),
     mark,
     ...(detail === undefined ? {} : { detail }),
-    // pairs: a packet may have a key twice, and any key
+    // an array of pairs: a packet may contain a key twice, and arbitrary keys
     ...(vars === undefined
       ? {}
       : { vars: toPairs(vars).map(([key, value]) => [jsonBytes(key), jsonBytes(value)]) }),

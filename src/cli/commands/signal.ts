@@ -9,7 +9,7 @@ interface SignalOptions {
   readonly ini?: string
 }
 
-/** `spoold signal`: raises a signal in a daemon, through its socket. @returns the exit code */
+/** `spoold signal`: raises a uWSGI signal in a daemon, through its socket. @returns the exit code */
 export async function signal(
   [number = '']: readonly string[],
   { socket, ini }: SignalOptions,
@@ -22,7 +22,7 @@ export async function signal(
   return 0
 }
 
-/** The first socket of a configuration; what else is in it, right or wrong, matters to the daemon alone. */
+/** The first socket of a configuration. The other options, valid or not, concern only the daemon. */
 function socketOfIni(file: string): string {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
   const [socket] = resolveOptions(config).options.socket

@@ -8,7 +8,7 @@ import type { CommandContext } from '../context.js'
 import { parseTaskPath } from '../task-paths.js'
 import { type Action, type ChangeOptions, changeTasks } from './change.js'
 
-/** What is a task and does not run. */
+/** The states of living tasks that are not running. */
 const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
 const ALIVE = [...AT_REST, 'running'] as const
 
@@ -86,7 +86,7 @@ export async function move(
     isForDead: false,
     target,
     async prepare() {
-      const owner = ownerOf(spool) // of root's own tasks, and the target is not root's
+      const owner = ownerOf(spool) // still root here, so the tasks are root's, and the target is not
       if (owner !== null)
         throw new SpooldError(
           'SPOOL_UNUSABLE',
