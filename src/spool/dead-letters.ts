@@ -9,19 +9,19 @@ import { jsonNameOf } from './record-name.js'
 import type { HeldFile } from './spool-file.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
-/** Why a task is out of rotation. */
+/** Why a task was buried. */
 export type BuryReason =
-  | 'attempts' // failed as often as it may (spooler-max-attempts)
-  | 'crashes' // took its process with it as often as it may (spooler-max-crashes)
-  | 'asked' // the handler said so
-  | 'outcome-unknown' // at most once, and its runner died in the middle
-  | 'malformed' // no spool packet
+  | 'attempts' // reached spooler-max-attempts failed runs
+  | 'crashes' // crashed its process spooler-max-crashes times
+  | 'asked' // the handler asked for it
+  | 'outcome-unknown' // runs at most once, and its process died during the run
+  | 'malformed' // not a spool packet
   | 'incomplete' // shorter than its own header says
-  | 'unknown' // its reason was lost; fsck wrote this one
+  | 'unknown' // the reason was lost; written by fsck
 
-/** Why a dead letter is one: the JSON beside its file. Times are epoch ms. */
+/** Why a task is a dead letter: the JSON next to its file. Times are epoch ms. */
 export interface DeadLetter {
-  /** Its path in the spool, one character a byte. */
+  /** The task's path in the spool; one character per byte. */
   readonly ref: Ref
   readonly reason: BuryReason
   /** A sentence for people. */
@@ -32,7 +32,7 @@ export interface DeadLetter {
   readonly firstFailureAt?: number
   readonly lastFailureAt?: number
   readonly lastError?: string
-  /** The handler files that were loaded. */
+  /** The loaded handler files. */
   readonly handlers: readonly string[]
   readonly host: string
 }
@@ -40,17 +40,17 @@ export interface DeadLetter {
 const MAX_NAMESAKES = 10_000
 const DEAD = `${STATE_DIRECTORY}/dead/`
 
-/** The name of a dead letter whose path below the spool this is; undefined for any other path. */
+/** The name of the dead letter at a path below the spool; undefined for any other path. */
 export function deadNameOf(path: Ref): Ref | undefined {
   return path.startsWith(DEAD) ? path.slice(DEAD.length) : undefined
 }
 
-/** The reverse. */
+/** The inverse of `deadNameOf`. */
 export function deadPathOf(name: Ref): Ref {
   return DEAD + name
 }
 
-/** The dead letters of one spool: `.spoold/dead/<path>`, the file as it was, and `.spoold/dead/<path>.json`, why. */
+/** The dead letters of one spool: `.spoold/dead/<path>` is the unchanged file, `.spoold/dead/<path>.json` the reason. */
 export class DeadLetters {
   readonly #spool: string
 
@@ -60,10 +60,10 @@ export class DeadLetters {
   }
 
   /**
-   * Moves a file that the caller holds locked out of the spool. The reason is on disk first: when it ends in between, the
-   * task is still in the spool, and the reason without a file is overwritten by the next one, or fixed by fsck.
+   * Moves a file that the caller has locked out of the spool. Writes the reason to disk first: if the process dies in
+   * between, the task is still in the spool, and a later burial overwrites the orphaned reason, or fsck repairs it.
    *
-   * @returns the name it has among the dead; undefined when it is not where it was, and another file may be
+   * @returns the name of the dead letter; undefined if the file is no longer at its path
    */
   bury(file: HeldFile, letter: DeadLetter): Ref | undefined {
     makeStateRoom(this.#spool, 'dead', letter.ref)
@@ -74,7 +74,7 @@ export class DeadLetters {
     return undefined
   }
 
-  /** undefined when there is none of that name, or its reason cannot be read. */
+  /** undefined if there is no dead letter of that name, or if its reason is not valid. */
   read(name: Ref): DeadLetter | undefined {
     try {
       const value: unknown = JSON.parse(readFileSync(toFsPath(this.jsonPathOf(name))))
@@ -85,12 +85,12 @@ export class DeadLetters {
     }
   }
 
-  /** The name of every file that is there, in directory order. */
+  /** The names of all dead letters, in directory order. */
   async *names(): AsyncGenerator<Ref> {
     if (hasStateRoom(this.#spool, 'dead')) yield* this.#files('')
   }
 
-  /** Removes the reason of a file that is gone. */
+  /** Removes the reason of a removed file. */
   forget(name: Ref): void {
     try {
       unlinkSync(toFsPath(this.jsonPathOf(name)))
@@ -125,7 +125,7 @@ export class DeadLetters {
     }
   }
 
-  /** A task's own name may end in .json too; what is inside tells, where there is no file that it would belong to. */
+  /** A task's own name may end in .json too. If no file fits such a name, its content decides. */
   #isJson(name: Ref): boolean {
     if (!name.endsWith('.json')) return name.endsWith('.tmp')
     return exists(this.pathOf(name.slice(0, -5))) || !isFileOfSomebody(this.pathOf(name))
@@ -134,7 +134,7 @@ export class DeadLetters {
 
 const NAME_BYTES = 255
 
-/** A long name is cut; the letter knows it whole. */
+/** Cuts a name that would be too long; the letter contains the full one. */
 function namesake(ref: Ref, suffix: string): Ref {
   const excess = Math.max(0, baseName(ref).length + suffix.length - NAME_BYTES)
   return ref.slice(0, ref.length - excess) + suffix
@@ -152,7 +152,7 @@ function exists(path: string): boolean {
   return lstatSync(toFsPath(path)) !== undefined
 }
 
-/** There is a file of that path, and it is no reason. */
+/** Is there a file at the path that is not a reason? */
 function isFileOfSomebody(path: string): boolean {
   try {
     const value: unknown = JSON.parse(readFileSync(toFsPath(path)))

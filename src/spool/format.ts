@@ -2,12 +2,12 @@ import { readFileSync } from '../files/anchored-path.js'
 import { toByteString, toFsPath } from '../task/ref.js'
 import { makeState, writeWhole } from './state-directory.js'
 
-/** Of what spoold keeps in a spool: 1 is that of spoold 0.1.0, which wrote no number; 2 is that of docs/spool-format.md. */
+/** The version of spoold's files in a spool. 1: spoold 0.1.0, which wrote no number; 2: see docs/spool-format.md. */
 const FORMAT = 2
 
 /**
- * Adds our number to those of the rules by which a spool was run, one a line, in `.spoold/format`. For people, and for
- * versions to come: nothing depends on it, and a disk that takes it not keeps nobody from running tasks.
+ * Adds our format version to those already used in the spool, one per line, in `.spoold/format`. It is meant for people
+ * and for future versions. Nothing depends on it, so a failed write does not prevent tasks from running.
  *
  * @param spool its real path
  */

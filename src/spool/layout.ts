@@ -26,9 +26,9 @@ import {
 const MODE = 0o750
 
 /**
- * As root, which is about to become `owner`: makes a missing spool directory and gives it away, because uWSGI leaves one
- * that it made as root to root, and its spoolers then cannot use it. Only where nobody but root can change a name on the
- * way to it; elsewhere the owner may make it.
+ * Called by root before it becomes `owner`: creates a missing spool directory and gives it to the owner. (uWSGI leaves
+ * such a directory to root, and its spoolers then cannot use it.) Only if root alone can rename the directories above it;
+ * otherwise the owner has to create it.
  */
 export function makeSpoolFor(path: string, { uid, gid }: Owner): void {
   const absolute = resolve(path)
@@ -42,23 +42,23 @@ export function makeSpoolFor(path: string, { uid, gid }: Owner): void {
     fchownSync(fd, uid, gid)
     fchmodSync(fd, MODE)
   } catch {
-    // it is there, or cannot be made: who needs it says so
+    // it exists already, or cannot be created; its later use reports that
   } finally {
     if (fd !== undefined) closeSync(fd)
   }
 }
 
-/** Others may make names in it at most, and not change ours. */
+/** Root's directory, in which other users may at most create files, and not rename or remove root's. */
 function isRoots(directory: string): boolean {
   const { uid, mode } = lstatSync(directory)
   return uid === 0 && ((mode & 0o022) === 0 || (mode & 0o1000) !== 0)
 }
 
 /**
- * Makes the spool directory when it is missing (0750, one level, as uWSGI).
+ * Creates a missing spool directory (0750, one level, as uWSGI does).
  *
- * @returns the real path: the spool's identity, by which a directory named twice is one spool.
- * @throws SpooldError SPOOL_UNUSABLE that says which check failed and the command that fixes it.
+ * @returns the real path, which identifies the spool: a directory named twice is one spool
+ * @throws SpooldError SPOOL_UNUSABLE, with the failed check and the command that fixes it
  */
 export function prepareSpool(path: string): string {
   const absolute = resolve(path)
@@ -71,7 +71,7 @@ export function prepareSpool(path: string): string {
   return real
 }
 
-/** @returns whether it was made now */
+/** @returns whether it was created by this call */
 function makeDirectory(path: string): boolean {
   try {
     mkdirSync(path, { mode: MODE })

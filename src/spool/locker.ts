@@ -11,22 +11,22 @@ import { makeStateRoom, stateRoom } from './state-directory.js'
 export type LockKind = 'ofd' | 'lockfile'
 export type LockChoice = LockKind | 'auto'
 
-/** How this daemon claims a task file. */
+/** The way in which task files are claimed. */
 export interface Locker {
   readonly kind: LockKind
   /** The maximum skew between this process's clock and the clock that dates file changes. */
   readonly skewMs: number
-  /** Never blocks: true when the caller now holds the claim on the file open at `fd`. */
+  /** Never blocks. Returns true if the caller now holds the claim on the file open at `fd`. */
   tryLock(fd: number, ref: Ref): boolean
   /** Releases the claim. Call it after the file is settled and before `fd` is closed. */
   unlock(ref: Ref): void
-  /** Ends the claim for processes that inherited the descriptor, too: closing ours would leave the lock with them. */
+  /** Releases the claim even if other processes inherited the descriptor: just closing ours would leave them the lock. */
   unshare(fd: number): void
 }
 
-/** A file's times are those of the kernel's last tick. */
+/** File times are as coarse as the kernel's timer ticks. */
 const TICKS_MS = 50
-/** Than the clocks of a network's hosts are apart. */
+/** The assumed clock skew between hosts of a network. */
 const HOSTS_MS = 2000
 
 export async function openLocker(spool: string, kind: LockKind): Promise<Locker> {
@@ -34,15 +34,15 @@ export async function openLocker(spool: string, kind: LockKind): Promise<Locker>
   return kind === 'ofd' ? recordLocker(skewMs) : leaseLocker(spool, skewMs)
 }
 
-/** They conflict with uWSGI's POSIX record locks both ways, and die with the process; `close` releases them. */
+/** OFD locks. They conflict with uWSGI's POSIX record locks both ways; `close` or the end of the process releases them. */
 function recordLocker(skewMs: number): Locker {
   const { tryLock, unlock } = loadRecordLocks()
   return { kind: 'ofd', skewMs, tryLock: fd => tryLock(fd), unlock: () => {}, unshare: fd => unlock(fd) }
 }
 
-/** Leases in `.spoold/locks`, where record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
+/** Leases in `.spoold/locks`, if record locks cannot be trusted (NFS without lockd). A plain uWSGI does not see them. */
 function leaseLocker(spool: string, skewMs: number): Locker {
-  const { path: directory } = holdLeases(spool) // the library comes back to its paths for as long as we live
+  const { path: directory } = holdLeases(spool) // never released: the library uses its paths as long as the process lives
   const pathOf = (ref: Ref) => `${directory}/${leaseName(ref)}`
   const leases = openLeases()
   const lost = (ref: Ref) => (error: Error) => {
@@ -65,13 +65,13 @@ function leaseName(ref: Ref): string {
   return `${crypto().createHash('sha1').update(ref, 'latin1').digest('hex')}.lock`
 }
 
-/** Is it leased? @param spool a byte string */
+/** Is the file leased? @param spool a byte string */
 export function isLeased(spool: string, ref: Ref): boolean {
   const stats = lstatSync(toFsPath(`${leasesOf(spool)}/${leaseName(ref)}`))
   return stats !== undefined && !isStale(stats)
 }
 
-/** The lease of this name in a spool, which is bound to no task; undefined while another process has it. */
+/** Takes a named lease of the spool, which belongs to no task; undefined while another process has it. */
 export function takeSpoolLease(
   spool: string,
   name: string,
@@ -81,12 +81,12 @@ export function takeSpoolLease(
   return takeLease(`${leases.path}/${name}.lock`, { ...events, ended: leases.release })
 }
 
-/** Whatever of the libraries is there. */
+/** Loads the lock libraries that are available. */
 export async function loadLockLibraries(): Promise<void> {
   for (const load of [loadRecordLocks, loadLeases])
     try {
       load()
-    } catch {} // nothing is prebuilt for this platform
+    } catch {} // no prebuilt binary for this platform
 }
 
 function holdLeases(spool: string): Directory {

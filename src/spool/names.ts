@@ -1,33 +1,33 @@
 import { hostname } from 'node:os'
 import { baseName, type Ref, toByteString } from '../task/ref.js'
 
-/** Every file uWSGI writes begins so, and uWSGI reads no other (core/spooler.c, spooler_manage_task). */
+/** The prefix of every file that uWSGI writes; it runs no other files (core/spooler.c, spooler_manage_task). */
 export const UWSGI_PREFIX = 'uwsgi_spoolfile_on_'
-/** Our own directory inside a spool; the dot keeps it from uWSGI and from globs. */
+/** Our own directory inside a spool; the dot hides it from uWSGI and from globs. */
 export const STATE_DIRECTORY = '.spoold'
 
 export interface NameRules {
-  /** spooler-ordered: all-digit names are tasks under uWSGI's rule too, and priority directories are entered. */
+  /** spooler-ordered: uWSGI's rule accepts all-digit names too, and priority directories are entered. */
   readonly ordered: boolean
-  /** spooler-strict-names: exactly uWSGI's rule. */
+  /** spooler-strict-names: accept exactly the names that uWSGI accepts. */
   readonly strictNames: boolean
 }
 
 const DIGITS = /^[0-9]+$/
 const UNFINISHED = /(?:\.tmp|\.part|\.lock|~)$/
 
-/** May a regular file of this name be a task? Names are byte strings (task/ref). */
+/** May a regular file with this name be a task? Names are byte strings (task/ref). */
 export function isTaskName(name: string, rules: NameRules): boolean {
   if (isUwsgiName(name, rules)) return true
   return !rules.strictNames && !name.startsWith('.') && !UNFINISHED.test(name)
 }
 
-/** The names that uWSGI itself would run: nobody else owns them, so what they hold is meant as a task. */
+/** Would uWSGI itself run a file with this name? No other program uses such names, so the file is meant as a task. */
 export function isUwsgiName(name: string, rules: NameRules): boolean {
   return name.startsWith(UWSGI_PREFIX) || (rules.ordered && DIGITS.test(name))
 }
 
-/** Is a directory of this name a priority? uWSGI enters numbers, and also directories with its prefix. */
+/** Is a directory with this name a priority? uWSGI enters all-digit names, and also directories with its prefix. */
 export function isPriorityDirectory(name: string): boolean {
   return DIGITS.test(name) || name.startsWith(UWSGI_PREFIX)
 }
@@ -36,8 +36,8 @@ const host = toByteString(hostname())
 let counter = 0
 
 /**
- * A new task's name, as uwsgi_spool_request makes it: host, pid, a counter that starts at 1, a random int of 31 bits,
- * seconds and microseconds (not padded). The order of one process's names is their order of creation.
+ * Makes a task name in the form of uwsgi_spool_request: host, pid, a counter from 1, a random 31-bit integer, seconds and
+ * microseconds (not padded). The names of one process sort in order of creation.
  */
 export function createTaskName(
   nowMicros = Math.round((performance.timeOrigin + performance.now()) * 1000),
@@ -49,13 +49,13 @@ export function createTaskName(
 
 const UNDERSCORE = 95
 const ZERO = 48
-/** Ten digits of seconds are the years 2001 to 2286. */
+/** Ten digits of seconds cover the years 2001 to 2286. */
 const SECONDS_DIGITS = 10
 const MICROS_DIGITS = 6
 
 /**
- * When a name of uWSGI's kind was made, by the clock of whoever made it: its last two numbers, the seconds and the
- * microseconds (not padded). Undefined for other names. Called for each name of a scan, so it makes no string.
+ * When a name of uWSGI's form was made, on its maker's clock: the last two numbers, seconds and microseconds (not
+ * padded). Undefined for other names. Called for each name in a scan, so it allocates no strings.
  *
  * @returns epoch µs
  */
@@ -69,7 +69,7 @@ export function createdAtMicros(ref: Ref): number | undefined {
   return Number.isNaN(micros) || !baseName(ref).startsWith(UWSGI_PREFIX) ? undefined : micros
 }
 
-/** NaN when there is anything but digits. */
+/** NaN if there is anything but digits. */
 function numberIn(text: string, from: number, to: number): number {
   let value = 0
   for (let at = from; at < to; at++) {

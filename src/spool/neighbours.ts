@@ -3,19 +3,20 @@ import { printable } from '../base/printable.js'
 import { majorOf, minorOf } from '../files/lock-table.js'
 import { toFsPath } from '../task/ref.js'
 
-/** A process that works on a spool. */
+/** Another process that works on a spool. */
 interface Neighbour {
   readonly pid: number
-  /** Its command line, or the name that it gave itself. */
+  /** Its command line, or the title that it set for itself. */
   readonly command: string
   readonly isUwsgi: boolean
-  /** How many of its children work there too, and are not listed. */
+  /** The number of its children that also work on the spool; they are not listed. */
   readonly workers: number
 }
 
 /**
- * The daemons that work on a spool on this machine, as far as this user may see: a uWSGI's spooler is in the directory,
- * spoold's master has an inotify watch on it, and a worker its current directory or a task open there. Linux only.
+ * The daemons that work on a spool on this machine, as far as this user may see. A uWSGI spooler has the directory as its
+ * working directory, spoold's master has an inotify watch on it, and a worker has its working directory or an open task
+ * there. Linux only.
  */
 export function neighboursOf(spool: string): Neighbour[] {
   const stats = statSync(toFsPath(spool))
@@ -54,7 +55,7 @@ function isAtWork(pid: number, spool: string, stats: Stats): boolean {
   })
 }
 
-/** "inotify wd:1 ino:1f2a sdev:1b mask:…", hexadecimal; the device as the kernel has it, 20 bits of minor number. */
+/** Parses "inotify wd:1 ino:1f2a sdev:1b mask:…": hexadecimal; sdev in the kernel's form, with a 20-bit minor number. */
 function watches(pid: number, fd: string, { ino, dev }: Stats): boolean {
   const info = quietly(() => readFileSync(`/proc/${pid}/fdinfo/${fd}`, 'utf8'), '')
   const device = majorOf(dev) * 2 ** 20 + minorOf(dev)
@@ -65,14 +66,13 @@ function exeOf(pid: number): string {
   return quietly(() => readlinkSync(`/proc/${pid}/exe`), '')
 }
 
-/** Anybody may name a process as he likes. */
-/** Its command line, or the name that it gave itself. */
+/** A process's command line, or the title that it set. Escaped, because any user may set an arbitrary one. */
 export function commandOf(pid: number): string {
   const words = quietly(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'), '')
   return printable(words.replaceAll('\0', ' ').trim())
 }
 
-/** Processes end while they are looked at, and others' are closed to us. */
+/** Ignores errors: a process may end meanwhile, and those of other users are unreadable. */
 function quietly<T>(look: () => T, otherwise: T): T {
   try {
     return look()

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { errnoOf, SpooldError } from '../base/errors.js'
 import { STATE_DIRECTORY } from './names.js'
 
-/** Who is going to use a directory, when that is somebody else than this process. */
+/** The user and group that are going to use a directory, if not those of this process. */
 export interface Owner {
   readonly uid: number
   readonly gid: number
@@ -18,7 +18,7 @@ type Right = (typeof CHECKS)[number][0]
 const MODES: Readonly<Record<Right, number>> = { r: constants.R_OK, w: constants.W_OK, x: constants.X_OK }
 
 /**
- * Checks that tasks can be found, run and removed in a spool, and that what belongs to us inside it can be used.
+ * Checks that tasks in a spool can be found, run and removed, and that `.spoold` in it can be used.
  *
  * @throws SpooldError SPOOL_UNUSABLE
  */
@@ -37,7 +37,7 @@ export function checkSpool(spool: string): void {
     if (entry.isDirectory()) checkDirectory(spool, join(state, entry.name))
 }
 
-/** Root does nothing by names that somebody else may exchange, and runs nobody else's tasks. */
+/** Root does not work in directories that other users can change, and runs no other user's tasks. */
 function checkMaster(spool: string, uid: number): void {
   const owner = statSync(spool).uid
   if (uid !== 0 || owner === 0) return
@@ -48,7 +48,7 @@ function checkMaster(spool: string, uid: number): void {
   )
 }
 
-/** `.spoold` is somebody else's, who could have anything done with what is in it. */
+/** The error for a `.spoold` that belongs to another user, who could misuse its contents. */
 export function foreignState(spool: string, owner: number, { uid, gid }: Owner): SpooldError {
   const path = quote(join(spool, STATE_DIRECTORY))
   return unusable(
@@ -72,7 +72,7 @@ function checkDirectory(spool: string, directory: string): void {
 }
 
 /**
- * Checks that what is above a path are directories, which let through to it.
+ * Checks that everything above a path is a directory that this process may search.
  *
  * @throws SpooldError SPOOL_UNUSABLE
  */
@@ -93,7 +93,7 @@ export function checkWay(path: string): void {
   }
 }
 
-/** From the root down, the path itself apart. */
+/** The directories above a path, from the root down. */
 export function ancestors(path: string): string[] {
   const above = dirname(path)
   return above === path ? [] : [...ancestors(above), above]
@@ -126,13 +126,13 @@ function describeRights(path: string): string {
   return `owner ${uid}:${gid}, mode ${(mode & 0o7777).toString(8).padStart(4, '0')}`
 }
 
-/** Whose bits of a mode count for a user, as chmod names them. */
+/** Which class of mode bits applies to a user, as a letter of chmod. */
 function classOf({ uid, gid }: Stats, user: Owner): 'u' | 'g' | 'o' {
   if (uid === user.uid) return 'u'
   return gid === user.gid ? 'g' : 'o'
 }
 
-/** Makes a directory with all that is missing above it. */
+/** The shell command that creates a directory and its missing parents. */
 export function makeCommand(path: string, owner: Owner | null): string {
   const { uid, gid } = owner ?? me()
   return `install -d -m 0750 -o ${uid} -g ${gid} ${quote(path)}`
@@ -146,7 +146,7 @@ export function remountCommand(path: string): string {
   return `mount -o remount,rw "$(findmnt -n -o TARGET --target ${quote(path)})"`
 }
 
-/** A word for the shell. */
+/** Quotes a word for the shell. */
 export function quote(path: string): string {
   return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
 }

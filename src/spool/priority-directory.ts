@@ -4,33 +4,33 @@ import { type Ref, toFsPath } from '../task/ref.js'
 import { STATE_DIRECTORY } from './names.js'
 import { findState } from './state-directory.js'
 
-/** The directory that a file of a spool lies in, as it is now. */
+/** The open directory of a file in a spool. */
 export interface FileDirectory extends Pick<Directory, 'release'> {
-  /** What its path begins with, a byte string without a slash at its end. */
+  /** The prefix of the file's path: a byte string without a trailing slash. */
   readonly path: string
-  /** A priority directory that was made now. */
+  /** Whether this call created it, as a priority directory. */
   readonly isNew: boolean
 }
 
 /**
- * Holds the directory that a file lies in: the spool itself, a priority, or one below `.spoold`.
+ * Holds the directory of a file: the spool itself, a priority, or a directory below `.spoold`.
  *
- * @param mayMake makes what is missing on the way as uWSGI does: 0777 less the umask
- * @throws ENOENT, or ENOTDIR for what is no directory, such as a link to one
+ * @param mayMake creates missing directories as uWSGI does, with mode 0777 minus the umask
+ * @throws ENOENT, or ENOTDIR for anything that is not a directory, such as a symlink to one
  */
 export function holdDirectoryOf(spool: string, ref: Ref, { mayMake = false } = {}): FileDirectory {
   const cut = ref.lastIndexOf('/')
   if (cut < 0) return { path: spool, isNew: false, release() {} }
   const prefix = ref.slice(0, cut)
   if (prefix.startsWith(`${STATE_DIRECTORY}/`)) {
-    // all that is in there is ours, and nobody else may exchange it
+    // `.spoold` belongs to us, and other users cannot replace anything in it
     const state = findState(spool) ?? `${spool}/${STATE_DIRECTORY}`
     return { path: state + prefix.slice(STATE_DIRECTORY.length), isNew: false, release() {} }
   }
   return holdBelow(spool, prefix, { mayMake })
 }
 
-/** Holds a directory below a spool, of whomever: no name on its way is a link. @param prefix '': the spool itself */
+/** Holds a directory below a spool, whoever owns it, without following symlinks. @param prefix '': the spool itself */
 export function holdBelow(spool: string, prefix: string, { mayMake = false } = {}): FileDirectory {
   if (prefix === '') return { path: spool, isNew: false, release() {} }
   let above: Directory | undefined
@@ -66,11 +66,11 @@ function make(path: string): void {
   try {
     mkdirSync(toFsPath(path))
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error // somebody else was quicker
+    if (errnoOf(error) !== 'EEXIST') throw error // another process was faster
   }
 }
 
-/** Calls a function with the path of the directory that a file lies in. It may not be used afterwards. */
+/** Calls a function with the path of a file's directory. The path must not be used afterwards. */
 export function inDirectoryOf<T>(spool: string, ref: Ref, act: (path: string) => T): T {
   const directory = holdDirectoryOf(spool, ref)
   try {

@@ -8,16 +8,16 @@ import { toByteString, toFsPath } from '../task/ref.js'
 import type { LockChoice, LockKind } from './locker.js'
 import { makeState } from './state-directory.js'
 
-/** What the file system under a spool can be trusted with. */
+/** The capabilities of a spool's file system. */
 interface Capabilities {
   readonly locks: LockKind
-  /** Why it is not record locks, under `auto`. */
+  /** With `auto`: why record locks are not used. */
   readonly because?: string
 }
 
 /**
- * File systems on which the kernel of this machine alone decides about locks: ext2 to ext4, XFS, Btrfs, tmpfs,
- * overlayfs, F2FS, bcachefs, ZFS, VFAT, exFAT, NTFS (statfs f_type).
+ * File systems whose locks are managed by this machine's kernel alone: ext2 to ext4, XFS, Btrfs, tmpfs, overlayfs, F2FS,
+ * bcachefs, ZFS, VFAT, exFAT, NTFS (statfs f_type).
  */
 const LOCKING = new Set([
   0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0xf2f52010, 0xca451a4e, 0x2fc12fc1, 0x4d44,
@@ -25,11 +25,11 @@ const LOCKING = new Set([
 ])
 
 /**
- * Finds out how tasks are claimed in a spool: by the kind of its file system, and where that is not known by files in
- * `.spoold`. Nothing is written in the first case: a full disk keeps nobody from running or removing tasks.
+ * Determines how tasks in a spool are claimed: from the type of its file system or, for an unknown type, by a test with a
+ * file in `.spoold`. For a known type nothing is written, so tasks can be run and removed even on a full disk.
  *
- * @param choice `spooler-lock`; `auto` takes record locks where two descriptors exclude each other
- * @throws SpooldError LOCKS_UNUSABLE when `ofd` was asked for and does not work
+ * @param choice `spooler-lock`; `auto` uses record locks if two descriptors exclude each other
+ * @throws SpooldError LOCKS_UNUSABLE if `ofd` was requested and does not work
  */
 export async function probeSpool(spool: string, choice: LockChoice): Promise<Capabilities> {
   if (choice === 'lockfile') return { locks: 'lockfile' }
@@ -42,7 +42,7 @@ export async function probeSpool(spool: string, choice: LockChoice): Promise<Cap
   )
 }
 
-/** undefined when OFD locks work in this directory, else why they do not. */
+/** Why OFD locks do not work in this directory; undefined if they do. */
 async function ofdFault(spool: string): Promise<string | undefined> {
   try {
     const { tryLock } = loadRecordLocks()
@@ -55,13 +55,13 @@ async function ofdFault(spool: string): Promise<string | undefined> {
 
 const TRIES = 3
 
-/** Who takes leases while others take record locks excludes nobody: so a doubt is no fault. */
+/** In doubt, record locks are used: a process with leases and another with record locks would not exclude each other. */
 function exclusionFault(spool: string, tryLock: (fd: number) => boolean): string | undefined {
   for (let n = 1; n <= TRIES; n++) {
     const files = openProbe(spool)
     if (files === undefined) return undefined
     try {
-      if (!tryLock(files.first)) continue // a fresh file under a random name: a scanner of viruses, perhaps
+      if (!tryLock(files.first)) continue // a new file with a random name: perhaps a virus scanner has locked it
       return tryLock(files.second) ? 'two holders get the same lock' : undefined
     } finally {
       files.close()
@@ -76,7 +76,7 @@ interface ProbeFiles {
   close(): void
 }
 
-/** undefined when no file can be made, which says nothing about locks. */
+/** undefined if no file can be created; that proves nothing about locks. */
 function openProbe(spool: string): ProbeFiles | undefined {
   const name = `probe-${crypto().randomBytes(8).toString('hex')}`
   let first: number | undefined

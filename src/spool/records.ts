@@ -8,41 +8,41 @@ import { isNamedInFull, jsonNameOf } from './record-name.js'
 import { RECORDED } from './state-byte.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
-/** What is known of a task that failed at least once, or that somebody holds back. Times are epoch ms. */
+/** The record of a task that failed at least once, or that is held. Times are epoch ms. */
 export interface TaskRecord {
   /** Runs that ended in a retry, an error or a crash. */
   readonly attempts: number
-  /** Its task, where the record's own name is too short for it. */
+  /** The task, if its name is too long for the record's file name. */
   readonly ref?: Ref
-  /** Runs that took their process with them. */
+  /** Runs that crashed their process. */
   readonly crashes: number
   readonly firstFailureAt?: number
   readonly lastFailureAt?: number
-  /** The stack of what was thrown, the reason that the handler gave, or how the process died. */
+  /** The stack of the thrown error, the handler's reason, or how the process died. */
   readonly lastError?: string
   readonly nextRunAt?: number
-  /** The last run that is counted here, by the mtime that its beginning gave the file; epoch ms. */
+  /** Identifies the last run counted here: the mtime that the file got when that run began. */
   readonly countedRun?: number
-  /** The file's mtime does not say so: it is another user's, and only its owner may set it. */
+  /** `nextRunAt` could not be set as the file's mtime, because another user owns the file. */
   readonly isTimeUnset?: boolean
   /** The last few failures, oldest first. */
   readonly history?: readonly Failure[]
-  /** What the handler asked for in place of the options. */
+  /** The retry policy requested by the handler, which overrides the options. */
   readonly policy?: Partial<RetryPolicy>
-  /** It is to be buried, and could not be yet: it does not run. */
+  /** The task has to be buried, which has failed so far. It does not run. */
   readonly burial?: { readonly reason: BuryReason; readonly detail: string }
-  /** Held back by `spoold hold`: its mtime is far in the future; this was it before. */
+  /** Held by `spoold hold`: the mtime is far in the future, and this is the one from before. */
   readonly heldMtime?: number
-  /** `spoold move` copied it to this path, and did not come to remove it here: it is held, because it may run there. */
+  /** `spoold move` copied it to this path but did not get to remove it here. It is held, because the copy may run. */
   readonly movedTo?: string
-  /** Of spoold 0.1.0: the file of this inode ran to SPOOL_OK, but could not be removed: it must not run again. */
+  /** Written by spoold 0.1.0: the file with this inode ran to SPOOL_OK but could not be removed. It must not run again. */
   readonly doneInode?: number
 }
 
 export interface Failure {
   readonly at: number
   readonly kind: 'retry' | 'error' | 'crash'
-  /** One line. */
+  /** The first line of the error. */
   readonly error?: string
 }
 
@@ -50,7 +50,7 @@ const MAX_ERROR_CHARS = 8192
 const MAX_LINE_CHARS = 200
 const MAX_HISTORY = 10
 
-/** The records of one spool: `.spoold/records/<path>.json`, written whole or not at all. */
+/** The records of one spool: `.spoold/records/<path>.json`, written atomically. */
 export class Records {
   readonly #spool: string
 
@@ -59,7 +59,7 @@ export class Records {
     this.#spool = spool
   }
 
-  /** undefined when there is none, or none that can be read: a task is never refused for its record. */
+  /** undefined if there is no valid record: a task is never refused because of a broken one. */
   read(ref: Ref): TaskRecord | undefined {
     if (!hasStateRoom(this.#spool, 'records')) return undefined
     try {
@@ -71,7 +71,7 @@ export class Records {
     }
   }
 
-  /** When the record of a task was written, by the file system's clock; epoch ms. */
+  /** When the task's record was written, on the file system's clock; epoch ms; 0 if there is none. */
   writtenAt(ref: Ref): number {
     return lstatSync(toFsPath(this.pathOf(ref)))?.ctimeMs ?? 0
   }
@@ -96,14 +96,17 @@ export class Records {
   }
 }
 
-/** Is the run counted that began when the file got this mtime? Whoever counted it may have died before he could say so in the file. */
+/**
+ * Does the record already count the run that began when the file got this mtime? The process that counted it may have died
+ * before it updated the file.
+ */
 export function isCounted(record: TaskRecord | undefined, mtimeMs: number): boolean {
   return record?.countedRun === mtimeMs
 }
 
 /**
- * The record that belongs to a file, of those that have its name. One that the state byte does not announce is an older
- * file's, unless it counts the run that this one left.
+ * The record, if it belongs to this file. A record that the state byte does not announce belongs to an earlier file of
+ * the same name, unless it counts this file's last run.
  */
 export function ownRecord(
   record: TaskRecord | undefined,
@@ -132,7 +135,7 @@ const TOLD = {
   movedTo: 'text',
 } as const
 
-/** One more failed run. */
+/** Adds a failed run to a record. */
 export function withFailure(
   before: TaskRecord | undefined,
   failure: {

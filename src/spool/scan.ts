@@ -6,39 +6,39 @@ import { directoryOf, type Stamp, takeStampAsync, takeStampSync, UNKNOWN } from 
 import type { Ref } from '../task/ref.js'
 import { isPriorityDirectory, isTaskName, type NameRules, STATE_DIRECTORY } from './names.js'
 
-/** Directories inside directories inside …: deeper than any priority scheme, shallow enough for every stack. */
+/** Nested directories: deeper than any priority scheme, shallow enough for any stack. */
 const MAX_DEPTH = 16
 
 export interface ScanVisitor {
-  /** A name that may be a task. False ends the scan. */
+  /** Called for each name that may be a task. Returning false ends the scan. */
   task(ref: Ref): boolean
-  /** A priority directory was met. False: it is not listed. */
+  /** Called for each priority directory. Returning false skips it. */
   enters?(prefix: string): boolean
-  /** A directory is about to be listed: '' for the spool itself, `5/` for a priority. */
+  /** Called before a directory is listed; the prefix is '' for the spool itself, `5/` for a priority. */
   directory(prefix: string, stamp: Stamp): void
-  /** It was listed, to its end or to where the scan ended. */
+  /** Called after a directory was listed completely, or was found to be gone. */
   listed(prefix: string, stamp: Stamp, entries: number): void
-  /** A priority directory that nobody enters, because the spool is not ordered. */
+  /** Called for a priority directory that is not entered, because the spool is not ordered or the nesting too deep. */
   unvisited(prefix: string): void
-  /** A priority directory that could not be listed; the spool itself throws instead. */
+  /** Called for a priority directory that could not be listed; for the spool itself, the scan throws instead. */
   failed(prefix: string, error: unknown): void
 }
 
-/** A directory, as a scan found it. */
+/** The state of a directory during a scan. */
 export interface Listed {
-  /** From before it was listed. */
+  /** Taken before the listing. */
   readonly stamp: Stamp
-  /** Infinity when it was not listed to its end. */
+  /** Infinity if it was not listed completely. */
   readonly entries: number
 }
 
 /**
- * Lists a spool by streaming: memory does not grow with the directory. Only names and types are looked at, so a scan
- * costs a system call per two thousand entries. When ordered, priority directories are entered, as spooler_scandir does.
+ * Lists a spool as a stream, so memory does not grow with the directory. It reads only names and types: one system call
+ * per two thousand entries. In an ordered spool it enters priority directories, as spooler_scandir does.
  *
- * @param isLocal no network and no other process is asked: small directories are listed at once, at a tenth of the cost
- * @param directories the prefixes of those that are listed, with what lies below them and is entered
- * @throws the error of `opendir` when the spool itself cannot be listed
+ * @param isLocal the file system is local: small directories are listed synchronously, at a tenth of the cost
+ * @param directories the prefixes of the directories to list, including the priorities below them
+ * @throws the error of `opendir` if the spool itself cannot be listed
  */
 export async function scanSpool(
   spool: string,
@@ -52,7 +52,7 @@ export async function scanSpool(
 
   const below = [...directories].map(prefix => ({ prefix, depth: prefix.split('/').length - 1 }))
 
-  /** @returns false: the scan ends */
+  /** @returns false to end the scan */
   function meet(entry: Dirent, prefix: string, depth: number): boolean {
     entries++
     if (entry.isFile()) return !isTaskName(entry.name, rules) || visitor.task(prefix + entry.name)
@@ -64,7 +64,7 @@ export async function scanSpool(
     return true
   }
 
-  /** Without a promise, where there is nothing to wait for: of thousands of priorities each would cost more than its listing. */
+  /** Avoids promises where possible: with thousands of small priorities, each would cost more than the listing. */
   function list(prefix: string, depth: number): boolean | Promise<boolean> {
     if (!isLocal) return listSlowly(prefix, depth, undefined)
     const path = directoryOf(spool, prefix)

@@ -13,26 +13,26 @@ import type { Ref } from '../task/ref.js'
 import type { FileDirectory } from './priority-directory.js'
 import { ownState } from './state-byte.js'
 
-/** Bodies up to here are read with the packet; larger ones when the handler asks for them. */
+/** Bodies of at most this size are read with the packet; larger ones when the handler asks for them. */
 export const EAGER_BODY_BYTES = 1024 * 1024
 
-/** A file that this process holds, open and locked. */
+/** A file that this process has open and locked. */
 export interface HeldFile {
   readonly ref: Ref
   readonly fd: number
-  /** Anchored in `directory`. */
+  /** The path, anchored in `directory`. */
   readonly fsPath: string | Buffer
-  /** Of a file in a priority: to be released with the claim. */
+  /** For a file in a priority: the directory, to be released with the claim. */
   readonly directory?: FileDirectory | undefined
   readonly inode: number
-  /** modifier2 as it was found (spool/state-byte); undefined when there is no packet to have one. */
+  /** modifier2 when the file was locked (spool/state-byte); undefined if there is no packet. */
   readonly state?: number
 }
 
 /**
- * What keeps the beginning of a file from being a spool packet, but for its pairs; undefined: nothing.
+ * Why the beginning of a file is not a spool packet; undefined if it is one. The pairs are not checked.
  *
- * @param read how many bytes of it there are
+ * @param read the number of valid bytes
  */
 export function packetFault(bytes: Uint8Array, read: number): PacketFault | undefined {
   if (read < HEADER_BYTES)
@@ -52,7 +52,7 @@ interface PacketFault {
 
 const header = Buffer.alloc(HEADER_BYTES)
 
-/** modifier2 of a file, our mark in it; undefined when no spool packet begins there. */
+/** modifier2 of a file, which holds our mark; undefined if the file does not begin with a spool packet. */
 export function packetState(fd: number): number | undefined {
   const read = readSync(fd, header, 0, HEADER_BYTES, 0)
   if (read < HEADER_BYTES || modifier1Of(header) !== SPOOL_MODIFIER) return undefined
@@ -60,15 +60,15 @@ export function packetState(fd: number): number | undefined {
 }
 
 /**
- * Reads a body of any size that fits a Buffer.
+ * Reads a body of any size that fits into a Buffer.
  *
- * @throws SpooldError PACKET_MALFORMED when the file became shorter than it was when it was claimed
+ * @throws SpooldError PACKET_MALFORMED if the file has become shorter since it was claimed
  */
 export function readBody(fd: number, offset: number, bytes: number): Buffer {
   const body = Buffer.allocUnsafe(bytes)
   let filled = 0
   while (filled < bytes) {
-    // one read(2) gives 2 GiB at most
+    // one read(2) returns at most 2 GiB
     const got = readSync(fd, body, filled, Math.min(bytes - filled, 2 ** 30), offset + filled)
     if (got === 0)
       throw new SpooldError(
@@ -80,7 +80,7 @@ export function readBody(fd: number, offset: number, bytes: number): Buffer {
   return body
 }
 
-/** Sets the mtime, and the atime with it, which means nothing. @returns false where that is its owner's alone */
+/** Sets the mtime (and the atime, which has no meaning here). @returns false if only the file's owner may do that */
 export function setTime(fd: number, mtimeMs: number): boolean {
   try {
     futimesSync(fd, mtimeMs / 1000, mtimeMs / 1000)
@@ -92,8 +92,8 @@ export function setTime(fd: number, mtimeMs: number): boolean {
 }
 
 /**
- * When a task is due, epoch ms: the later of its file's mtime, whose whole seconds count as in uWSGI, and the packet's
- * `at`, because files of other languages rarely have the mtime set. An `at` that is no plain number does not count.
+ * When a task is due, epoch ms: the later of the file's mtime, in whole seconds as in uWSGI, and the packet's `at`, because
+ * enqueuers in other languages rarely set the mtime. An `at` that is not a plain number is ignored.
  */
 export function dueAtMsOf(mtimeMs: number, at: string | undefined): number {
   const mtimeDueMs = Math.floor(mtimeMs / 1000) * 1000

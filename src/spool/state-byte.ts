@@ -2,41 +2,41 @@ import { readSync, writeSync } from 'node:fs'
 import { MODIFIER2_OFFSET } from '../protocol/header.js'
 
 /**
- * Our write-ahead mark, and the only one: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in
- * a spool file. It is set in place through the locked descriptor, so it moves with the file and needs no clean-up.
+ * Our only write-ahead mark: the packet's fourth byte, modifier2, which uWSGI writes as 0 and never reads in a spool
+ * file. It is written in place through the locked descriptor, so it moves with the file and needs no clean-up.
  *
- * Until the file leaves, or a recorded retry (or a person) resets it, the byte only gains bits. So nothing that ended runs
- * again because a disk refused the record.
+ * The byte only gains bits, until the file is removed, or until a recorded retry or a command resets it. So a finished
+ * task does not run again just because the disk refused its record.
  */
 export const STARTED = 0x80
 /** A record exists: of earlier failures, or of a hold. */
 export const RECORDED = 0x01
-/** With STARTED: ran to SPOOL_OK, but the file could not be removed. Without it: as spoold 0.1.0 wrote it, see `pastOf`. */
+/** With STARTED: ran to SPOOL_OK, but the file could not be removed. Without: written by spoold 0.1.0, see `pastOf`. */
 export const DONE = 0x02
-/** With STARTED: it began beside others, or went to a host with others. */
+/** With STARTED: the run began alongside others, or was passed to a host together with others. */
 export const BESIDE = 0x04
-/** `spoold kick`: the packet's `at` does not count any more. */
+/** `spoold kick`: ignore the packet's `at`. */
 export const KICKED = 0x08
-/** With STARTED: at most once. Should this run not be settled, it is not run again. */
+/** With STARTED: the task runs at most once. If this run is not settled, it does not run again. */
 export const ONCE = 0x10
-/** With STARTED: it is to be buried, and could not be yet. */
+/** With STARTED: the task has to be buried, which has failed so far. */
 export const BURY = 0x40
 
 const OURS = STARTED | RECORDED | DONE | BESIDE | KICKED | ONCE | BURY
-/** What means something without STARTED. */
+/** Bits with a meaning without STARTED. */
 const AT_REST = RECORDED | DONE | KICKED
 
-/** What the last run left to whoever claims the file next. */
+/** What the state byte says about the last run to the next process that claims the file. */
 export type Past =
-  | 'none' // no run is open: it runs
+  | 'none' // no unsettled run: the task runs
   | 'died-alone' // counted as a crash
-  | 'died-beside' // counted as nothing; the next run is alone
-  | 'died-once' // buried: nobody knows how far it came
+  | 'died-beside' // not counted; the next run is alone
+  | 'died-once' // buried: it is unknown how far the run got
   | 'done' // removed
   | 'to-bury' // buried
   | 'done-if-recorded' // removed, if a record of spoold 0.1.0 knows the file by its inode; else it runs
 
-/** One row for each state; RECORDED and KICKED come on top. docs/spool-format.md has the same table. */
+/** One row per state; RECORDED and KICKED may be set in addition. docs/spool-format.md has the same table. */
 export const STATES: ReadonlyArray<readonly [state: number, past: Past]> = [
   [0x00, 'none'],
   [STARTED, 'died-alone'],
@@ -49,7 +49,7 @@ export const STATES: ReadonlyArray<readonly [state: number, past: Past]> = [
   [DONE, 'done-if-recorded'],
 ]
 
-/** Of a state that is ours. The bits that a later step adds win over those before it. */
+/** @param state from `ownState`. Bits added by a later step take precedence over earlier ones. */
 export function pastOf(state: number): Past {
   if ((state & STARTED) === 0) return (state & DONE) === 0 ? 'none' : 'done-if-recorded'
   if ((state & BURY) !== 0) return 'to-bury'
@@ -58,7 +58,7 @@ export function pastOf(state: number): Past {
   return (state & BESIDE) === 0 ? 'died-alone' : 'died-beside'
 }
 
-/** modifier2 as our mark; 0 when it has other bits: then it is somebody else's, and says nothing. */
+/** modifier2 as our mark; 0 if it has unknown bits, because then another program wrote it. */
 export function ownState(modifier2: number): number {
   const known = (modifier2 & STARTED) === 0 ? AT_REST : OURS
   return (modifier2 & ~known) === 0 ? modifier2 : 0
@@ -66,12 +66,12 @@ export function ownState(modifier2: number): number {
 
 const byte = Buffer.alloc(1)
 
-/** What outlives a run: the rest is only about the run that ends. */
+/** The bits that outlive a run; the others concern only the run that ends. */
 export function lasting(state: number): number {
   return state & (RECORDED | KICKED)
 }
 
-/** As it is now: a run may have marked it since it was claimed. */
+/** The current state: a run may have changed it since the claim. */
 export function readState(fd: number): number {
   return readSync(fd, byte, 0, 1, MODIFIER2_OFFSET) === 1 ? ownState(byte[0] ?? 0) : 0
 }

@@ -23,14 +23,14 @@ interface State {
   isUsed: boolean
 }
 
-/** By spool. Kept between two uses that follow each other soon, as one failure follows another. */
+/** Open `.spoold` directories by spool, cached for uses in quick succession, such as a series of failures. */
 const states = new Map<string, State>()
-/** A path may still be in use for a moment by what was begun with it. */
+/** Released one interval later, because operations that have begun may still use their paths. */
 let retired: Directory[] = []
 const IDLE_MS = 1000
 let clock: NodeJS.Timeout | undefined
 
-/** What was not used since the last time is closed the next time: it must not keep a file system from being unmounted. */
+/** Closes directories that were idle for an interval: an open one would keep its file system from being unmounted. */
 function tidy(): void {
   for (const directory of retired) directory.release()
   retired = []
@@ -54,11 +54,11 @@ function keep(spool: string, directory: Directory): void {
 }
 
 /**
- * The path of `.spoold`, a byte string, anchored: who may write to the spool may exchange the name. Taken is only a real
- * directory that belongs to us, or to the owner of the spool, whose tasks somebody else looks at.
+ * The path of `.spoold`, a byte string. It is anchored, because users who may write to the spool could replace the
+ * directory. It must be a real directory, and belong to us or to the owner of the spool that we are looking at.
  *
- * @returns undefined when there is none
- * @throws SpooldError SPOOL_UNUSABLE for what else has its name
+ * @returns undefined if there is none
+ * @throws SpooldError SPOOL_UNUSABLE for anything else of that name
  */
 export function findState(spool: string): string | undefined {
   const path = `${spool}/${STATE_DIRECTORY}`
@@ -82,8 +82,8 @@ export function findState(spool: string): string | undefined {
 }
 
 /**
- * Opens `.spoold` anew the next time. An open directory stays in the mount in which it was opened, which may have been
- * read-only, and be gone: whoever was refused tries it by its name again.
+ * Makes the next use reopen `.spoold`. Call it after a refused write: the open directory belongs to the mount in which it
+ * was opened, which may have been read-only, or may be gone.
  */
 export function reopenState(spool: string): void {
   const known = states.get(spool)
@@ -109,7 +109,7 @@ function checkOwner(spool: string, { stats: { uid } }: Directory): void {
   throw foreignState(displayName(spool), owner, me())
 }
 
-/** Makes `.spoold` where it is missing, and closes it to all others. @returns its path, see `findState` */
+/** Creates `.spoold` if it is missing, and removes other users' access. @returns its path, see `findState` */
 export function makeState(spool: string): string {
   for (;;) {
     const path = findState(spool)
@@ -123,15 +123,15 @@ export function makeState(spool: string): string {
   }
 }
 
-/** The path of one of our rooms in a spool, a byte string; of one that is not there when `.spoold` is not. */
+/** The path of a directory in `.spoold`, a byte string. If `.spoold` is missing, the path does not exist. */
 export function stateRoom(spool: string, room: StateRoom): string {
   return `${findState(spool) ?? `${spool}/${STATE_DIRECTORY}`}/${room}`
 }
 
 /**
- * Makes a room, and in it the directories that `ref` needs (its priority), each 0700.
+ * Creates a directory in `.spoold`, and the subdirectories that `ref` needs (its priority), each 0700.
  *
- * @throws SpooldError SPOOL_UNUSABLE when one of them is something else, such as a link that leads out of the spool
+ * @throws SpooldError SPOOL_UNUSABLE if one of them is not a directory, such as a symlink that leads out of the spool
  */
 export function makeStateRoom(spool: string, room: StateRoom, ref: string): string {
   const top = `${makeState(spool)}/${room}`
@@ -159,7 +159,7 @@ function notDirectory(path: string): SpooldError {
   return new SpooldError('SPOOL_UNUSABLE', `${displayName(path)} is not a directory; remove it`)
 }
 
-/** Is the room there, and ours? Whatever else has its name is passed by. */
+/** Is the directory there, in a `.spoold` of ours? Anything else of that name is ignored. */
 export function hasStateRoom(spool: string, room: StateRoom): boolean {
   const state = hasState(spool)
   return state !== undefined && lstatSync(toFsPath(`${state}/${room}`))?.isDirectory() === true
@@ -174,7 +174,7 @@ function hasState(spool: string): string | undefined {
   }
 }
 
-/** Writes a file whole or not at all; whoever wrote it last wins. `flush`: it is on disk before it has its name. */
+/** Writes a file atomically; the last writer wins. @param flush sync the content to disk before the rename */
 export function writeWhole(path: string, text: string, { flush }: { flush: boolean }): void {
   const unfinished = toFsPath(`${path}.${crypto().randomBytes(4).toString('hex')}.tmp`)
   try {
@@ -189,5 +189,5 @@ export function writeWhole(path: string, text: string, { flush }: { flush: boole
 function removeQuietly(path: string | Buffer): void {
   try {
     unlinkSync(path)
-  } catch {} // it was not made, or its directory is gone
+  } catch {} // it was not created, or its directory is gone
 }

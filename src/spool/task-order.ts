@@ -3,18 +3,18 @@ import { prefixOf } from '../task/ref.js'
 import { compareVersions } from './version-order.js'
 
 /**
- * In which order due tasks run:
+ * The order in which due tasks run:
  *
- *   arrival  as they became runnable
- *   name     uWSGI's spooler-ordered: by name and priority, numbers as numbers
- *   age      by priority, and as they became runnable within each
+ *   arrival  in the order in which they became runnable
+ *   name     uWSGI's spooler-ordered: by priority and name, comparing numbers as numbers
+ *   age      by priority, and within each in the order in which they became runnable
  */
 export type TaskOrder = 'arrival' | 'name' | 'age'
 
-/** Negative when `a` runs first. The times are when they became runnable; of the same unit, and unused by `name`. */
+/** Negative if `a` runs first. The times at which they became runnable share any one unit; `name` ignores them. */
 export type CompareTasks = (a: Ref, aAt: number, b: Ref, bAt: number) => number
 
-/** Of one microsecond by name: in names of one process a counter follows the pid. */
+/** Ties are broken by name: in the names of one process, a counter follows the pid. */
 const byArrival: CompareTasks = (a, aAt, b, bAt) => aAt - bAt || compareVersions(a, b)
 
 export const COMPARE_TASKS: Readonly<Record<TaskOrder, CompareTasks>> = {
@@ -23,10 +23,10 @@ export const COMPARE_TASKS: Readonly<Record<TaskOrder, CompareTasks>> = {
   age: (a, aAt, b, bAt) => comparePriorities(prefixOf(a), prefixOf(b)) || byArrival(a, aAt, b, bAt),
 }
 
-/** As uWSGI orders directories among what lies beside them; the files of a directory run after the priorities in it. */
+/** Orders directories among their siblings as uWSGI does; the files of a directory run after its priorities. */
 function comparePriorities(a: string, b: string): number {
   return a === b ? 0 : compareVersions(`${a}${LAST}`, `${b}${LAST}`)
 }
 
-/** Behind every digit and every letter. */
+/** Sorts after every digit and letter. */
 const LAST = '\xff'

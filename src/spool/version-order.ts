@@ -3,9 +3,11 @@ const NINE = 57
 const SLASH = 47
 
 /**
- * The order in which an ordered spool runs: glibc's strverscmp on every path segment, bytes unsigned. Numbers inside
+ * The order in which an ordered spool runs: glibc's strverscmp on each path segment, with unsigned bytes. Numbers inside
  * names compare as numbers (9 before 10), numbers with leading zeros as fractions (001 before 01 before 1).
- * Negative when `a` runs first. Byte strings in, so a character is a byte.
+ *
+ * @param a a byte string: one character per byte
+ * @returns a negative number if `a` runs first
  */
 export function compareVersions(a: string, b: string): number {
   const shorter = Math.min(a.length, b.length)
@@ -29,7 +31,7 @@ function compareAt(a: string, b: string, at: number): number {
   return byteA - byteB
 }
 
-/** The end of a name and the end of a segment compare alike, as the NUL that C sees there. */
+/** The end of a name and of a segment both compare as NUL, as in C. */
 function byteAt(name: string, at: number): number {
   const byte = at < name.length ? name.charCodeAt(at) : 0
   return byte === SLASH ? 0 : byte
