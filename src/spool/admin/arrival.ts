@@ -7,14 +7,14 @@ import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { isNoRoom } from '../store/write-error.js'
 import type { OpenSpool } from './change.js'
 
-/** A name in a spool that is ours: an empty file, locked, which is no task for anybody, and which one rename replaces. */
+/** A name reserved in a spool: an empty, locked file, which no daemon runs, and which a rename replaces. */
 export interface Arrival {
   readonly ref: Ref
-  /** Its directory, a byte string; to be used until `end`. */
+  /** Its directory, a byte string; valid until `end`. */
   readonly directory: string
-  /** Its path, until `end`. */
+  /** Its path; valid until `end`. */
   readonly fsPath: string | Buffer
-  /** Gives the place up when nothing came, and the lock in any case. */
+  /** Removes the empty file if no task has arrived, and releases the lock in any case. */
   end(hasArrived: boolean): void
 }
 
@@ -22,8 +22,8 @@ const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL
 const NAMES = { ordered: true, strictNames: false }
 
 /**
- * Makes room for a task that comes into a spool: under its own name, or under a fresh one of uWSGI's form when that is
- * taken. A kill leaves the empty file; it is never run, and buried as incomplete after its grace.
+ * Reserves a name for a task that is brought into a spool: its own or, if that is taken, a new one of uWSGI's form. After
+ * a kill the empty file remains; it is never run, and is buried as incomplete after the grace period.
  */
 export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival {
   const prefix = directoryOf(wanted)
@@ -54,7 +54,7 @@ export function makeArrival({ spool, locker }: OpenSpool, wanted: Ref): Arrival 
 
 interface Made {
   readonly name: string
-  /** undefined: there is no room for an empty file, and the name is one that nobody else makes. */
+  /** undefined: no space for an empty file; the name is unique anyway. */
   readonly fd: number | undefined
 }
 
@@ -75,13 +75,13 @@ function tryCreate(directory: string, name: string): Made | undefined {
   }
 }
 
-/** The priority that a path lies in, with a slash behind it; '' for what is none, or leads elsewhere. */
+/** The priority of a path, with a trailing slash; '' if it has none, or if its directory is not a priority. */
 function directoryOf(ref: Ref): string {
   const names = ref.split('/').slice(0, -1)
   return names.every(isPriorityDirectory) ? names.map(name => `${name}/`).join('') : ''
 }
 
-/** Makes the priority directories that are missing. */
+/** Creates missing priority directories. */
 function makePriorityDirectories(spool: string, prefix: string): FileDirectory {
   try {
     return holdDirectoryOf(spool, `${prefix}task`, { mayMake: true })

@@ -11,23 +11,23 @@ import { probeSpool } from '../probe.js'
 import { Records } from '../records.js'
 import { type HeldFile, packetState } from '../spool-file.js'
 
-/** One spool, and how its files are locked. */
+/** A spool, and how its files are locked. */
 export interface OpenSpool {
   /** Its real path, a byte string. */
   readonly spool: string
   readonly locker: Locker
 }
 
-/** A file that a command holds as a run would; `ref` is its path below the spool, also of a dead letter. */
+/** A file that a command holds as a run would. `ref` is its path below the spool, for a dead letter too. */
 export interface LockedFile extends HeldFile {
   readonly stats: Stats
 }
 
-/** What came of a change that a person asked for. */
+/** The result of a requested change. */
 export type Changed =
-  /** `to`: the path below its spool that the task has now. */
+  /** `to`: the task's new path below its spool. */
   | { readonly kind: 'done'; readonly to?: Ref }
-  /** It ran, or was removed, meanwhile. */
+  /** It has run or has been removed meanwhile. */
   | { readonly kind: 'gone' }
   | { readonly kind: 'running' }
   | { readonly kind: 'refused'; readonly detail: string }
@@ -39,7 +39,8 @@ export function refused(detail: string): Changed {
 }
 
 /**
- * Locks as whatever daemon may run on this spool: record locks where they work, and leases too where leases are in use.
+ * Opens a spool with the locking of any daemon that may run on it: record locks if they work, and also leases if leases
+ * are in use.
  *
  * @param spool its real path
  */
@@ -74,9 +75,9 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
 }
 
 /**
- * Takes hold of a file and changes it. What runs is left alone.
+ * Locks a file and changes it. A running task is left alone.
  *
- * @throws what the file system says when it cannot be changed
+ * @throws the file system's error if the file cannot be changed
  */
 export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: LockedFile) => Changed): Changed {
   let directory: FileDirectory | undefined
@@ -127,7 +128,7 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Ch
   return state === undefined ? file : { ...file, state }
 }
 
-/** The file first: a record, or a reason, without a file says nothing wrong, and fsck finds it. */
+/** Removes the file first: a record or a reason without a file does no harm, and fsck finds it. */
 export function remove({ spool }: OpenSpool, { ref, fsPath }: LockedFile): Changed {
   unlinkSync(fsPath)
   const name = deadNameOf(ref)
@@ -138,7 +139,7 @@ export function remove({ spool }: OpenSpool, { ref, fsPath }: LockedFile): Chang
   return DONE
 }
 
-/** A path below a spool, for people. */
+/** The full path of a file in a spool, for people. */
 export function displayPath({ spool }: Pick<OpenSpool, 'spool'>, ref: Ref): string {
   return displayName(`${spool}/${ref}`)
 }

@@ -10,10 +10,10 @@ const DAY_MS = 86_400_000
 const NO_PACKET = refused('it is not a spool packet')
 
 /**
- * Keeps a task from being run until it is released or kicked: its record says so to us, its mtime to a plain uWSGI.
+ * Keeps a task from running until it is released or kicked. spoold sees that from the record, a plain uWSGI from the mtime.
  *
- * The record comes first, because to write the state byte makes the mtime now. After a kill behind the record the task
- * is as it was; behind the byte it is held, but a plain uWSGI would run it, and `hold` again fixes that.
+ * The record is written first, because writing the state byte sets the mtime to now. A kill after the record leaves the
+ * task unchanged. A kill after the byte leaves it held, but a plain uWSGI would run it; another `hold` fixes that.
  */
 export function hold(
   { spool }: OpenSpool,
@@ -27,7 +27,7 @@ export function hold(
   const before = recordOf(records, file)
   const heldMtime = before?.heldMtime ?? heldMtimeOf(stats.mtimeMs) ?? timeOf(file, before)
   const [nextRunAt = 0] = HELD_UNTIL_MS
-  // whatever the mtime says
+  // takes precedence over the mtime
   const times = { heldMtime, nextRunAt, isTimeUnset: true }
   try {
     records.write(ref, { attempts: 0, crashes: 0, ...before, ...note, ...times })
@@ -43,13 +43,13 @@ export function hold(
   return refused('its file system takes no time that is far enough')
 }
 
-/** A file system that cannot count so far takes its last time, or any other. */
+/** Sets the mtime and checks it: a file system with a smaller range stores its last time, or an arbitrary one. */
 function reaches({ fd }: LockedFile, untilMs: number): boolean {
   setTime(fd, untilMs)
   return fstatSync(fd).mtimeMs > Date.now() + DAY_MS
 }
 
-/** Without a record, for which the disk has no room. */
+/** Holds a task by its mtime alone, if the disk has no space for the record. */
 function holdByTime({ fd, stats }: LockedFile, heldMtime: number): boolean {
   setTime(fd, heldTimeFor(heldMtime))
   const isHeld = heldMtimeOf(fstatSync(fd).mtimeMs) !== undefined
@@ -58,10 +58,10 @@ function holdByTime({ fd, stats }: LockedFile, heldMtime: number): boolean {
 }
 
 /**
- * Lets a held task run at the time at which it would have run.
+ * Lets a held task run at its original time.
  *
- * The mtime comes first: after a kill behind it the task is still held, and can be released again. A record stays, even
- * one that tells of no failure: to clear the bit that announces it would make the mtime now.
+ * The mtime is set first: after a kill at that point the task is still held, and can be released again. The record stays,
+ * even without any failure: clearing the bit that announces it would set the mtime to now.
  */
 export function release({ spool }: OpenSpool, file: LockedFile): Changed {
   const records = new Records(spool)
@@ -84,10 +84,10 @@ export function release({ spool }: OpenSpool, file: LockedFile): Changed {
 }
 
 /**
- * Lets a task run now, whatever its mtime, its `at` and its record say.
+ * Lets a task run now, regardless of its mtime, `at` and record.
  *
- * The byte comes first: to write it makes the mtime now, also where only the file's owner may set it. After a kill behind
- * it a held task is still held, and any other is kicked.
+ * The byte is written first: that sets the mtime to now, even if only the file's owner may set it explicitly. After a kill
+ * at that point, a held task is still held; any other is kicked.
  */
 export function kick({ spool }: OpenSpool, file: LockedFile): Changed {
   if (file.state === undefined) return NO_PACKET
@@ -97,12 +97,12 @@ export function kick({ spool }: OpenSpool, file: LockedFile): Changed {
   const rest = record === undefined ? undefined : withoutTimes(record)
   const isKept = rest !== undefined && isWorthKeeping(rest)
   writeState(file.fd, (file.state & ~RECORDED) | KICKED | (isKept ? RECORDED : 0))
-  setTime(file.fd, nowMs) // by our clock, which a server's may be ahead of
-  if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref) // also another's of that name: from now on it would count
+  setTime(file.fd, nowMs) // on our clock: that of a file server may be ahead
+  if (!isKept || !hasWritten(records, file.ref, rest)) records.remove(file.ref) // also a stale record of that name, which might now count as this file's
   return DONE
 }
 
-/** Where there is no room for it, the count is lost, and the task runs. */
+/** If the disk has no space for the record, its counts are lost, and the task runs. */
 function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
   try {
     records.write(ref, record)
@@ -112,12 +112,12 @@ function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
   }
 }
 
-/** As a claim sees it. */
+/** The task's record, as a claim would read it. */
 export function recordOf(records: Records, { ref, state = 0, stats }: LockedFile): TaskRecord | undefined {
   return state === 0 ? undefined : ownRecord(records.read(ref), { state, mtimeMs: stats.mtimeMs })
 }
 
-/** What it waits for. */
+/** The time that the task waits for; epoch ms. */
 function timeOf({ stats }: LockedFile, record: TaskRecord | undefined): number {
   return record?.isTimeUnset === true ? (record.nextRunAt ?? stats.mtimeMs) : stats.mtimeMs
 }

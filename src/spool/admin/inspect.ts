@@ -8,7 +8,7 @@ import { toFsPath } from '../../task/ref.js'
 import { dueAtMsOf, packetFault } from '../spool-file.js'
 import { KICKED, ownState, STARTED } from '../state-byte.js'
 
-/** What a file in a spool is, as far as can be told without touching it. */
+/** The state of a file in a spool, as far as it can be determined without changing anything. */
 export type FileState = 'due' | 'waiting' | 'running' | 'incomplete' | 'malformed' | 'unreadable' | 'gone'
 
 export interface Inspection {
@@ -16,29 +16,29 @@ export interface Inspection {
   readonly bytes: number
   /** Epoch ms. */
   readonly mtimeMs: number
-  /** Epoch ms; mtime's when there is no packet. */
+  /** Epoch ms; the mtime if there is no packet. */
   readonly dueAtMs: number
-  /** Epoch ms: the earliest of its times; undefined when none of them is known. */
+  /** Epoch ms: the earliest of the file's times; undefined if none is known. */
   readonly sinceMs: number | undefined
-  /** modifier2, our state byte; 0 when there is no packet. */
+  /** modifier2, our state byte; 0 if there is no packet. */
   readonly mark: number
   readonly vars: Vars | undefined
   readonly bodyOffset: number
-  /** Why, for the states that have one. */
+  /** The reason, for states that have one. */
   readonly detail?: string
-  /** A regular file that could not be read: what it is, a task or not, is not known. */
+  /** A regular file that could not be read, so it may or may not be a task. */
   readonly isUnread?: true
-  /** Who holds its lock. */
+  /** The process that holds its lock. */
   readonly pid?: number
-  /** Epoch ms: when the run began. Only spoold marks that. */
+  /** When the run began, epoch ms. Known only if spoold runs it. */
   readonly startedAtMs?: number
 }
 
 const buffer = Buffer.allocUnsafeSlow(MAX_PACKET_BYTES)
 
 /**
- * Looks at one file without locking it: a lock held for a moment would make a uWSGI skip the file for half a minute.
- * Who holds a lock is read from `locks`.
+ * Inspects a file without locking it: even a short lock could make a uWSGI skip the file for half a minute. The lock's
+ * holder is looked up in `locks`.
  */
 export function inspectFile(path: string, locks: Locks, nowMs: number): Inspection {
   let fd: number
@@ -72,7 +72,7 @@ function nothing(state: FileState, detail: string): Inspection {
   }
 }
 
-/** What its directory tells of it. */
+/** The facts that lstat knows about an unreadable file. */
 function unreadable(path: string, detail: string): Inspection {
   const none = nothing('unreadable', detail)
   try {
@@ -85,7 +85,7 @@ function unreadable(path: string, detail: string): Inspection {
   }
 }
 
-/** A time of 0 is none: file systems without a time of birth say so. */
+/** Ignores times of 0: file systems without a birth time report it as 0. */
 function sinceMsOf({ birthtimeMs, mtimeMs, ctimeMs }: Stats): number | undefined {
   const known = [birthtimeMs, mtimeMs, ctimeMs].filter(ms => ms > 0)
   return known.length === 0 ? undefined : Math.min(...known)
@@ -118,7 +118,7 @@ function inspectOpen(fd: number, locks: Locks, nowMs: number): Inspection {
   const isKicked = (ownState(mark) & KICKED) !== 0
   const dueAtMs = dueAtMsOf(mtimeMs, isKicked ? undefined : lastValue(vars, 'at'))
   const state = isHeld ? 'running' : dueAtMs > nowMs ? 'waiting' : 'due'
-  // the byte is written at the start, and nothing else of the file changes while it runs
+  // the byte is written when the run starts, and nothing else in the file changes during it
   const startedAtMs = isHeld && (ownState(mark) & STARTED) !== 0 ? { startedAtMs: ctimeMs } : {}
   return { ...known, ...startedAtMs, state, dueAtMs, mark, vars, bodyOffset }
 }

@@ -15,10 +15,11 @@ const CHUNK_BYTES = 1024 * 1024
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
 
 /**
- * Moves a task to another spool, with its time, its state byte and its record. It stays locked until it is there.
+ * Moves a task to another spool, with its time, state byte and record. It stays locked until it has arrived.
  *
- * On one file system a rename is all: after a kill before it the task is here (and there an empty file or a record,
- * which nobody runs), after it there (and its record here, which fsck finds). Elsewhere see `copyAcross`.
+ * Within one file system, a rename does it. After a kill before the rename, the task is in the source (and an empty file or
+ * a record, which no daemon runs, in the target); after it, in the target (and its record in the source, where fsck finds
+ * it). Across file systems, see `copyAcross`.
  */
 export function move(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed {
   const refusal = whyNot(from, to, file)
@@ -43,7 +44,7 @@ export function move(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed 
 function whyNot(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed | undefined {
   if (from.spool === to.spool) return refused('it is there already')
   const record = recordOf(new Records(from.spool), file)
-  // the record knows it by its inode, which a copy has not: it would run once more
+  // the record identifies the file by its inode; a copy has another one, so it would run again
   const past = pastOf(file.state ?? 0)
   if (past === 'done' || (past === 'done-if-recorded' && record?.doneInode === file.inode))
     return refused('it has run, and only waits to be removed')
@@ -65,23 +66,23 @@ function bring(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arriva
 }
 
 /**
- * Between file systems nothing is done in one step. What a kill leaves:
+ * Moves a task to another file system, which takes several steps. After a kill during or after each of them:
  *
- * 1. the copy under its hidden name: the task here, and there a hidden file that is swept;
- * 2. the task here held, with a note of the move: nobody runs it, and `ls` says where it may be;
- * 3. the copy published: it runs there; here it is held as before, until a person removes it;
- * 4. the task here removed.
+ * 1. the copy is written under a hidden name: the source task is unchanged, and a sweep removes the hidden file;
+ * 2. the source task is held, with a note of the move: no daemon runs it, and `ls` shows where it may be;
+ * 3. the copy is published: it runs in the target, and the source task stays held until a user removes it;
+ * 4. the source task is removed.
  *
- * So there never are two that run, and what does not run is there to be seen.
+ * So the task never runs twice, and a task that does not run stays visible.
  */
 function copyAcross(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arrival): Changed {
   const { ref, directory, fsPath } = arrival
-  const draft = hiddenRef(createTaskName()) // made of a name of 255 bytes it would be too long
+  const draft = hiddenRef(createTaskName()) // a new name: with a prefix, a name of 255 bytes would be too long
   const hidden = toFsPath(`${directory}/${draft}`)
   const copy = openSync(hidden, NEW_FILE, 0o600)
   let isHidden = true
   try {
-    // the lock tells a sweep that its writer lives; a lease on the name is held already
+    // the lock tells a sweep that the writer is alive; with leases, one on the name is already held
     if (to.locker.kind === 'ofd') to.locker.tryLock(copy, draft)
     copyBytes(file.fd, copy)
     fchmodSync(copy, file.stats.mode & 0o7777)
@@ -111,7 +112,7 @@ function copyBytes(from: number, to: number): void {
   }
 }
 
-/** What is here is removed only when what is there would survive a power failure. */
+/** Syncs the target, so that the source is removed only once the copy would survive a power failure. */
 function syncDirectory(path: string): void {
   const fd = openSync(toFsPath(`${path}/.`), constants.O_RDONLY)
   try {

@@ -6,17 +6,17 @@ import { DeadLetters, deadPathOf } from '../dead-letters.js'
 import { change, type OpenSpool, openSpool, remove } from './change.js'
 
 export interface PurgeLimits {
-  /** Dead letters that are older are removed. null: however old. */
+  /** Remove dead letters older than this. null: no limit. */
   readonly maxAgeMs: number | null
-  /** Of more, the oldest are removed. null: however many. */
+  /** Keep at most this many, and remove the oldest. null: no limit. */
   readonly maxCount: number | null
 }
 
 const REMOVALS_PER_TURN = 100
 
 /**
- * The dead letters beyond the limits, in directory order. Twice the directory is listed, so that of a million only
- * numbers are kept. Their age is their ctime, which nobody can set: a restored backup is young.
+ * The dead letters beyond the limits, in directory order. The directory is listed twice, so that only one number per
+ * letter is kept in memory. The age is that of the ctime, which cannot be set: a restored backup counts as new.
  */
 export async function* overLimits(
   spool: string,
@@ -37,7 +37,7 @@ export async function* overLimits(
 
 const NONE = { lastMs: Number.NEGATIVE_INFINITY, atLast: 0 }
 
-/** Of the oldest beyond the count: the time of the last one, and how many of them have just that time. */
+/** Of the letters in excess of the count: the time of the newest, and how many of them have exactly that time. */
 async function surplus(letters: DeadLetters, maxCount: number): Promise<typeof NONE> {
   const times: number[] = []
   for await (const name of letters.names()) {
@@ -56,7 +56,7 @@ function buriedAt(letters: DeadLetters, name: Ref): number | undefined {
 
 interface Purged {
   readonly removed: number
-  /** Why the first of those is still there that could not be removed. */
+  /** Why the first letter that could not be removed is still there. */
   readonly fault?: string
 }
 
@@ -70,12 +70,12 @@ export async function purge(spool: string, limits: PurgeLimits): Promise<Purged>
     const faultOfThis = removeLetter(at, name)
     if (faultOfThis === undefined) removed++
     else fault ??= `${displayName(name)}: ${faultOfThis}`
-    if (removed % REMOVALS_PER_TURN === 0) await setImmediate() // a daemon has other work
+    if (removed % REMOVALS_PER_TURN === 0) await setImmediate() // lets a daemon do its other work
   }
   return { removed, ...(fault === undefined ? {} : { fault }) }
 }
 
-/** @returns why it is still there */
+/** @returns why the letter is still there; undefined if it was removed */
 function removeLetter(at: OpenSpool, name: Ref): string | undefined {
   try {
     const changed = change(at, deadPathOf(name), file => remove(at, file))

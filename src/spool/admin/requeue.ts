@@ -9,9 +9,9 @@ import { type Changed, type LockedFile, type OpenSpool, refused } from './change
 /**
  * Brings a dead letter back into its spool, due at once.
  *
- * Everything is made ready while it is still dead; the rename publishes it. After a kill before that it is still a dead
- * letter (with an empty file or a record of its name in the spool, which nobody runs), and can be requeued again; after
- * it, the task is there, and its reason stays behind, which says nothing wrong.
+ * Everything is prepared while it is still a dead letter; the rename publishes it. After a kill before the rename, it is
+ * still a dead letter (with an empty file or a record of its name in the spool, which no daemon runs), and can be requeued
+ * again. After a kill after the rename, the task is in the spool, and its reason stays behind, which does no harm.
  */
 export function requeue(
   at: OpenSpool,
@@ -32,7 +32,7 @@ export function requeue(
     else records.write(arrival.ref, record)
     const nowMs = Date.now()
     writeState(file.fd, record === undefined ? 0 : RECORDED)
-    setTime(file.fd, nowMs) // of another user's file the write has made it now
+    setTime(file.fd, nowMs) // if another user owns the file, the write above has already set the mtime to now
     renameSync(file.fsPath, arrival.fsPath)
     hasArrived = true
     letters.forget(name)

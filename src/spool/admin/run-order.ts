@@ -7,8 +7,8 @@ import { hasStateRoom, stateRoom } from '../state-directory.js'
 import { COMPARE_TASKS } from '../task-order.js'
 
 /**
- * Tasks as a daemon runs them when all are due: by priority, and within each as they became runnable. Of a free name,
- * which a daemon takes at first sight, the ctime tells when it came.
+ * Sorts tasks into the order in which a daemon runs them if all are due: by priority, and within each in the order in which
+ * they became runnable. For a name that contains no time, the ctime stands in for the moment a daemon first saw the file.
  *
  * @param spool its real path, a byte string
  */
@@ -27,7 +27,7 @@ export async function byAge(spool: string, refs: readonly Ref[]): Promise<Ref[]>
     .map(({ ref }) => ref)
 }
 
-/** The records of tasks that ran, or are held; as far as this user may see them. */
+/** The names of the records, of tasks that have run or are held; as far as this user may see them. */
 async function recordsIn(spool: string): Promise<ReadonlySet<string>> {
   const names = new Set<string>()
   const list = async (prefix: string): Promise<void> => {
@@ -38,7 +38,7 @@ async function recordsIn(spool: string): Promise<ReadonlySet<string>> {
   try {
     if (hasStateRoom(spool, 'records')) await list('')
   } catch {
-    // another user's: the names of the tasks still tell
+    // belongs to another user; the task names still give an order
   }
   return names
 }

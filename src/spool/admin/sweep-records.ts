@@ -9,16 +9,16 @@ import { jsonNameOf } from '../record-name.js'
 import { isRecord } from '../records.js'
 import { hasStateRoom, stateRoom } from '../state-directory.js'
 
-/** Deeper than any priority scheme. */
+/** Nested directories: deeper than any priority scheme. */
 const MAX_DEPTH = 16
 
 /**
- * Removes the records of tasks that are gone: a uWSGI ran them, or a person removed them. Only old ones are looked at,
- * so that whoever is about to bring a task of that name, and writes its record first, has time.
+ * Removes the records of tasks that are gone, because a uWSGI ran them or a user removed them. Recent records are left
+ * alone: a process that is about to bring a task into the spool writes its record first.
  *
  * @param spool its real path, a byte string
- * @param beforeMs records that changed since are left alone
- * @returns how many
+ * @param beforeMs records changed since then are left alone
+ * @returns the number of removed records
  */
 export async function sweepRecords(spool: string, beforeMs: number): Promise<number> {
   let removed = 0
@@ -51,7 +51,7 @@ function removeOrphan(spool: string, name: string, beforeMs: number): boolean {
   }
 }
 
-/** The task whose record it is. undefined for what is no record, or stands under another name than its own. */
+/** The task that a record belongs to; undefined if the file is not a record, or is not at that task's record path. */
 function refOf(fd: number, name: string): Ref | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(fd, 'utf8'))
@@ -66,7 +66,7 @@ function isThere(path: string): boolean {
   return lstatSync(toFsPath(path)) !== undefined
 }
 
-/** Not one that a new task of the same name gets in this moment. */
+/** Removes exactly the open file, and not a record just written for a new task of the same name. */
 function removeExactly(fd: number, fsPath: string | Buffer): boolean {
   const aside = Buffer.concat([Buffer.from(fsPath), Buffer.from(`.${process.pid}.tmp`)])
   if (!moveExactly({ fd, fsPath }, aside, createTaskName)) return false

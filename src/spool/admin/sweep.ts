@@ -18,25 +18,25 @@ interface SweepOptions {
   readonly spool: string
   /** A hidden file unchanged for this long has no live writer, unless its lock is held. 0: never. */
   readonly graceMs: number
-  /** Ids are forgotten after this long. 0: never. */
+  /** Ids are forgotten after this time. 0: never. */
   readonly idTtlMs: number
 }
 
-/** What a sweep did. */
+/** The results of a sweep. */
 interface Swept {
-  /** Hidden files of dead writers. */
+  /** Removed hidden files of dead writers. */
   readonly removed: number
-  /** Tasks that were promised under an id, and whose writer died before it published them. */
+  /** Published tasks that were promised under an id, but whose writer had died before publishing them. */
   readonly published: number
-  /** Tasks that took the name of a finished task just as that was removed. */
+  /** Restored tasks: they took the name of a finished task at the moment that was removed. */
   readonly givenBack: number
-  /** Ids that were forgotten. */
+  /** Forgotten ids. */
   readonly forgotten: number
 }
 
 /**
- * Removes what dead writers left in a spool, its priority directories and `.spoold/ids`. It looks only at our own names,
- * never at tasks, so a sweep costs as much as a scan. Ages are ctimes, which cannot be set.
+ * Removes the leftovers of dead writers in a spool, its priority directories and `.spoold/ids`. It opens only files with
+ * our own hidden names, never tasks, so a sweep costs as much as a scan. Ages are those of ctimes, which cannot be set.
  */
 export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Promise<Swept> {
   const nowMs = Date.now()
@@ -57,17 +57,17 @@ export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Pro
   return { removed, published, givenBack, forgotten }
 }
 
-/** What a writer left under a hidden name. */
+/** A hidden file that a writer left behind. */
 interface Leftover {
-  /** The task that it was to become. */
+  /** The task that it was meant to become. */
   readonly ref: Ref
-  /** Its id is taken: a caller may have been told that it is stored. */
+  /** Its id is taken, so a caller may have been told that the task is stored. */
   readonly isPromised: boolean
 }
 
 const LEFTOVERS_PER_SCAN = 1000
 
-/** The hidden files of writers, in the spool and its priorities, that nobody changed since `beforeMs`. */
+/** The hidden files of writers, in the spool and its priorities, that have not changed since `beforeMs`. */
 export async function* leftoversIn(spool: string, beforeMs: number): AsyncGenerator<Leftover> {
   let refs = new Set<Ref>()
   for await (const ref of findLeftovers(spool, beforeMs)) {
@@ -115,7 +115,7 @@ function forget(link: string): boolean {
   }
 }
 
-/** Holds the file's lock: slow writers keep it, so they are skipped. @returns false if the file stays */
+/** Takes the file's lock, so that slow writers, which hold it, are skipped. @returns false if the file stays */
 export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' | 'given-back' | false> {
   let directory: FileDirectory | undefined
   let fd: number | undefined
@@ -132,7 +132,7 @@ export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' 
     unlinkSync(path)
     return 'removed'
   } catch {
-    return false // it is gone, or somebody else's
+    return false // gone, or another user's
   } finally {
     if (fd !== undefined) closeSync(fd)
     directory?.release()
@@ -140,9 +140,9 @@ export async function clearLeftover(spool: string, ref: Ref): Promise<'removed' 
 }
 
 interface IdEntry {
-  /** In `.spoold/ids`. */
+  /** Its name in `.spoold/ids`. */
   readonly name: string
-  /** A byte string. */
+  /** Its path, a byte string. */
   readonly link: string
   /** undefined if it is not an id. */
   readonly ref: Ref | undefined
@@ -158,7 +158,7 @@ export async function* idsIn(spool: string): AsyncGenerator<IdEntry> {
   }
 }
 
-/** A broken one does not prevent the sweep of the others. */
+/** Ignores an invalid id file, so that it does not prevent the sweep of the others. */
 function refOf(link: string): Ref | undefined {
   try {
     return readId(link)

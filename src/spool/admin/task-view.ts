@@ -10,33 +10,33 @@ import { ownState } from '../state-byte.js'
 import { heldMtimeOf } from './held-time.js'
 import { type FileState, type Inspection, inspectFile } from './inspect.js'
 
-/** What a task is to people. */
+/** The state of a task, as shown to people. */
 export const TASK_STATES = [
   'due', // may run now
-  'waiting', // for its time
-  'retrying', // failed, and waits for its next run
+  'waiting', // not due yet
+  'retrying', // failed, and waiting for its next run
   'held', // by `spoold hold`
-  'running', // somebody has it locked
+  'running', // locked by a process
   'incomplete', // shorter than its own header says
-  'malformed', // no spool packet
-  'unreadable', // may not be opened
+  'malformed', // not a spool packet
+  'unreadable', // cannot be opened
   'dead', // a dead letter
 ] as const
 export type TaskState = (typeof TASK_STATES)[number]
 
-/** All that is known of a task without touching it. */
+/** Everything that can be known about a task without changing anything. */
 export interface TaskView {
   /** Its path below the spool; a dead letter's begins with `.spoold/dead/`. */
   readonly ref: Ref
   readonly state: TaskState
-  /** When it is to run; epoch ms. */
+  /** When it is due; epoch ms. */
   readonly dueAtMs: number
   readonly file: Inspection
   readonly record?: TaskRecord
   readonly letter?: DeadLetter
 }
 
-/** What is another user's is not seen. */
+/** undefined if it belongs to another user and cannot be read. */
 function seen<T>(look: () => T): T | undefined {
   try {
     return look()
@@ -49,7 +49,7 @@ function hasLeases(spool: string): boolean {
   return seen(() => existsSync(toFsPath(leasesOf(spool)))) ?? false
 }
 
-/** Looks into one spool; takes no lock, leaves no trace. */
+/** A read-only view of one spool: takes no locks, and changes nothing. */
 export class SpoolView {
   readonly #spool: string
   readonly #locks: Locks
@@ -69,9 +69,9 @@ export class SpoolView {
   }
 
   /**
-   * Also what lies in priority directories, whether the spool is ordered or not.
+   * Lists the tasks, including those in priority directories, even if the spool is not ordered.
    *
-   * @throws the file system's error when the spool cannot be listed
+   * @throws the file system's error if the spool cannot be listed
    */
   async refs(failed: ScanVisitor['failed']): Promise<Ref[]> {
     const refs: Ref[] = []
@@ -86,7 +86,7 @@ export class SpoolView {
     for await (const name of this.#letters.names()) yield deadPathOf(name)
   }
 
-  /** undefined: it is gone. */
+  /** undefined if it is gone. */
   view(ref: Ref): TaskView | undefined {
     const file = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
     const { state, dueAtMs } = file
@@ -104,7 +104,7 @@ export class SpoolView {
     return { ref, ...this.#timed(this.#stateOf(ref, state), file, record), file, record }
   }
 
-  /** As a claim sees it. */
+  /** The task's record, as a claim would read it. */
   #recordOf(ref: Ref, { mark, mtimeMs }: Inspection): TaskRecord | undefined {
     const state = ownState(mark)
     if (state === 0) return undefined
@@ -129,8 +129,8 @@ export class SpoolView {
 }
 
 /**
- * When the task came into existence, epoch ms: its name says so when uWSGI, or an enqueuer like it, made the name. Else it
- * is the earliest time that its file and its record still tell; undefined when there is none.
+ * When the task was created, epoch ms: taken from a name of uWSGI's form. For other names, it is the earliest time in the
+ * file's stats and in its record; undefined if there is none.
  */
 export function arrivedMsOf({ ref, file, record, letter }: TaskView, nowMs: number): number | undefined {
   const createdMs = (createdAtMicros(letter?.ref ?? deadNameOf(ref) ?? ref) ?? Number.NaN) / 1000
@@ -140,7 +140,7 @@ export function arrivedMsOf({ ref, file, record, letter }: TaskView, nowMs: numb
   return known.length === 0 ? undefined : Math.min(...known)
 }
 
-/** When it came, or was buried. */
+/** When the task arrived or, for a dead letter, was buried; epoch ms. */
 export function sinceMsOf(task: TaskView, nowMs: number): number | undefined {
   return task.letter?.buriedAt ?? arrivedMsOf(task, nowMs)
 }
