@@ -1,4 +1,4 @@
-// How fast a backlog of no-op tasks is run, beside uWSGI.
+// Throughput of a backlog of no-op tasks, compared with uWSGI.
 import { join } from 'node:path'
 import {
   fill,
@@ -12,8 +12,8 @@ import {
 } from './harness.mjs'
 
 /**
- * Tasks per second over a directory of `count` files: from exec to the last task's end; and from the first tenth on,
- * when on both sides all processes have started and are warm.
+ * Tasks per second for a directory of `count` files: from exec to the end of the last task, and from the end of the first
+ * tenth, when the processes of both daemons have started and are warm.
  */
 export async function rate(startDaemon, count, options) {
   return withDirectory('memory', async directory => {

@@ -1,10 +1,10 @@
-// How fast tasks are stored, beside uwsgi.spool(); and what concurrent callers gain from shared syncs.
+// Throughput of enqueueing, compared with uwsgi.spool(), and the gain of concurrent callers from shared syncs.
 import { spawn } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { diskKind, inPairs, isInstalled, ROOT, until, withDirectory } from './harness.mjs'
 
-/** Stores `count` tasks in a process of its own, which times itself, the start and a short warm-up apart. */
+/** Stores `count` tasks in a separate process, which measures itself, without its start and a short warm-up. */
 const NODE = (spool, count, how) => `
   import { spool, spoolSync, Batch } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
   const to = { spooler: ${JSON.stringify(spool)}, sync: ${how.sync} }
@@ -73,7 +73,7 @@ async function uwsgiRate(count, options) {
       const rate = await until('uWSGI is through', () => read(result))
       return { 'tasks/s': Number(rate) }
     } finally {
-      child.kill('SIGKILL') // one that is still starting takes a SIGINT for Python's
+      child.kill('SIGKILL') // not SIGINT: while uWSGI is starting, Python would handle it
       if (child.exitCode === null) await new Promise(resolve => child.once('exit', resolve))
       rmSync(spool, { recursive: true })
     }

@@ -1,4 +1,4 @@
-// What every benchmark needs: files, processes, and figures that say how sure they are.
+// Shared by all benchmarks: files, processes, and figures with their spread.
 import { execFileSync, spawn } from 'node:child_process'
 import {
   existsSync,
@@ -18,13 +18,13 @@ import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { encodePacket } from '../build/src/protocol/packet.js'
 
-// where it is set, each Node reads all certificates when it starts, for a quarter of a second
+// with it set, each Node process reads all certificates at its start, which takes a quarter of a second
 delete process.env.NODE_EXTRA_CA_CERTS
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url))
 export const BIN = join(ROOT, 'bin/spoold.js')
 
-/** A directory in memory (for CPU work) or on disk (for the real thing); removed by `use`. */
+/** Calls `use` with a temporary directory in memory (to measure CPU work) or on disk, and removes the directory. */
 export async function withDirectory(kind, use) {
   const path = mkdtempSync(join(kind === 'memory' ? '/dev/shm' : tmpdir(), 'spoold-bench-'))
   try {
@@ -34,7 +34,7 @@ export async function withDirectory(kind, use) {
   }
 }
 
-/** Canonical spool files: uWSGI's names, three short keys. */
+/** Creates typical spool files: uWSGI's names, three short keys. */
 export function fill(directory, count, { at } = {}) {
   mkdirSync(directory, { recursive: true, mode: 0o755 })
   for (let i = 1; i <= count; i++) {
@@ -45,9 +45,9 @@ export function fill(directory, count, { at } = {}) {
   }
 }
 
-/** How many tasks are left, without listing the directory: on tmpfs an entry takes 20 bytes of its size. */
+/** The number of tasks left, without listing the directory: on tmpfs, an entry adds 20 bytes to its size. */
 export const leftOnTmpfs = directory => statSync(directory).size / 20 - 2
-/** The same by the inodes in use, for file systems that are nobody else's. */
+/** The same from the number of inodes in use, for a file system that nothing else uses. */
 export const inodesUsed = directory => {
   const { files, ffree } = statfsSync(directory)
   return files - ffree
@@ -63,7 +63,7 @@ export async function until(what, probe, timeoutMs = 120_000, stepMs = 4) {
   }
 }
 
-/** A daemon under measurement. Its output goes to a file, as a service's does. */
+/** Starts the daemon to measure. Its output goes to a file, as in a service. */
 export function start(command, args, logFile) {
   const child = spawn('sh', ['-c', `exec ${command} "$@" > "${logFile}" 2>&1`, 'sh', ...args], {
     stdio: 'ignore',
@@ -82,7 +82,7 @@ export function start(command, args, logFile) {
 const NOOP_JS = 'export default (env, task) => task.SPOOL_OK\n'
 const NOOP_PY = 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n'
 
-/** A daemon that takes tasks over a socket and runs none. */
+/** A daemon that accepts tasks over a socket and runs none. */
 export function startTaker(directory, spool, options = []) {
   return startSpoold(
     directory,
@@ -138,7 +138,7 @@ export const median = numbers => {
 export const percentile = (numbers, p) =>
   [...numbers].sort((a, b) => a - b)[Math.min(numbers.length - 1, Math.ceil((numbers.length * p) / 100) - 1)]
 
-/** The file system that temporary files are on; of an ext4 it matters whether it has a journal. */
+/** The file system of temporary files; for ext4, also whether it has a journal. */
 export function diskKind() {
   const [device = '', type = ''] = execFileSync('df', ['--output=source,fstype', tmpdir()], {
     encoding: 'utf8',
@@ -155,13 +155,13 @@ export function diskKind() {
 }
 
 /**
- * Runs ours and the peer's in turn, so that both see the same machine, and gives the ratio of each pair.
- * Every run gives named figures, larger is better; the ratio is taken of each.
+ * Runs ours and the peer alternately, so that both see the same machine, and returns the ratio of each pair. Each run
+ * returns named figures (larger is better); each figure gets its own ratio.
  */
 export async function inPairs(pairs, ours, peer, progress) {
   const results = []
   for (let i = 0; i < pairs; i++) {
-    // who goes first alternates: what the first leaves behind in caches is not always the second's
+    // alternate the first one: it leaves the caches in another state for the second
     const [first, second] = i % 2 === 0 ? [ours, peer] : [peer, ours]
     const [a, b] = [await first(), await second()]
     const [mine, theirs] = i % 2 === 0 ? [a, b] : [b, a]
@@ -181,7 +181,7 @@ export async function inPairs(pairs, ours, peer, progress) {
   })
 }
 
-/** One figure of /proc: VmHWM and VmRSS in MB, CPU in seconds. */
+/** A memory figure from /proc/PID/status, in MB: VmHWM or VmRSS. */
 export function memoryOf(pid, field = 'VmHWM') {
   return (
     Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) /

@@ -1,4 +1,4 @@
-// What a crowd of bad peers on the socket costs a good one.
+// The effect of many misbehaving peers on the socket on a well-behaved one.
 import { fork } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -14,7 +14,7 @@ KEPT_TASK[3] = 1
 const bodied = encodePacket([pair('CONTENT_LENGTH', '100000')])
 const PING = Buffer.of(100, 0, 0, 1)
 
-/** What each kind sends at once, and what it drips, one byte per second. */
+/** For each kind of peer: the bytes that it sends at once, and those that it sends one per second. */
 const KINDS = [
   {
     name: 'one byte per second',
@@ -58,7 +58,7 @@ function peer(port, { first, isDeaf }) {
   return socket
 }
 
-/** One task over a connection of its own: ms until its reply. */
+/** Sends a task over its own connection. Resolves with the time to its reply, in ms. */
 function exchange(port) {
   return new Promise((resolve, reject) => {
     const begun = performance.now()
@@ -72,7 +72,7 @@ function exchange(port) {
   })
 }
 
-/** One task over a connection that stays: ms until its reply. */
+/** As `exchange`, but the returned function sends all its tasks over one persistent connection. */
 function keptOpen() {
   let socket
   return port =>
@@ -143,7 +143,7 @@ async function measure(directory, crowd, rhythm, ask) {
   }
 }
 
-/** The bad peers, in a process of their own: their work is not to slow down the good client. */
+/** The misbehaving peers, in a separate process, so that their work does not slow down the good client. */
 function crowdOf(port, count, rhythm) {
   const peers = Array.from({ length: count }, (_, i) => ({ kind: KINDS[i % KINDS.length], at: 0 }))
   const come = () => {
@@ -161,7 +161,7 @@ function crowdOf(port, count, rhythm) {
   }, 1000)
 }
 
-/** Tasks, 40 per second, one after the other. */
+/** Sends tasks one after another, 40 per second. */
 async function times(port, count, ask) {
   const ms = []
   for (let i = 0; i < count; i++) {

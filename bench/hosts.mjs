@@ -1,4 +1,4 @@
-// How fast a backlog of no-op tasks is run by handlers in Python, Perl and Ruby, beside uWSGI with the same handler.
+// Throughput of no-op tasks with handlers in Python, Perl and Ruby, compared with uWSGI and the same handler.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rate } from './drain.mjs'
@@ -11,7 +11,7 @@ const LANGUAGES = [
     option: '--import',
     file: 'noop.py',
     source: 'import uwsgi\ndef spooler(env): return uwsgi.SPOOL_OK\nuwsgi.spooler = spooler\n',
-    // Debian's, for which its uWSGI is made
+    // Debian's interpreter, for which Debian's uWSGI is built
     extra: ['--python', '/usr/bin/python3'],
     tasks: 100_000,
     processes: [1, 2],
@@ -36,7 +36,7 @@ const LANGUAGES = [
     file: 'noop.rb',
     source: 'def UWSGI.spooler(env) UWSGI::SPOOL_OK end\n',
     extra: [],
-    tasks: 4000, // uWSGI collects garbage after each
+    tasks: 4000, // few, because uWSGI collects garbage after each task
     processes: [2],
     mostPairs: 3,
   },

@@ -1,10 +1,10 @@
-// What an idle daemon takes of the memory.
+// Memory use of an idle daemon.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { childrenOf, inPairs, start, startSpoold, until, withDirectory } from './harness.mjs'
 
-/** So long after the start spoold and V8 have given back the memory that they took for it. */
+/** By this time after the start, spoold and V8 have returned the memory that the start took. */
 const V8_RESTS_AFTER_MS = 15_000
 
 export const title = 'Memory of an idle daemon'

@@ -1,4 +1,4 @@
-// How long it takes from the rename that publishes a task to its handler, in an idle daemon.
+// The latency from the rename that publishes a task to its handler, in an idle daemon.
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'

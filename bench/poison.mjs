@@ -1,18 +1,18 @@
-// What tasks that kill their process cost the others.
+// The effect of tasks that kill their process on the other tasks.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { encodePacket } from '../build/src/protocol/packet.js'
 import { BIN, fill, inPairs, leftOnTmpfs, ROOT, start, until, withDirectory } from './harness.mjs'
 
 const KINDS = ['abort', 'exit-0', 'exit-1', 'memory', 'loop', 'rejection', 'stack']
-/** A good task waits for something, as most do. */
+/** A good task waits for something, as most tasks do. */
 const HANDLER = `
   import { poison } from ${JSON.stringify(join(ROOT, 'fixtures/handlers/poison.mjs'))}
   export default (env, task) =>
     env.do === undefined ? new Promise(resolve => setTimeout(() => resolve(task.SPOOL_OK), 5)) : poison[env.do]()
 `
 
-/** Good tasks per second, from the first tenth on to the last. */
+/** Good tasks per second, from the end of the first tenth to the last one. */
 async function rate(count, poison) {
   return withDirectory('memory', async directory => {
     const [spool, handler] = ['spool', 'handler.mjs'].map(name => join(directory, name))
@@ -40,7 +40,7 @@ async function rate(count, poison) {
     try {
       await until('it begins', () => leftOnTmpfs(spool) < count)
       const since = performance.now()
-      // .spoold stays, and poison waits between its crashes
+      // .spoold remains, and the poison tasks wait between their crashes
       await until('the good ones are done', () => leftOnTmpfs(spool) <= KINDS.length + 1)
       return { 'good tasks per second': (count * 1000) / (performance.now() - since) }
     } finally {

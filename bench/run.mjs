@@ -1,5 +1,6 @@
-// npm run bench [-- --pairs=5 --scale=1 SECTION…]: measures, prints, and writes docs/benchmarks.md; all of it takes some 12 minutes.
-// npm run bench -- versus DIR: this build beside another checkout; nothing is written.
+// npm run bench [-- --pairs=5 --scale=1 SECTION…]: measures, prints and writes docs/benchmarks.md. A full run takes about
+// 12 minutes.
+// npm run bench -- versus DIR: compares this build with another checkout; writes nothing.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +13,7 @@ const option = (name, fallback) =>
 const wanted = args.filter(arg => !arg.startsWith('--'))
 const settings = {
   pairs: option('pairs', 5),
-  /** Below 1 for a quick look; then nothing is written. */
+  /** Below 1 for a quick run, which writes nothing. */
   scale: option('scale', 1),
   say: text => console.error(`  ${text}`),
 }
@@ -39,10 +40,10 @@ const number = value =>
       ? Math.round(value).toLocaleString('en')
       : value.toFixed(2)
 
-/** Goals are for developers: the console shows them, the page does not. */
+/** Goals are for developers: shown on the console, not on the page. */
 const GOALS = ['target', 'wanted']
 
-/** The rows of one benchmark as a Markdown table: ratios with their spread, or plain figures. */
+/** Formats the rows of a benchmark as a Markdown table: ratios with their spread, or plain figures. */
 function table(rows) {
   if ('ratio' in rows[0])
     return [
@@ -101,7 +102,7 @@ not on the absolute figures. Node ${process.version}, ${cpus().length} × ${cpus
   console.error('docs/benchmarks.md is written')
 }
 
-/** What an earlier run wrote, by name: a run of one benchmark leaves the others as they are. */
+/** The sections that earlier runs wrote, by name: a run of one benchmark keeps the others. */
 function sectionsOf(text) {
   const parts = text.split(/^<!-- (\w+) -->\n/m).slice(1)
   const sections = new Map()

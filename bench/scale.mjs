@@ -1,4 +1,4 @@
-// A directory of a million files: the first task, the memory of the master, the rate, and a million that wait.
+// A directory of a million files: time to the first task, memory of the master, throughput, and a million waiting tasks.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -71,7 +71,7 @@ export async function run({ scale, say }) {
   return { rows }
 }
 
-/** What each further task costs; µs. */
+/** The cost of each additional task, µs. */
 function marginal(large, middle, process, count) {
   const seconds = large.cpu[process] - median(middle.map(({ cpu }) => cpu[process]))
   return (seconds * 1e6) / (count * (1 - MIDDLE / FILES))
@@ -111,7 +111,7 @@ async function wait(count, scale) {
     fill(spool, count, { at: Math.floor(Date.now() / 1000) + 365 * 86_400 })
     const daemon = startSpoold(directory, spool, ['--spooler-processes', '2', '--spooler-quiet'])
     try {
-      // after the first scan: the CPU time of a second is small
+      // the first scan is over when the CPU time per second is small
       let before = cpuSecondsOf(daemon.pid)
       await until('it has seen all', async () => {
         await setTimeout(2000)

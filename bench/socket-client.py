@@ -1,4 +1,5 @@
-# Enqueues over a socket as fast as it can: `socket-client.py PORT COUNT PROCESSES one|open WINDOW`. Prints the seconds that it took.
+# Enqueues over a socket as fast as possible: `socket-client.py PORT COUNT PROCESSES one|open WINDOW`.
+# Prints the elapsed seconds.
 import os, socket, struct, sys, time
 
 port, count, processes = (int(each) for each in sys.argv[1:4])

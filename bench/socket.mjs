@@ -1,4 +1,4 @@
-// How fast tasks are taken over a socket, beside uWSGI. Nobody runs them: what is measured is the way in.
+// Throughput of accepting tasks over a socket, compared with uWSGI. The tasks are not run.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ const CLIENT = join(ROOT, 'bench/socket-client.py')
 
 const UWSGI = ['--plugin', 'spooler', '--processes', '2', '--spooler-quiet', '--socket', '127.0.0.1:0']
 
-/** Requests a second; `window` of them at a time where the connection is kept open. */
+/** Requests per second; `window` of them in flight if the connection is kept open. */
 async function rate(startDaemon, options, count, mode, window) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')

@@ -1,4 +1,4 @@
-// From exec: a drain of nothing, commands, and the first task of a backlog.
+// Times from exec: an empty drain, commands, and the first task of a backlog.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -53,7 +53,7 @@ export async function run({ pairs, scale, say }) {
     for (const { files, wanted } of BACKLOGS) await firstTask(Math.round(files * scale), wanted)
   return { rows }
 
-  /** One spool for all pairs: each run takes a few thousand of its tasks. */
+  /** Uses one spool for all pairs: each run takes a few thousand of its tasks. */
   async function firstTask(files, wanted) {
     await withDirectory('memory', async directory => {
       const spool = join(directory, 'spool')

@@ -1,4 +1,4 @@
-// What kinds of tasks cost: handlers that return a promise, and tasks that take a while.
+// Throughput of other kinds of tasks: handlers that return a promise, and tasks that take some time.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rate } from './drain.mjs'
@@ -7,7 +7,7 @@ import { BIN, inPairs, isInstalled, start, startSpoold } from './harness.mjs'
 const TWO = ['--spooler-processes', '2', '--spooler-quiet']
 const ONE = ['--spooler-processes', '1', '--spooler-quiet']
 
-/** A daemon whose handler has this source. */
+/** Starts a daemon whose handler has this source. */
 const withHandler = (command, option, file, source) => (directory, spool, options) => {
   const handler = join(directory, file)
   writeFileSync(handler, source)
@@ -27,7 +27,7 @@ const uwsgiWith = source =>
 
 const startAsync = spooldWith('export default async (env, task) => task.SPOOL_OK\n')
 
-/** Keep the CPU busy for exactly so long. */
+/** Handlers that keep the CPU busy for exactly this time. */
 const busyJs = ms => `export default (env, task) => {
   const end = performance.now() + ${ms}
   while (performance.now() < end);

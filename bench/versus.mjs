@@ -1,4 +1,5 @@
-// npm run bench -- versus DIR [CASE…] [--pairs=20 --scale=1]: what this build costs beside another checkout of spoold, which has to be built.
+// npm run bench -- versus DIR [CASE…] [--pairs=20 --scale=1]: compares the cost of this build with another checkout of
+// spoold, which has to be built.
 import { execFileSync, spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -23,13 +24,13 @@ const CASES = [
   { name: 'Python', handler: PYTHON, count: 100_000 },
 ]
 
-/** CPU seconds, user and system, of all children that were waited for; the kernel counts in hundredths. */
+/** CPU seconds, user and system, of all children that have been waited for; in hundredths. */
 function childrenSeconds() {
   const fields = readFileSync('/proc/self/stat', 'latin1').split(') ')[1].split(' ')
   return (Number(fields[13]) + Number(fields[14])) / 100
 }
 
-/** From exec to exit of `spoold --drain`, with its workers and their interpreters. @returns CPU and wall seconds */
+/** Measures `spoold --drain` from exec to exit, with its workers and their interpreters. @returns CPU and wall seconds */
 function drain(checkout, { handler: { file, source, options }, count }) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
@@ -49,7 +50,7 @@ function drain(checkout, { handler: { file, source, options }, count }) {
   })
 }
 
-/** Who goes first alternates. */
+/** Runs a pair; the order alternates. */
 async function pairOf(i, mine, theirs) {
   if (i % 2 === 0) return { mine: await mine(), theirs: await theirs() }
   const other = await theirs()
@@ -61,7 +62,7 @@ const quarter = (numbers, part) => {
   return sorted[Math.round((sorted.length - 1) * part)]
 }
 
-/** Microseconds per task; of a run without tasks, milliseconds per run. */
+/** Microseconds per task; milliseconds per run for a run without tasks. */
 function row(name, what, count, pairs) {
   const unit = count === 0 ? 1e3 : 1e6 / count
   const ratios = pairs.map(({ mine, theirs }) => mine[what] / theirs[what])
@@ -79,7 +80,7 @@ function row(name, what, count, pairs) {
 const commitOf = checkout =>
   execFileSync('git', ['-C', checkout, 'describe', '--always', '--dirty'], { encoding: 'utf8' }).trim()
 
-/** @returns rows of figures; `other` is the path of a checkout, `only` has words of the names of cases */
+/** @returns rows of figures. `other`: the path of a checkout. `only`: words of the names of the cases to run. */
 export async function versus({ other, only, pairs, scale, say }) {
   const checkout = resolve(other)
   say(`${commitOf(ROOT)} beside ${commitOf(checkout)}, ${pairs} pairs`)
