@@ -4,10 +4,10 @@ import { chmodSync, chownSync, lstatSync, mkdirSync, readdirSync, readFileSync, 
 import { join } from 'node:path'
 import { packet } from './files.js'
 
-/** A user without rights, who owns spools and tries to get at what is root's. */
+/** An unprivileged user, who owns spools and tries to reach root's files. */
 export const USER = 65_534
 
-/** Files of root's outside a spool, named as what a spool has: whatever is done to one of them shows. */
+/** Root's files outside a spool, with the names of a spool's contents. Any change to one of them is detected. */
 export class Canaries {
   readonly path: string
   readonly #before: readonly string[]
@@ -22,7 +22,7 @@ export class Canaries {
     this.#before = this.#look()
   }
 
-  /** Nothing was created, removed, written or given away. */
+  /** Asserts that nothing was created, removed, written or given to another owner. */
   assertUntouched(what: string): void {
     assert.deepEqual(this.#look(), this.#before, what)
   }
@@ -40,7 +40,7 @@ export class Canaries {
   }
 }
 
-/** Gives a spool, and all that is in it, to a user. */
+/** Gives a spool and everything in it to a user. */
 export function giveAway(spool: string, uid: number = USER): void {
   chownSync(spool, uid, uid)
   for (const name of readdirSync(spool, { recursive: true })) chownLink(join(spool, String(name)), uid)

@@ -11,7 +11,7 @@ export interface CliResult {
 
 const LONGEST_MS = 30_000
 
-/** Runs the built command line to its end. */
+/** Runs the built command line until it exits. */
 export function spoold(
   args: readonly string[],
   options: { cwd?: string; env?: NodeJS.ProcessEnv; input?: string | Buffer } = {},
@@ -35,8 +35,8 @@ export function spoold(
 }
 
 /**
- * The same in this process, which spares a start of Node. Not for what depends on the working directory or on the process
- * itself: signals, descriptors, another user's spool.
+ * The same in this process, which saves a start of Node. Not for tests that depend on the working directory or on the
+ * process itself: signals, descriptors, another user's spool.
  */
 export async function inProcess(
   args: readonly string[],
@@ -63,7 +63,7 @@ export async function inProcess(
   return { code, stdout, stderr }
 }
 
-/** The same in a directory: not side by side with anything else, because it is the process's. */
+/** The same in another working directory. Not in parallel with other tests: the working directory is the process's. */
 export async function inProcessAt(cwd: string, args: readonly string[]): Promise<CliResult> {
   const home = process.cwd()
   process.chdir(cwd)

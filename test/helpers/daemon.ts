@@ -5,23 +5,23 @@ import { BIN, FIXTURES } from './workspace.js'
 
 export interface DaemonSetup {
   readonly spool: string
-  /** The source of a handler module (ESM); JOURNAL is a function that appends a line to the journal. */
+  /** The source of a handler module (ESM), in which JOURNAL is a function that appends a line to the journal. */
   readonly handler?: string
-  /** Or a file of fixtures/handlers. */
+  /** Instead of `handler`: a file in fixtures/handlers. */
   readonly fixture?: string
-  /** Or none in JavaScript: `ini` names the handlers. */
+  /** No JavaScript handler: `ini` names the handlers. */
   readonly isForeign?: true
-  /** More ini lines. */
+  /** Additional ini lines. */
   readonly ini?: Readonly<Record<string, string | number | boolean | readonly string[]>>
   readonly env?: NodeJS.ProcessEnv
   readonly args?: readonly string[]
-  /** Takes tasks and runs none: what is stored stays as it was written. */
+  /** Accepts tasks and runs none, so that stored files stay as they were written. */
   readonly isAside?: boolean
-  /** Do not wait until it says that it runs. */
+  /** Do not wait until the daemon is ready. */
   readonly isUnready?: boolean
-  /** A command that runs it, such as `strace -f`. */
+  /** A command to run the daemon under, such as `strace -f`. */
   readonly under?: readonly string[]
-  /** It and its workers are a process group. */
+  /** The daemon and its workers form a process group of their own. */
   readonly isGroup?: boolean
 }
 
@@ -38,7 +38,7 @@ import { appendFileSync } from 'node:fs'
 const JOURNAL = line => appendFileSync(${JSON.stringify(journal)}, line + '\\n')
 `
 
-/** Starts the built daemon on a spool, with an ini and a handler of its own beside the spool. */
+/** Starts the built daemon on a spool, with its own ini file and handler next to the spool. */
 export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
   const directory = dirname(setup.spool)
   const journalFile = join(directory, 'journal')
@@ -63,7 +63,7 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
   return daemon
 }
 
-/** Journals the task's name and is done. */
+/** Journals the task's name and returns SPOOL_OK. */
 const DEFAULT_HANDLER = `export default (env, task) => { JOURNAL(task.name); return task.SPOOL_OK }`
 
 export function writeIni(file: string, settings: DaemonSetup['ini'] = {}): void {
@@ -73,7 +73,7 @@ export function writeIni(file: string, settings: DaemonSetup['ini'] = {}): void 
   writeFileSync(file, `[uwsgi]\n${lines.join('\n')}\n`)
 }
 
-/** What handlers journaled that were started in this directory, our own and others'. */
+/** The journal of all handlers started in this directory, of spoold and of uWSGI. */
 export function readJournal(directory: string): string[] {
   try {
     return readFileSync(join(directory, 'journal'), 'utf8').split('\n').filter(Boolean)

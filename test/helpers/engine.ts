@@ -19,7 +19,7 @@ export const POLICY = {
   capMs: 1_200_000,
 } as const
 
-/** The options' defaults. */
+/** The defaults of the options. */
 export const CLAIMS_DEFAULTS: Omit<DirectoryClaimsOptions, 'spool'> = {
   rules: { ordered: true, strictNames: false },
   frequencyMs: 30_000,
@@ -30,7 +30,7 @@ export const CLAIMS_DEFAULTS: Omit<DirectoryClaimsOptions, 'spool'> = {
   handlers: ['/app/handler.js'],
 }
 
-/** The claims of a worker. */
+/** Opens the claims of a worker. */
 export function openEngine(spool: string, settings: EngineSettings = {}): Promise<DirectoryClaims> {
   return openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, ...settings })
 }
@@ -41,7 +41,7 @@ export function claimOf(engine: DirectoryClaims, ref: string, lastRun?: LastRun)
   return claim
 }
 
-/** A claim whose run has begun. */
+/** Claims a task and begins its run. */
 export function beginOf(engine: DirectoryClaims, ref: string, company: Company = 'alone') {
   const claim = claimOf(engine, ref)
   assert.equal(engine.begin(claim, company)?.detail, undefined)
@@ -54,12 +54,12 @@ export function refusalOf(engine: DirectoryClaims, ref: string) {
   return refusal
 }
 
-/** What a crash leaves: the file with its mark, and no lock. A new inode has none. */
+/** Imitates a crash: the file keeps its mark, but has no lock, because it gets a new inode. */
 export function crash(spool: string, ref: string): void {
   const path = join(spool, ref)
   const bytes = readFileSync(path)
   const { atimeMs, mtimeMs } = statSync(path)
   unlinkSync(path)
   writeFileSync(path, bytes)
-  utimesSync(path, atimeMs / 1000, mtimeMs / 1000) // a Date would be rounded, perhaps to a second that is to come
+  utimesSync(path, atimeMs / 1000, mtimeMs / 1000) // not as Dates, which are rounded, possibly into the future
 }

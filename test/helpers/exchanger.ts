@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { TestProcess } from './process.js'
 import { workspace } from './workspace.js'
 
-/** As a user, and without rest: each pair of names is exchanged in one step. */
+/** Atomically exchanges each pair of names, without pause, as a given user. */
 const SCRIPT = `
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -18,7 +18,7 @@ while True:
     for _ in range(n % 7 * 300): pass
 `
 
-/** Exchanges names until it is killed, which happens at the end of the test at the latest. */
+/** Exchanges pairs of names until it is killed, at the latest when the test ends. */
 export async function exchangeNames(
   uid: number,
   pairs: ReadonlyArray<readonly [string, string]>,

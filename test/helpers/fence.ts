@@ -1,7 +1,7 @@
 /**
- * Handlers that prove that a task has one runner at a time: each makes a link of the task's number, which fails when there
- * is one; the link's text is its maker. A maker that was killed leaves the link, and is dead before its lock falls, or
- * about to be.
+ * Handlers that prove that only one process at a time runs a task. Each run creates a symlink named after the task's
+ * number, with its pid as the target; that fails if the link exists. A killed process leaves its link behind, and is dead,
+ * or about to be, when its lock is released.
  */
 export const FENCED = (fences: string) => `
 import { readFileSync, readlinkSync, symlinkSync, unlinkSync } from 'node:fs'
@@ -28,7 +28,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
-/** The same for a uWSGI. */
+/** The same for uWSGI. */
 export const FENCED_PYTHON = (fences: string) => `
 def line(word, env): journal('%s %s %d 0 1' % (word, env['n'], os.getpid()))
 def is_dead(pid):

@@ -5,7 +5,7 @@ import { CHANGING_CALLS, type FsCall, hookFs } from './fs-hooks.js'
 const { closeSync, constants, existsSync, fstatSync, futimesSync, readSync, writeSync } = fs
 const { linkSync, mkdirSync, openSync, readlinkSync, renameSync, symlinkSync, unlinkSync, writeFileSync } = fs
 
-/** What can be done again, in another directory; `file` is a number for an open file. */
+/** An operation that can be replayed in another directory; `file` is the number of an open file. */
 type Act =
   | { readonly do: 'open'; readonly file: number; readonly path: string; readonly flags: number }
   | { readonly do: 'write'; readonly file: number; readonly bytes: Buffer; readonly position: number }
@@ -16,20 +16,20 @@ type Act =
   | { readonly do: 'rename' | 'link' | 'symlink'; readonly path: string; readonly from: string }
   | { readonly do: 'mark' }
 
-/** One step of what was recorded. */
+/** A recorded step. */
 export type Step = Act & {
-  /** What a sync of makes it safe: an inode, or a directory's path. null: nothing that could be lost. */
+  /** The inode, or path of a directory, whose sync makes the step durable. null: nothing to lose. */
   readonly needs: number | string | null
-  /** The number of steps after which it is on disk. */
+  /** The number of recorded steps after which this one is on disk. */
   safeAfter: number
 }
 
-/** Records what is done to the files below `base`, until it is stopped. */
+/** Records the operations on files below `base`, until it is stopped. */
 export class FileJournal {
   readonly steps: Step[] = []
   readonly #base: string
   readonly #stop: () => void
-  /** Of descriptors: the file's number, its inode, the path it was opened by. */
+  /** Keyed by descriptor: the file's number, its inode, and the path by which it was opened. */
   readonly #open = new Map<number, { file: number; inode: number; path: string }>()
   #files = 0
 
@@ -46,7 +46,7 @@ export class FileJournal {
     this.#stop()
   }
 
-  /** The handler is called here. */
+  /** Records that the handler is called at this point. */
   mark(): void {
     this.#add({ do: 'mark' }, null)
   }
@@ -55,7 +55,7 @@ export class FileJournal {
     this.steps.push({ ...act, needs, safeAfter: Number.POSITIVE_INFINITY })
   }
 
-  /** All that a sync of this inode, or directory, covers is safe from here on. */
+  /** Marks all steps covered by a sync of this inode or directory as durable from here on. */
   #sync(of: number | string, isDataOnly: boolean): void {
     for (const step of this.steps)
       if (step.needs === of && !(isDataOnly && step.do === 'times'))
@@ -127,7 +127,7 @@ export class FileJournal {
   }
 }
 
-/** What is anchored in an open directory, by the directory's name. */
+/** Replaces the anchor of a path by the name of the open directory. */
 function plainPath(arg: unknown): unknown {
   const [anchor] = (typeof arg === 'string' && /^\/proc\/self\/fd\/\d+/.exec(arg)) || []
   return anchor === undefined || typeof arg !== 'string'
@@ -135,7 +135,7 @@ function plainPath(arg: unknown): unknown {
     : readlinkSync(anchor) + arg.slice(anchor.length)
 }
 
-/** Does the steps again below another directory; what cannot be done, because a step before it was left out, is not. */
+/** Replays steps below another directory. Skips steps that are impossible because an earlier one was left out. */
 export function replay(steps: readonly Step[], base: string, target: string): void {
   const files = new Map<number, number>()
   const moved = (path: string) => (path.startsWith(base) ? target + path.slice(base.length) : path)

@@ -10,12 +10,12 @@ export function packet(vars: Readonly<Record<string, string | Buffer>>, body: Bu
 
 let count = 0
 
-/** A name as uWSGI makes them; in the order of the calls. */
+/** A name in uWSGI's form. Names sort in the order of the calls. */
 export function taskName(): string {
   return `uwsgi_spoolfile_on_host_1_${++count}_1_1700000000_1`
 }
 
-/** Drops a file into a spool as other programs do: written beside it, renamed in. @returns its path */
+/** Drops a file into a spool as other programs do: writes it next to the spool and renames it. @returns its path */
 export function drop(
   spool: string,
   name: string = taskName(),
@@ -30,7 +30,7 @@ export function drop(
   return path
 }
 
-/** The files in a spool that are not ours: what is left to run. What is hidden to be removed is done. */
+/** The files left in a spool, without `.spoold` and without finished tasks that are hidden for removal. */
 export function leftIn(spool: string): string[] {
   if (!existsSync(spool)) return []
   return readdirSync(spool, { recursive: true, withFileTypes: true })

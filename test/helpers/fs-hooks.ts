@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
-/** The functions of node:fs by which our code changes a spool, or moves an access time. */
+/** The functions of node:fs with which our code changes a spool or an access time. */
 export const CHANGING_CALLS = [
   'openSync',
   'readSync',
@@ -19,15 +19,17 @@ export const CHANGING_CALLS = [
   'writeFileSync',
 ] as const
 
-/** The functions of node:fs that our code calls on a spool, and that matter to it when they fail. */
+/** The functions of node:fs that our code calls on a spool, and whose failure affects it. */
 export const FS_CALLS = [...CHANGING_CALLS, 'fstatSync', 'lstatSync', 'readlinkSync', 'readFileSync'] as const
 
 export type FsCall = (typeof FS_CALLS)[number]
 type AnyFunction = (...args: unknown[]) => unknown
 
 /**
- * From now on each of these calls goes through `around`, in all modules of this process: what node:fs exports are live
- * bindings. @returns what ends it
+ * Routes these calls through `around` from now on, in all modules of this process: the exports of node:fs are live
+ * bindings.
+ *
+ * @returns a function that ends it
  */
 export function hookFs(
   calls: readonly FsCall[],
@@ -44,7 +46,7 @@ export function hookFs(
   }
 }
 
-/** The error that the kernel would make of it. */
+/** The error of a failed call, as node:fs would throw it. */
 export function errnoError(code: string, call: string, path: unknown): Error {
   return Object.assign(new Error(`${code}: injected, ${call} '${path}'`), { code, syscall: call })
 }

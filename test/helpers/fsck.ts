@@ -30,7 +30,7 @@ const toldIn = ({ stdout }: CliResult): Told[] =>
 export const summary = (told: readonly Told[]) =>
   told.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort()
 
-/** Found; changed by nobody but --repair; repaired; then clean. */
+/** Asserts that faults are found, that only --repair changes anything, and that the spool is clean after it. */
 export async function foundAndRepaired(
   spool: string,
   expected: readonly string[],
@@ -53,7 +53,7 @@ export async function isClean(spool: string, ...args: string[]): Promise<void> {
   assert.deepEqual(await fsck(spool, ...args), { code: 0, told: [] })
 }
 
-/** Everything there, with its times. */
+/** A snapshot of all files, with their times. */
 export function pictureOf(spool: string): string[] {
   return ['.', ...readdirSync(spool, { recursive: true }).map(String)].sort().map(path => {
     const stats = lstatSync(join(spool, path))
@@ -68,7 +68,7 @@ export function configure(spool: string, settings: Parameters<typeof writeIni>[1
   return ['--ini', ini]
 }
 
-/** Kills a daemon and its workers at once, as nothing else would. */
+/** Kills a daemon and its workers at the same time. */
 export async function killAll(daemon: Daemon): Promise<void> {
   const pids = [daemon.pid, ...daemon.children()]
   for (const pid of pids) process.kill(pid, 'SIGKILL')
@@ -83,7 +83,7 @@ function recordsIn(spool: string): string[] {
   return existsSync(records) ? readdirSync(records).filter(name => name.endsWith('.json')) : []
 }
 
-/** Runs the tasks of a spool until each was called; then the daemon is killed. */
+/** Runs the tasks of a spool until each handler has been called, then kills the daemon. */
 export async function runAndKill(
   spool: string,
   handler: string,
@@ -100,7 +100,7 @@ export const LONG_AGO = 1_000_000_000
 export const NOBODY = 65_534
 export const NAME = 'uwsgi_spoolfile_on_x'
 
-/** Its parent lets everybody in. */
+/** Gives a spool to a user, and makes its parent accessible to all. */
 export function giveTo(spool: string, uid: number): void {
   chmodSync(dirname(spool), 0o777)
   chownSync(spool, uid, uid)

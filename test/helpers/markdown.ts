@@ -2,16 +2,16 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT } from './workspace.js'
 
-/** A fenced block. The words behind the language say what tests do with it: `run`, `attended`, `file=NAME`. */
+/** A fenced block. The words after the language say what tests do with it: `run`, `attended`, `file=NAME`. */
 interface Block {
   readonly language: string
   readonly marks: readonly string[]
   readonly text: string
 }
 
-/** A page for people, taken apart as far as the tests need it. */
+/** A page of the documentation, parsed as far as the tests need it. */
 export class Page {
-  /** Its path below the root of the project. */
+  /** Its path below the project's root. */
   readonly name: string
   readonly text: string
   readonly blocks: readonly Block[]
@@ -29,7 +29,7 @@ export class Page {
     this.prose = this.text.replace(fence, '')
   }
 
-  /** What stands between backquotes. */
+  /** The texts in backquotes. */
   get spans(): string[] {
     return [...this.prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span)
   }
@@ -44,7 +44,7 @@ export class Page {
     return [...this.prose.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
   }
 
-  /** What a `#…` may name here: headings as GitHub turns them into anchors. */
+  /** The valid `#…` targets: headings in the form of GitHub's anchors. */
   get anchors(): Set<string> {
     const titles = [1, 2, 3, 4].flatMap(level => this.headings(level))
     return new Set(
@@ -58,7 +58,7 @@ export class Page {
   }
 }
 
-/** README, CHANGELOG, the pointer of GitHub, docs/ and the examples' READMEs. */
+/** README, CHANGELOG, GitHub's pointer page, docs/ and the READMEs of the examples. */
 export function allPages(): Page[] {
   const docs = readdirSync(join(ROOT, 'docs')).map(name => `docs/${name}`)
   const examples = readdirSync(join(ROOT, 'spool-examples'), { recursive: true, encoding: 'utf8' }).map(

@@ -17,13 +17,13 @@ import { spoolDirectory } from './workspace.js'
 
 const opened = new Set<MemoryFeed>()
 
-/** After each test: an open feed keeps the process alive. */
+/** Call it after each test: an open feed keeps the process alive. */
 export function closeFeeds(): void {
   for (const feed of opened) feed.close()
   opened.clear()
 }
 
-/** It takes no more. */
+/** Messages of a worker that takes no more tasks. */
 const LEAVING: ReadonlySet<string> = new Set(['recycling', 'unfit', 'faulted'])
 
 interface Entry {
@@ -32,8 +32,8 @@ interface Entry {
 }
 
 /**
- * A worker in this process over a spool in memory, and a master of a few lines. `source` is the body of an async handler;
- * it has `env`, `task`, `journal(env.n)` and `hold(env.n)`, a promise that the test settles with `letGo`.
+ * A worker in this process over an in-memory spool, with a minimal master. `source` is the body of an async handler. It
+ * can use `env`, `task`, `journal(env.n)` and `hold(env.n)`, a promise that the test settles with `letGo`.
  */
 export async function memoryWorker(
   source: string,
@@ -74,7 +74,7 @@ export async function memoryWorker(
       messages.push(message)
       setImmediate(() => {
         if (message.type === 'reports')
-          take(JSON.parse(JSON.stringify(message))) // as it arrives
+          take(JSON.parse(JSON.stringify(message))) // as the channel would deliver it
         else if (LEAVING.has(message.type)) room = 0
         sent()
       })
@@ -147,12 +147,12 @@ export async function memoryWorker(
     exitCode: () => exitCode,
     put: (vars: Record<string, string>, taskOptions: TaskOptions = {}) =>
       enqueuer.store(requestFrom(vars, taskOptions)),
-    /** Gives the worker what is due, at most `atOnce` at a time, from now on. */
+    /** From now on, gives the worker due tasks, at most `atOnce` at a time. */
     async run(atOnce = 128): Promise<void> {
       room = atOnce
       await feed.open(dispatch)
     },
-    /** Tells the worker to leave, and gives it nothing more. */
+    /** Asks the worker to exit, and gives it no more tasks. */
     drain(): void {
       room = 0
       worker.drain(60_000)

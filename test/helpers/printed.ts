@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 
-/** What each task printed, of lines `<name> <anything>`, found between its own `managing` and `done` and nowhere else. */
+/** What each task printed, from lines `<name> <text>`. Asserts that each is between that task's `managing` and `done`. */
 export function printedBetween(log: string): Map<string, string[]> {
   const printed = new Map<string, string[]>()
   const running = new Set<string>()

@@ -3,7 +3,7 @@ import { after } from 'node:test'
 import { childrenOf, isAlive } from './process.js'
 import { until } from './until.js'
 
-/** What the kernel says of a process: real, effective, saved and file-system ids, and its other groups. */
+/** A process's identity in the kernel: real, effective, saved and file-system ids, and supplementary groups. */
 export function identityOf(pid: number): { uids: number[]; gids: number[]; groups: number[] } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   const numbers = (field: string) =>
@@ -17,7 +17,7 @@ export function titleOf(pid: number): string {
 }
 
 export function sessionOf(pid: number): number {
-  // "pid (comm) state ppid pgrp session …", and comm may hold anything
+  // "pid (comm) state ppid pgrp session …", in which comm may contain any character
   return Number(
     readFileSync(`/proc/${pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
@@ -29,7 +29,7 @@ export function openFile(pid: number, fd: number): string {
   return readlinkSync(`/proc/${pid}/fd/${fd}`)
 }
 
-/** A daemon that left its starter: it and its workers are ended, by pid, with the test. */
+/** Kills a daemon that has detached from its starter, and its workers, by pid, when the test ends. */
 export function endWithTest(pid: number): void {
   after(() => {
     for (const each of [...childrenOf(pid), pid])

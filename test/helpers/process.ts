@@ -5,7 +5,7 @@ import { until, witnesses } from './until.js'
 
 const LAST_WORDS = 3000
 
-/** A program under test with its output so far. It is killed, by pid, when the test ends. */
+/** A running program with its output so far. It is killed, by pid, when the test ends. */
 export class TestProcess {
   readonly child: ChildProcess
   #output = ''
@@ -51,7 +51,7 @@ export class TestProcess {
     return this.child.exitCode === null && this.child.signalCode === null
   }
 
-  /** Standard output and standard error, as they came. */
+  /** Standard output and standard error, in order of arrival. */
   get output(): string {
     return this.#output
   }
@@ -75,7 +75,7 @@ export class TestProcess {
     )
   }
 
-  /** Waits for its end and returns the exit code; fails when that takes too long. */
+  /** Waits until it exits and returns the exit code. Fails on timeout. */
   async code(timeoutMs = 60_000): Promise<number | null> {
     await until(`process ${this.pid} has ended`, () => !this.isRunning, timeoutMs)
     return (await this.exited).code
@@ -97,7 +97,7 @@ function parentOf(pid: number): number | undefined {
   }
 }
 
-/** Is there a process of this pid that is more than a zombie? */
+/** Is there a process with this pid that is not a zombie? */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { TestProcess } from './process.js'
 import { ROOT } from './workspace.js'
 
-/** Enqueues with the library, synced, one task after the other, and journals what was acknowledged. */
+/** Enqueues tasks with the library, synced, one after another, and journals each acknowledged one. */
 const SCRIPT = `
   import { spool } from 'spoold'
   import { appendFileSync, existsSync } from 'node:fs'
@@ -15,11 +15,11 @@ const SCRIPT = `
     await new Promise(resolve => setTimeout(resolve, Number(pauseMs)))
   }`
 
-/** Of the tasks of a producer, those that must not run twice: every fourth. */
+/** The tasks of a producer that must not run twice: every fourth. */
 export const isOnce = (n: string): boolean =>
   (Number(n.split('.')[1]) % 8) % 3 === 0 && Number(n.split('.')[1]) % 8 < 4
 
-/** Where producers write down what was acknowledged; they end when there is a file `acknowledged-enough`. */
+/** The producers' file of acknowledged tasks. Producers end when a file `acknowledged-enough` exists. */
 export const acknowledgedFile = (directory: string): string => join(directory, 'acknowledged')
 
 export function startProducer(spool: string, directory: string, name: string, pauseMs: number): TestProcess {

@@ -1,7 +1,7 @@
 import { TestProcess } from './process.js'
 import { ROOT } from './workspace.js'
 
-/** What a racer does to files that are about to be claimed, run and settled. */
+/** The acts of a racer on files that are about to be claimed, run and settled. */
 export const ACTS = [
   'file', // another task is renamed over it
   'symlink',
@@ -15,8 +15,8 @@ export const ACTS = [
 ] as const
 
 /**
- * Drops tasks and races the daemon for them, in the order in which it runs them. What has to run, because the racer left
- * it there whole, is written to `required`; whatever it destroyed itself is not.
+ * Drops tasks and races the daemon for them, in the order in which the daemon runs them. Tasks that have to run, because
+ * the racer left them intact, are written to `required`; tasks that it destroyed are not.
  */
 const SCRIPT = `
   import { appendFileSync, linkSync, mkdirSync, renameSync, rmdirSync, symlinkSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ const SCRIPT = `
   execFileSync('mkfifo', [fifo])
   const bytes = vars => encodePacket(Object.entries(vars).map(pair => pair.map(text => Buffer.from(text))))
   const required = [], tally = {}
-  // what is gone already was run: the race was lost, or won
+  // a missing file has been run already
   const attempt = run => { try { run(); return true } catch (error) { if (!['ENOENT', 'EEXIST', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY', 'ENXIO'].includes(error.code)) throw error; return false } }
   const place = (path, vars) => { writeFileSync(hidden, bytes(vars)); renameSync(hidden, path) }
   const perform = {
@@ -55,7 +55,7 @@ const SCRIPT = `
   for (let i = 0; i < races; i += BATCH) {
     const slots = new Map(Array.from({ length: BATCH }, (_, j) => {
       const act = acts[Math.floor(Math.random() * acts.length)]
-      // a quick run under a generated name is nobody's to replace (docs/spool-format.md)
+      // no process may replace a quick task with a generated name (docs/spool-format.md)
       const isSlow = Math.random() < 0.6, isGenerated = isSlow && Math.random() < 0.5
       const n = name + '.' + (i + j)
       return [n, {
@@ -67,7 +67,7 @@ const SCRIPT = `
     }))
     for (const { path, vars } of slots.values()) place(path, vars)
     const begun = performance.now(), pace = Math.random() * 0.3, before = journal.lines.length
-    // the quick ones at any time, the slow ones when they run, or have just run
+    // quick tasks at any time, slow ones while they run or just after
     for (const [j, slot] of [...slots.values()].entries()) if (slot.vars.ms === undefined) slot.at = begun + j * pace
     for (let read = before; slots.size > 0; ) {
       const now = performance.now()
@@ -95,7 +95,7 @@ const TAIL = new URL('./witness.js', import.meta.url).href
 
 interface RacerSetup {
   readonly spool: string
-  /** A directory beside it; links lead to the `bait` in it. */
+  /** A directory next to the spool; links lead to the `bait` in it. */
   readonly outside: string
   readonly name: string
   readonly races: number

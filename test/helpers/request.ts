@@ -1,7 +1,7 @@
 import { addressedFrom, type Dictionary, type TaskOptions } from '#src/client/request-from.js'
 import type { Request } from '#src/task/request.js'
 
-/** The request alone, for an enqueuer that is known. */
+/** Only the request, for a known enqueuer. */
 export function requestFrom(dictionary: Dictionary, options: TaskOptions = {}): Request {
   return addressedFrom(dictionary, options).request
 }

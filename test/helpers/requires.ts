@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Programs and rights that a test may need, and how to see whether they are there. */
+/** Programs and privileges that a test may need, and how to detect them. */
 const PROBES = {
   uwsgi: () => execFileSync('uwsgi', ['--plugin', 'python3', '--version'], { stdio: 'ignore' }),
   'uwsgi-perl': () => execFileSync('uwsgi', ['--plugin', 'psgi', '--version'], { stdio: 'ignore' }),
@@ -15,7 +15,7 @@ const PROBES = {
   mkfifo: () => execFileSync('mkfifo', ['--version'], { stdio: 'ignore' }),
   strace: () => execFileSync('strace', ['-V'], { stdio: 'ignore' }),
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
-  // Languages, in the versions that the examples name.
+  // Languages, in the versions that the examples require.
   perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),
   ruby: () => execFileSync('ruby', ['-rsocket', '-e', 'exit RUBY_VERSION >= "2.7"'], { stdio: 'ignore' }),
   php: () => execFileSync('php', ['-r', 'exit((int) (PHP_VERSION_ID < 80100));'], { stdio: 'ignore' }),
@@ -38,8 +38,8 @@ function anyOf(...commands: ReadonlyArray<readonly [string, ...string[]]>): void
 export type Requirement = keyof typeof PROBES
 
 /**
- * For the `skip` option of a test: false when everything is there, else the reason. What SPOOLD_TEST_REQUIRE names
- * (`uwsgi,python3`) must be there, so that a CI in which it is missing fails instead of skipping.
+ * For the `skip` option of a test: false if everything is available, else the reason. Requirements in
+ * SPOOLD_TEST_REQUIRE (`uwsgi,python3`) must be available, so that a CI without them fails instead of skipping.
  */
 export function skipUnless(...needs: Requirement[]): string | false {
   const missing = needs.filter(need => !isThere(need))
@@ -49,7 +49,7 @@ export function skipUnless(...needs: Requirement[]): string | false {
   return missing.length === 0 ? false : `needs ${missing.join(', ')}`
 }
 
-/** Per run of the tests, test/run.mjs gives a directory that remembers what is there. What is missing is asked for again. */
+/** Available requirements are cached in a directory that test/run.mjs creates per run; missing ones are probed again. */
 function isThere(need: Requirement): boolean {
   const { SPOOLD_TEST_PROBES: directory } = process.env
   const found = directory === undefined ? undefined : join(directory, need)
@@ -63,5 +63,5 @@ function isThere(need: Requirement): boolean {
   }
 }
 
-/** More cases, for `npm run test:long`. */
+/** Run more cases: `npm run test:long`. */
 export const isLong = process.env.SPOOLD_TEST_LONG === '1'

@@ -4,7 +4,7 @@ import { drop, packet, taskName } from './files.js'
 import { until } from './until.js'
 import { ROOT, spoolDirectory } from './workspace.js'
 
-/** Tasks raise the signals that they name (`raise: '1,2'`), and hold their process until the file `until` is there. */
+/** Tasks raise the signals that they name (`raise: '1,2'`), and block their process until the file `until` exists. */
 const MODULE = `
 import { existsSync } from 'node:fs'
 import * as spoold from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
@@ -18,7 +18,7 @@ export default async (env, task) => {
 }
 `
 
-/** A daemon whose handler module runs `code` when it is loaded. */
+/** Starts a daemon whose handler module runs `code` when it is loaded. */
 export function withSignals(
   code: string,
   setup: Partial<Parameters<typeof startDaemon>[0]> = {},
@@ -31,7 +31,7 @@ export function task(daemon: Daemon, vars: Readonly<Record<string, string>>): vo
   drop(join(daemon.directory, 'spool'), taskName(), packet(vars))
 }
 
-/** Waits until so many lines of the journal match, and returns them. */
+/** Waits until the given number of journal lines match, and returns them. */
 export function journaled(
   daemon: Daemon,
   pattern: RegExp,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 
-/** A file system of its own that is soon full; needs `skipUnless('root', 'mount')`. It is unmounted after the test. */
+/** Mounts a small file system until the test ends. Needs `skipUnless('root', 'mount')`. */
 export function smallDisk(options: string, type: 'tmpfs' | 'ramfs' = 'tmpfs'): string {
   const path = mkdtempSync(join(tmpdir(), 'spoold-disk-'))
   execFileSync('mount', ['-t', type, ...(options === '' ? [] : ['-o', options]), type, path])

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DeadLetters } from '#src/spool/dead-letters.js'
 import { spoold } from './cli.js'
 
-/** What `spoold ls --json` says, by name. */
+/** The output of `spoold ls --json`, by name. */
 export async function listed(spool: string, ...filters: string[]) {
   const { stdout } = await spoold(['ls', '--json', ...filters, spool])
   const rows = stdout.split('\n').filter(Boolean)
@@ -27,7 +27,7 @@ export const byteOf = (path: string) => readFileSync(path)[3]
 
 export const secondsOf = (path: string) => Math.floor(statSync(path).mtimeMs / 1000)
 
-/** The dead letters of a spool, each with its reason where there is one. */
+/** The dead letters of a spool, each with its reason if there is one. */
 export async function* lettersIn(spool: string) {
   const letters = new DeadLetters(spool)
   for await (const name of letters.names()) yield { name, letter: letters.read(name) }

@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 
-/** Who can say what happened when somebody waits in vain. */
+/** Functions that describe what happened, for the message of a timeout. */
 export const witnesses = new Set<() => string>()
 
 /**
- * Waits until `probe` gives something other than undefined, false or null, and returns it. Conditions, never sleeps: the
- * deadline only says when to give up.
+ * Waits until `probe` returns something other than undefined, false or null, and returns it. Tests wait for conditions,
+ * never for a fixed time; the deadline only says when to give up.
  */
 export async function until<T>(
   what: string,

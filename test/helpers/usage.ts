@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import type { TestProcess } from './process.js'
 
-/** How much of one core a daemon and its workers take, from 0 to 1 and more. */
+/** The CPU use of a daemon and its workers, in cores: 1 is one full core. */
 export async function cpuShare(daemon: TestProcess, ms: number): Promise<number> {
   const ticks = () => [daemon.pid, ...daemon.children()].reduce((sum, pid) => sum + ticksOf(pid), 0)
   const [before, since] = [ticks(), performance.now()]
@@ -10,7 +10,7 @@ export async function cpuShare(daemon: TestProcess, ms: number): Promise<number>
   return shareOf(ticks() - before, performance.now() - since)
 }
 
-/** CPU time of one process, user and system, in the kernel's hundredths of a second. */
+/** The CPU time of a process, user and system, in the kernel's ticks of 10 ms. */
 function ticksOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1')
     .replace(/^.*\) /s, '')

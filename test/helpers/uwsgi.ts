@@ -4,7 +4,7 @@ import { TestProcess } from './process.js'
 
 interface UwsgiSetup {
   readonly spool: string
-  /** Python source; `journal(line)` appends to the same journal as the daemon's handlers. */
+  /** Python source, in which `journal(line)` appends to the same journal as the daemon's handlers. */
   readonly handler: string
   readonly args?: readonly string[]
   readonly env?: NodeJS.ProcessEnv

@@ -5,7 +5,7 @@ import { until } from './until.js'
 
 export type Pair = readonly [key: string | Buffer, value: string | Buffer]
 
-/** A packet as any client makes it; `size` lies about the block's size. */
+/** A packet as any client sends it; `size` overrides the size in its header. */
 export function wire(
   pairs: readonly Pair[] | Buffer,
   { modifier1 = 17, modifier2 = 0, size }: { modifier1?: number; modifier2?: number; size?: number } = {},
@@ -26,14 +26,14 @@ export const STORED = 'ff000001'
 export const REFUSED = 'ff000000'
 export const PONG = '64000001'
 
-/** The TCP port that a daemon, ours or uWSGI, was given by the kernel. */
+/** The TCP port that the kernel assigned to a daemon, ours or uWSGI. */
 export async function portOf(daemon: TestProcess): Promise<number> {
   const line = /bound to TCP6? address \S*:(\d+) \(port auto-assigned\)/
   await daemon.waitFor(line)
   return Number(line.exec(daemon.output)?.[1])
 }
 
-/** The other side of a connection, byte by byte. */
+/** The client side of a connection, byte by byte. */
 export class Client {
   readonly socket: Socket
   #received = Buffer.alloc(0)
@@ -81,7 +81,7 @@ export class Client {
     return this
   }
 
-  /** Says that nothing more comes. */
+  /** Closes the sending side. */
   half(): this {
     this.socket.end()
     return this
@@ -92,7 +92,7 @@ export class Client {
     if (this.received !== hex) throw new Error(`expected ${hex}, got ${this.received}`)
   }
 
-  /** How the other side ended it. */
+  /** How the other side closed the connection. */
   async ended(timeoutMs?: number): Promise<'eof' | 'reset'> {
     const end = await until('it is ended', () => (this.#end === 'open' ? undefined : this.#end), timeoutMs)
     this.socket.destroy()
@@ -104,7 +104,7 @@ export class Client {
   }
 }
 
-/** Sends all of it and waits for the other side's end. @returns the answer as hex */
+/** Sends all bytes and waits until the other side closes. @returns the answer as hex */
 export async function exchange(
   where: number | string,
   bytes: Buffer,

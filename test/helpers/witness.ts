@@ -7,8 +7,8 @@ import type { DeadLetter } from '#src/spool/dead-letters.js'
 import { lettersIn } from './spools.js'
 
 /**
- * A handler that journals each start and each end of a run, with who ran it: one write with O_APPEND a line, which
- * outlives every process. Tasks with an `ms` take so long, the others no time.
+ * A handler that journals the start and end of each run, with the process that ran it: one O_APPEND write per line, which
+ * survives the death of any process. Tasks with an `ms` take that long, the others no time.
  */
 export const WITNESS = `
 const master = process.ppid
@@ -20,17 +20,17 @@ export default (env, task) => {
   return env.ms === undefined ? end() : sleep(Number(env.ms)).then(end)
 }`
 
-/** One run of a task, as its handler journaled it. */
+/** A run of a task, as its handler journaled it. */
 export interface WitnessedRun {
   readonly n: string
   readonly pid: number
   readonly master: number
   hasEnded: boolean
-  /** Its worker began no other after it. */
+  /** Its worker began no other run after it. */
   isLastOfWorker: boolean
 }
 
-/** A file of lines that only grows, read from where it was read to. */
+/** A file of lines that only grows, read incrementally. */
 export class Tail {
   readonly lines: string[] = []
   readonly #path: string
@@ -58,7 +58,7 @@ export class Tail {
   }
 }
 
-/** The runs of each task, in their order. */
+/** The runs of each task, in order. */
 export function runsOf(journal: readonly string[]): Map<string, WitnessedRun[]> {
   const runs = new Map<string, WitnessedRun[]>()
   const lastOf = new Map<number, WitnessedRun>()
@@ -79,7 +79,7 @@ export function runsOf(journal: readonly string[]): Map<string, WitnessedRun[]> 
   return runs
 }
 
-/** The dead letters by their `n`. */
+/** The dead letters, keyed by their `n`. */
 export async function deadOf(spool: string): Promise<Map<string, DeadLetter>> {
   const dead = new Map<string, DeadLetter>()
   for await (const { name, letter } of lettersIn(spool)) {
@@ -95,14 +95,14 @@ export async function deadOf(spool: string): Promise<Map<string, DeadLetter>> {
 export interface Expected {
   readonly spool: string
   readonly journal: readonly string[]
-  /** Tasks that were acknowledged to their writers. */
+  /** Tasks acknowledged to their writers. */
   readonly acknowledged: readonly string[]
   isOnce(n: string): boolean
-  /** The run's worker was killed in it, if it was its last. */
+  /** Whether the run's worker was killed during it, provided that it was the worker's last run. */
   wasKilled(run: WitnessedRun): boolean
 }
 
-/** Nothing was lost, nothing ran again that was not cut short, and nothing ran twice that must not. */
+/** Asserts that no task was lost, that only interrupted tasks ran again, and that no at-most-once task ran twice. */
 export async function assertWitnessed(expected: Expected): Promise<{ reruns: number; buried: number }> {
   const { spool, journal, acknowledged, isOnce, wasKilled } = expected
   const runs = runsOf(journal)

@@ -4,19 +4,19 @@ import { join } from 'node:path'
 import { after } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
-/** The root of the project. */
+/** The project's root directory. */
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 export const FIXTURES = join(ROOT, 'fixtures')
 export const BIN = join(ROOT, 'bin/spoold.js')
 
-/** A new directory that is removed after the test or suite: in memory where that can be had, or where `base` says. */
+/** Creates a directory that is removed after the test or suite: in `base` or, by default, in memory if possible. */
 export function workspace(base: string = memoryDirectory()): string {
   const path = mkdtempSync(join(base, 'spoold-test-'))
   after(() => remove(path) || process.once('exit', () => remove(path)))
   return path
 }
 
-/** @returns false while a process that is about to be ended still writes there */
+/** @returns false while a process that is being killed still writes there */
 function remove(path: string): boolean {
   try {
     rmSync(path, { recursive: true, force: true, maxRetries: 5 })
@@ -26,7 +26,7 @@ function remove(path: string): boolean {
   }
 }
 
-/** A new, empty spool directory. */
+/** Creates an empty spool directory. */
 export function spoolDirectory(base?: string): string {
   const path = join(workspace(base), 'spool')
   mkdirSync(path, { mode: 0o750 })

@@ -3,19 +3,19 @@ import { isAlive } from '../process.js'
 import { Tail } from '../witness.js'
 import type { HeldTask } from './kill.js'
 
-/** What killed processes had, and what handlers say: what a verdict is found by. */
+/** The evidence for the verdict: the tasks that killed processes held, and the handlers' journal. */
 export class Evidence {
   readonly journal: Tail
-  /** How often a task's process was killed by us while it ran alone, which may count as a crash. */
+  /** Per task: how often we killed its process while it ran alone, which may count as a crash. */
   readonly charges = new Map<string, number>()
-  /** How often a task's process was killed by us while it had the file. */
+  /** Per task: how often we killed its process while it had the file open. */
   readonly cuts = new Map<string, number>()
-  /** What ran without a mark on disk. */
+  /** Tasks that ran without a mark on disk. */
   readonly unmarked: string[] = []
   readonly #file: string
   readonly #began = performance.now()
 
-  /** @param journal the file of the handlers' lines, to which ours are added */
+  /** @param journal the file of the handlers' lines, which ours are added to */
   constructor(journal: string) {
     this.#file = journal
     writeFileSync(journal, '')
@@ -27,7 +27,7 @@ export class Evidence {
     appendFileSync(this.#file, `# ${at} ms: ${text}\n`)
   }
 
-  /** A process is killed that has these files. */
+  /** Call it before a process that holds these files is killed. */
   killed(what: string, held: readonly HeldTask[]): void {
     const running = this.#inFlight()
     this.#cut(held)
@@ -39,8 +39,8 @@ export class Evidence {
   }
 
   /**
-   * A process is killed that runs what another one has. It runs one task at a time, and its parent knows which: that one
-   * may be counted. Between two tasks it may be any.
+   * Call it before a process is killed that runs tasks held by its parent. It runs one task at a time, which may be counted
+   * as crashed. Between two tasks, it may be any of the held ones.
    */
   killedBelow(what: string, pid: number, held: readonly HeldTask[]): void {
     const running = this.#inFlight()
@@ -54,7 +54,7 @@ export class Evidence {
     this.charges.set(n, (this.charges.get(n) ?? 0) + 1)
   }
 
-  /** It is going to be killed in a way that counts for no crash: the daemon was asked to, or it is none of ours. */
+  /** Call it before a kill that does not count as a crash: one by the daemon at our request, or one of a uWSGI process. */
   toBeKilled(what: string, held: readonly HeldTask[]): void {
     this.#cut(held)
     this.note(`${what}, which has ${listOf(held)}`)
@@ -64,7 +64,7 @@ export class Evidence {
     for (const { n } of held) this.cuts.set(n, (this.cuts.get(n) ?? 0) + 1)
   }
 
-  /** The tasks that have begun and not ended, as their handlers say, and the process of each, which lives. */
+  /** The tasks in flight according to the handlers, with the pids of those processes that are alive. */
   #inFlight(): Map<string, string> {
     const found = new Map<string, string>()
     for (const line of this.journal.read().slice(-RECENT_LINES)) {
@@ -77,7 +77,7 @@ export class Evidence {
   }
 }
 
-/** Of the state byte: begun, and not beside others. */
+/** Bits of the state byte: the run has begun, and not alongside others. */
 const BEGUN_ALONE = 0x80
 const BEGUN_MASK = 0x84
 const RECENT_LINES = 2000

@@ -1,25 +1,25 @@
 import { ROOT } from '../workspace.js'
 
-/** Where the handlers of all languages write what they do. */
+/** The files in which the handlers of all languages record what they do. */
 export interface Witnesses {
   readonly spool: string
   /**
-   * One line per act, with O_APPEND: `want N PID ATTEMPT`, `begin N PID`, `end N PID`, `crash N PID`, `double N PID`. An
-   * innocent task has no failed runs but the crashes that were counted.
+   * One line per act, with O_APPEND: `want N PID ATTEMPT`, `begin N PID`, `end N PID`, `crash N PID`, `double N PID`. For an
+   * innocent task, counted crashes are the only failed runs.
    */
   readonly journal: string
-  /** A directory with a file per task, which its runner holds locked. */
+  /** A directory with a file per task, which the process that runs the task keeps locked. */
   readonly fences: string
 }
 
-/** How long a runner waits for the fence: its last holder was killed, and the kernel may still be at it. */
+/** How long a run waits for the fence: the kernel may not have finished killing the last holder. */
 const FENCE_MS = 3000
 
 /**
- * Each run locks its task's fence, for which the kernel answers: it falls when the process is dead. `ms` is how long a
- * task takes, `how` whether it blocks meanwhile, `guilty` how it takes its process with it.
+ * Each run locks its task's fence; the kernel releases the lock when the process is dead. `ms` is how long a task takes,
+ * `how` whether it blocks meanwhile, `guilty` how it kills its process.
  *
- * @param promisesMs also a task without `ms` is a promise, which takes up to so long
+ * @param promisesMs a task without `ms` also returns a promise, which takes up to this time
  */
 export const CHAOS_JS = ({ journal, fences }: Witnesses, promisesMs?: number) => `
 import { closeSync, openSync, writeSync } from 'node:fs'
@@ -61,7 +61,7 @@ export default (env, task) => {
   return tryLock(fence) ? run(env, task, fence) : wait(env, task, fence)
 }`
 
-/** The same for an interpreter of ours, and for a real uWSGI, which runs no guilty ones. */
+/** The same for our Python host, and for a real uWSGI, which runs no guilty tasks. */
 export const CHAOS_PYTHON = ({ spool, journal, fences }: Witnesses, mayCrash = true) => `
 import fcntl, json, os, struct, time, uwsgi
 journal = os.open(${JSON.stringify(journal)}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -101,7 +101,7 @@ def spooler(env):
 uwsgi.spooler = spooler
 `
 
-/** The same for spooler-exec; what is guilty kills its worker. The fence is the shell's alone: its children close it. */
+/** The same for spooler-exec. A guilty task kills its worker. Only the shell holds the fence: its children close it. */
 export const CHAOS_SHELL = ({ spool, journal, fences }: Witnesses) => `
 n=$SPOOL_n
 line() { echo "$1 $n $$ $2" >> '${journal}'; }
@@ -125,7 +125,7 @@ fi
 line end
 `
 
-/** A mule of a real uWSGI that enqueues, and notes what \`uwsgi.spool\` said yes to. */
+/** A mule of a real uWSGI that enqueues, and notes the tasks that \`uwsgi.spool\` accepted. */
 export const ENQUEUING_MULE = (spool: string, acknowledged: string, pauseMs: number) => `
 import os, time, uwsgi
 acknowledged = os.open(${JSON.stringify(acknowledged)}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)

@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import { HEADER_BYTES } from '#src/protocol/header.js'
 import { lastValue, parseVars } from '#src/protocol/vars.js'
 
-/** A task that a process had open when it was looked at. */
+/** A task that a process had open when it was examined. */
 export interface HeldTask {
   readonly n: string
   readonly path: string
@@ -11,7 +11,7 @@ export interface HeldTask {
   readonly state: number
 }
 
-/** A uWSGI's spooler is nice, and on a busy machine is long in coming to its signals. */
+/** A uWSGI spooler runs at a lower priority, so on a busy machine it takes long to handle signals. */
 const STOPPED_WITHIN_MS = 30_000
 const MAX_PACKET_BYTES = HEADER_BYTES + 0xffff
 
@@ -23,7 +23,7 @@ export function signalQuietly(pid: number, signal: NodeJS.Signals): boolean {
   }
 }
 
-/** Stops a process and waits until it stands still. @returns false when it is gone */
+/** Sends SIGSTOP to a process and waits until it has stopped. @returns false if it is gone */
 export async function freeze(pid: number): Promise<boolean> {
   if (!signalQuietly(pid, 'SIGSTOP')) return false
   for (const deadline = performance.now() + STOPPED_WITHIN_MS; performance.now() < deadline; ) {
@@ -43,7 +43,7 @@ function stateOf(pid: number): string | undefined {
   }
 }
 
-/** The tasks that a process has open; exact while it stands still. */
+/** The tasks that a process has open. Exact only while the process is stopped. */
 export function heldBy(pid: number, spool: string): HeldTask[] {
   const held: HeldTask[] = []
   for (const fd of entriesOf(`/proc/${pid}/fd`)) {
@@ -63,7 +63,7 @@ function taskAt(file: string, spool: string): HeldTask | undefined {
   }
 }
 
-/** What a file holds; undefined when it is a directory, a draft, or gone. */
+/** The task in a file; undefined if it is a directory, a draft, or gone. */
 export function taskIn(file: string, path: string): HeldTask | undefined {
   try {
     const bytes = readPacket(file)
@@ -75,7 +75,7 @@ export function taskIn(file: string, path: string): HeldTask | undefined {
   }
 }
 
-/** Without a trace: the access time stays. */
+/** Reads a packet without changing the access time. */
 function readPacket(file: string): Buffer {
   const fd = openSync(file, constants.O_RDONLY | constants.O_NOATIME)
   try {
@@ -94,7 +94,7 @@ function entriesOf(directory: string): string[] {
   }
 }
 
-/** The processes below one, all of them. */
+/** All descendants of a process. */
 export function descendantsOf(pid: number): number[] {
   const parents = new Map<number, number[]>()
   for (const name of readdirSync('/proc').filter(each => /^\d+$/.test(each))) {

@@ -1,12 +1,12 @@
 import { setTimeout } from 'node:timers/promises'
 import { signalQuietly } from './kill.js'
 
-/** Processes that stand still for a while. */
+/** Processes stopped for a limited time. */
 export class Pauses {
-  /** Each with its own pause: a later one of the same process has another end. */
+  /** Keyed by pid. The symbol identifies the pause, because a later one of the same process ends at another time. */
   readonly #pids = new Map<number, symbol>()
 
-  /** @returns false when it stands still already, or is gone */
+  /** @returns false if the process is already stopped, or is gone */
   pause(pid: number, ms: number): boolean {
     if (this.#pids.has(pid) || !signalQuietly(pid, 'SIGSTOP')) return false
     const pause = Symbol()
@@ -15,7 +15,7 @@ export class Pauses {
     return true
   }
 
-  /** It stands still for good, and is not to be woken up. */
+  /** Keeps the process stopped for good. */
   forget(pid: number): void {
     this.#pids.delete(pid)
   }

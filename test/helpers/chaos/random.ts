@@ -1,4 +1,4 @@
-/** Choices that a seed repeats; when they are made is the machine's. */
+/** Random choices, reproducible from a seed; their timing is not. */
 export class Random {
   #state: number
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0
   }
 
-  /** From 0 to 1; mulberry32. */
+  /** A number from 0 to 1, by mulberry32. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1)
@@ -22,7 +22,7 @@ export class Random {
     return choices[Math.floor(this.next() * choices.length)]
   }
 
-  /** One of the names, as often as its weight says. */
+  /** Picks a name with a probability proportional to its weight. */
   weighed<Name extends string>(weights: Readonly<Partial<Record<Name, number>>>): Name {
     const entries = Object.entries(weights) as [Name, number][]
     let left = this.next() * entries.reduce((sum, [, weight]) => sum + weight, 0)

@@ -24,21 +24,21 @@ const START_MS = 30_000
 const STOP_MS = 90_000
 const LONGEST_SETTLE_MS = 600_000
 
-/** Writers that go on writing, and a daemon that is killed, stopped and started again. */
+/** Writers that keep enqueueing, and a daemon that is killed, stopped and started again. */
 export class Scene {
   readonly spool: string
   readonly witnesses: Witnesses
   readonly acknowledged: Tail
   readonly evidence: Evidence
   readonly daemons: Daemon[] = []
-  /** Daemons that ended otherwise than they were told. */
+  /** Daemons that exited unexpectedly. */
   readonly failures: string[] = []
   readonly kills: Partial<Record<Act, number>> = {}
   readonly #variant: Variant
   readonly #random: Random
   readonly #socket: string
   readonly #pauses = new Pauses()
-  /** One of its workers was killed, or was not let go on, before it was ready: then its start fails. */
+  /** A worker was killed or stopped before the daemon was ready, so its start may fail. */
   #hadBadStart = false
   readonly #warden = new Warden()
   readonly #writers: Writers
@@ -125,7 +125,7 @@ export class Scene {
     this.#see()
   }
 
-  /** Does something to somebody. @returns whether somebody was killed */
+  /** Carries out a random act on a random process. @returns whether a process was killed */
   async act(): Promise<boolean> {
     const act = this.#random.weighed(this.#variant.acts)
     this.#see()
@@ -181,7 +181,7 @@ export class Scene {
       for (const pid of this.#daemon.children()) {
         if (!(await this.#freeze(pid))) continue
         const held = heldBy(pid, this.spool)
-        // the mark of what has a lease cannot be undone, and counts: the log says so
+        // with leases the mark cannot be undone, so the run counts as a crash; the log says so
         if (this.#variant.hasLeases === true) this.evidence.killed(`SIGQUIT of worker ${pid}`, held)
         else this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, held)
       }
@@ -204,7 +204,7 @@ export class Scene {
     return freeze(pid)
   }
 
-  /** All stand still before they are looked at, and none wakes up before it is dead. */
+  /** Stops all processes before it examines them; none resumes before it is killed. */
   async #kill(what: string, pids: readonly number[]): Promise<boolean> {
     const frozen: number[] = []
     for (const pid of pids) if (await this.#freeze(pid)) frozen.push(pid)
@@ -233,7 +233,7 @@ export class Scene {
     return true
   }
 
-  /** Every other time in the middle of its start. */
+  /** Starts the daemon again; half of the time, it does not wait until the daemon is ready. */
   async #again(): Promise<void> {
     await this.start()
     if (this.#random.next() < 0.5) await this.ready()
@@ -244,7 +244,7 @@ export class Scene {
     this.#warden.watch(pids.flatMap(pid => [pid, ...descendantsOf(pid)]))
   }
 
-  /** For whoever looks for the cause of a failure. */
+  /** Keeps the journal and the logs, to debug a failure. */
   #keep(): void {
     const { SPOOLD_TEST_CHAOS_KEEP: directory } = process.env
     if (directory === undefined) return
@@ -253,7 +253,7 @@ export class Scene {
     writeFileSync(join(directory, `log-${process.pid}-${this.#daemon.pid}`), log)
   }
 
-  /** The tasks that are in the spool, and files that are none. */
+  /** The files left in the spool, tasks and others. */
   #left(): LeftFile[] {
     const entries = readdirSync(this.spool, { withFileTypes: true })
     const files = entries.filter(entry => entry.isFile() && !entry.name.startsWith('.'))
@@ -265,7 +265,7 @@ export class Scene {
     })
   }
 
-  /** Lets everything come to its end. @returns what is still in the spool after all patience */
+  /** Waits until all tasks are done, or nothing happens for `patienceMs`. @returns the files still in the spool */
   async settle(patienceMs: number): Promise<LeftFile[]> {
     this.#pauses.endAll()
     await this.#writers.end()
@@ -287,10 +287,10 @@ export class Scene {
   }
 }
 
-/** What is in the spool at the end. */
+/** A file in the spool at the end. */
 export interface LeftFile {
   readonly path: string
   readonly n: string | undefined
-  /** It is guilty and waits for its next run, or its last runner was killed and its lease is not over. */
+  /** It is guilty and waits for its next run, or the process that ran it was killed and its lease has not expired. */
   readonly isExpected: boolean
 }

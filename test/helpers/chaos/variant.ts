@@ -1,9 +1,9 @@
-/** What is done to the processes of a daemon at a random moment. */
+/** An act on the processes of a daemon at a random moment. */
 export type Act =
   | 'kill-worker'
   | 'kill-master'
   | 'kill-all'
-  | 'kill-below' // an interpreter, or a program
+  | 'kill-below' // an interpreter or a program
   | 'kill-uwsgi'
   | 'pause-worker'
   | 'pause-master'
@@ -15,16 +15,16 @@ export type Act =
 export interface Variant {
   readonly language: 'js' | 'python' | 'shell'
   readonly ini: Readonly<Record<string, string | number | boolean>>
-  /** How often each is done, relative to the others. */
+  /** The relative frequency of each act. */
   readonly acts: Readonly<Partial<Record<Act, number>>>
-  /** Where the spool is; in memory when nothing is said. */
+  /** Where the spool is; by default in memory. */
   readonly base?: string
-  /** Between two tasks of the fastest writer. */
+  /** The mean pause between two tasks of the fastest writer. */
   readonly pauseMs: number
-  /** Handlers return a promise for every task, which takes up to so long. */
+  /** Handlers return a promise for every task, which takes up to this time. */
   readonly promisesMs?: number
-  /** What a killed process had stays locked for a minute. */
+  /** Tasks are claimed with leases, so those of a killed process stay locked for a minute. */
   readonly hasLeases?: boolean
-  /** A uWSGI runs tasks of the same directory, and it knows no "at most once". */
+  /** A uWSGI runs tasks of the same directory; it does not support "at most once". */
   readonly hasUwsgi?: boolean
 }

@@ -4,7 +4,7 @@ import type { LeftFile, Scene } from './scene.js'
 import type { Variant } from './variant.js'
 import { isGuilty, isOnce } from './writers.js'
 
-/** One run of one task, as its handler told; the numbers are lines of the journal. */
+/** A run of a task, as its handler recorded it. The numbers are lines of the journal. */
 interface Run {
   readonly pid: string
   readonly attempt: number
@@ -14,9 +14,9 @@ interface Run {
 
 interface History {
   readonly runs: Map<string, Run[]>
-  /** Tasks whose fence was held for longer than a dying process takes. */
+  /** Tasks whose fence was held for longer than a process takes to die. */
   readonly doubles: string[]
-  /** Processes that a guilty task ended. */
+  /** Processes killed by a guilty task. */
   readonly crashed: Set<string>
 }
 
@@ -27,7 +27,7 @@ interface Verdict {
 
 const MAX_STORIES = 5
 
-/** Holds what was seen against the promises. `left` is what is still in the spool. */
+/** Checks the evidence against spoold's guarantees. @param left the files still in the spool */
 export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Variant): Promise<Verdict> {
   const maxCrashes = Number(ini['spooler-max-crashes'] ?? 3)
   const journal = scene.evidence.journal.read()
@@ -84,7 +84,7 @@ interface Case {
   readonly reason: string | undefined
   readonly crashes: number
   readonly charges: number
-  /** How often its process was killed while it had the file, by us or by a guilty one beside it. */
+  /** How often its process was killed while it had the file, by us or by a guilty task running alongside. */
   readonly cuts: number
   readonly maxCrashes: number
 }
@@ -128,7 +128,7 @@ function historyOf(journal: readonly string[]): History {
   return { runs, doubles, crashed }
 }
 
-/** All that is known of a task: its lines, what happened to those that ran it, its record, and what the log says. */
+/** Everything known about a task: its journal lines, the fate of the processes that ran it, its record, its log lines. */
 function storyOf(scene: Scene, journal: readonly string[], n: string): string {
   const numbered = journal.map((line, at) => [at, line, line.split(' ')] as const)
   const own = numbered.filter(([, line]) => ` ${line} `.includes(` ${n} `))

@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process'
 import { isAlive } from '../process.js'
 import { signalQuietly } from './kill.js'
 
-/** Reads lists of pids, and kills those of the last one when nobody writes any more. */
+/** Reads lists of pids; at the end of its input, kills the processes of the last list. */
 const SCRIPT = 'while read -r line; do pids=$line; done; [ -z "$pids" ] || kill -9 $pids 2>/dev/null'
 
-/** Ends processes that leave their parents, also when the test itself is killed. */
+/** Kills processes that have detached from their parents, even if the test itself is killed. */
 export class Warden {
   readonly #pids = new Set<number>()
   readonly #shell = spawn('sh', ['-c', SCRIPT], { stdio: ['pipe', 'ignore', 'ignore'], detached: true })

@@ -10,14 +10,14 @@ import { Random } from './random.js'
 
 interface WritersSetup {
   readonly spool: string
-  /** The daemon's unix socket; it may be away. */
+  /** The daemon's unix socket; it may be missing. */
   readonly socket: string
-  /** A file of the numbers of all tasks whose writer was told that they are stored. */
+  /** A file with the numbers of all tasks that were acknowledged to their writers. */
   readonly acknowledged: string
-  /** Where the mule's script may lie. */
+  /** A directory for the mule's script. */
   readonly directory: string
   readonly seed: number
-  /** Between two tasks of the writer that renames. */
+  /** The mean pause between two tasks of the writer that renames files. */
   readonly pauseMs: number
   readonly hasOnce: boolean
   readonly hasMule: boolean
@@ -25,20 +25,20 @@ interface WritersSetup {
 
 /** How a guilty task ends its process. */
 const CRASHES = ['kill', 'exit', 'abort']
-/** A guilty task costs up to four workers, which take half a second of a core each. */
+/** A guilty task kills up to four workers; replacing each takes half a second of a core. */
 const GUILTY_EVERY_MS = 3000
-/** A slow task spans the death of a daemon and the start of the next one. */
+/** A slow task outlasts the death of a daemon and the start of the next one. */
 const SLOW_EVERY_MS = 5000
 const SLOW_MS = isLong ? '3000' : '1200'
 const CLI_EVERY_MS = 3000
 const CLI_TASKS = 5
 const MAX_WAITING = 150
 
-/** A number says what its task is: `-o` to run at most once, `-l` at least once, `-g` guilty. */
+/** The number encodes the kind of its task: `-o` runs at most once, `-l` at least once; a final `g` means guilty. */
 export const isOnce = (n: string): boolean => n.includes('-o')
 export const isGuilty = (n: string): boolean => n.endsWith('g')
 
-/** Several that enqueue in their own ways, until they are told that it is enough. */
+/** Several writers that enqueue in different ways, until `end` is called. */
 export class Writers {
   readonly #setup: WritersSetup
   readonly #random: Random
@@ -56,7 +56,7 @@ export class Writers {
     this.#mule = setup.hasMule ? this.#startMule() : undefined
   }
 
-  /** 0 when there is none. */
+  /** 0 if there is no mule. */
   get mulePid(): number {
     return this.#mule?.pid ?? 0
   }
@@ -90,13 +90,13 @@ export class Writers {
     }
   }
 
-  /** On a busy machine kills are to fall among tasks that run, not in front of a backlog. */
+  /** Slows the writer down on a busy machine, so that kills hit running tasks, and not the start of a backlog. */
   async #pause(ms: number): Promise<void> {
     await setTimeout(this.#random.between(0, 2 * ms))
     while (!this.#isEnough && readdirSync(this.#setup.spool).length > MAX_WAITING) await setTimeout(20)
   }
 
-  /** As any program does it: written beside the spool, renamed into it. */
+  /** Enqueues as any program may: writes next to the spool, and renames into it. */
   async #rename(): Promise<void> {
     for (let i = 0; !this.#isEnough; i++) {
       const vars = this.#task('r', i)
@@ -106,7 +106,7 @@ export class Writers {
     }
   }
 
-  /** Over the daemon's socket, a connection each, as uWSGI's clients do. */
+  /** Enqueues over the daemon's socket, with one connection per task, as uWSGI's clients do. */
   async #send(): Promise<void> {
     for (let i = 0; !this.#isEnough; i++) {
       const vars = this.#task('s', i)
@@ -116,7 +116,7 @@ export class Writers {
     }
   }
 
-  /** With `spoold enqueue`. */
+  /** Enqueues with `spoold enqueue`. */
   async #command(): Promise<void> {
     for (let i = 0; !this.#isEnough; i += CLI_TASKS) {
       const tasks = Array.from({ length: CLI_TASKS }, (_, j) => this.#task('c', i + j))
@@ -138,7 +138,7 @@ export class Writers {
   }
 }
 
-/** @returns the answer as hex; what came of it when the daemon is away, or leaves */
+/** @returns the answer as hex; the part received so far if the daemon is gone, or exits */
 async function exchange(socket: string, bytes: Buffer): Promise<string> {
   let client: Client | undefined
   try {
