@@ -1,8 +1,8 @@
 use strict;
 use warnings;
-$| = 1;    # what is printed is in the log at once, under uWSGI too
+$| = 1;    # unbuffered, so that output is in the log at once, under uWSGI too
 
-# Functions by the name that the key `do` of a task holds. What they return decides what becomes of the task's file.
+# The functions that a task's key `do` may name. Their result decides what happens to the task's file.
 my %functions = (
 
     # spoold enqueue do=greet to=world
@@ -23,7 +23,7 @@ my %functions = (
     # spoold enqueue do=fetch
     fetch => sub {
         my ($task) = @_;
-        die "no network yet\n" if !$::tries{ $task->{spooler_task_name} }++;    # the file is kept, and it runs again
+        die "no network yet\n" if !$::tries{ $task->{spooler_task_name} }++;    # the file is kept, and the task runs again
         say_it('fetched at the second attempt');
         return uwsgi::SPOOL_OK;
     },

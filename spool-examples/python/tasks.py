@@ -1,4 +1,4 @@
-"""Spooler code as it is written for uWSGI. Needs uwsgidecorators.py (Debian: apt install python3-uwsgidecorators)."""
+"""Spooler code written for uWSGI. Needs uwsgidecorators.py (Debian: apt install python3-uwsgidecorators)."""
 
 from uwsgidecorators import spool
 
@@ -17,6 +17,6 @@ def add(*numbers, then=None):
 
 @spool
 def begin(arguments):
-    """What an application would do in a request; here a first task does it."""
+    """An application would do this in a request; here the first task does it."""
     greet.spool(to='world')
     add(1, 2, 3, then='sum')

@@ -1,4 +1,4 @@
-/** Called once for each task. What it returns decides what becomes of the task's file. */
+/** Called once for each task. Its result decides what happens to the task's file. */
 export default async (env, task) => {
   if (env.flaky === 'yes' && task.attempt === 1) {
     task.log('not today: this one is kept and runs again')

@@ -25,6 +25,6 @@ Ctrl-C ends it.
 
 const daemon = spawn(process.execPath, [spoold, `${here}/app.ini`], { stdio: 'inherit' })
 
-// A terminal sends Ctrl-C to both of us, kill(1) only to this one. The daemon takes a signal that comes twice for one.
+// A terminal sends Ctrl-C to both processes, kill(1) only to this one. The daemon treats a repeated signal as one.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => daemon.kill(signal))
 daemon.on('exit', code => process.exit(code ?? 1))

@@ -1,6 +1,6 @@
-$stdout.sync = true # what is printed is in the log at once, under uWSGI too
+$stdout.sync = true # unbuffered, so that output is in the log at once, under uWSGI too
 
-# What a task's key `do` may name. What a function returns decides what becomes of the task's file.
+# The functions that a task's key `do` may name. Their result decides what happens to the task's file.
 module Tasks
   module_function
 
@@ -20,7 +20,7 @@ module Tasks
   # spoold enqueue do=fetch
   def fetch(task)
     @tries ||= Hash.new(0)
-    raise 'no network yet' if (@tries[task['spooler_task_name']] += 1) == 1 # the file is kept, and it runs again
+    raise 'no network yet' if (@tries[task['spooler_task_name']] += 1) == 1 # the file is kept, and the task runs again
 
     say('fetched at the second attempt')
     UWSGI::SPOOL_OK

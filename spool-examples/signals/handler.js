@@ -10,8 +10,8 @@ registerSignal(1, 'spooler', () => console.log(`it is ${new Date().toLocaleTimeS
 
 registerSignal(2, 'spooler', async () => console.log('the daily report is made'))
 
-// What is dropped into the inbox becomes a task: a signal is not tried again when it fails, a task is. The id makes it be
-// stored once, however often the signal comes before the file is gone.
+// A file dropped into the inbox becomes a task, because a failed task is retried and a failed signal is not. The id
+// ensures that it is stored only once, however often the signal is raised before the file is removed.
 registerSignal(3, 'spooler', async () => {
   for (const name of readdirSync(inbox)) {
     const { mtimeMs } = statSync(join(inbox, name))
@@ -22,7 +22,7 @@ addFileMonitor(3, inbox)
 
 export default async (env, task) => {
   task.log(`got ${env.name}`)
-  // anybody who may enqueue could have written it: only what lies in the inbox is removed
+  // anyone who may enqueue could have chosen the name: remove only files in the inbox
   if (readdirSync(inbox).includes(env.name)) rmSync(join(inbox, env.name), { force: true })
   return SPOOL_OK
 }

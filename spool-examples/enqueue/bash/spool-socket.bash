@@ -7,11 +7,11 @@
 # when the server has stored it.
 #
 #   ADDRESS     host:port or /path.sock
-#   -s SPOOLER  which of the server's spool directories; the first one when it is not given
-#   -b FILE     the body; only spoold takes one over a socket, uWSGI drops it in silence
-#   -t SECONDS  for the answer; 10
+#   -s SPOOLER  which of the server's spool directories; by default the first one
+#   -b FILE     the body; only spoold accepts one over a socket, uWSGI silently drops it
+#   -t SECONDS  to wait for the answer; by default 10
 #
-# Returns 64 before anything is sent when something cannot be, 1 when the server did not say that it has stored the task.
+# Returns 64 for invalid arguments, before anything is sent, and 1 if the server did not confirm that it has stored the task.
 spool_send() {
   local LC_ALL=C OPTIND=1 OPTION at='' priority='' spooler='' body='' seconds=10 size
   while getopts a:p:s:b:t: OPTION; do
@@ -27,13 +27,13 @@ spool_send() {
   [ -z "$spooler" ] || set -- "$@" spooler "$spooler"
   if [ -n "$body" ]; then
     size=$(stat -L -c %s -- "$body") || return 64
-    set -- "$@" CONTENT_LENGTH "$size" # the packet itself has no place for the size of a body
+    set -- "$@" CONTENT_LENGTH "$size" # the packet itself has no field for the size of the body
   fi
   spool_check "$at" "$priority" "$@" || return 64
   set -- "$@" ${at:+at "$at"} ${priority:+priority "$priority"}
 
   local answer
-  answer=$(spool_exchange "$@" | od -An -tx1) || : # under set -e too: what came is judged here
+  answer=$(spool_exchange "$@" | od -An -tx1) || : # also under set -e: the answer is checked below
   case ${answer// /} in
     ff000001) return 0 ;;
     ff000000) echo "spool: $address did not store the task: see its log (is the spooler one of its own? is the disk full?)" >&2 ;;
@@ -55,7 +55,7 @@ spool_exchange() {
       local host=${address%:*}
       host=${host#[} host=${host%]}
       exec {connection}<>"/dev/tcp/$host/${address##*:}" || return
-      # in a shell of its own: a refusal may come before the end of a body, and has to be read
+      # in a subshell: a refusal may arrive before the whole body has been sent, and has to be read
       (spool_packet "$@" && { [ -z "$body" ] || cat -- "$body"; }) >&"$connection"
       timeout "$seconds" head -c 4 <&"$connection"
       ;;

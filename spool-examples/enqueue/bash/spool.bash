@@ -3,19 +3,19 @@
 #   source spool.bash
 #   path=$(spool -a $(($(date +%s) + 60)) -p 5 -b letter.txt /var/spool/app to joe)
 
-SPOOL_LIMIT=65535 # bytes: the size of the block is 16 bits wide, and so is each length in it
+SPOOL_LIMIT=65535 # bytes: the size of the block and each length in it are 16-bit numbers
 SPOOL_COUNTER=0
 
 # spool [-a AT] [-p PRIORITY] [-b FILE] [-n] SPOOLER [KEY VALUE]…: stores one task, and prints the path of its file.
 #
-#   SPOOLER      the spool directory; it has to exist
-#   KEY VALUE    the dictionary, in its order. Bash keeps no NUL bytes: what has them belongs into the body
-#   -a AT        not before this time: epoch seconds, a fraction allowed
-#   -p PRIORITY  the priority directory: digits; lower runs first, where the daemon has spooler-ordered
-#   -b FILE      the body, as many bytes as you like; - is standard input
-#   -n           do not wait until the task is on disk; without it the task survives a power failure
+#   SPOOLER      the spool directory, which has to exist
+#   KEY VALUE    the dictionary, in order. Bash strings cannot contain NUL bytes: put such data into the body
+#   -a AT        do not run before this time: epoch seconds, may have a fraction
+#   -p PRIORITY  the priority directory, digits only; lower runs first if the daemon has spooler-ordered
+#   -b FILE      the body, of any size; - is standard input
+#   -n           do not wait until the task is on disk; by default it survives a power failure
 #
-# Returns 64 before anything is written when something cannot be, 1 when the task could not be stored.
+# Returns 64 for invalid arguments, before anything is written, and 1 if the task could not be stored.
 spool() {
   local LC_ALL=C OPTIND=1 OPTION at='' priority='' body='' sync=1
   while getopts a:p:b:n OPTION; do
@@ -31,10 +31,10 @@ spool() {
   shift
 
   local directory=$spooler${priority:+/$priority}
-  [ -z "$priority" ] || [ -d "$directory" ] || mkdir -- "$directory" || [ -d "$directory" ] || return 1 # 0777 less the umask
+  [ -z "$priority" ] || [ -d "$directory" ] || mkdir -- "$directory" || [ -d "$directory" ] || return 1 # 0777 & ~umask
   local now=$EPOCHREALTIME # seconds.micros
   local name=uwsgi_spoolfile_on_${HOSTNAME}_${BASHPID}_$((++SPOOL_COUNTER))_$((SRANDOM >> 1))_${now%.*}_$((10#${now#*.}))
-  # Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+  # No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
   local hidden=$directory/.$name path=$directory/$name
   {
     (
@@ -42,7 +42,7 @@ spool() {
       set -o noclobber
       { spool_packet "$@" ${at:+at "$at"} ${priority:+priority "$priority"} && { [ -z "$body" ] || cat -- "$body"; }; } >"$hidden"
     ) &&
-      { [ -z "$at" ] || touch -d "@${at%.*}" -- "$hidden"; } && # after the last write: uWSGI runs no file from the future
+      { [ -z "$at" ] || touch -d "@${at%.*}" -- "$hidden"; } && # after the last write, which sets the mtime to now
       { [ -z "$sync" ] || sync -- "$hidden"; } &&
       mv -T -- "$hidden" "$path"
   } || {
@@ -50,7 +50,7 @@ spool() {
     echo "spool: the task could not be stored in $directory" >&2
     return 1
   }
-  [ -z "$sync" ] || sync -- "$directory" "$spooler" || return 1 # the rename, and a new priority directory
+  [ -z "$sync" ] || sync -- "$directory" "$spooler" || return 1 # syncs the rename, and a new priority directory
   printf '%s\n' "$path"
 }
 
@@ -68,10 +68,10 @@ spool_u16() {
   printf "$escapes"
 }
 
-# spool_check AT PRIORITY [KEY VALUE]…: says on standard error what cannot be.
+# spool_check AT PRIORITY [KEY VALUE]…: reports invalid arguments on standard error.
 spool_check() {
   local LC_ALL=C at=$1 priority=$2 key value
-  local size=$((0 ${at:++ 6 + ${#at}} ${priority:++ 12 + ${#priority}})) # of these two, when they are given
+  local size=$((0 ${at:++ 6 + ${#at}} ${priority:++ 12 + ${#priority}})) # of these two, if they are given
   shift 2
   [[ -z $at || $at =~ ^[0-9]+(\.[0-9]+)?$ ]] || spool_refuse "at must be epoch seconds, got $at" || return
   [[ -z $priority || $priority =~ ^[0-9]+$ ]] || spool_refuse "priority must be digits, got $priority" || return

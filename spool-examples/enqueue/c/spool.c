@@ -94,7 +94,7 @@ static int write_task(const char *path, const struct packet *packet, const struc
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) return -1;
     int failed = write_all(fd, packet->bytes, packet->length) || write_all(fd, task->body, task->body_length) ||
-                 (task->at > 0 && futimens(fd, at)) || /* after the last write: uWSGI runs no file from the future */
+                 (task->at > 0 && futimens(fd, at)) || /* after the last write, which sets the mtime to now */
                  (!task->no_sync && fsync(fd));
     return close(fd) || failed ? -1 : 0;
 }
@@ -119,10 +119,10 @@ int spool(const struct spool_task *task, char answer[SPOOL_ANSWER]) {
         return fail(answer, "%s: %s", directory, strerror(errno));
     gethostname(host, sizeof host - 1);
     clock_gettime(CLOCK_REALTIME, &now);
-    unsigned random = (unsigned)now.tv_nsec * 2654435761u >> 1; /* srandom() is the program's, not ours */
+    unsigned random = (unsigned)now.tv_nsec * 2654435761u >> 1; /* srandom() belongs to the program */
     snprintf(name, sizeof name, "uwsgi_spoolfile_on_%s_%ld_%lu_%u_%lld_%ld", host, (long)getpid(), ++counter, random,
              (long long)now.tv_sec, now.tv_nsec / 1000);
-    /* Under a name that begins with a dot nobody runs it: what is renamed in is whole. */
+    /* No daemon runs a file whose name begins with a dot; the rename publishes only a complete file. */
     snprintf(hidden, sizeof hidden, "%s/.%s", directory, name);
     snprintf(path, sizeof path, "%s/%s", directory, name);
     if (write_task(hidden, &packet, task) || rename(hidden, path)) {

@@ -10,10 +10,10 @@
 #define SPOOL_H
 #include <stddef.h>
 
-#define SPOOL_LIMIT 0xFFFF /* bytes: the size of the block is 16 bits wide, and so is each length in it */
+#define SPOOL_LIMIT 0xFFFF /* bytes: the size of the block and each length in it are 16-bit numbers */
 #define SPOOL_ANSWER 8192  /* bytes: holds a path or a message */
 
-/* One entry of the dictionary, any bytes. */
+/* One entry of the dictionary: arbitrary bytes. */
 struct spool_pair {
     const char *key;
     size_t key_length;
@@ -21,20 +21,20 @@ struct spool_pair {
     size_t value_length;
 };
 
-/* What is left 0 is not used: a task that is due at once, without priority and body, safe on disk. */
+/* Fields left at 0 are unused: the task is due at once, without priority and body, and synced to disk. */
 struct spool_task {
-    const struct spool_pair *dictionary; /* written in its order */
+    const struct spool_pair *dictionary; /* written in order */
     size_t pairs;
-    const char *spooler;  /* the spool directory; it has to exist */
-    double at;            /* not before this time: epoch seconds, a fraction allowed */
-    const char *priority; /* the priority directory: digits; lower runs first, where the daemon has spooler-ordered */
+    const char *spooler;  /* the spool directory, which has to exist */
+    double at;            /* do not run before this time: epoch seconds, may have a fraction */
+    const char *priority; /* the priority directory, digits only; lower runs first if the daemon has spooler-ordered */
     const void *body;
     size_t body_length;
-    int no_sync; /* do not wait until the task is on disk, where it survives a power failure */
+    int no_sync; /* do not wait until the task is on disk, so it may be lost in a power failure */
 };
 
-/* Stores one task. Returns 0 with the path of its file in answer, or -1 with a message in it: before anything is
- * written when something cannot be, or when the task could not be stored. Not for two threads at a time. */
+/* Stores one task. Returns 0 with the path of its file in answer, or -1 with a message in it: for invalid arguments,
+ * before anything is written, or if the task could not be stored. Not thread-safe. */
 int spool(const struct spool_task *task, char answer[SPOOL_ANSWER]);
 
 #endif

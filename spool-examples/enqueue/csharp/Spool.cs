@@ -15,30 +15,30 @@ using System.Threading;
 /// </summary>
 public static class Spool
 {
-    /// <summary>Bytes: the size of the block is 16 bits wide, and so is each length in it.</summary>
+    /// <summary>Bytes: the size of the block and each length in it are 16-bit numbers.</summary>
     public const int Limit = 0xFFFF;
 
     static int counter;
     static readonly Random random = new Random();
 
     /// <summary>Stores one task, and returns the path of its file.</summary>
-    /// <param name="dictionary">keys and values, in its order: byte[] as they are, else their text as UTF-8</param>
-    /// <param name="spooler">the spool directory; it has to exist</param>
-    /// <param name="at">not before this time: epoch seconds, a fraction allowed</param>
-    /// <param name="priority">the priority directory: digits; lower runs first, where the daemon has spooler-ordered</param>
-    /// <param name="body">as many bytes as you like</param>
-    /// <param name="sync">return when the task is on disk, so that it survives a power failure</param>
-    /// <exception cref="ArgumentException">before anything is written</exception>
-    /// <exception cref="IOException">when it could not be stored</exception>
+    /// <param name="dictionary">keys and values, in its order; a byte[] unchanged, anything else as text in UTF-8</param>
+    /// <param name="spooler">the spool directory, which has to exist</param>
+    /// <param name="at">do not run before this time: epoch seconds, may have a fraction</param>
+    /// <param name="priority">the priority directory, digits only; lower runs first with spooler-ordered</param>
+    /// <param name="body">the body, of any size</param>
+    /// <param name="sync">return only once the task is on disk, where it survives a power failure</param>
+    /// <exception cref="ArgumentException">for invalid arguments, before anything is written</exception>
+    /// <exception cref="IOException">if the task could not be stored</exception>
     public static string Write(IDictionary dictionary, string spooler, double? at = null, string priority = null,
         byte[] body = null, bool sync = true)
     {
         byte[] packet = Encode(dictionary, at, priority);
         string directory = priority == null ? spooler : spooler + "/" + priority;
-        if (priority != null && mkdir(directory, 511) != 0 && !Directory.Exists(directory)) // 0777 less the umask
+        if (priority != null && mkdir(directory, 511) != 0 && !Directory.Exists(directory)) // 0777 minus the umask
             throw Failure(directory);
         string name = TaskName();
-        // Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+        // No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
         string hidden = directory + "/." + name, path = directory + "/" + name;
         try
         {
@@ -47,7 +47,7 @@ public static class Spool
                 file.Write(packet, 0, packet.Length);
                 if (body != null) file.Write(body, 0, body.Length);
                 file.Flush();
-                if (at != null) SetTimes(hidden, (long)at.Value); // after the last write: uWSGI runs no file from the future
+                if (at != null) SetTimes(hidden, (long)at.Value); // after the last write, which sets the mtime to now
                 if (sync) file.Flush(true);
             }
             if (rename(hidden, path) != 0) throw Failure(path);
@@ -57,7 +57,7 @@ public static class Spool
             File.Delete(hidden);
             throw;
         }
-        if (sync) // the rename, and a new priority directory
+        if (sync) // syncs the rename, and a new priority directory
             foreach (string each in new[] { directory, spooler }) SyncDirectory(each);
         return path;
     }
@@ -134,7 +134,7 @@ public static class Spool
         File.SetLastWriteTimeUtc(path, Epoch.AddSeconds(seconds));
     }
 
-    // .NET creates files with 0644, and syncs no directory: so the C library does.
+    // .NET creates files with mode 0644, and cannot sync directories, so this uses the C library.
     [DllImport("libc", SetLastError = true)] static extern int open(string path, int flags, int mode);
     [DllImport("libc", SetLastError = true)] static extern int mkdir(string path, int mode);
     [DllImport("libc", SetLastError = true)] static extern int rename(string from, string to);

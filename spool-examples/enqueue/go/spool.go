@@ -19,24 +19,24 @@ import (
 	"time"
 )
 
-// Limit in bytes: the size of the block is 16 bits wide, and so is each length in it.
+// Limit in bytes: the size of the block and each length in it are 16-bit numbers.
 const Limit = 0xFFFF
 
-// Pair is one entry of the dictionary. Both may hold any bytes.
+// Pair is one entry of the dictionary. Both may contain any bytes.
 type Pair struct{ Key, Value string }
 
-// Options of a task; the zero value is a task that is due at once, without a body, safe on disk.
+// Options of a task; the zero value is due at once, without a body, and synced to disk.
 type Options struct {
-	At       float64 // not before this time: epoch seconds, a fraction allowed; 0 is none
-	Priority string  // the priority directory: digits; lower runs first, where the daemon has spooler-ordered
-	Body     []byte  // as many bytes as you like
-	NoSync   bool    // do not wait until the task is on disk, where it survives a power failure
+	At       float64 // do not run before this time: epoch seconds, may have a fraction; 0: at once
+	Priority string  // the priority directory, digits only; lower runs first if the daemon has spooler-ordered
+	Body     []byte  // the body, of any size
+	NoSync   bool    // do not wait until the task is on disk, so it may be lost in a power failure
 }
 
 var (
 	counter uint64
 	digits  = regexp.MustCompile(`^[0-9]+$`)
-	random  = rand.New(rand.NewSource(time.Now().UnixNano())).Int31() // one a process: the counter does the rest
+	random  = rand.New(rand.NewSource(time.Now().UnixNano())).Int31() // one per process; the counter makes names unique
 )
 
 // Spool stores one task in the spool directory, which has to exist, and returns the path of its file.
@@ -58,7 +58,7 @@ func Spool(dictionary []Pair, spooler string, options Options) (string, error) {
 	now := time.Now()
 	name := fmt.Sprintf("uwsgi_spoolfile_on_%s_%d_%d_%d_%d_%d", host, os.Getpid(), atomic.AddUint64(&counter, 1),
 		random, now.Unix(), now.Nanosecond()/1000)
-	// Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+	// No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
 	hidden, path := filepath.Join(directory, "."+name), filepath.Join(directory, name)
 	if err = write(hidden, packet, options); err == nil {
 		err = os.Rename(hidden, path)
@@ -70,7 +70,7 @@ func Spool(dictionary []Pair, spooler string, options Options) (string, error) {
 	if options.NoSync {
 		return path, nil
 	}
-	for _, each := range []string{directory, spooler} { // the rename, and a new priority directory
+	for _, each := range []string{directory, spooler} { // syncs the rename, and a new priority directory
 		if err := syncDirectory(each); err != nil {
 			return "", err
 		}
@@ -89,7 +89,7 @@ func write(hidden string, packet []byte, options Options) error {
 			return err
 		}
 	}
-	if options.At > 0 { // after the last write: uWSGI runs no file from the future
+	if options.At > 0 { // after the last write, which sets the mtime to now
 		at := time.Unix(int64(options.At), 0)
 		if err := os.Chtimes(hidden, at, at); err != nil {
 			return err

@@ -28,7 +28,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * <pre>Path path = Spool.spool(Map.of("to", "joe"), Path.of("/var/spool/app"), 1700000000.0, "5", body, true);</pre>
  */
 public final class Spool {
-    /** Bytes: the size of the block is 16 bits wide, and so is each length in it. */
+    /** Bytes: the size of the block and each length in it are 16-bit numbers. */
     public static final int LIMIT = 0xFFFF;
 
     private static final AtomicLong COUNTER = new AtomicLong();
@@ -38,22 +38,23 @@ public final class Spool {
     /**
      * Stores one task.
      *
-     * @param dictionary keys and values, in its order (a LinkedHashMap keeps one): byte[] as they are, else their text as UTF-8
-     * @param spooler the spool directory; it has to exist
-     * @param at not before this time: epoch seconds, a fraction allowed; or null
-     * @param priority the priority directory: digits; lower runs first, where the daemon has spooler-ordered; or null
-     * @param body as many bytes as you like
-     * @param sync return when the task is on disk, so that it survives a power failure
+     * @param dictionary keys and values, in its order (a LinkedHashMap has one);
+     *     a byte[] unchanged, anything else as text in UTF-8
+     * @param spooler the spool directory, which has to exist
+     * @param at do not run before this time: epoch seconds, may have a fraction; or null
+     * @param priority the priority directory, digits only; lower runs first if the daemon has spooler-ordered; or null
+     * @param body the body, of any size
+     * @param sync return only once the task is on disk, where it survives a power failure
      * @return the path of its file
-     * @throws IllegalArgumentException before anything is written
-     * @throws IOException when it could not be stored
+     * @throws IllegalArgumentException for invalid arguments, before anything is written
+     * @throws IOException if the task could not be stored
      */
     public static Path spool(Map<?, ?> dictionary, Path spooler, Double at, String priority, byte[] body, boolean sync)
             throws IOException {
         byte[] packet = encode(dictionary, at, priority);
         Path directory = priority == null ? spooler : makeDirectory(spooler.resolve(priority));
         String name = taskName();
-        // Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+        // No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
         Path hidden = directory.resolve("." + name);
         Path path = directory.resolve(name);
         try {
@@ -63,7 +64,7 @@ public final class Spool {
             Files.deleteIfExists(hidden);
             throw error;
         }
-        if (sync) // the rename, and a new priority directory
+        if (sync) // syncs the rename, and a new priority directory
             for (Path each : new Path[] {directory, spooler})
                 try (FileChannel channel = FileChannel.open(each, READ)) {
                     channel.force(true);
@@ -76,7 +77,7 @@ public final class Spool {
         try (FileChannel channel = FileChannel.open(hidden, Set.of(WRITE, CREATE_NEW), mode)) {
             for (byte[] part : new byte[][] {packet, body})
                 for (ByteBuffer rest = ByteBuffer.wrap(part); rest.hasRemaining(); ) channel.write(rest);
-            if (at != null) { // after the last write: uWSGI runs no file from the future
+            if (at != null) { // after the last write, which sets the mtime to now
                 FileTime time = FileTime.from(Instant.ofEpochSecond(at.longValue()));
                 Files.getFileAttributeView(hidden, BasicFileAttributeView.class).setTimes(time, time, null);
             }
@@ -86,7 +87,7 @@ public final class Spool {
 
     private static Path makeDirectory(Path directory) throws IOException {
         try {
-            return Files.createDirectory(directory); // 0777 less the umask
+            return Files.createDirectory(directory); // 0777 minus the umask
         } catch (FileAlreadyExistsException exists) {
             return directory;
         }

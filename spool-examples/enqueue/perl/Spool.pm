@@ -10,19 +10,19 @@ use IO::Handle;
 use Sys::Hostname qw(hostname);
 use Time::HiRes qw(gettimeofday);
 
-use constant LIMIT => 0xFFFF;    # bytes: the size of the block is 16 bits wide, and so is each length in it
+use constant LIMIT => 0xFFFF;    # bytes: the size of the block and each length in it are 16-bit numbers
 my $counter = 0;
 
 # spool($dictionary, $spooler, %options): stores one task, and returns the path of its file.
 #
-#   $dictionary  a hash, or an array [ key => value, … ] to keep the order; characters are written as UTF-8, bytes as they are
-#   $spooler     the spool directory; it has to exist
-#   at           not before this time: epoch seconds, a fraction allowed
-#   priority     the priority directory: digits; lower runs first, where the daemon has spooler-ordered
-#   body         as many bytes as you like
+#   $dictionary  a hash, or an array [ key => value, … ] to keep the order; characters are written as UTF-8, bytes unchanged
+#   $spooler     the spool directory, which has to exist
+#   at           do not run before this time: epoch seconds, may have a fraction
+#   priority     the priority directory, digits only; lower runs first if the daemon has spooler-ordered
+#   body         the body, of any size
 #   sync         0: do not wait until the task is on disk; by default it survives a power failure
 #
-# Dies before anything is written when something cannot be, and when the task could not be stored.
+# Dies for invalid arguments, before anything is written, and if the task could not be stored.
 sub spool {
     my ($dictionary, $spooler, %options) = @_;
     my $packet    = encode($dictionary, $options{at}, $options{priority});
@@ -30,19 +30,19 @@ sub spool {
     my $directory = $spooler;
     if (defined $options{priority}) {
         $directory = "$spooler/$options{priority}";
-        mkdir $directory or $!{EEXIST} or die "$directory cannot be made: $!\n";    # 0777 less the umask
+        mkdir $directory or $!{EEXIST} or die "$directory cannot be made: $!\n";    # 0777 minus the umask
     }
     my ($seconds, $micros) = gettimeofday();
     my $name = join '_', 'uwsgi_spoolfile_on', hostname(), $$, ++$counter, int rand 2**31, $seconds, $micros;
 
-    # Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+    # No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
     my ($hidden, $path) = ("$directory/.$name", "$directory/$name");
     eval {
         sysopen my $file, $hidden, O_WRONLY | O_CREAT | O_EXCL, 0600 or die "$!\n";
         binmode $file;
         print {$file} $packet, _bytes($options{body} // '') and $file->flush or die "$!\n";
 
-        # After the last write: uWSGI runs no file from the future.
+        # After the last write, which sets the mtime to now.
         if (defined $options{at}) { utime int $options{at}, int $options{at}, $file or die "$!\n" }
         if ($sync)                { $file->sync or die "$!\n" }
         close $file and rename $hidden, $path or die "$!\n";
@@ -52,7 +52,7 @@ sub spool {
         unlink $hidden;
         die "the task could not be stored in $directory: $error";
     };
-    if ($sync) {    # the rename, and a new priority directory
+    if ($sync) {    # syncs the rename, and a new priority directory
         for my $each ($directory, $spooler) {
             open my $handle, '<', $each or die "$each cannot be opened: $!\n";
             $handle->sync or die "$each cannot be synced: $!\n";

@@ -14,18 +14,18 @@ use Spool;
 #
 #   $dictionary, at, priority   as for Spool::spool
 #   $address  "host:port", "[ipv6]:port", "/path.sock" or "@abstract"
-#   spooler   which of the server's spool directories; the first one when it is not given
-#   body      bytes; only spoold takes one over a socket, uWSGI drops it in silence
-#   timeout   seconds, for the connection and for the answer; 10
+#   spooler   which of the server's spool directories; by default the first one
+#   body      bytes; only spoold accepts a body over a socket, uWSGI silently drops it
+#   timeout   seconds, for the connection and for the answer; by default 10
 #
-# Dies before anything is sent when something cannot be, and when the server did not say that it has stored the task.
+# Dies for invalid arguments, before anything is sent, and if the server did not confirm that it has stored the task.
 sub send_task {
     my ($dictionary, $address, %options) = @_;
     my @pairs = ref $dictionary eq 'HASH' ? map { $_ => $dictionary->{$_} } sort keys %$dictionary : @$dictionary;
     my $body  = $options{body} // '';
     push @pairs, spooler => $options{spooler} if defined $options{spooler};
 
-    # The packet itself has no place for the size of a body.
+    # The packet itself has no field for the size of the body.
     push @pairs, CONTENT_LENGTH => length $body if length $body;
     my $packet     = Spool::encode(\@pairs, $options{at}, $options{priority});
     my $timeout    = $options{timeout} // 10;
@@ -51,7 +51,7 @@ sub send_task {
 sub _connect {
     my ($address, $timeout) = @_;
     return IO::Socket::UNIX->new(Peer => $address, Timeout => $timeout) if $address =~ m{\A/};
-    return IO::Socket::UNIX->new(Peer => "\0$1\0", Timeout => $timeout) if $address =~ /\A\@(.*)/s;   # with uWSGI's NUL
+    return IO::Socket::UNIX->new(Peer => "\0$1\0", Timeout => $timeout) if $address =~ /\A\@(.*)/s;   # trailing NUL: uWSGI
     my ($host, $port) = $address =~ /\A\[?(.*?)\]?:([0-9]+)\z/ or die "the address must be host:port, /path or \@name, got $address\n";
     return IO::Socket::IP->new(PeerHost => $host, PeerPort => $port, Timeout => $timeout);
 }

@@ -9,21 +9,21 @@ declare(strict_types=1);
  *     $path = spool(['to' => 'joe'], '/var/spool/app', at: time() + 60, priority: '5', body: 'hello');
  */
 
-/** Bytes: the size of the block is 16 bits wide, and so is each length in it. */
+/** Bytes: the size of the block and each length in it are 16-bit numbers. */
 const SPOOL_LIMIT = 0xFFFF;
 
 /**
  * Stores one task.
  *
- * @param array<string|int, string|int|float> $dictionary keys and values, in their order
- * @param string $spooler the spool directory; it has to exist
- * @param int|float|null $at not before this time: epoch seconds, a fraction allowed
- * @param string|int|null $priority the priority directory: digits; lower runs first, where the daemon has spooler-ordered
- * @param string $body as many bytes as you like
- * @param bool $sync return when the task is on disk, so that it survives a power failure
+ * @param array<string|int, string|int|float> $dictionary keys and values, in order
+ * @param string $spooler the spool directory, which has to exist
+ * @param int|float|null $at do not run before this time: epoch seconds, may have a fraction
+ * @param string|int|null $priority the priority directory, digits only; lower runs first if the daemon has spooler-ordered
+ * @param string $body the body, of any size
+ * @param bool $sync return only once the task is on disk, where it survives a power failure
  * @return string the path of its file
- * @throws InvalidArgumentException before anything is written
- * @throws RuntimeException when it could not be stored
+ * @throws InvalidArgumentException for invalid arguments, before anything is written
+ * @throws RuntimeException if the task could not be stored
  */
 function spool(
     array $dictionary,
@@ -36,20 +36,20 @@ function spool(
     static $counter = 0;
     $packet = spool_encode($dictionary, $at, $priority);
     $directory = $priority === null ? $spooler : "$spooler/$priority";
-    if ($priority !== null && !@mkdir($directory) && !is_dir($directory)) { // 0777 less the umask
+    if ($priority !== null && !@mkdir($directory) && !is_dir($directory)) { // 0777 minus the umask
         throw new RuntimeException("$directory cannot be made: " . error_get_last()['message']);
     }
     $now = gettimeofday();
     $name = implode('_', ['uwsgi_spoolfile_on', gethostname(), getmypid(), ++$counter, random_int(0, 0x7FFFFFFF), $now['sec'], $now['usec']]);
-    // Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+    // No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
     [$hidden, $path] = ["$directory/.$name", "$directory/$name"];
-    $umask = umask(0177); // fopen has no mode: 0600 from the first moment
+    $umask = umask(0177); // fopen takes no mode: create the file with 0600
     $file = @fopen($hidden, 'xb');
     umask($umask);
     $stored = $file !== false
         && @fwrite($file, $packet . $body) === strlen($packet) + strlen($body)
         && fflush($file)
-        && ($at === null || touch($hidden, (int) $at, (int) $at)) // after the last write: uWSGI runs no file from the future
+        && ($at === null || touch($hidden, (int) $at, (int) $at)) // after the last write, which sets the mtime to now
         && (!$sync || fsync($file))
         && fclose($file)
         && rename($hidden, $path);
@@ -58,7 +58,7 @@ function spool(
         @unlink($hidden);
         throw new RuntimeException("the task could not be stored in $directory: $reason");
     }
-    foreach ($sync ? array_unique([$directory, $spooler]) : [] as $each) { // the rename, and a new priority directory
+    foreach ($sync ? array_unique([$directory, $spooler]) : [] as $each) { // syncs the rename, and a new priority directory
         fsync(fopen($each, 'r')) || throw new RuntimeException("$each cannot be synced");
     }
     return $path;

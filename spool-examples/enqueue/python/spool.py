@@ -12,40 +12,41 @@ import socket
 import struct
 import time
 
-LIMIT = 0xFFFF  # bytes: the size of the block is 16 bits wide, and so is each length in it
+LIMIT = 0xFFFF  # bytes: the size of the block and each length in it are 16-bit numbers
 _counter = itertools.count(1)
 
 
 def spool(dictionary, spooler, at=None, priority=None, body=b"", sync=True):
     """Stores one task, and returns the path of its file.
 
-    dictionary  keys and values, in their order: str (as UTF-8), bytes, int or float
-    spooler     the spool directory; it has to exist
-    at          not before this time: epoch seconds, a fraction allowed
-    priority    the priority directory: digits; lower runs first, where the daemon has spooler-ordered
-    body        bytes or str, as many as you like
-    sync        return when the task is on disk, so that it survives a power failure
+    dictionary  keys and values, in order: str (as UTF-8), bytes, int or float
+    spooler     the spool directory, which has to exist
+    at          do not run before this time: epoch seconds, may have a fraction
+    priority    the priority directory, digits only; lower runs first if the daemon has spooler-ordered
+    body        bytes or str, of any size
+    sync        return only once the task is on disk, where it survives a power failure
 
-    Raises ValueError or TypeError before anything is written, OSError when it could not be stored.
+    Raises ValueError or TypeError for invalid arguments, before anything is written, and OSError if the task could not
+    be stored.
     """
     packet = encode(dictionary, at, priority)
     directory = spooler
     if priority is not None:
         directory = os.path.join(spooler, str(priority))
         try:
-            os.mkdir(directory)  # 0777 less the umask
+            os.mkdir(directory)  # 0777 minus the umask
         except FileExistsError:
             pass
     seconds, micros = divmod(time.time_ns() // 1000, 1_000_000)
     name = f"uwsgi_spoolfile_on_{socket.gethostname()}_{os.getpid()}_{next(_counter)}_{random.getrandbits(31)}_{seconds}_{micros}"
-    # Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+    # No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
     hidden, path = os.path.join(directory, "." + name), os.path.join(directory, name)
     try:
         with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(packet)
             file.write(_bytes("body", body))
             file.flush()
-            if at is not None:  # after the last write: uWSGI runs no file from the future
+            if at is not None:  # after the last write, which sets the mtime to now
                 os.utime(file.fileno(), (math.floor(at), math.floor(at)))
             if sync:
                 os.fsync(file.fileno())
@@ -54,7 +55,7 @@ def spool(dictionary, spooler, at=None, priority=None, body=b"", sync=True):
         if os.path.lexists(hidden):
             os.unlink(hidden)
         raise
-    if sync:  # the rename, and a new priority directory
+    if sync:  # syncs the rename, and a new priority directory
         for each in {directory, spooler}:
             fd = os.open(each, os.O_RDONLY)
             os.fsync(fd)

@@ -10,7 +10,7 @@ from spool import encode
 
 
 class Refused(Exception):
-    """The server answered, and did not store the task."""
+    """The server answered that it did not store the task."""
 
 
 def send(dictionary, address, spooler=None, at=None, priority=None, body=b"", timeout=10):
@@ -18,17 +18,18 @@ def send(dictionary, address, spooler=None, at=None, priority=None, body=b"", ti
 
     dictionary, at, priority   as for spool.spool
     address  "host:port", "[ipv6]:port", "/path.sock" or "@abstract"
-    spooler  which of the server's spool directories; the first one when it is not given
-    body     bytes; only spoold takes one over a socket, uWSGI drops it in silence
+    spooler  which of the server's spool directories; by default the first one
+    body     bytes; only spoold accepts a body over a socket, uWSGI silently drops it
     timeout  seconds, for the connection and for the answer
 
-    Raises ValueError or TypeError before anything is sent, Refused, or OSError: then it may have been stored.
+    Raises ValueError or TypeError for invalid arguments, before anything is sent; Refused if the task was not stored;
+    OSError if it may have been stored.
     """
     vars = dict(dictionary)
     if spooler is not None:
         vars["spooler"] = spooler
     if body:
-        vars["CONTENT_LENGTH"] = len(body)  # the packet itself has no place for the size of a body
+        vars["CONTENT_LENGTH"] = len(body)  # the packet itself has no field for the size of the body
     packet = encode(vars, at, priority)
     answer = _exchange(packet + body, address, timeout)
     if len(answer) < 4:
@@ -42,13 +43,13 @@ def send(dictionary, address, spooler=None, at=None, priority=None, body=b"", ti
 
 
 def _exchange(request, address, timeout):
-    """The first four bytes that the server says, fewer when it has nothing to say."""
+    """The first four bytes of the server's answer; fewer if it sends less."""
     answer = b""
     with _connect(address, timeout) as connection:
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may come before the end of a body
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a refusal may arrive before the body's end
                 connection.sendall(request)
-            with contextlib.suppress(ConnectionResetError):  # so closes who has not read all
+            with contextlib.suppress(ConnectionResetError):  # a server that has not read everything resets the connection
                 while len(answer) < 4:
                     part = connection.recv(4 - len(answer))
                     if not part:
@@ -66,7 +67,7 @@ def _connect(address, timeout):
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(timeout)
     try:
-        # abstract names of uWSGI and spoold end in a NUL
+        # the abstract socket names of uWSGI and spoold end with a NUL
         connection.connect(f"\0{address[1:]}\0" if address[0] == "@" else address)
     except OSError:
         connection.close()

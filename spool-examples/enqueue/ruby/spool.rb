@@ -7,7 +7,7 @@
 require 'socket'
 
 module Spool
-  # Bytes: the size of the block is 16 bits wide, and so is each length in it.
+  # Bytes: the size of the block and each length in it are 16-bit numbers.
   LIMIT = 0xFFFF
   MUTEX = Mutex.new
   private_constant :MUTEX
@@ -17,27 +17,28 @@ module Spool
 
   # Stores one task, and returns the path of its file.
   #
-  # dictionary  keys and values, in their order; what is no String is written as its to_s
-  # spooler     the spool directory; it has to exist
-  # at          not before this time: a Time, or epoch seconds, a fraction allowed
-  # priority    the priority directory: digits; lower runs first, where the daemon has spooler-ordered
-  # body        as many bytes as you like
-  # sync        return when the task is on disk, so that it survives a power failure
+  # dictionary  keys and values, in order; anything but a String is written as its to_s
+  # spooler     the spool directory, which has to exist
+  # at          do not run before this time: a Time, or epoch seconds, which may have a fraction
+  # priority    the priority directory, digits only; lower runs first if the daemon has spooler-ordered
+  # body        the body, of any size
+  # sync        return only once the task is on disk, where it survives a power failure
   #
-  # Raises ArgumentError before anything is written, SystemCallError when it could not be stored.
+  # Raises ArgumentError for invalid arguments, before anything is written, and SystemCallError if the task could not be
+  # stored.
   def spool(dictionary, spooler, at: nil, priority: nil, body: '', sync: true)
     at = at&.to_f
     packet = encode(dictionary, at, priority)
     directory = priority ? make_directory(File.join(spooler, priority.to_s)) : spooler
     name = task_name
-    # Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+    # No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
     hidden = File.join(directory, ".#{name}")
     path = File.join(directory, name)
     begin
       File.open(hidden, File::WRONLY | File::CREAT | File::EXCL | File::BINARY, 0o600) do |file|
         file.write(packet, body)
         file.flush
-        File.utime(at.floor, at.floor, hidden) if at # after the last write: uWSGI runs no file from the future
+        File.utime(at.floor, at.floor, hidden) if at # after the last write, which sets the mtime to now
         file.fsync if sync
       end
       File.rename(hidden, path)
@@ -45,7 +46,7 @@ module Spool
       File.unlink(hidden) if File.exist?(hidden)
       raise
     end
-    # The rename, and a new priority directory.
+    # Syncs the rename, and a new priority directory.
     [directory, spooler].uniq.each { |each| File.open(each, &:fsync) } if sync
     path
   end
@@ -80,7 +81,7 @@ module Spool
   end
 
   def make_directory(path)
-    Dir.mkdir(path) # 0777 less the umask
+    Dir.mkdir(path) # 0777 minus the umask
     path
   rescue Errno::EEXIST
     path

@@ -14,25 +14,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes: the size of the block is 16 bits wide, and so is each length in it.
+/// Bytes: the size of the block and each length in it are 16-bit numbers.
 pub const LIMIT: usize = 0xFFFF;
 static COUNTER: AtomicU64 = AtomicU64::new(1);
 
-/// What a task has beside its dictionary. The default is due at once, has no body, and is safe on disk.
+/// The properties of a task besides its dictionary. The default is due at once, has no body, and is synced to disk.
 #[derive(Default)]
 pub struct Task<'a> {
-    /// Not before this time: epoch seconds, a fraction allowed.
+    /// Do not run before this time: epoch seconds, may have a fraction.
     pub at: Option<f64>,
-    /// The priority directory: digits; lower runs first, where the daemon has spooler-ordered.
+    /// The priority directory, digits only; lower runs first if the daemon has spooler-ordered.
     pub priority: Option<&'a str>,
-    /// As many bytes as you like.
+    /// The body, of any size.
     pub body: &'a [u8],
-    /// Do not wait until the task is on disk, where it survives a power failure.
+    /// Do not wait until the task is on disk, so it may be lost in a power failure.
     pub no_sync: bool,
 }
 
-/// Stores one task in the spool directory, which has to exist, and returns the path of its file. What cannot be is an
-/// error of the kind `InvalidInput`, before anything is written.
+/// Stores one task in the spool directory, which has to exist, and returns the path of its file. Invalid
+/// arguments are an error of kind `InvalidInput`, before anything is written.
 pub fn spool<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     dictionary: &[(K, V)],
     spooler: &Path,
@@ -43,17 +43,17 @@ pub fn spool<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", directory.display()));
     match task.priority.map_or(Ok(()), |_| fs::create_dir(&directory)) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(named(error)),
-        _ => (), // with 0777 less the umask
+        _ => (), // created with 0777 minus the umask
     }
     let name = task_name()?;
-    // Under a name that begins with a dot nobody runs it: what is renamed in is whole.
+    // No daemon runs a file whose name begins with a dot; the rename publishes only a complete file.
     let (hidden, path) = (directory.join(format!(".{name}")), directory.join(name));
     write(&hidden, &packet, task).and_then(|()| fs::rename(&hidden, &path)).map_err(|error| {
         let _ = fs::remove_file(&hidden);
         named(error)
     })?;
     if !task.no_sync {
-        // the rename, and a new priority directory
+        // syncs the rename, and a new priority directory
         File::open(&directory)?.sync_all()?;
         File::open(spooler)?.sync_all()?;
     }
@@ -65,7 +65,7 @@ fn write(hidden: &Path, packet: &[u8], task: &Task) -> io::Result<()> {
     file.write_all(packet)?;
     file.write_all(task.body)?;
     if let Some(at) = task.at {
-        set_times(&file, at as i64)?; // after the last write: uWSGI runs no file from the future
+        set_times(&file, at as i64)?; // after the last write, which sets the mtime to now
     }
     if task.no_sync { Ok(()) } else { file.sync_all() }
 }
@@ -97,7 +97,7 @@ pub fn encode<K: AsRef<[u8]>, V: AsRef<[u8]>>(dictionary: &[(K, V)], task: &Task
     if let Some((key, _)) = pairs.iter().find(|(key, _)| matches!(*key, b"at" | b"priority" | b"body")) {
         return refuse(format!("the key {:?} is not for the dictionary: it is a field of Task", shown(key)));
     }
-    let at = task.at.map(|at| at.to_string()); // never with an exponent
+    let at = task.at.map(|at| at.to_string()); // Rust never prints an exponent
     if let Some(at) = &at {
         if !task.at.map_or(false, |at| at.is_finite() && at >= 0.0) {
             return refuse(format!("at must be epoch seconds, got {at}"));
@@ -131,7 +131,7 @@ pub fn encode<K: AsRef<[u8]>, V: AsRef<[u8]>>(dictionary: &[(K, V)], task: &Task
     Ok([&[17, low, high, 0], &block[..]].concat())
 }
 
-/// The beginning of a key, for a message.
+/// The beginning of a key, for messages.
 fn shown(key: &[u8]) -> String {
     String::from_utf8_lossy(&key[..key.len().min(40)]).into_owned()
 }
