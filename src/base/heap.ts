@@ -63,8 +63,8 @@ export class Heap<T> {
   }
 
   /**
-   * Keeps the first `keep` items in order, and returns the first of the dropped ones, if any. Costs O(n): sorting a
-   * hundred thousand items would block the event loop for a tenth of a second.
+   * Keeps the `keep` items that come first in the order, and returns the first of the dropped ones, if any. Costs O(n):
+   * sorting a hundred thousand items would block the event loop for a tenth of a second.
    */
   truncate(keep: number): T | undefined {
     if (this.#items.length <= keep) return undefined

@@ -51,8 +51,8 @@ export async function* listLocalEntries(path: string, isWanted?: (entry: Dirent)
  * The same in batches, for directories with millions of entries: a promise per entry costs twice as much as the rest of
  * the listing.
  *
- * @param isLocal the file system answers fast: the rest of a batch is read synchronously, which blocks at most for one
- * system call at the end of the buffer. Otherwise each entry is read asynchronously.
+ * @param isLocal the file system answers fast: the buffered rest of a batch is read synchronously, which makes a blocking
+ * system call only at the end of the directory. Otherwise each entry is read asynchronously.
  * @throws the error of `opendir`
  */
 export async function* entryBatches(path: string, isLocal: boolean): AsyncGenerator<readonly Dirent[]> {
