@@ -124,7 +124,7 @@ export type WorkerMessage =
    * tasks that it was given are untouched. It finishes what runs and exits.
    */
   | { readonly type: 'unfit'; readonly error: string }
-  /** The unstarted tasks were dropped or handed back. `begun`: the numbers of those that will still be reported. */
+  /** The tasks that had not started were dropped or handed back. `begun`: the numbers of those that will still be reported. */
   | { readonly type: 'cancelled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
   /** Printed text, in pieces as they came. `ref`: the task that printed it; null: unknown. */

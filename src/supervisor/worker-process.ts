@@ -21,7 +21,7 @@ export class WorkerProcess {
   readonly #listener: WorkerListener<WorkerProcess>
   readonly #given: GivenTasks
   readonly #hosts: HostMessages
-  /** Its tasks run in another process, so it stays responsive, and hands back unstarted tasks at once. */
+  /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
   readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'

@@ -1,4 +1,4 @@
-/** The mtimes of held tasks: the year 2400 (ext4, XFS, tmpfs) or, failing that, the end of 32-bit time in 2038. */
+/** The mtime of a held task: the year 2400 (ext4, XFS, tmpfs) or, failing that, the end of 32-bit time in 2038. */
 export const HELD_UNTIL_MS = [Date.UTC(2400, 0, 1), (2 ** 31 - 1) * 1000]
 
 /** If a held task's record could not be written, its mtime is this plus the original mtime. */
