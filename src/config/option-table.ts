@@ -41,7 +41,7 @@ export type OptionGroup =
 export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory; naming it twice doubles the processes' },
   { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'accept tasks for this directory, but leave running them to another daemon' },
-  { name: 'spooler-ordered', kind: 'flag', choices: ['age'], fallback: false, group: 'spools', perSpool: true, help: 'enter priority directories (1, 2, …), lower numbers first, and run tasks in order of their names, comparing numbers as numbers; age: in order of arrival within each priority' },
+  { name: 'spooler-ordered', kind: 'flag', choices: ['age'], fallback: false, group: 'spools', perSpool: true, help: 'enter priority directories (1, 2, …), lower numbers first, and run tasks in order of their names, comparing numbers as numbers; =age: in order of arrival within each priority' },
   { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', perSpool: true, help: 'scan the directory at least this often; also the delay before a retry' },
   { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', perSpool: true, isOurs: true, help: 'run only files that uWSGI would run: uwsgi_spoolfile_on_*, and numeric names when ordered' },
   { name: 'spooler-lock', kind: 'choice', choices: ['auto', 'ofd', 'lockfile'], fallback: 'auto', group: 'spools', perSpool: true, isOurs: true, help: 'how tasks are claimed: record locks, which uWSGI respects, or lease files where locks do not work; auto probes' },
