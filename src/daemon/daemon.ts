@@ -39,7 +39,7 @@ export class Daemon {
   readonly #life = new Lifecycle()
   readonly #master = new Master()
   readonly #questions = new QuestionHandler(
-    () => this.#master.questioned,
+    () => this.#master.controls,
     message => this.#events.emit('config-warning', { message }),
   )
   readonly #pidfiles: Pidfiles | ParentsPidfiles

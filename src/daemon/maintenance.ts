@@ -34,7 +34,7 @@ export class Maintenance {
   readonly #alarm = new Alarm(() => void this.#sweep())
   #spools: readonly MaintainedSpool[] = []
   /** The last reported error per spool and kind of upkeep, until it works again. */
-  readonly #told = new Map<string, string>()
+  readonly #reported = new Map<string, string>()
   #recordsSweptAt = Number.NEGATIVE_INFINITY
   #isSweeping = false
 
@@ -58,8 +58,8 @@ export class Maintenance {
   async #sweep(): Promise<void> {
     if (this.#isSweeping) return
     this.#isSweeping = true
-    for (const each of this.#spools) await this.#telling(each, 'sweep', () => this.#sweepOne(each))
-    for (const each of this.#own) await this.#telling(each, 'purge', () => this.#purgeOne(each))
+    for (const each of this.#spools) await this.#reportOnce(each, 'sweep', () => this.#sweepOne(each))
+    for (const each of this.#own) await this.#reportOnce(each, 'purge', () => this.#purgeOne(each))
     await this.#sweepRecords()
     this.#isSweeping = false
     if (this.#spools.length > 0) this.#alarm.wakeAt(performance.now() + this.#intervalMs)
@@ -99,23 +99,23 @@ export class Maintenance {
     if (now - this.#recordsSweptAt < RECORDS_INTERVAL_MS) return
     this.#recordsSweptAt = now
     for (const each of this.#own)
-      await this.#telling(each, 'records', async () => {
+      await this.#reportOnce(each, 'records', async () => {
         const upkeep = await openEngine(each.spool).upkeep()
         await upkeep.forget(RECORD_AGE_MS)
       })
   }
 
   /** Runs `act`, and reports an error once, until it works or fails in another way. */
-  async #telling({ spool }: MaintainedSpool, what: string, act: () => Promise<void>): Promise<void> {
+  async #reportOnce({ spool }: MaintainedSpool, what: string, act: () => Promise<void>): Promise<void> {
     const key = `${what} ${spool}`
     try {
       await act()
-      this.#told.delete(key)
+      this.#reported.delete(key)
     } catch (error) {
       const text = messageOf(error)
-      if (this.#told.get(key) === text) return
-      this.#told.set(key, text)
-      this.#events.emit('spool-unswept', { spool, error: text })
+      if (this.#reported.get(key) === text) return
+      this.#reported.set(key, text)
+      this.#events.emit('spool-cleanup-failed', { spool, error: text })
     }
   }
 }

@@ -47,7 +47,7 @@ export class Schedules {
         kind === 'touch'
           ? watchTouches([path], changed)
           : watchEntry(path, changed, error =>
-              events.emit('schedule-unwatched', { path, error: messageOf(error) }),
+              events.emit('schedule-watch-failed', { path, error: messageOf(error) }),
             ),
       refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
     })
@@ -108,7 +108,7 @@ export class Schedules {
         events.emit('schedules-led', { spool, isLeading })
         this.#scheduler.restart(schedule => this.#placeOf(schedule) === spool)
       },
-      failed: error => events.emit('schedules-unled', { spool, error }),
+      failed: error => events.emit('schedule-lease-failed', { spool, error }),
     })
   }
 

@@ -21,7 +21,7 @@ export class Emitter {
     }
   }
 
-  /** Nobody listens: the payload need not be made. */
+  /** There are no listeners: the payload need not be made. */
   isSilent(name: EventName): boolean {
     return this.#emitter.listenerCount(name) === 0
   }

@@ -32,7 +32,7 @@ export interface EventMap {
     running: readonly Ref[]
   }
   /** A process could not be forked. */
-  'worker-unforked': { spool: string; error: string }
+  'worker-fork-failed': { spool: string; error: string }
   'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
   'worker-unloadable': { spool: string; error: string }
@@ -47,7 +47,7 @@ export interface EventMap {
   'worker-stopped': { spool: string; pid: number }
   /** An interpreter of a worker died; another one is being started. */
   'host-died': { spool: string; pid: number; detail: string }
-  'spool-cheaped': { spool: string }
+  'spool-went-cheap': { spool: string }
 
   'task-started': { spool: string; pid: number; ref: Ref }
   /**
@@ -87,10 +87,10 @@ export interface EventMap {
 
   'schedule-fired': SignalSchedule
   'schedules-full': { kind: Schedule['kind']; limit: number }
-  'schedule-unwatched': { path: string; error: string }
+  'schedule-watch-failed': { path: string; error: string }
   /** If several daemons share a spool, one of them fires the schedules. */
   'schedules-led': { spool: string; isLeading: boolean }
-  'schedules-unled': { spool: string; error: string }
+  'schedule-lease-failed': { spool: string; error: string }
   'command-started': { command: string; pid: number }
   'command-ended': { command: string; pid: number; ranMs: number }
   'command-overran': { command: string; pid: number }
@@ -98,7 +98,7 @@ export interface EventMap {
 
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }
-  'spool-unlisted': { spool: string; prefix: string; error: string }
+  'spool-list-failed': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
   /** No worker of ours runs it. Without a pid, its holder is not visible to us. */
   'spool-task-locked': { spool: string; name: string; forMs: number; pid?: number; command?: string }
@@ -108,7 +108,7 @@ export interface EventMap {
    */
   'spool-swept': { spool: string; removed: number; published: number; givenBack: number; forgotten: number }
   'spool-purged': { spool: string; removed: number }
-  'spool-unswept': { spool: string; error: string }
+  'spool-cleanup-failed': { spool: string; error: string }
   /** `prefix`: the directory in the spool; '' is the spool itself. */
   'watch-lost': { spool: string; prefix: string; error: string; frequencyMs: number }
   'watch-back': { spool: string }

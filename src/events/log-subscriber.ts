@@ -135,7 +135,7 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
         `[spooler ${spool}] workers keep failing, next spawn in ${Math.round(delayMs) / 1000} s`,
         { spool },
       ),
-    'worker-unforked': ({ spool, error }) =>
+    'worker-fork-failed': ({ spool, error }) =>
       log.line('error', `[spooler ${spool}] cannot fork a process, retrying later: ${error}`, {
         spool,
       }),

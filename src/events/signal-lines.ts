@@ -54,7 +54,7 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
     },
     'schedules-full': ({ kind, limit }) =>
       log.line('error', `you can register max ${limit} schedules !!! this ${kind} is left out`, { kind }),
-    'schedule-unwatched': ({ path, error }) =>
+    'schedule-watch-failed': ({ path, error }) =>
       log.line('error', `[uwsgi-fsmon] unable to register monitor for "${printable(path)}": ${error}`, {
         path,
       }),
@@ -66,7 +66,7 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
           : `[spooler ${spool}] another daemon fires the schedules; this one takes over when it is gone`,
         { spool },
       ),
-    'schedules-unled': ({ spool, error }) =>
+    'schedule-lease-failed': ({ spool, error }) =>
       log.line('error', `[spooler ${spool}] no schedule fires, because the lease is unavailable: ${error}`, {
         spool,
       }),

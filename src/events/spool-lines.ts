@@ -14,13 +14,13 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
           : `[spooler ${spool}] claims with lease files (spooler-lock = lockfile), which uWSGI does not see${because === undefined ? '' : `: ${because}`}`,
         { spool, locks },
       ),
-    'spool-cheaped': ({ spool }) => log.dated('info', `cheaping spooler ${spool} ...`, { spool }),
+    'spool-went-cheap': ({ spool }) => log.dated('info', `cheaping spooler ${spool} ...`, { spool }),
     'spool-missing': ({ spool, error }) =>
       log.line('error', `[spooler ${spool}] the directory cannot be listed, waiting for it: ${error}`, {
         spool,
       }),
     'spool-back': ({ spool }) => log.line('info', `[spooler ${spool}] the directory is back`, { spool }),
-    'spool-unlisted': ({ spool, prefix, error }) =>
+    'spool-list-failed': ({ spool, prefix, error }) =>
       log.line('error', `[spooler ${spool}] ${printable(prefix)} cannot be listed: ${error}`, { spool }),
     'spool-unvisited': ({ spool, prefix }) =>
       log.line(
@@ -46,7 +46,7 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
       ),
     'spool-purged': ({ spool, removed }) =>
       log.line('info', `[spooler ${spool}] purged ${removed} dead letters`, { spool, removed }),
-    'spool-unswept': ({ spool, error }) =>
+    'spool-cleanup-failed': ({ spool, error }) =>
       log.line('warn', `[spooler ${spool}] cleanup failed: ${error}`, {
         spool,
       }),

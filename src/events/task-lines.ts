@@ -7,7 +7,7 @@ import { isHandled, type Report } from '../task/report.js'
 /** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
 /** Files that are left alone are logged once; at most this many are remembered. */
-const MAX_TOLD = 10_000
+const MAX_REPORTED = 10_000
 
 /** The worker and the spool of a line. */
 interface Speaker {
@@ -19,7 +19,7 @@ interface Speaker {
 export class TaskLines {
   readonly #log: Log
   readonly #isQuiet: () => boolean
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
 
   constructor(log: Log, isQuiet: () => boolean) {
     this.#log = log
@@ -134,9 +134,9 @@ export class TaskLines {
 
   #leftAlone(spool: string, ref: Ref, detail: string): void {
     const key = `${spool}/${ref}`
-    if (this.#told.has(key)) return
-    if (this.#told.size >= MAX_TOLD) this.#told.clear()
-    this.#told.add(key)
+    if (this.#reported.has(key)) return
+    if (this.#reported.size >= MAX_REPORTED) this.#reported.clear()
+    this.#reported.add(key)
     const fields = { spool, task: displayName(ref) }
     this.#log.line(
       'warn',

@@ -31,7 +31,7 @@ export async function* checkUnfinished(examined: ExaminedSpool): AsyncGenerator<
       yield {
         kind: 'unfinished',
         path,
-        meaning: 'its writer died before it was stored, and no caller was told that it is',
+        meaning: 'its writer died before it was stored, and no caller was sent an acknowledgement',
         fix: `remove it: ${BY_REPAIR}`,
         isStill,
         repair: async () => ((await clearLeftover(spool, ref)) ? REPAIRED : OVER),

@@ -18,9 +18,9 @@ export async function* checkRecords(examined: ExaminedSpool): AsyncGenerator<Fin
     if (!name.endsWith('.json')) continue
     const assessment = assess(examined, name)
     if (assessment === undefined) continue
-    const { ref, ...told } = assessment
+    const { ref, ...finding } = assessment
     yield {
-      ...told,
+      ...finding,
       path: `${ROOM}/${name}`,
       fix: 'remove it: --repair does',
       isStill: () => assess(examined, name)?.kind === assessment.kind,

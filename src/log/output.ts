@@ -80,7 +80,7 @@ export class LogOutput {
     if (out !== this.#fdInUse) closeQuietly(out)
   }
 
-  /** Resolves when everything is written, or nobody reads it. */
+  /** Resolves when everything is written, or the reader is gone. */
   async end(): Promise<void> {
     const deadline = performance.now() + LAST_CHANCE_MS
     while (this.#state !== 'idle' && performance.now() < deadline)

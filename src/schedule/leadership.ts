@@ -29,7 +29,7 @@ export class Leadership {
   #lease: Lease | undefined
   #timer: NodeJS.Timeout | undefined
   #asked: Promise<void>
-  #told: string | undefined
+  #reported: string | undefined
 
   constructor(options: LeadershipOptions) {
     this.#options = options
@@ -74,7 +74,7 @@ export class Leadership {
   #lead(): void {
     if (this.#state === 'stopped' || this.#state === 'leading' || this.#lease === undefined) return
     this.#state = 'leading'
-    this.#told = undefined
+    this.#reported = undefined
     this.#options.changed(true)
   }
 
@@ -93,8 +93,8 @@ export class Leadership {
   }
 
   #fail(error: string): void {
-    if (error !== this.#told) this.#options.failed(error)
-    this.#told = error
+    if (error !== this.#reported) this.#options.failed(error)
+    this.#reported = error
     this.#askLater()
   }
 

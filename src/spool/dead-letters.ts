@@ -163,7 +163,7 @@ function isFileOfSomebody(path: string): boolean {
 }
 
 export function isLetter(value: unknown): value is DeadLetter {
-  return hasFields(value, LETTER, TOLD)
+  return hasFields(value, LETTER, OPTIONAL)
 }
 
 const LETTER = {
@@ -176,4 +176,4 @@ const LETTER = {
   handlers: 'texts',
   host: 'text',
 } as const
-const TOLD = { firstFailureAt: 'time', lastFailureAt: 'time', lastError: 'text' } as const
+const OPTIONAL = { firstFailureAt: 'time', lastFailureAt: 'time', lastError: 'text' } as const

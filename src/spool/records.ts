@@ -117,10 +117,10 @@ export function ownRecord(
 }
 
 export function isRecord(value: unknown): value is TaskRecord {
-  return hasFields(value, { attempts: 'count', crashes: 'count' }, TOLD)
+  return hasFields(value, { attempts: 'count', crashes: 'count' }, OPTIONAL)
 }
 
-const TOLD = {
+const OPTIONAL = {
   ref: 'text',
   firstFailureAt: 'time',
   lastFailureAt: 'time',

@@ -165,11 +165,11 @@ export class GivenTasks {
 
   /** The tasks that may have begun. A worker does not announce a start that directly follows a report. */
   begun(lastHeardAt: number): readonly Begun[] {
-    const told = Array.from(this.#started, ({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))
-    const untold = [...this.#owned.values()]
+    const announced = Array.from(this.#started, ({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))
+    const inferred = [...this.#owned.values()]
       .slice(0, this.#concurrency)
       .filter(({ startedAt }) => startedAt === undefined)
       .map(({ ref }) => ({ ref, startedAt: lastHeardAt }))
-    return [...told, ...untold]
+    return [...announced, ...inferred]
   }
 }

@@ -37,7 +37,7 @@ export class Master {
   #stopping: Promise<void> | undefined
 
   /** The controls that handlers have over each spool. */
-  get questioned(): SpoolControls[] {
+  get controls(): SpoolControls[] {
     return this.#spools.map(({ feed, pool }) => ({
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => feed.setFrequency(frequencyMs),

@@ -195,7 +195,7 @@ export class Roster {
     try {
       worker = new WorkerProcess(options, this.#listener.worker)
     } catch (error) {
-      this.#events.emit('worker-unforked', { spool, error: toError(error).message })
+      this.#events.emit('worker-fork-failed', { spool, error: toError(error).message })
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
     }
     if (worker.pid > 0) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
@@ -219,7 +219,7 @@ export class Roster {
     const { spool, pid } = worker
     const wasAside = this.#aside.delete(worker)
     this.workers.delete(worker)
-    if (exit.unforked !== undefined) this.#events.emit('worker-unforked', { spool, error: exit.unforked })
+    if (exit.unforked !== undefined) this.#events.emit('worker-fork-failed', { spool, error: exit.unforked })
     else if (this.#stopped.delete(worker) || this.#isClosed)
       this.#events.emit('worker-stopped', { spool, pid })
     this.#listener.exited(worker, exit)

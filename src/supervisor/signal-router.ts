@@ -161,7 +161,7 @@ export class SignalRouter {
   #route(number: number, target: string, isOnce: boolean): boolean {
     const audience = audienceOf(target, this.#spools, this.#workers)
     switch (audience.kind) {
-      case 'nobody':
+      case 'none':
         this.#events.emit('signal-unroutable', { target, because: audience.because })
         return true
       case 'one':

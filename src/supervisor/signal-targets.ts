@@ -5,7 +5,7 @@ import type { WorkerProcess } from './worker-process.js'
 type Audience =
   | { readonly kind: 'one'; readonly spool: string | null }
   | { readonly kind: 'each'; readonly workers: readonly WorkerProcess[] }
-  | { readonly kind: 'nobody'; readonly because: 'unsupported' | 'invalid' }
+  | { readonly kind: 'none'; readonly because: 'unsupported' | 'invalid' }
 
 /**
  * Resolves a target (uWSGI: core/signal.c, uwsgi_route_signal). uWSGI's workers serve requests and do not exist here,
@@ -24,11 +24,11 @@ export function audienceOf(
   const [, position] = /^worker([0-9]+)$/.exec(target) ?? []
   if (position !== undefined) {
     const worker = workers[Number(position) - 1]
-    return worker === undefined ? { kind: 'nobody', because: 'invalid' } : { kind: 'each', workers: [worker] }
+    return worker === undefined ? { kind: 'none', because: 'invalid' } : { kind: 'each', workers: [worker] }
   }
-  if (!target.startsWith('/')) return { kind: 'nobody', because: 'unsupported' }
+  if (!target.startsWith('/')) return { kind: 'none', because: 'unsupported' }
   const spool = spools.includes(target) ? target : realPath(target)
-  return spools.includes(spool) ? { kind: 'one', spool } : { kind: 'nobody', because: 'unsupported' }
+  return spools.includes(spool) ? { kind: 'one', spool } : { kind: 'none', because: 'unsupported' }
 }
 
 function realPath(path: string): string {

@@ -237,7 +237,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   #goCheap(): void {
-    this.#events.emit('spool-cheaped', { spool: this.spool })
+    this.#events.emit('spool-went-cheap', { spool: this.spool })
     this.#main.roster.target = 0
     this.#main.roster.trim()
   }

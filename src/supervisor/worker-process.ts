@@ -89,8 +89,8 @@ export class WorkerProcess {
 
   /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
   get runningSince(): number | undefined {
-    const told = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
-    if (told.length > 0) return Math.min(...told)
+    const starts = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
+    if (starts.length > 0) return Math.min(...starts)
     // until the worker confirms a cancel, it may still begin a cancelled task
     return this.outstanding > 0 || this.#isCancelling ? this.#lastHeardAt : undefined
   }

@@ -108,15 +108,15 @@ function sync(original: SyncFunction, print: Print): SyncFunction {
     if (taken.size === 0) return Reflect.apply(original, childProcess, args)
     const replaced = args.with(at, { ...options, stdio, maxBuffer: Number.POSITIVE_INFINITY })
     try {
-      return told(Reflect.apply(original, childProcess, replaced), taken, print)
+      return withoutCaptured(Reflect.apply(original, childProcess, replaced), taken, print)
     } catch (error) {
-      throw told(error, taken, print)
+      throw withoutCaptured(error, taken, print)
     }
   }
 }
 
 /** Prints the captured output of a result, or of an error that holds one, and removes it there. */
-function told(result: unknown, taken: Taken, print: Print): unknown {
+function withoutCaptured(result: unknown, taken: Taken, print: Print): unknown {
   const say = (name: Stream, text: unknown) => {
     if (text !== null && text !== undefined) print(name, String(text), () => {})
   }

@@ -5,7 +5,7 @@ import { takeChildrensOutput } from './children-output.js'
 import { handlerNames } from './handlers.js'
 import { takeOutput } from './own-output.js'
 import { offerSignals } from './signal-api.js'
-import { EXIT_TOLD, Worker } from './worker.js'
+import { EXIT_REQUESTED, Worker } from './worker.js'
 import { ProcessDirectory } from './working-directory.js'
 
 /** The entry point of a worker process. The master forks it and sends the first message. */
@@ -42,7 +42,7 @@ process.on('message', (message: MasterMessage) => worker.hear(message))
 
 // the master is gone: finish what runs, so that it does not run twice, and leave no orphan
 process.on('disconnect', () => {
-  setTimeout(() => process.exit(EXIT_TOLD), ORPHAN_MERCY_MS).unref()
+  setTimeout(() => process.exit(EXIT_REQUESTED), ORPHAN_MERCY_MS).unref()
   worker.drain(ORPHAN_MERCY_MS)
 })
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
  */
 
 /** The worker writes a line every 5 s and renews its leases every 10 s; they can be taken over after 60 s. */
-const SILENCE_MS = 35_000
+const MAX_SILENCE_MS = 35_000
 
 const groups = new Set<number>()
 let heardAt = performance.now()
@@ -32,5 +32,5 @@ createInterface(process.stdin)
   })
 
 setInterval(() => {
-  if (performance.now() > heardAt + SILENCE_MS) killAll()
+  if (performance.now() > heardAt + MAX_SILENCE_MS) killAll()
 }, 1000)

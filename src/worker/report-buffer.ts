@@ -4,7 +4,7 @@ import { isHandled, type Report } from '../task/report.js'
 import type { Run } from './run.js'
 
 /**
- * If the last report is older than this, the master is told of a task before it begins. It is also told of running
+ * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
  * tasks after this time. Deadlines are accurate to this.
  */
 export const REPORT_WITHIN_MS = 20

@@ -52,7 +52,7 @@ export class Runner implements ExecutorListener {
   #isPumpDue = false
   #handled = 0
   #turnSince = 0
-  /** Why this process must not run more tasks, until the master has been told. */
+  /** Why this process must not run more tasks, until the master knows it. */
   #reasonToLeave: WorkerMessage | undefined
 
   /** @param open creates the executor, with this runner as its listener */

@@ -27,8 +27,8 @@ interface WorkerHome {
   readonly directory: WorkingDirectory
 }
 
-/** The exit code of uWSGI's spooler when it is told to exit (end_me, core/uwsgi.c). */
-export const EXIT_TOLD = 30
+/** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
+export const EXIT_REQUESTED = 30
 
 /**
  * Receives messages from the master, has them carried out, and reports the results.
@@ -80,7 +80,7 @@ export class Worker {
 
   /** Takes no more, finishes what runs, and exits. */
   drain(mercyMs: number): void {
-    if (this.#runner === undefined) return this.#home.exit(EXIT_TOLD)
+    if (this.#runner === undefined) return this.#home.exit(EXIT_REQUESTED)
     this.#runner.drain(mercyMs)
   }
 
@@ -217,7 +217,7 @@ export class Worker {
   async #leave(): Promise<void> {
     const { hosts = [], programs } = this.#handlers ?? {}
     await Promise.all([...hosts, programs].map(each => each?.end()))
-    this.#exitAfter({ type: 'drained' }, EXIT_TOLD)
+    this.#exitAfter({ type: 'drained' }, EXIT_REQUESTED)
   }
 
   #send(message: WorkerMessage): void {

@@ -73,7 +73,7 @@ describe('the age of a task', () => {
     for (const pid of daemon.children()) process.kill(pid, 'SIGUSR2')
   })
 
-  it('is told by the times of a file that cannot be read, and so is its size', () => {
+  it('is shown by the times of a file that cannot be read, and so is its size', () => {
     const other = spoolDirectory()
     symlinkSync('target', join(other, 'link'))
     const { state, bytes, sinceMs } = inspectFile(join(other, 'link'), readLocks(), Date.now())

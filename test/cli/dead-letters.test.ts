@@ -83,7 +83,7 @@ describe('spoold requeue', () => {
     await until('no record is left', () => leftIn(join(spool, '.spoold/records')).length === 0)
   })
 
-  it('counts on when it is told to: the next failure is its last', async () => {
+  it('counts on when it is asked to: the next failure is its last', async () => {
     const { spool, daemon } = await buried([NAME], { 'spooler-max-attempts': 2, 'spooler-retry-delay': 0 })
     assert.deepEqual(daemon.journal(), [`${NAME} 1`, `${NAME} 2`])
     assert.equal((await inProcess(['requeue', '--all', '--keep-attempts', spool])).code, 0)
@@ -164,7 +164,7 @@ describe('spoold rm', () => {
     daemon.child.kill('SIGTERM')
     await daemon.code()
     for (const name of ['a', 'b', 'c']) drop(spool, name)
-    drop(spool, 'README', 'nobody must remove what is no task unless it is named')
+    drop(spool, 'README', 'what is no task is removed only if it is named')
     assert.equal((await inProcess(['hold', join(spool, 'a')])).code, 0)
     assert.equal((await inProcess(['rm', join(spool, 'a')])).code, 0)
     assert.equal(recordOf(spool, 'a'), undefined)

@@ -50,8 +50,10 @@ function complainsAndIsFixed(ini: string, pattern: RegExp, code: number): void {
   assert.equal(before.complaints.length, 1, before.complaints.join('\n'))
   assert.match(before.complaints[0] ?? '', pattern)
   assert.equal(before.code, code)
-  const [told] = before.all.filter(({ level, topic, text }) => pattern.test(`${level} ${topic}: ${text}`))
-  execFileSync('sh', ['-c', told?.fix ?? 'false'])
+  const [complaint] = before.all.filter(({ level, topic, text }) =>
+    pattern.test(`${level} ${topic}: ${text}`),
+  )
+  execFileSync('sh', ['-c', complaint?.fix ?? 'false'])
   assert.deepEqual(doctor(ini).complaints, [])
   assert.equal(doctor(ini).code, 0)
 }
@@ -343,7 +345,7 @@ describe('spoold doctor knows the limits', () => {
   })
 })
 
-describe('spoold doctor knows what nobody runs', () => {
+describe('spoold doctor knows what is not run', () => {
   it('in a priority directory, unless they are entered', () => {
     const spool = spoolDirectory()
     for (const priority of ['5', '7', '9']) mkdirSync(join(spool, priority))

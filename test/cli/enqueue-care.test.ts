@@ -173,7 +173,7 @@ describe('spoold enqueue --ini with a priority', () => {
     return inProcess(['enqueue', '--ini', file, ...args], { input })
   }
 
-  it('is warned that nobody enters it, once', async () => {
+  it('is warned that it is not entered, once', async () => {
     for (const args of [
       ['a=b', '--priority', '5'],
       ['a=b', 'priority=5'],
@@ -187,7 +187,7 @@ describe('spoold enqueue --ini with a priority', () => {
     assert.equal(many.stderr.split('\n').length, 2)
   })
 
-  it('is not warned where it is entered, or nobody knows', async () => {
+  it('is not warned where it is entered, or that is unknown', async () => {
     assert.equal((await into('spooler-ordered = true\n', ['a=b', '--priority', '5'])).stderr, '')
     assert.equal((await into('', ['a=b', 'priority='])).stderr, '')
     assert.equal((await enqueue(spoolDirectory(), ['a=b', '--priority', '5'])).stderr, '')

@@ -92,7 +92,7 @@ describe('spoold enqueue --json', () => {
     assert.ok(paths(result).length > 100)
   })
 
-  it('shows a person how far it is, and nobody else', { skip: skipUnless('python3') }, async () => {
+  it('shows a person how far it is, and no other reader', { skip: skipUnless('python3') }, async () => {
     const spool = spoolDirectory()
     const file = join(workspace(), 'tasks.jsonl')
     writeFileSync(file, '{"a":1}\n'.repeat(6000))

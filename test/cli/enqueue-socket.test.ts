@@ -10,7 +10,7 @@ import { TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
-/** A daemon with a socket, and an external spool that nobody runs. */
+/** A daemon with a socket, and an external spool that is not run. */
 async function start() {
   const [spool, external] = [spoolDirectory(), spoolDirectory()]
   const socket = join(dirname(spool), 'a.sock')
@@ -60,7 +60,7 @@ describe('over a socket', () => {
     }
   })
 
-  it('the command line stores tasks, and says 75 when nobody is there', async () => {
+  it('the command line stores tasks, and says 75 when nothing listens', async () => {
     const { external, socket } = await start()
     const one = await spoold(['enqueue', '--socket', socket, 'a=b', `spooler=${external}`])
     assert.deepEqual(one, { code: 0, stdout: `${socket}\n`, stderr: '' })
@@ -70,9 +70,9 @@ describe('over a socket', () => {
     const many = await spoold(['enqueue', '--quiet', '--socket', socket, '--json', '-'], { input: lines })
     assert.deepEqual(many, { code: 0, stdout: '', stderr: '' })
     assert.equal(leftIn(external).length, 21)
-    const nobody = await spoold(['enqueue', '--socket', `${socket}.none`, 'a=b'])
-    assert.equal(nobody.code, 75)
-    assert.match(nobody.stderr, /^spoold: \[SOCKET_UNREACHABLE\]/)
+    const refused = await spoold(['enqueue', '--socket', `${socket}.none`, 'a=b'])
+    assert.equal(refused.code, 75)
+    assert.match(refused.stderr, /^spoold: \[SOCKET_UNREACHABLE\]/)
     assert.equal((await spoold(['enqueue', '--socket', '127.0.0.1:99999', 'a=b'])).code, 64)
   })
 

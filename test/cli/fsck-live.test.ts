@@ -15,9 +15,9 @@ import {
   LONG_AGO,
   NAME,
   NOBODY,
+  type ReportedFinding,
   runAndKill,
   summary,
-  type Told,
 } from '../helpers/fsck.js'
 import { TestProcess } from '../helpers/process.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -30,8 +30,8 @@ describe('spoold fsck settles runs that did not end', () => {
     const path = drop(spool, NAME, packet({ name: NAME }), LONG_AGO)
     await runAndKill(spool, HANGS)
     assert.ok(((readFileSync(path)[3] ?? 0) & 0x80) !== 0)
-    const [told] = await foundAndRepaired(spool, [`run-open ${NAME}`])
-    assert.match(told?.detail ?? '', /^a crash was counted; it may run from 20/)
+    const [finding] = await foundAndRepaired(spool, [`run-open ${NAME}`])
+    assert.match(finding?.detail ?? '', /^a crash was counted; it may run from 20/)
     const daemon = await startDaemon({
       spool,
       handler: `export default (env, task) => { JOURNAL('attempt ' + task.attempt); return task.SPOOL_OK }`,
@@ -44,8 +44,8 @@ describe('spoold fsck settles runs that did not end', () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     await runAndKill(spool, HANGS, { 'spooler-delivery': 'at-most-once' })
-    const [told] = await foundAndRepaired(spool, [`run-open ${NAME}`])
-    assert.match(told?.detail ?? '', /^it is buried: its process died; it may have done its work/)
+    const [finding] = await foundAndRepaired(spool, [`run-open ${NAME}`])
+    assert.match(finding?.detail ?? '', /^it is buried: its process died; it may have done its work/)
     assert.deepEqual(leftIn(spool), [])
     assert.equal(
       JSON.parse(readFileSync(join(spool, `.spoold/dead/${NAME}.json`), 'utf8')).reason,
@@ -58,8 +58,8 @@ describe('spoold fsck settles runs that did not end', () => {
     readFileSync(drop(spool, NAME, packet({ name: NAME }), LONG_AGO))
     await runAndKill(spool, HANGS)
     const ini = configure(spool, { 'spooler-max-crashes': 1 })
-    const [told] = await foundAndRepaired(spool, [`run-open ${NAME}`], ...ini)
-    assert.match(told?.detail ?? '', /spooler-max-crashes/)
+    const [finding] = await foundAndRepaired(spool, [`run-open ${NAME}`], ...ini)
+    assert.match(finding?.detail ?? '', /spooler-max-crashes/)
   })
 
   it('but leaves to a daemon what it runs', async () => {
@@ -67,10 +67,10 @@ describe('spoold fsck settles runs that did not end', () => {
     drop(spool, NAME)
     const daemon = await startDaemon({ spool, handler: HANGS, ini: { 'spooler-delivery': 'at-most-once' } })
     await until('it runs', () => daemon.journal().length > 0)
-    const { code, told } = await fsck('--repair', spool)
+    const { code, findings } = await fsck('--repair', spool)
     assert.equal(code, 0)
-    assert.deepEqual([...new Set(summary(told))], ['note in-use '])
-    assert.ok(told.some(({ meaning }) => meaning.startsWith(`pid ${daemon.pid} (`)))
+    assert.deepEqual([...new Set(summary(findings))], ['note in-use '])
+    assert.ok(findings.some(({ meaning }) => meaning.startsWith(`pid ${daemon.pid} (`)))
     assert.deepEqual(leftIn(spool), [NAME])
   })
 
@@ -93,7 +93,7 @@ f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush
     drop(spool, NAME)
     const ini = { 'spooler-delivery': 'at-most-once', 'spooler-lock': 'lockfile' }
     await runAndKill(spool, HANGS, ini)
-    await isClean(spool) // nobody can tell yet that the holder is dead
+    await isClean(spool) // the holder is not yet known to be dead
     const locks = join(spool, '.spoold/locks')
     const leases = readdirSync(locks)
     assert.ok(leases.length > 0)
@@ -167,14 +167,14 @@ describe('spoold fsck --repair beside a daemon under load', () => {
         'spooler-quiet': true,
       },
     })
-    const told: Told[] = []
+    const findings: ReportedFinding[] = []
     let runs = 0
     const isOver = () => leftIn(spool).length === 0
     for (; !isOver() && runs < 40; runs++)
-      told.push(...(await fsck(spool, ...(runs % 2 === 0 ? ['--repair'] : []))).told)
+      findings.push(...(await fsck(spool, ...(runs % 2 === 0 ? ['--repair'] : []))).findings)
     await until('all have run', isOver, 60_000)
     assert.ok(runs > 3, `only ${runs} runs`)
-    assert.deepEqual([...new Set(summary(told))], ['note in-use '])
+    assert.deepEqual([...new Set(summary(findings))], ['note in-use '])
     const done = new Set(daemon.journal())
     const buried = readdirSync(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
     assert.equal(done.size + buried.length, tasks)

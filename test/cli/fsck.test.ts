@@ -127,7 +127,7 @@ describe('spoold fsck repairs what writers left', () => {
     for (const name of litter) writeFileSync(join(spool, '.spoold', name), '', { mode: 0o600 })
     await isClean(spool)
     const ini = configure(spool, { 'spooler-sweep': 1 })
-    await until('its grace is over', async () => (await fsck(spool, ...ini)).told.length === 3)
+    await until('its grace is over', async () => (await fsck(spool, ...ini)).findings.length === 3)
     await foundAndRepaired(
       spool,
       litter.map(name => `litter .spoold/${name}`),
@@ -182,10 +182,10 @@ describe('spoold fsck repairs records', () => {
     const path = drop(spool, NAME)
     await runAndKill(spool, FAILS)
     unlinkSync(join(spool, `.spoold/records/${NAME}.json`))
-    const { code, told } = await fsck(spool)
-    assert.deepEqual([code, summary(told)], [0, [`note mark-unrecorded ${NAME}`]])
+    const { code, findings } = await fsck(spool)
+    assert.deepEqual([code, summary(findings)], [0, [`note mark-unrecorded ${NAME}`]])
     const repaired = await fsck('--repair', spool)
-    assert.deepEqual([repaired.code, summary(repaired.told)], [0, [`repaired mark-unrecorded ${NAME}`]])
+    assert.deepEqual([repaired.code, summary(repaired.findings)], [0, [`repaired mark-unrecorded ${NAME}`]])
     assert.equal(readFileSync(path)[3], 0)
     assert.ok(statSync(path).mtimeMs > Date.now())
     await isClean(spool)
@@ -250,8 +250,8 @@ describe('spoold fsck repairs rights', () => {
     await foundAndRepaired(spool, expected, ...configure(spool, { 'spooler-ordered': true }))
     for (const path of paths) assert.equal(statSync(path).uid, NOBODY)
     for (const path of paths) chownSync(path, 0, 0)
-    const { told } = await fsck(spool)
-    for (const { kind, fix } of told)
+    const { findings } = await fsck(spool)
+    for (const { kind, fix } of findings)
       if (kind === 'rights') assert.equal(spawnSync('sh', ['-c', fix]).status, 0)
     await isClean(spool, ...configure(spool, { 'spooler-ordered': true }))
   })
@@ -262,18 +262,18 @@ describe('spoold fsck repairs rights', () => {
     const outside = join(dirname(spool), 'outside')
     writeFileSync(outside, packet({}), { mode: 0o600 })
     linkSync(outside, join(spool, NAME))
-    const { code, told } = await fsck('--repair', spool)
-    assert.deepEqual([code, summary(told)], [1, [`left rights ${NAME}`]])
-    assert.match(told[0]?.detail ?? '', /^it has 2 names/)
+    const { code, findings } = await fsck('--repair', spool)
+    assert.deepEqual([code, summary(findings)], [1, [`left rights ${NAME}`]])
+    assert.match(findings[0]?.detail ?? '', /^it has 2 names/)
     assert.equal(statSync(outside).uid, 0)
   })
 
   it('but says once what it could not even look at', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     chownSync(spool, NOBODY, NOBODY) // whose way there is closed
-    const { code, told } = await fsck('--repair', spool)
-    assert.deepEqual([code, summary(told)], [1, ['left unchecked ']])
-    assert.match(told[0]?.meaning ?? '', /EACCES/)
+    const { code, findings } = await fsck('--repair', spool)
+    assert.deepEqual([code, summary(findings)], [1, ['left unchecked ']])
+    assert.match(findings[0]?.meaning ?? '', /EACCES/)
   })
 
   it('puts aside what stands in the place of .spoold, and does not go through a link', async () => {
@@ -297,7 +297,7 @@ describe('spoold fsck repairs rights', () => {
   })
 })
 
-describe('spoold fsck knows what nobody visits', () => {
+describe('spoold fsck knows what is not visited', () => {
   it('with the configuration exactly, without it by the name', async () => {
     const spool = spoolDirectory()
     for (const directory of ['5', 'urgent', 'mine', 'empty']) mkdirSync(join(spool, directory))
@@ -305,17 +305,17 @@ describe('spoold fsck knows what nobody visits', () => {
     drop(spool, `urgent/${NAME}`)
     drop(spool, 'mine/notes.txt')
     symlinkSync(join(spool, 'urgent'), join(spool, 'link'))
-    assert.deepEqual(summary((await fsck(spool)).told), ['found unvisited urgent', 'note unvisited 5'])
+    assert.deepEqual(summary((await fsck(spool)).findings), ['found unvisited urgent', 'note unvisited 5'])
     const ordered = configure(spool, { 'spooler-ordered': true })
-    const { code, told } = await fsck(spool, ...ordered)
-    assert.deepEqual([code, summary(told)], [1, ['found unvisited urgent']])
+    const { code, findings } = await fsck(spool, ...ordered)
+    assert.deepEqual([code, summary(findings)], [1, ['found unvisited urgent']])
     assert.equal((await fsck('--repair', spool, ...ordered)).code, 1)
-    assert.equal(spawnSync('sh', ['-c', told[0]?.fix ?? '']).status, 0)
+    assert.equal(spawnSync('sh', ['-c', findings[0]?.fix ?? '']).status, 0)
     await isClean(spool, ...ordered)
     assert.deepEqual(
       leftIn(spool).filter(name => name.endsWith(NAME)),
       [NAME],
     )
-    assert.deepEqual(summary((await fsck(...configure(spool))).told), ['found unvisited 5'])
+    assert.deepEqual(summary((await fsck(...configure(spool))).findings), ['found unvisited 5'])
   })
 })

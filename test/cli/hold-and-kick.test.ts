@@ -162,12 +162,12 @@ describe('spoold kick', () => {
     assert.equal(await stateOf(spool, 'a'), 'waiting')
     const { code, stdout } = await inProcess(['kick', '--key', 'to=joe', '--json', spool])
     assert.equal(code, 0)
-    const told = stdout
+    const shown = stdout
       .trimEnd()
       .split('\n')
       .map(line => JSON.parse(line))
     assert.deepEqual(
-      told.sort((x, y) => (x.name < y.name ? -1 : 1)),
+      shown.sort((x, y) => (x.name < y.name ? -1 : 1)),
       ['5/c', 'a'].map(name => ({ command: 'kick', spooler: spool, name, result: 'done' })),
     )
     assert.deepEqual(

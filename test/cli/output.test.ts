@@ -126,7 +126,7 @@ describe('a reader that leaves', { concurrency: 2 }, () => {
     })
 
   for (const each of CHANGES)
-    it(`does not keep spoold ${each.name} from doing all of it, and is told by 74`, async () => {
+    it(`does not keep spoold ${each.name} from doing all of it, and ends with 74`, async () => {
       const { path, code, stderr } = await run(each, LEAVER)
       assert.deepEqual({ code, stderr }, { code: 74, stderr: '' })
       if (each.left !== undefined) assert.equal(leftIn(path).length, each.left)
@@ -170,7 +170,7 @@ describe('a full disk behind standard output', {
     assert.equal(intoFull(['--help']).code, 74)
   })
 
-  it('does not keep a command from what it changes, and is told', () => {
+  it('does not keep a command from what it changes, and is reported', () => {
     const spool = filled()
     const { code, stderr } = intoFull(['rm', '--all', spool])
     assert.equal(code, 74)

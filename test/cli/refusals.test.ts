@@ -11,7 +11,7 @@ import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const [OWNER, MEMBER] = [65_533, 65_534]
 
-/** A spool of one user, whose group may look into it; with a task and a dead letter, and nobody else's `.spoold`. */
+/** A spool of one user, whose group may look into it; with a task and a dead letter, and the `.spoold` of that user. */
 function groupSpool(mode: number): string {
   const spool = spoolDirectory()
   for (const below of ['.spoold', '.spoold/dead', '.spoold/locks', '7']) mkdirSync(join(spool, below))
@@ -41,7 +41,7 @@ function asMember(...args: string[]) {
 const ONE_SENTENCE = /^(?:spoold: [^\n]+\n)+$/
 
 describe('a member of the group of a spool', { skip: skipUnless('root') }, () => {
-  it('sees its tasks, is told what it may not see, and that this is not all of it', () => {
+  it('sees its tasks, and learns what it may not see, and that this is not all of it', () => {
     const spool = groupSpool(0o750)
     const { code, stdout, stderr } = asMember('ls', '--json', spool)
     const names = stdout
@@ -55,7 +55,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual([living.code, living.stderr], [0, ''])
   })
 
-  it('is told in one sentence what it may not change', () => {
+  it('learns in one sentence what it may not change', () => {
     const spool = groupSpool(0o750)
     for (const args of [
       ['rm', '--all'],
@@ -71,11 +71,11 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual(leftIn(spool), ['7/b', 'a'])
   })
 
-  it('is told of each task that it may not read, and that it was not changed', () => {
+  it('learns of each task that it may not read, and that it was not changed', () => {
     const spool = groupSpool(0o750)
     rmSync(join(spool, '.spoold'), { recursive: true })
     for (const name of ['a', '7/b']) chmodSync(join(spool, name), 0o600)
-    symlinkSync('/nonexistent', join(spool, 'link')) // nobody's task, and no fault
+    symlinkSync('/nonexistent', join(spool, 'link')) // no task, and no fault
     for (const args of [
       ['rm', '--all'],
       ['kick', '--all', '--dry-run'],
@@ -83,17 +83,17 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
       ['ls', '--key', 'to=joe'],
     ]) {
       const { code, stderr } = asMember(...args, spool)
-      const told = stderr.trimEnd().split('\n').sort()
-      assert.equal(told.length, 2, stderr)
-      assert.match(told[0] ?? '', /^spoold: \S+\/7\/b (was left alone, because it )?cannot be read: EACCES/)
-      assert.match(told[1] ?? '', /^spoold: \S+\/a (was left alone, because it )?cannot be read: EACCES/)
+      const lines = stderr.trimEnd().split('\n').sort()
+      assert.equal(lines.length, 2, stderr)
+      assert.match(lines[0] ?? '', /^spoold: \S+\/7\/b (was left alone, because it )?cannot be read: EACCES/)
+      assert.match(lines[1] ?? '', /^spoold: \S+\/a (was left alone, because it )?cannot be read: EACCES/)
       assert.equal(code, 1, args.join(' '))
     }
     const named = asMember('kick', '--name', 'c*', spool)
     assert.deepEqual([named.code, named.stderr], [0, 'spoold: no task fits\n'])
   })
 
-  it('is told by the daemon what to do about a task that it may not open', () => {
+  it('learns from the daemon what to do about a task that it may not open', () => {
     const spool = spoolDirectory()
     chmodSync(drop(spool, 'a'), 0o600)
     chownSync(spool, MEMBER, MEMBER)
@@ -106,7 +106,7 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.equal(code, 3)
   })
 
-  it('is told of each priority that it may not list', () => {
+  it('learns of each priority that it may not list', () => {
     const spool = groupSpool(0o750)
     chmodSync(join(spool, '7'), 0o700)
     const { code, stdout, stderr } = asMember('ls', '--state', 'due', '--json', spool)
@@ -150,7 +150,7 @@ describe('an odd place to start from', () => {
       },
     )
 
-  it('is told: a current directory that is gone', () => {
+  it('learns of a current directory that is gone', () => {
     const { status, stderr } = inShell('mkdir gone; cd gone; rmdir ../gone')
     assert.match(
       stderr,

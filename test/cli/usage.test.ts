@@ -118,7 +118,7 @@ describe('a word that is no command', { concurrency: 4 }, () => {
     [['version'], 'version: no such file, and no command; spoold --version prints it'],
     [['constructor'], 'constructor: no such file, and no command; see spoold --help'],
   ] as const)
-    it(`is told from an ini: spoold ${args.join(' ')}`, async () => {
+    it(`is distinguished from an ini: spoold ${args.join(' ')}`, async () => {
       const { code, stdout, stderr } = await spoold(args, { cwd: workspace() })
       assert.deepEqual([code, stdout], [64, ''])
       assert.ok(stderr.startsWith(`spoold: [USAGE] ${expected}`), stderr)

@@ -159,7 +159,7 @@ describe('the client of a socket', () => {
     assert.match(daemon.output, /unable to find spooler "\/nope"/)
   })
 
-  it('says when nobody is there, and what it means when nobody answers', async () => {
+  it('says when nothing listens, and what it means when there is no answer', async () => {
     await assert.rejects(open('127.0.0.1:1').enqueue(requestFrom({})), {
       code: 'SOCKET_UNREACHABLE',
       message: /127\.0\.0\.1:1/,

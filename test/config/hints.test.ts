@@ -10,7 +10,7 @@ function problemsOf(lines: string, argv: readonly string[] = ['--ini', 'app.ini'
   return { options: { ...options, ...anySpool }, list: problems.list.map(formatProblem) }
 }
 
-describe('a configuration is told', () => {
+describe('a configuration gets the hint', () => {
   const HINTS: Readonly<Record<string, RegExp>> = {
     'spooler = ~/spool': /^app.ini:4: warning: spooler: .*~ is not expanded; write \$\(HOME\)/,
     'spooler = $(NOPE)/spool': /warning: spooler: .*there is no environment variable NOPE/,

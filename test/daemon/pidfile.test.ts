@@ -91,15 +91,15 @@ describe('a pidfile', () => {
 describe('pidfiles', () => {
   it('may be of both kinds at one place', async () => {
     const file = join(workspace(), 'pid')
-    const told: unknown[] = []
+    const payloads: unknown[] = []
     const events = new Emitter()
-    events.on('pidfile-written', payload => told.push(payload))
-    events.on('pidfile-removed', payload => told.push(payload))
+    events.on('pidfile-written', payload => payloads.push(payload))
+    events.on('pidfile-removed', payload => payloads.push(payload))
     const pidfiles = new Pidfiles(events, tryHold)
     await pidfiles.acquire('pidfile', file)
     await pidfiles.acquire('safe pidfile', file)
     pidfiles.release(true)
-    assert.deepEqual(told, [{ file }, { file }, { kind: 'pidfile' }])
+    assert.deepEqual(payloads, [{ file }, { file }, { kind: 'pidfile' }])
     assert.ok(!existsSync(file))
   })
 

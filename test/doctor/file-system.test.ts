@@ -22,10 +22,10 @@ describe('the file system under a spool', () => {
     ['/mnt/over/spool', 'ok', /^xfs on \/mnt\/over \(rw,noatime\)$/],
   ] as const)
     it(`of ${path}`, () => {
-      const [told, ...more] = checkMount(path, MOUNTINFO)
-      assert.equal(told?.level, level)
-      assert.match(told?.text ?? '', pattern)
-      assert.equal(told?.fix === undefined, level === 'ok')
+      const [diagnosis, ...more] = checkMount(path, MOUNTINFO)
+      assert.equal(diagnosis?.level, level)
+      assert.match(diagnosis?.text ?? '', pattern)
+      assert.equal(diagnosis?.fix === undefined, level === 'ok')
       assert.deepEqual(more, [])
     })
 

@@ -68,7 +68,7 @@ describe('files of rubbish', () => {
     assert.ok(daemon.isRunning)
   })
 
-  it('with any modifier2, which nobody sets but us: each is dealt with as the table of states says', async () => {
+  it('with any modifier2, which only we set: each is dealt with as the table of states says', async () => {
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     const expected: Record<Past, Report['kind']> = {
@@ -122,7 +122,7 @@ describe('files of rubbish', () => {
 })
 
 describe('a directory that cannot be read', () => {
-  it('is told of once, and the rest is run', { skip: skipUnless('root') }, async () => {
+  it('is reported once, and the rest is run', { skip: skipUnless('root') }, async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o777)
     chmodSync(spool, 0o777)

@@ -31,7 +31,7 @@ async function drained(says: readonly string[], ini: Record<string, string | num
   return { code, line: /drained: .*/.exec(daemon.output)?.[0] }
 }
 
-/** How a drain ends that was told these reports. */
+/** How a drain ends that got these reports. */
 async function endOf(kinds: ReadonlyArray<Report['kind']>) {
   const events = new Emitter()
   const drain = new Drain(events, true)
@@ -53,13 +53,13 @@ describe('--drain', () => {
     assert.deepEqual({ code, line }, { code: 3, line: 'drained: 0 done, 50 buried' })
   })
 
-  it('takes for done what is told by its name alone, also after a failure', async () => {
+  it('takes for done what is reported by its name alone, also after a failure', async () => {
     const events = new Emitter()
     const drain = new Drain(events, true)
-    const told = { spool: '/s', pid: 1, known: new Set<string>() }
+    const common = { spool: '/s', pid: 1, known: new Set<string>() }
     const failed = { ref: 'a', kind: 'error', ranMs: 0 } as const
-    events.emit('tasks-reported', { ...told, done: ['b'], reports: [failed] })
-    events.emit('tasks-reported', { ...told, done: ['a'], reports: [] })
+    events.emit('tasks-reported', { ...common, done: ['b'], reports: [failed] })
+    events.emit('tasks-reported', { ...common, done: ['a'], reports: [] })
     let done = 0
     events.on('daemon-drained', ended => (done = ended.done))
     await drain.run({ whenDrained: async () => {}, isStopping: false }, () => true)

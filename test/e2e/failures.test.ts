@@ -41,7 +41,7 @@ async function letterOf(spool: string, name: string): Promise<DeadLetter> {
 const runsOf = (daemon: Daemon, name: string) => daemon.journal().filter(line => line.startsWith(`${name} `))
 
 describe('a task that always fails', () => {
-  it('is buried after spooler-max-attempts, told in the log, and found with its reason', async () => {
+  it('is buried after spooler-max-attempts, logged, and found with its reason', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool, { 'spooler-max-attempts': 3, 'spooler-backoff': 'none' })
     ask(spool, 'thrower', 'throw new Error("no way")')
@@ -170,13 +170,13 @@ describe('at most once', () => {
 })
 
 describe('a file of uWSGI’s name that is no task', () => {
-  it('is buried when its grace is over, and told; a finished one is run', async () => {
+  it('is buried when its grace is over, and logged; a finished one is run', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool, { 'spooler-grace': 0.5 })
     writeFileSync(join(spool, NAME), Buffer.from([17, 9, 0, 0, 1]))
     const letter = await letterOf(spool, NAME)
     assert.equal(letter.reason, 'incomplete')
-    assert.match(letter.detail, /its header announces 9 bytes, 1 are there; nobody holds it/)
+    assert.match(letter.detail, /its header announces 9 bytes, 1 are there; no process holds it/)
     await daemon.waitFor(/task uwsgi_spoolfile_on_x is buried: its header announces 9 bytes/)
     assert.deepEqual([...readFileSync(join(spool, '.spoold/dead', NAME))], [17, 9, 0, 0, 1])
   })

@@ -40,7 +40,7 @@ describe('a handler module', () => {
       await until('it has run', () => leftIn(spool).length === 0)
     })
 
-  it('may be TypeScript where Node can, and is told of where it cannot', async () => {
+  it('may be TypeScript where Node can, and is refused with a reason where it cannot', async () => {
     const daemon = await startWith(
       'h.mts',
       'export default (env: Record<string, unknown>, task: { SPOOL_OK: -2 }) => task.SPOOL_OK',
@@ -53,7 +53,7 @@ describe('a handler module', () => {
     }
   })
 
-  const broken: Array<[what: string, text: string, told: RegExp]> = [
+  const broken: Array<[what: string, text: string, line: RegExp]> = [
     ['has a syntax error', 'export default (', /SyntaxError/],
     ['throws while it is loaded', 'throw new Error("at load")', /Error: at load\n {4}at .*broken\.mjs:1/],
     ['imports what is not there', 'import "./nowhere.mjs"', /Cannot find module .*nowhere\.mjs/],
@@ -64,11 +64,11 @@ describe('a handler module', () => {
     ],
     ['ends its process', 'process.exit(3)', /the worker exited with code 3 before it was ready/],
   ]
-  for (const [what, text, told] of broken)
+  for (const [what, text, line] of broken)
     it(`that ${what} fails the start with exit code 1 and says why`, async () => {
       const daemon = await startWith('broken.mjs', text)
       assert.equal(await daemon.code(), 1)
-      assert.match(daemon.output, told)
+      assert.match(daemon.output, line)
       assert.deepEqual(leftIn(daemon.spool), ['uwsgi_spoolfile_on_x'])
     })
 })
@@ -153,11 +153,11 @@ describe('what a handler is given', () => {
       ini: { 'spooler-ordered': true },
     })
     await daemon.waitFor('done with task a5')
-    const told = [...daemon.output.matchAll(/^\[spooler .* pid: \d+\] (.*\ba\d.*)$/gm)].map(
+    const line = [...daemon.output.matchAll(/^\[spooler .* pid: \d+\] (.*\ba\d.*)$/gm)].map(
       ([, line]) => line,
     )
     assert.deepEqual(
-      told,
+      line,
       names.flatMap(name => [
         `managing request ${name} ...`,
         `${name}: hello there`,
@@ -192,7 +192,7 @@ describe('what a handler is given', () => {
 })
 
 describe('what a handler answers', () => {
-  const kept: Array<[answer: string, told: RegExp]> = [
+  const kept: Array<[answer: string, line: RegExp]> = [
     ['-1', /^/],
     ['undefined', /returned undefined; expected SPOOL_OK \(-2\), SPOOL_RETRY \(-1\), SPOOL_IGNORE \(0\)/],
     ['"-2"', /returned "-2"; expected/],
@@ -202,7 +202,7 @@ describe('what a handler answers', () => {
     ['Promise.resolve(null)', /returned null; expected/],
     ['0', /unable to find the spooler function, have you loaded it into the spooler process \?/],
   ]
-  for (const [answer, told] of kept)
+  for (const [answer, line] of kept)
     it(`${answer} keeps the task`, async () => {
       const spool = spoolDirectory()
       const daemon = await startDaemon({
@@ -212,7 +212,7 @@ describe('what a handler answers', () => {
       })
       drop(spool, 'kept')
       await until('it has run', () => daemon.journal().length === 1)
-      await daemon.waitFor(told)
+      await daemon.waitFor(line)
       drop(spool, 'good')
       await until('only it is left', () => daemon.journal().length === 2 && leftIn(spool).length === 1)
       assert.deepEqual(daemon.journal(), ['kept1', 'good1'])
@@ -231,7 +231,7 @@ describe('what a handler answers', () => {
     assert.deepEqual(next.journal(), ['1', '2', '3'])
   })
 
-  it('what is no answer is told in one line, without a stack of ours', async () => {
+  it('what is no answer is reported in one line, without a stack of ours', async () => {
     const spool = spoolDirectory()
     drop(spool, 'a')
     const daemon = await startDaemon({ spool, handler: 'export default () => undefined' })

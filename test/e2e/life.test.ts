@@ -60,7 +60,7 @@ const ended = (daemon: Daemon, n: string) =>
   until(`task ${n} has ended`, () => linesOf(daemon, 'end', n).length > 0)
 const pidOf = (daemon: Daemon, n: string) => Number(linesOf(daemon, 'start', n).at(-1)?.split(' ')[2])
 
-/** No process is left, and nobody holds a lock on what is left. */
+/** No process is left, and no lock is held on what is left. */
 async function assertGone(spool: string, pids: readonly number[]): Promise<void> {
   await until('no process is left', () => !pids.some(isAlive))
   const script = `import fcntl, sys, os
@@ -330,7 +330,7 @@ describe('a worker that is recycled', () => {
 })
 
 describe('a handler that', () => {
-  for (const [what, told] of [
+  for (const [what, line] of [
     ['throw', /Error: thrown at once\n {6}at /],
     ['reject', /Error: rejected\n {6}at /],
     ['throw-late', /Error: thrown late\n {6}at /],
@@ -343,7 +343,7 @@ describe('a handler that', () => {
       await daemon.waitFor(/failed, runs again in \d+ s/)
       const good = act(spool, 'ok')
       await ended(daemon, good)
-      assert.match(daemon.output, told)
+      assert.match(daemon.output, line)
       assert.equal(linesOf(daemon, 'start', bad).length, 1)
       await until('only it is left', () => leftIn(spool).length === 1)
     })

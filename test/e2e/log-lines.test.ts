@@ -22,7 +22,7 @@ async function startRunner(ini: Record<string, string | number> = {}) {
 }
 
 describe('what went wrong with a task', () => {
-  it('is told once, with the stack down to where spoold begins', async () => {
+  it('is logged once, with the stack down to where spoold begins', async () => {
     const { daemon, run } = await startRunner({ 'spooler-max-attempts': 2 })
     run('throws', 'function deep() { throw new Error("thrown") }; deep()')
     run('says-no', 'throw "no"')
@@ -64,7 +64,7 @@ describe('what went wrong with a task', () => {
     assert.match(frames, /^ {6}at deep .*\n {6}at .*handler\.mjs:\d+:\d+\)?\n$/)
   })
 
-  it('is told once when a promise that nobody awaits rejects', async () => {
+  it('is logged once when a promise that is not awaited rejects', async () => {
     const { daemon, run } = await startRunner()
     run('floats', 'Promise.reject(new Error("floating")); await new Promise(() => {})')
     await daemon.waitFor(/uncaught exception outside any task, replacing the process.*\n/)
@@ -82,8 +82,8 @@ describe('no value of a packet', () => {
     run('throws', 'throw new Error(env.evil)', { evil: EVIL })
     run('retries', 'return { retry: "1h", reason: env.evil }', { evil: EVIL })
     run('gives-up', 'return { bury: env.evil }', { evil: EVIL })
-    const told = '\n  *** HARAKIRI ON THE SPOOLER (pid: 1) ***\\x0d\\x1b[2J\\u202e'
-    await until('all four have said it', () => countOf(daemon.output, told) === 4)
+    const escaped = '\n  *** HARAKIRI ON THE SPOOLER (pid: 1) ***\\x0d\\x1b[2J\\u202e'
+    await until('all four have said it', () => countOf(daemon.output, escaped) === 4)
     for (const line of daemon.output.split('\n')) {
       assert.doesNotMatch(line, /^\*\*\* HARAKIRI/)
       assert.doesNotMatch(line, /[\p{Cc}\p{Cf}]/u)

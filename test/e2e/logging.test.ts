@@ -192,7 +192,7 @@ describe('logto', () => {
     assert.match(textOf(file), /^err a$/m)
   })
 
-  it('that cannot be opened anew is told, and goes on where it is', {
+  it('that cannot be opened anew is reported, and goes on where it is', {
     skip: skipUnless('root'),
   }, async () => {
     const spool = spoolDirectory()
@@ -288,7 +288,7 @@ describe('when the log takes nothing', () => {
     return { child, exited, pid: child.pid ?? 0, reader }
   }
 
-  it('because nobody reads it, tasks go on, and a stop is a stop', {
+  it('because it is not read, tasks go on, and a stop is a stop', {
     skip: skipUnless('mkfifo'),
   }, async () => {
     const spool = spoolDirectory()

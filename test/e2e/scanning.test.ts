@@ -252,7 +252,7 @@ describe('a task is found', () => {
 })
 
 describe('what is no task', () => {
-  it('is left alone: dot-files, unfinished ones, links, FIFOs; told of once', async () => {
+  it('is left alone: dot-files, unfinished ones, links, FIFOs; reported once', async () => {
     const spool = spoolDirectory()
     for (const name of ['.hidden', 'a.tmp', 'b.part', 'c.lock', 'd~']) drop(spool, name)
     drop(spool, 'README', 'this is no packet')
@@ -276,7 +276,7 @@ describe('what is no task', () => {
     await until('it has run', () => daemon.journal().includes('fixable'))
   })
 
-  it('tasks in a priority are told of when the spool is not ordered', async () => {
+  it('tasks in a priority are reported when the spool is not ordered', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/t')

@@ -129,7 +129,7 @@ describe('a file monitor', () => {
     for (const [title, change] of Object.entries(CHANGES)) {
       const before = daemon.journal().length
       change(path)
-      await until(`it is told that it was ${title}`, () => daemon.journal().length > before)
+      await until(`it is recorded that it was ${title}`, () => daemon.journal().length > before)
     }
     await daemon.waitFor(`[uwsgi-fsmon] detected event on "${path}"`)
   })
@@ -147,7 +147,7 @@ describe('a file monitor', () => {
     ]) {
       const before = daemon.journal().length
       change()
-      await until('it is told', () => daemon.journal().length > before)
+      await until('it is recorded', () => daemon.journal().length > before)
     }
   })
 })

@@ -303,7 +303,7 @@ describe('daemonize', () => {
     assert.equal(starter.output, `spoold: [START_FAILED] the daemon ended before it ran; ${log} says why\n`)
   })
 
-  it('with a wrong configuration, or a log that cannot be opened, is told at once', async () => {
+  it('with a wrong configuration, or a log that cannot be opened, is reported at once', async () => {
     const spool = spoolDirectory()
     const handler = join(dirname(spool), 'h.mjs')
     writeFileSync(handler, 'export default () => -2')
@@ -483,7 +483,7 @@ describe('a start that fails', () => {
     )
   })
 
-  it('is told in the log file as well', async () => {
+  it('is reported in the log file as well', async () => {
     const spool = spoolDirectory()
     const logto = join(dirname(spool), 'log')
     const daemon = await startDaemon({

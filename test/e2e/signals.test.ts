@@ -20,7 +20,7 @@ describe('a signal', () => {
     await daemon.waitFor('signum 255 registered (wid: 0 modifier1: 0 target: default, any worker)')
   })
 
-  it('is told apart by whether this process has a handler for it', async () => {
+  it('is distinguished by whether this process has a handler for it', async () => {
     const daemon = await withSignals(`
       JOURNAL(spoold.signalRegistered(3))
       registerSignal(3, 'spooler', () => {})
@@ -171,7 +171,7 @@ describe('the target of a signal', () => {
     })
 
   for (const target of ['subscribed', '/nowhere'])
-    it(`${target} is nobody, and the log says so`, async () => {
+    it(`${target} is no process, and the log says so`, async () => {
       const daemon = await withSignals(`registerSignal(1, '${target}', () => JOURNAL('run'))`)
       task(daemon, { raise: '1' })
       await daemon.waitFor(`^^^ UNSUPPORTED SIGNAL TARGET: ${target} ^^^`)
@@ -185,7 +185,7 @@ describe('the handler of a signal', () => {
     'that rejects': `async () => { await null; throw new Error('no luck') }`,
   }
   for (const [title, handler] of Object.entries(FAULTS))
-    it(`${title} is told of, and the process goes on`, async () => {
+    it(`${title} is reported, and the process goes on`, async () => {
       const daemon = await withSignals(`registerSignal(1, 'spooler', ${handler})`)
       task(daemon, { raise: '1' })
       const [pid] = daemon.children()
@@ -195,7 +195,7 @@ describe('the handler of a signal', () => {
       assert.deepEqual(daemon.children(), [pid])
     })
 
-  it('that is missing is told of', async () => {
+  it('that is missing is reported', async () => {
     const daemon = await withSignals('')
     task(daemon, { raise: '9' })
     await daemon.waitFor(/- error managing signal 9: no handler is registered for it/)
@@ -300,7 +300,7 @@ describe('a handler module', () => {
       assert.match(daemon.output, expected)
     })
 
-  it('that runs alone is told what is wrong', async () => {
+  it('that runs alone learns what is wrong', async () => {
     const file = join(workspace(), 'alone.mjs')
     writeFileSync(
       file,

@@ -78,7 +78,7 @@ describe('a handler that never ends to load', () => {
     )
   })
 
-  it('is told of after 10 s', async () => {
+  it('is reported after 10 s', async () => {
     const spool = spoolDirectory()
     const ini = { 'spooler-start-timeout': 60 }
     const daemon = await startDaemon({ spool, handler: NEVER, ini, isUnready: true })

@@ -92,12 +92,12 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { kind: 'timer', limit: 2 },
     'you can register max 2 schedules !!! this timer is left out',
   ],
-  'schedule-unwatched': [
+  'schedule-watch-failed': [
     { path: '/a', error: 'ENOSPC' },
     '[uwsgi-fsmon] unable to register monitor for "/a": ENOSPC',
   ],
   'schedules-led': [{ spool, isLeading: true }, '[spooler /s] this daemon fires the schedules'],
-  'schedules-unled': [
+  'schedule-lease-failed': [
     { spool, error: 'EACCES' },
     '[spooler /s] no schedule fires, because the lease is unavailable: EACCES',
   ],
@@ -133,7 +133,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '[spooler /s pid: 7] the process exited with code 1',
     'OOOPS the spooler is no more...trying respawn...',
   ],
-  'worker-unforked': [
+  'worker-fork-failed': [
     { spool, error: 'spawn ENOMEM' },
     '[spooler /s] cannot fork a process, retrying later: spawn ENOMEM',
   ],
@@ -180,7 +180,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'worker-stopping': [{ spool, pid }, 'killing the spooler with pid 7'],
   'worker-stopped': [{ spool, pid }, 'spooler (pid: 7) annihilated'],
-  'spool-cheaped': [{ spool }, 'DATE - cheaping spooler /s ...'],
+  'spool-went-cheap': [{ spool }, 'DATE - cheaping spooler /s ...'],
   'task-started': [{ spool, pid, ref: `5/${NAME}` }, `[spooler /s pid: 7] managing request ${NAME} ...`],
   'tasks-reported': [
     { spool, pid, done: [], reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 2999 }], known: new Set() },
@@ -201,9 +201,9 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '[spooler /s] swept leftovers of dead writers: 2 unfinished tasks removed, 1 promised tasks published, 0 given back',
   ],
   'spool-purged': [{ spool: '/s', removed: 3 }, '[spooler /s] purged 3 dead letters'],
-  'spool-unswept': [{ spool, error: 'EACCES' }, '[spooler /s] cleanup failed: EACCES'],
+  'spool-cleanup-failed': [{ spool, error: 'EACCES' }, '[spooler /s] cleanup failed: EACCES'],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
-  'spool-unlisted': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
+  'spool-list-failed': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
   'spool-unvisited': [
     { spool, prefix: '5/' },
     '[spooler /s] tasks in 5/ are not run: priorities need spooler-ordered = true',
@@ -304,7 +304,7 @@ function linesOf(report: Partial<Report>, { isQuiet = false, isKnown = false } =
 
 const MANAGING = `[spooler /s pid: 7] managing request ${NAME} ...`
 
-describe('what is told of a task', () => {
+describe('what is logged of a task', () => {
   const longAgo = 1000
   const CASES: ReadonlyArray<readonly [Partial<Report>, ...string[]]> = [
     [{ kind: 'ok' }, MANAGING, `[spooler /s pid: 7] done with task ${NAME} after 0 seconds`],
@@ -351,7 +351,7 @@ describe('what is told of a task', () => {
     assert.deepEqual(new Set(CASES.map(([{ kind }]) => kind)), new Set(REPORT_KINDS))
   })
 
-  it('is not that it begins, when that was told before', () => {
+  it('is not that it begins, when that was logged before', () => {
     assert.deepEqual(linesOf({ kind: 'retry' }, { isKnown: true }), [])
   })
 
@@ -365,7 +365,7 @@ describe('what is told of a task', () => {
     assert.deepEqual(lines, [])
   })
 
-  it('is told once of a file that is left alone', () => {
+  it('is logged once of a file that is left alone', () => {
     const { events, lines } = listen()
     for (const ref of ['a', 'b', 'a', 'a'])
       events.emit('tasks-reported', {
@@ -378,7 +378,7 @@ describe('what is told of a task', () => {
     assert.equal(lines.length, 2)
   })
 
-  it('has names in which nobody can hide another line', () => {
+  it('has names in which no other line can be hidden', () => {
     const ref = 'evil\ngoodbye to uWSGI.\x1b[2J'
     const [managing] = linesOf({ ref })
     assert.equal(managing, '[spooler /s pid: 7] managing request evil\\x0agoodbye to uWSGI.\\x1b[2J ...')
@@ -435,7 +435,7 @@ describe('what is printed', () => {
     known: new Set([`5/${NAME}`]),
   } as const
 
-  it('is told as it is, in whole lines, the last one when its task ends', () => {
+  it('is logged as it is, in whole lines, the last one when its task ends', () => {
     const { events, texts } = listen()
     for (const text of ['o', 'ne\ntw', 'o\r\n\nthree']) events.emit('task-printed', { ...piece, text })
     assert.deepEqual(texts(), ['one', 'two', ''])
@@ -446,7 +446,7 @@ describe('what is printed', () => {
     ])
   })
 
-  it('ends with its task, also where that is told by its name alone', () => {
+  it('ends with its task, also where that is reported by its name alone', () => {
     const { events, texts } = listen()
     events.emit('task-printed', { ...piece, text: 'half' })
     events.emit('tasks-reported', { ...done, done: [piece.ref], reports: [] })

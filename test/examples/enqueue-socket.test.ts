@@ -126,7 +126,7 @@ for (const sender of SENDERS) {
       assert.ok(output.includes(`${server.address} did not store the task`), output)
     })
 
-    it('gives up when nobody answers', async () => {
+    it('gives up when there is no answer', async () => {
       const server = await startPeer(() => {})
       const { code, output } = await send(sender, server.address, [joe], { seconds: 1 })
       assert.notEqual(code, 0)
@@ -140,7 +140,7 @@ for (const sender of SENDERS) {
       assert.ok(output.includes(`${server.address} does not speak the uwsgi protocol`), output)
     })
 
-    it('says so when nobody listens', async () => {
+    it('says so when nothing listens', async () => {
       const server = await startPeer(() => {})
       await server.close()
       const { code, output } = await send(sender, server.address, [joe])

@@ -20,7 +20,7 @@ describe('the quickstart', () => {
     await allGone(everybody)
   })
 
-  it('runs all of its tasks, and ends with 0 when only the outer process is told', async () => {
+  it('runs all of its tasks, and ends with 0 when only the outer process gets the signal', async () => {
     const start = new TestProcess(process.execPath, [START], { cwd: ROOT })
     for (const whom of ['world', 'patience', 'later']) await start.waitFor(`hello ${whom}`, 60_000)
     const tasks = [...start.output.matchAll(/^\/.*uwsgi_spoolfile_on_.*$/gm)].map(([path]) => path)

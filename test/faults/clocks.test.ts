@@ -15,7 +15,7 @@ const YEAR_2038_S = 2 ** 31
 const WATCHED_MS = 1500
 const CPU_SHARE = 0.5
 
-/** Journals when a task starts, by a clock that nobody moves; what says `again` is retried once. */
+/** Journals when a task starts, by a clock that is not moved; what says `again` is retried once. */
 const HANDLER = `
   export default (env, task) => {
     JOURNAL(env.n + ' ' + (performance.timeOrigin + performance.now()))
@@ -134,7 +134,7 @@ describe('a clock that jumps', () => {
     assert.deepEqual(leftIn(spool), ['later'])
   })
 
-  it('a day back: what is new waits, nobody spins, and it runs when the clock is right again', async () => {
+  it('a day back: what is new waits, no process spins, and it runs when the clock is right again', async () => {
     const { spool, daemon, jump } = await setUp()
     jump(-DAY_S)
     await setTimeout(100) // the processes look at their clock

@@ -105,7 +105,7 @@ async function viewsOf(spool: string): Promise<TaskView[]> {
 
 async function statesIn(spool: string): Promise<string[]> {
   const views = await viewsOf(spool)
-  // an empty file is the room that was made for a task: nobody runs it
+  // an empty file is the room that was made for a task: it is not run
   return views
     .filter(({ state, file }) => !(state === 'incomplete' && file.bytes === 0))
     .map(({ state }) => state)

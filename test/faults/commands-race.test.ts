@@ -25,7 +25,7 @@ function fill(spool: string): void {
   for (let i = 0; i < TASKS; i++) drop(spool, `uwsgi_spoolfile_on_${i}`, packet({ n: String(i) }))
 }
 
-/** What runs is told of, and left alone. */
+/** What runs is reported, and left alone. */
 async function changing(...args: readonly string[]): Promise<void> {
   const { stderr } = await inProcess([...args, '--all', '--quiet'])
   assert.deepEqual(

@@ -212,7 +212,7 @@ describe('an error at any file operation', () => {
     'with a priority': { sync: true, priority: 5 },
     'with an id': { sync: true, id: 'a' },
   }))
-    it(`of a writer, ${way}: it is told, and when it tries again there is one task`, async () => {
+    it(`of a writer, ${way}: it gets the error, and when it tries again there is one task`, async () => {
       const store = (spooler: string) => enqueueSync({ n: 1 }, { spooler, ...options })
       store(spoolDirectory()) // what is loaded when it is needed is loaded
       const calls = failAt(0, '')
@@ -224,18 +224,18 @@ describe('an error at any file operation', () => {
           const spool = spoolDirectory()
           const what = `${code} at call ${n}, ${calls[n - 1]}`
           failAt(n, code)
-          let isTold = false
+          let hasError = false
           try {
             store(spool)
           } catch (error) {
-            isTold = true
+            hasError = true
             assert.ok(error instanceof SpooldError, `${what}: ${error}`)
           }
           unhook()
           const tasks = () => leftIn(spool).filter(name => !name.startsWith('.') && !name.includes('/.'))
           // a rename that denies that there is something to rename leaves a promise, which the sweep makes good
-          if (!isTold && tasks().length === 0) await sweepSpool({ spool, graceMs: 0.001, idTtlMs: 0 })
-          if (!isTold) assert.equal(tasks().length, 1, `${what}: it was not told`)
+          if (!hasError && tasks().length === 0) await sweepSpool({ spool, graceMs: 0.001, idTtlMs: 0 })
+          if (!hasError) assert.equal(tasks().length, 1, `${what}: it got no error`)
           else {
             if (!('id' in options)) assert.deepEqual(tasks(), [], what)
             store(spool)

@@ -44,7 +44,7 @@ async function full(fill: (disk: string) => void): Promise<string> {
   return spool
 }
 
-const told = ({ code, stdout, stderr }: { code: number | null; stdout: string; stderr: string }) => ({
+const resultOf = ({ code, stdout, stderr }: { code: number | null; stdout: string; stderr: string }) => ({
   code,
   stdout,
   stderr,
@@ -52,10 +52,10 @@ const told = ({ code, stdout, stderr }: { code: number | null; stdout: string; s
 
 describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
   for (const [what, fill] of Object.entries(FULL)) {
-    it(`keeps nobody from hold, release, kick, requeue, rm and purge (${what})`, async () => {
+    it(`does not prevent hold, release, kick, requeue, rm and purge (${what})`, async () => {
       const spool = await full(fill)
       const path = join(spool, 'first')
-      assert.deepEqual(told(await spoold(['hold', path])), {
+      assert.deepEqual(resultOf(await spoold(['hold', path])), {
         code: 0,
         stdout: `held ${path}\n`,
         stderr: '',
@@ -70,7 +70,7 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
       assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
       assert.equal((await spoold(['kick', join(spool, 'failed')])).code, 0)
       engine.release(beginOf(engine, 'failed'))
-      assert.deepEqual(told(await spoold(['requeue', '--all', spool])).stderr, '')
+      assert.deepEqual(resultOf(await spoold(['requeue', '--all', spool])).stderr, '')
       assert.equal(leftIn(spool).length, 4)
       const again = leftIn(spool).find(name => readFileSync(join(spool, name)).includes('dead')) ?? ''
       engine.release(beginOf(engine, again))
@@ -79,7 +79,7 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
       assert.deepEqual(leftIn(spool), [])
     })
 
-    it(`keeps nobody from purging (${what})`, async () => {
+    it(`does not prevent purging (${what})`, async () => {
       const spool = await full(fill)
       const { code, stderr } = await spoold(['purge', '--all', spool])
       assert.deepEqual([code, stderr], [0, ''])

@@ -141,7 +141,7 @@ describe('poison', () => {
     const spool = spoolDirectory()
     drop(spool, 'bomb', packet({ n: 'bomb', do: 'bomb' }))
     const good = dropGood(spool, 20)
-    const user = '54321' // nobody else's, so that the limit counts only ours
+    const user = '54321' // of no other process, so that the limit counts only ours
     assert.equal(await new TestProcess('chown', ['-R', user, dirname(spool)]).code(), 0)
     const daemon = await startDaemon({
       spool,

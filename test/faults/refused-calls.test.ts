@@ -119,18 +119,18 @@ describe('a worker whose system calls are refused', {
         return fates.every(({ isLeft }) => !isLeft) ? fates : undefined
       }
       const fates = await until('all is settled', isOver, 15_000).catch(() => fatesOf(spool, second))
-      const told = (n: string) =>
+      const describe = (n: string) =>
         `${n}: ${JSON.stringify({ ...fates.find(fate => fate.n === n), record: recordOf(spool, n) })}\n${first.output}\n---\n${second.output}`
       for (const { n, answer, delivery, starts, oks, reason, isLeft } of fates) {
-        assert.ok(oks > 0 || reason !== undefined || isLeft, `${told(n)}\nis silently gone`)
-        assert.ok(!isLeft, `${told(n)}\nis still there`)
-        if (answer === 'bury') assert.ok(reason !== undefined, `${told(n)}\nis not buried`)
+        assert.ok(oks > 0 || reason !== undefined || isLeft, `${describe(n)}\nis silently gone`)
+        assert.ok(!isLeft, `${describe(n)}\nis still there`)
+        if (answer === 'bury') assert.ok(reason !== undefined, `${describe(n)}\nis not buried`)
         const isKnownEnd = answer === 'ok' || answer === 'bury'
         if (delivery === 'at-most-once') {
-          assert.ok(starts <= (isKnownEnd ? 1 : 2), `${told(n)}\nstarted ${starts} times`)
-          assert.ok(starts === 1 || !isKnownEnd, `${told(n)}\nnever started`)
+          assert.ok(starts <= (isKnownEnd ? 1 : 2), `${describe(n)}\nstarted ${starts} times`)
+          assert.ok(starts === 1 || !isKnownEnd, `${describe(n)}\nnever started`)
         } else if (isKnownEnd && !CALLS[part].includes('pwrite64'))
-          assert.equal(starts, 1, `${told(n)}\nstarted ${starts} times`)
+          assert.equal(starts, 1, `${describe(n)}\nstarted ${starts} times`)
       }
     })
 })

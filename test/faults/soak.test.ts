@@ -49,6 +49,6 @@ describe('an hour’s worth of tasks', () => {
         `${name}: ${filesBefore[i]} files, then ${files}; ${Math.round(early)} MB, then ${Math.round(late)}`,
       )
     }
-    assert.deepEqual([daemon.pid, ...daemon.children()].sort(), [...pids].sort(), 'nobody was replaced')
+    assert.deepEqual([daemon.pid, ...daemon.children()].sort(), [...pids].sort(), 'no process was replaced')
   })
 })

@@ -55,7 +55,7 @@ describe('several tasks in one process that dies', () => {
     for (const n of good) assert.equal(endsOf(daemon, n), 1, n)
   })
 
-  it('run alone again once they have crashed: nobody else begins twice for them', async () => {
+  it('run alone again once they have crashed: no other task begins twice for them', async () => {
     const spool = spoolDirectory()
     drop(spool, 'bad', begunBeside(packet({ n: 'bad', do: 'exit' })))
     const good = dropMany(spool, 'good', 40) // at work for 4 s at least, while the bad one runs three times

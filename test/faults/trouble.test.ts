@@ -112,7 +112,7 @@ describe('while a file operation fails', () => {
         assert.equal(
           new Set(aboutIt).size,
           aboutIt.length,
-          `${trouble} was told again: ${aboutIt.join('\n')}`,
+          `${trouble} was reported again: ${aboutIt.join('\n')}`,
         )
         const runs = daemon.journal().filter(n => n === name).length
         const isRetry = Number(name.slice(-1)) % 2 === 1
@@ -120,7 +120,7 @@ describe('while a file operation fails', () => {
         const mayRunAgain = isRetry || trouble.endsWith('ENOENT')
         assert.ok(runs >= 1 && (mayRunAgain || runs === 1), `${trouble}: ${name} ran ${runs} times`)
       }
-      if (!trouble.endsWith('ENOENT')) assert.ok(isLong || said.length > 0, `${trouble} was not told`)
+      if (!trouble.endsWith('ENOENT')) assert.ok(isLong || said.length > 0, `${trouble} was not reported`)
       t.diagnostic(`${trouble}: ${said.length} lines, ${Math.round(share * 100)} % of a core`)
     }
   })

@@ -10,7 +10,7 @@ import { until } from '../helpers/until.js'
 import { cpuShare } from '../helpers/usage.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 
-/** Runs a command in which nobody gets an inotify instance; as the root of a user namespace it may change that again. */
+/** Runs a command that gets no inotify instance; as the root of a user namespace it may change that again. */
 const WITHOUT_INOTIFY = [
   'unshare',
   '-Ur',

@@ -6,7 +6,7 @@ import { type Daemon, startDaemon, writeIni } from './daemon.js'
 import { leftIn } from './files.js'
 import { until } from './until.js'
 
-export interface Told {
+export interface ReportedFinding {
   readonly state: string
   readonly kind: string
   readonly path: string
@@ -15,42 +15,42 @@ export interface Told {
   readonly detail?: string
 }
 
-export async function fsck(...args: string[]): Promise<{ code: number | null; told: Told[] }> {
+export async function fsck(...args: string[]): Promise<{ code: number | null; findings: ReportedFinding[] }> {
   const result = await spoold(['fsck', '--json', ...args])
   assert.equal(result.stderr, '')
-  return { code: result.code, told: toldIn(result) }
+  return { code: result.code, findings: findingsIn(result) }
 }
 
-const toldIn = ({ stdout }: CliResult): Told[] =>
+const findingsIn = ({ stdout }: CliResult): ReportedFinding[] =>
   stdout
     .split('\n')
     .filter(Boolean)
     .map(line => JSON.parse(line))
 
-export const summary = (told: readonly Told[]) =>
-  told.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort()
+export const summary = (findings: readonly ReportedFinding[]) =>
+  findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort()
 
 /** Asserts that faults are found, that only --repair changes anything, and that the spool is clean after it. */
 export async function foundAndRepaired(
   spool: string,
   expected: readonly string[],
   ...args: string[]
-): Promise<Told[]> {
+): Promise<ReportedFinding[]> {
   const before = pictureOf(spool)
-  const { code, told } = await fsck(spool, ...args)
-  assert.deepEqual(summary(told), expected.map(each => `found ${each}`).sort())
+  const { code, findings } = await fsck(spool, ...args)
+  assert.deepEqual(summary(findings), expected.map(each => `found ${each}`).sort())
   assert.equal(code, 1)
-  for (const { meaning, fix } of told) assert.ok(meaning.length > 10 && fix.length > 5)
+  for (const { meaning, fix } of findings) assert.ok(meaning.length > 10 && fix.length > 5)
   assert.deepEqual(pictureOf(spool), before, 'a look changes nothing')
   const repaired = await fsck('--repair', spool, ...args)
-  assert.deepEqual(summary(repaired.told), expected.map(each => `repaired ${each}`).sort())
+  assert.deepEqual(summary(repaired.findings), expected.map(each => `repaired ${each}`).sort())
   assert.equal(repaired.code, 0)
   await isClean(spool, ...args)
-  return repaired.told
+  return repaired.findings
 }
 
 export async function isClean(spool: string, ...args: string[]): Promise<void> {
-  assert.deepEqual(await fsck(spool, ...args), { code: 0, told: [] })
+  assert.deepEqual(await fsck(spool, ...args), { code: 0, findings: [] })
 }
 
 /** A snapshot of all files, with their times. */

@@ -12,7 +12,7 @@ import { PYTHON } from './host-daemon.js'
 
 type Ini = Readonly<Record<string, string | number | boolean | readonly string[]>>
 
-/** A web application with what uWSGI is told about it; JOURNAL in a file is the path of the journal. */
+/** A web application with what uWSGI is configured with; JOURNAL in a file is the path of the journal. */
 interface Shape {
   readonly plugin: string
   readonly files: Readonly<Record<string, string>>

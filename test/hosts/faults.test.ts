@@ -52,7 +52,7 @@ describe('a Python handler that misbehaves', { skip: skipUnless('python3') }, ()
     ['garbage', /was killed, because something else than the host wrote/],
     ['garbage4', /was killed, because something else than the host wrote/],
   ] as const)
-    it(`costs itself a crash and nobody else anything: ${what}`, async () => {
+    it(`costs itself a crash and no other task anything: ${what}`, async () => {
       const spool = spoolDirectory()
       const good = fill(spool, what)
       const daemon = await startHost('python', { spool, handler: HANDLER, ini: { 'spooler-ordered': true } })

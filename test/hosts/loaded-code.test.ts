@@ -99,7 +99,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     await ran(daemon, 1)
   })
 
-  it('keeps the daemon from starting when nobody is left, or with need-app', async () => {
+  it('keeps the daemon from starting when no worker is left, or with need-app', async () => {
     const files = { 'tasks.py': `${HANDLER}uwsgi.spooler = spooler\n`, 'web.py': 'import no_such_thing\n' }
     const alone = await start(files, { module: 'web' }, true)
     assert.equal(await alone.code(), 1)
@@ -139,7 +139,7 @@ threading.Thread(target=time.sleep, args=(600,), daemon=True, name='poller').sta
     assert.match(daemon.output, /app\.ini:\d+: warning: lazy-apps: uWSGI's spoolers would have no handler/)
   })
 
-  it('that registers no handler is told of at the start', async () => {
+  it('that registers no handler is reported at the start', async () => {
     const daemon = await start({ 'tasks.py': 'import uwsgi\n' }, { 'spooler-import': 'tasks.py' })
     assert.match(daemon.output, /Python code registered no handler/)
   })

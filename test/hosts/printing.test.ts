@@ -108,7 +108,7 @@ describe('what a handler prints stands whole between the lines of its task', () 
 describe('what a handler in Python prints', () => {
   const skip = skipUnless('python3')
 
-  it('is told while it runs, and is its last words when it dies', { skip }, async () => {
+  it('is logged while it runs, and is its last words when it dies', { skip }, async () => {
     const spool = spoolDirectory()
     const handler = `
 import signal
@@ -172,7 +172,7 @@ uwsgi.spooler = spooler
     assert.deepEqual([...(lines ?? [])].sort(), expected.sort())
   })
 
-  it('is told of tasks that fail, one after the other, and of the end of the interpreter', {
+  it('is logged for tasks that fail, one after the other, and of the end of the interpreter', {
     skip,
   }, async () => {
     const spool = spoolDirectory()
@@ -200,7 +200,7 @@ uwsgi.spooler = spooler
     assert.match(daemon.output, /^at the end$/m)
   })
 
-  it('is not held by the daemon when nobody reads the log as fast as it is printed', { skip }, async () => {
+  it('is not held by the daemon when the log is not read as fast as it is printed', { skip }, async () => {
     const spool = spoolDirectory()
     const log = join(dirname(spool), 'log')
     const handler = `

@@ -133,7 +133,7 @@ async function watch(
   process.child.kill('SIGINT')
   await process.exited
   const lines = calls()
-  return { calls: program.hasOwnOrder ? lines.sort() : lines, left, log: told(process.output, spool) }
+  return { calls: program.hasOwnOrder ? lines.sort() : lines, left, log: logOf(process.output, spool) }
 }
 
 /** Of each task that stays, the log has said why. */
@@ -142,7 +142,7 @@ function isTold(output: string, { left = 0 }: Program): boolean {
 }
 
 /** The lines of tracebacks, each once. */
-function told(output: string, spool: string): string[] {
+function logOf(output: string, spool: string): string[] {
   const lines = output.replaceAll(dirname(spool), '').split('\n')
   const isTrace = (line: string) =>
     /^ {0,2}( {2}File| {4}|\w+(Error|Exception):|\w+\.Own|\w*Own:|During handling)/.test(line)

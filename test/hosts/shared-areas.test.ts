@@ -78,7 +78,7 @@ describe('sharedarea_* answers as under uWSGI', () => {
           await until(`${by} answered`, () => readJournal(home).length >= count).catch(error => {
             throw new Error(`${error}\n${readJournal(home).join('\n')}\n${process.output}`)
           })
-          // a uWSGI of which somebody took locks may spin for ever when it is told to stop
+          // a uWSGI whose locks are held may spin for ever when it is asked to stop
           for (const pid of [process.pid, ...process.children()]) globalThis.process.kill(pid, 'SIGKILL')
           await process.exited
           return readJournal(home)

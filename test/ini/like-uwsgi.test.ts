@@ -510,7 +510,7 @@ const DIFFERENT: Readonly<Record<string, Difference>> = {
     uwsgi: [`a = ${cpus().length}`],
     ours: [`a = ${availableParallelism()}`],
   },
-  'a file that includes itself is told instead of read for ever': { given: 'a = 1\nini = app.ini\n' },
+  'a file that includes itself is refused instead of read for ever': { given: 'a = 1\nini = app.ini\n' },
 }
 
 describe('the configuration reads like uWSGI', { skip }, () => {

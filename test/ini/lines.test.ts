@@ -26,7 +26,7 @@ describe('a line of an ini file', () => {
     )
   })
 
-  it('of the wanted section is told with its number, and every section by its name', () => {
+  it('of the wanted section is given with its number, and every section by its name', () => {
     const lines = ['a = 0', '[x.y]', 'b = 1', '; c', '[]', '[uwsgi]', '', 'b = 2', 'b=2', '[x.y]', 'flag']
     const numbered = lines.map((line, i) => ({ number: i + 1, text: line }))
     const read = (section: string) => {

@@ -38,7 +38,7 @@ describe('reports on their way to the master', () => {
     )
   })
 
-  it('are counts where nobody listens: of good outcomes alone, whatever their order', () => {
+  it('are counts where there are no listeners: of good outcomes alone, whatever their order', () => {
     const outcomes = fc.uniqueArray(fc.record({ number: fc.nat(200), isGood: fc.boolean() }), {
       selector: ({ number }) => number,
     })

@@ -158,7 +158,7 @@ describe('a log file', () => {
     assert.equal(statSync(file).mode & 0o137, 0)
   })
 
-  it('is opened anew when it was moved away, and its descriptor is told', async () => {
+  it('is opened anew when it was moved away, and its descriptor is announced', async () => {
     const file = join(workspace(), 'log')
     const log = openLog({ file, format: 'text', date: null })
     const fd = log.fd
@@ -243,7 +243,7 @@ describe('a log that takes nothing', () => {
     const kilobyte = 'x'.repeat(1023)
     const written = 10 * 1024
     for (let i = 0; i < written; i++) log.line('info', kilobyte)
-    await log.end() // it gives up: nobody reads
+    await log.end() // it gives up: there is no reader
     let text = ''
     const buffer = Buffer.alloc(1024 * 1024)
     await until('everything was read', () => {

@@ -54,14 +54,14 @@ describe('a connection that is kept open (modifier2 1)', () => {
     assert.equal(leftIn(spool).length, 2 * packets.filter((_, i) => i % 7 !== 0).length)
   })
 
-  it('is closed when nobody uses it', async () => {
+  it('is closed when it is not used', async () => {
     const { port } = await server({ 'socket-keepalive-timeout': 0.3, 'socket-timeout': 30 })
     const client = await Client.to(port)
     await client.send(open([['n', '1']])).got(STORED)
     await client.ended(5000)
   })
 
-  it('ends with a packet that cannot be read: nobody knows where the next one begins', async () => {
+  it('ends with a packet that cannot be read: the start of the next one is unknown', async () => {
     const { spool, port } = await server({ 'buffer-size': 100 })
     for (const bad of [
       wire(Buffer.from('\x05\0ab'), { modifier2: 1 }),

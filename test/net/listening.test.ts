@@ -353,7 +353,7 @@ describe('the sockets of a daemon', () => {
     daemon.child.kill('SIGTERM')
     await daemon.waitFor('SIGINT/SIGTERM received')
     assert.equal(await idle.ended(), 'eof', 'an idle connection is closed at once')
-    await until('nobody listens', () =>
+    await until('nothing listens', () =>
       Client.to(port).then(
         client => client.close(),
         () => true,

@@ -124,7 +124,7 @@ describe('a malformed block', () => {
     ['a good pair, then rubbish', [1, 0, 65, 0, 0, 7], /ends inside a key length \(at byte 5/],
   ]
   for (const [what, block, message] of cases)
-    it(`is told of: ${what}`, () => {
+    it(`is refused: ${what}`, () => {
       const vars = parse(Buffer.from([17, block.length, 0, 0, ...block]))
       assert.ok('fault' in vars)
       assert.match(vars.fault, message)

@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js'
 const entry = (command: string) => ({ command, isUnique: false, harakiriMs: 0 }) as unknown as CronCommand
 
 describe('a command of cron', () => {
-  it('for which there is no memory is told of, and the next one runs', async () => {
+  it('for which there is no memory is reported, and the next one runs', async () => {
     const events = new Emitter()
     const heard: string[] = []
     events.on('command-failed', ({ command, error }) => heard.push(`${command}: ${error}`))

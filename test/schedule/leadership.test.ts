@@ -11,7 +11,7 @@ describe('the leadership', () => {
 
   /** Each answer is what one attempt to take the lease comes to; the last one stays. */
   function open(...answers: ReadonlyArray<Partial<Lease> | 'taken' | Error>) {
-    const told: string[] = []
+    const calls: string[] = []
     let attempts = 0
     let hooks = { lost() {}, renewed() {} }
     const leadership = new Leadership({
@@ -20,62 +20,62 @@ describe('the leadership', () => {
         const answer = answers[Math.min(attempts++, answers.length - 1)]
         if (answer instanceof Error) throw answer
         if (answer === 'taken' || answer === undefined) return undefined
-        const release = async () => void told.push('released')
+        const release = async () => void calls.push('released')
         return { validUntilMs: 1000, isTakenOver: false, release, ...answer }
       },
-      changed: isLeading => void told.push(isLeading ? 'leads' : 'waits'),
-      failed: error => void told.push(error),
+      changed: isLeading => void calls.push(isLeading ? 'leads' : 'waits'),
+      failed: error => void calls.push(error),
     })
     opened.push(leadership)
-    return { leadership, told, attempts: () => attempts, hooks: () => hooks }
+    return { leadership, calls, attempts: () => attempts, hooks: () => hooks }
   }
 
   it('is had while the lease is valid, and not an instant longer', async () => {
-    const { leadership, told } = open({ validUntilMs: 1000 })
+    const { leadership, calls } = open({ validUntilMs: 1000 })
     assert.equal(leadership.leadsAt(0), false)
-    await until('it leads', () => told.includes('leads'))
+    await until('it leads', () => calls.includes('leads'))
     assert.deepEqual([leadership.leadsAt(999), leadership.leadsAt(1000)], [true, false])
   })
 
   it('is waited for while somebody else has it, which is said once', async () => {
-    const { leadership, told, attempts } = open('taken', 'taken', {})
-    await until('it waits', () => told.includes('waits'))
+    const { leadership, calls, attempts } = open('taken', 'taken', {})
+    await until('it waits', () => calls.includes('waits'))
     assert.equal(leadership.leadsAt(0), false)
-    await until('it leads', () => told.includes('leads'))
-    assert.deepEqual(told, ['waits', 'leads'])
+    await until('it leads', () => calls.includes('leads'))
+    assert.deepEqual(calls, ['waits', 'leads'])
     assert.equal(attempts(), 3)
   })
 
   it('of one that is gone counts from the first renewal: others may have noticed, too', async () => {
-    const { leadership, told, hooks } = open({ isTakenOver: true })
-    await until('it asked', () => !leadership.isDecided && told.length === 0)
+    const { leadership, calls, hooks } = open({ isTakenOver: true })
+    await until('it asked', () => !leadership.isDecided && calls.length === 0)
     await new Promise(resolve => setImmediate(resolve))
     assert.equal(leadership.leadsAt(0), false)
     hooks().renewed()
     assert.equal(leadership.leadsAt(0), true)
     hooks().renewed()
-    assert.deepEqual(told, ['leads'])
+    assert.deepEqual(calls, ['leads'])
   })
 
   it('that is lost is no longer had, and asked for again', async () => {
-    const { leadership, told, hooks } = open({}, 'taken')
-    await until('it leads', () => told.includes('leads'))
+    const { leadership, calls, hooks } = open({}, 'taken')
+    await until('it leads', () => calls.includes('leads'))
     hooks().lost()
     assert.deepEqual([leadership.leadsAt(0), leadership.isDecided], [false, false])
-    await until('it waits', () => told.includes('waits'))
+    await until('it waits', () => calls.includes('waits'))
   })
 
-  it('that cannot be asked for is told of once, and asked for again', async () => {
-    const { told, attempts } = open(new Error('EROFS'), new Error('EROFS'), {})
-    await until('it leads', () => told.includes('leads'))
-    assert.deepEqual(told, ['EROFS', 'leads'])
+  it('that cannot be asked for is reported once, and asked for again', async () => {
+    const { calls, attempts } = open(new Error('EROFS'), new Error('EROFS'), {})
+    await until('it leads', () => calls.includes('leads'))
+    assert.deepEqual(calls, ['EROFS', 'leads'])
     assert.equal(attempts(), 3)
   })
 
   it('is given back at the end, also when it comes only then', async () => {
-    const { leadership, told } = open({})
+    const { leadership, calls } = open({})
     await leadership.stop()
-    assert.deepEqual(told, ['released'])
+    assert.deepEqual(calls, ['released'])
     assert.equal(leadership.leadsAt(0), false)
   })
 })

@@ -159,7 +159,7 @@ describe('a daemon that is root', { skip }, () => {
     )
   })
 
-  it('makes a missing spool for uid only where nobody else can exchange names', async () => {
+  it('makes a missing spool for uid only where no other user can exchange names', async () => {
     const spool = spoolDirectory()
     chmodSync(dirname(spool), 0o755)
     rmdirSync(spool)
@@ -234,7 +234,7 @@ describe('commands of root', { skip }, () => {
 })
 
 describe('a priority directory that was exchanged for a link', () => {
-  it('leads nobody out of the spool', async () => {
+  it('leads no process out of the spool', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/a')

@@ -35,7 +35,7 @@ describe('the names that run', () => {
       )
     })
 
-  it("are uWSGI's own where nobody else can mean them", () => {
+  it("are uWSGI's own where no other program can mean them", () => {
     assert.equal(isUwsgiName('12', strict), false)
     assert.equal(isUwsgiName('12', strictOrdered), true)
   })

@@ -6,7 +6,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 describe('who else works on a spool', () => {
-  it('is told without what his command line would have a terminal do', async () => {
+  it('is shown without what his command line would have a terminal do', async () => {
     const spool = spoolDirectory()
     const args = ['-e', 'setInterval(() => {}, 1000)', 'evil\n*** \x1b[2J\u202e']
     const other = new TestProcess(process.execPath, args, { cwd: spool })

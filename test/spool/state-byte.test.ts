@@ -29,7 +29,7 @@ describe('the table of states', () => {
     for (const [byte, past] of written) assert.equal(pastOf(ownState(byte)), past, hex(byte))
   })
 
-  it('takes foreign bits for nobody’s mark', () => {
+  it('takes foreign bits for no mark', () => {
     for (const byte of [0x20, 0xa0, 0xff, 0x04, 0x10, 0x40]) assert.equal(ownState(byte), 0, hex(byte))
   })
 

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import { CacheStore } from '#src/supervisor/cache-store.js'
 
 describe('CacheStore', () => {
-  it('makes room of what has ended, though nobody asks for it', async () => {
+  it('makes room of what has ended, though it is not asked for', async () => {
     const store = new CacheStore()
     const value = 'x'.repeat(1024 * 1024)
     const fill = (prefix: string, seconds: string) => {

@@ -26,7 +26,7 @@ describe('a run that its worker’s end cut short', () => {
     assert.deepEqual(lastRunOf({ ...begun, startedAt: 1001 }, killed, exit), { kind: 'blameless' })
   })
 
-  it('is nobody’s fault when the worker was stopped, and is when it overran its own deadline', () => {
+  it('is no task’s fault when the worker was stopped, and is when it overran its own deadline', () => {
     assert.deepEqual(lastRunOf(begun, { kind: 'mercy' }, exit), { kind: 'blameless' })
     assert.equal(lastRunOf(begun, { kind: 'own-deadline' }, exit).kind, 'crash')
   })

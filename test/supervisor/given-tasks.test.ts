@@ -30,7 +30,7 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
-  it('takes the confirmation for a start that was not told', () => {
+  it('takes the confirmation for a start that was not reported', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
     given.cancel(true)
@@ -56,7 +56,7 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left.begun, ['a'])
   })
 
-  it('tells what may have begun: what was told, and as many more as run at a time', () => {
+  it('tells what may have begun: what was reported, and as many more as run at a time', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])
     given.start(1, 3)

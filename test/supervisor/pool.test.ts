@@ -70,7 +70,7 @@ function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> =
     feed,
     events,
     ports,
-    /** What workers told of times. */
+    /** The times that workers reported. */
     timed,
     async run() {
       await Promise.all([pool.start(), feed.open(() => pool.dispatch())])
@@ -157,7 +157,7 @@ describe('a pool of workers in this process', () => {
       export default async () => (await setTimeout(50), -2)`
     const { pool, feed, events, ports, run } = poolOf(spool, handler, {}, true)
     let isCheap = false
-    events.on('spool-cheaped', () => {
+    events.on('spool-went-cheap', () => {
       isCheap = true
     })
     await run()
@@ -166,7 +166,7 @@ describe('a pool of workers in this process', () => {
     feed.lookNow()
     await until('all have run', () => leftIn(spool).length === 0)
     assert.equal(ports.length, 2)
-    await until('nobody is left', () => isCheap && pool.workers.size === 0)
+    await until('no worker is left', () => isCheap && pool.workers.size === 0)
     drop(spool)
     feed.lookNow()
     await until('one more has run', () => leftIn(spool).length === 0)

@@ -25,7 +25,7 @@ describe('a worker that is forked ahead', () => {
     assert.equal(spare.take(), undefined)
   })
 
-  it('is ended when nobody took it', async () => {
+  it('is ended when it was not taken', async () => {
     const before = childrenOf(process.pid)
     const spare = new SpareWorker(OPTIONS)
     const [pid = 0] = childrenOf(process.pid).filter(each => !before.includes(each))

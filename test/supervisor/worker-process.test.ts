@@ -10,7 +10,7 @@ const HARAKIRI_MS = 1000
 
 function nothing(): void {}
 
-const DEAF: WorkerListener<WorkerProcess> = {
+const NO_LISTENER: WorkerListener<WorkerProcess> = {
   ...{ signalled: nothing, reported: nothing, started: nothing, dropped: nothing, recycling: nothing },
   ...{ faulted: nothing, unfit: nothing, logged: nothing, printed: nothing },
   ...{ timed: nothing, opened: nothing, deadline: nothing, hostDied: nothing, stored: nothing },
@@ -39,7 +39,7 @@ function readyWorker() {
       }),
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),
     },
-    DEAF,
+    NO_LISTENER,
   )
   say({ type: 'ready', news: [] })
   return { worker, sent, say: (message: WorkerMessage) => say(message) }

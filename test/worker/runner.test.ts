@@ -46,14 +46,14 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
 }
 
 describe('what a runner tells', () => {
-  it('says how long a task took in all, also when its start was told meanwhile, so that it counts as slow', async () => {
+  it('says how long a task took in all, also when its start was reported meanwhile, so that it counts as slow', async () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
     const { runner, sent } = await runnerOf(spool, { quick: 0, slow: 60 })
     runner.take(0, ['quick', 'slow'])
     await until('both are reported', () => sent.filter(({ done }) => done.length > 0).length === 2)
-    const told = sent.find(({ started, done }) => started.includes(1) && done.length === 0)
-    if (told === undefined) return // on a busy machine it was told when it began
+    const started = sent.find(({ started, done }) => started.includes(1) && done.length === 0)
+    if (started === undefined) return // on a busy machine it was reported when it began
     assert.deepEqual(sent.at(-1)?.done, [1, 1])
     assert.ok((sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${sent.at(-1)?.busyMs}`)
   })

@@ -59,7 +59,7 @@ describe('a worker over an engine whose answers take time', () => {
     )
   })
 
-  it('runs one at a time, or as many as it is told, and never more', async () => {
+  it('runs one at a time, or as many as configured, and never more', async () => {
     for (const concurrency of [1, 3]) {
       const { put, run, spool, hold, drain } = await memoryWorker('await hold(env.n); return -2', {
         concurrency,
@@ -112,7 +112,7 @@ describe('a worker over an engine whose answers take time', () => {
     assert.deepEqual([task?.isClaimed, task?.past], [false, 'none'])
   })
 
-  it('drops what it has not started when it is told, and names what it will still report', async () => {
+  it('drops what it has not started when it is asked to, and names what it will still report', async () => {
     const { put, run, hold, worker, messages, kindOf } = await memoryWorker('await hold(env.n); return -2')
     for (const n of ['1', '2', '3']) await put({ n })
     await run()
@@ -155,7 +155,7 @@ describe('a worker over an engine whose answers take time', () => {
     )
   })
 
-  it('tells how long runs took and waited from when somebody listens, until nobody does', async () => {
+  it('tells how long runs took and waited from when somebody listens, until the last one leaves', async () => {
     const { put, run, spool, worker, messages } = await memoryWorker('return -2', { isDetailed: true })
     await put({ n: '1' })
     await run()
@@ -166,10 +166,10 @@ describe('a worker over an engine whose answers take time', () => {
     await until('the first has run', () => spool.tasks.size === 0)
     worker.hear({ type: 'listen', tasks: false, times: true })
     await runOne('2')
-    await until('it is told', () => timesOf(messages).length === 1)
+    await until('it is reported', () => timesOf(messages).length === 1)
     worker.hear({ type: 'listen', tasks: true, times: false })
     await runOne('3')
-    await until('it is told by itself', () =>
+    await until('it is reported by itself', () =>
       messages.some(message => message.type === 'reports' && message.packed.length > 0),
     )
     const [times] = timesOf(messages)
@@ -177,7 +177,7 @@ describe('a worker over an engine whose answers take time', () => {
     assert.equal(timesOf(messages).length, 1)
   })
 
-  it('blames whoever threw outside of every call, and nobody else', async () => {
+  it('blames whoever threw outside of every call, and no other task', async () => {
     const { put, run, spool, hold, worker, kindOf, messages } = await memoryWorker(
       'await hold(env.n); return -2',
       { concurrency: 2, policy: { maxAttempts: 0, maxCrashes: 3, backoff: 'none', delayMs: null, capMs: 0 } },
@@ -185,9 +185,9 @@ describe('a worker over an engine whose answers take time', () => {
     for (const n of ['1', '2']) await put({ n })
     await run()
     await until('both run', () => hold.size === 2)
-    worker.fault(new Error('nobody knows whose'))
-    await until('it is told', () => typesOf(messages).includes('faulted'))
+    worker.fault(new Error('of an unknown task'))
+    await until('it is reported', () => typesOf(messages).includes('faulted'))
     for (const { attempts, past } of spool.tasks.values()) assert.deepEqual([attempts, past], [0, 'none'])
-    assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'told before')
+    assert.deepEqual([kindOf('1')[0], kindOf('2')[0]], ['untouched', 'untouched'], 'reported before')
   })
 })

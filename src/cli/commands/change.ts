@@ -48,8 +48,8 @@ export async function changeTasks(
 ): Promise<number> {
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
-  const told = new ChangeReport(action, options, output)
-  const taskPaths = parseTaskPaths(paths, told, ownProcess.part === undefined)
+  const report = new ChangeReport(action, options, output)
+  const taskPaths = parseTaskPaths(paths, report, ownProcess.part === undefined)
   const whole = taskPaths.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
@@ -59,12 +59,12 @@ export async function changeTasks(
     for (const spool of spools) {
       const members = groups.get(spool) ?? []
       try {
-        await changeIn(spool, members, { selection, options, action, told })
+        await changeIn(spool, members, { selection, options, action, report })
       } catch (error) {
-        told.fault(refusalOf(error, members[0]?.shown ?? spool))
+        report.fault(refusalOf(error, members[0]?.shown ?? spool))
       }
     }
-    return told.end()
+    return report.end()
   })
 }
 
@@ -76,13 +76,13 @@ function refusalOf(error: unknown, shown: string): string {
 }
 
 /** @param isFirst this is the first process of the command, so it reports faulty paths */
-function parseTaskPaths(paths: readonly string[], told: ChangeReport, isFirst: boolean): TaskPath[] {
+function parseTaskPaths(paths: readonly string[], report: ChangeReport, isFirst: boolean): TaskPath[] {
   return paths.flatMap(path => {
     try {
       return parseTaskPath(path)
     } catch (error) {
       if (error instanceof SpooldError && error.code === 'USAGE') throw error
-      if (isFirst) told.fault(messageOf(error))
+      if (isFirst) report.fault(messageOf(error))
       return []
     }
   })
@@ -102,21 +102,21 @@ interface Order {
   readonly selection: Selection
   readonly options: ChangeOptions
   readonly action: Action
-  readonly told: ChangeReport
+  readonly report: ChangeReport
 }
 
 async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Order): Promise<void> {
-  const { selection, options, action, told } = order
+  const { selection, options, action, report } = order
   const at = options.dryRun === true ? undefined : await openSpool(spool)
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
   for (const taskPath of taskPaths)
     for await (const ref of candidates(taskPath, view, order)) {
       if (!selection.mayHave(ref)) continue
       const task = view.view(ref)
-      const fault = (text: string) => told.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
+      const fault = (text: string) => report.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
       if (task === undefined) {
         if (taskPath.ref !== undefined) fault('does not exist')
-      } else if (matches(task, taskPath, order)) told.tell(taskPath, ref, perform(at, task, action))
+      } else if (matches(task, taskPath, order)) report.add(taskPath, ref, perform(at, task, action))
       else if (task.file.isUnread === true)
         fault(`was left alone, because it cannot be read: ${task.file.detail}`)
     }
@@ -172,7 +172,7 @@ class ChangeReport {
     this.#output = output
   }
 
-  tell(taskPath: TaskPath, ref: Ref, result: Result): void {
+  add(taskPath: TaskPath, ref: Ref, result: Result): void {
     this.#count++
     if (this.#options.json === true)
       this.#output.line(JSON.stringify(asJson(this.#action, taskPath, ref, result)))

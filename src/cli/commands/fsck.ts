@@ -45,10 +45,10 @@ export async function fsck(
   for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
     for await (const finding of examine(directory, config, ini !== undefined, ownProcess)) {
-      const told = repair ? await repairOne(finding) : asFound(finding)
-      if (told === undefined) continue
-      tally[told.state]++
-      output.line(json ? asJson(directory, finding, told) : asText(finding, told))
+      const result = repair ? await repairOne(finding) : asFound(finding)
+      if (result === undefined) continue
+      tally[result.state]++
+      output.line(json ? asJson(directory, finding, result) : asText(finding, result))
     }
     if (!json) output.line(`${directory}: ${verdict(tally)}`)
     if (tally.found + tally.left > 0) exitCode = 1
@@ -135,10 +135,10 @@ function asText({ kind, path, meaning, fix }: Finding, { state, detail }: Repair
   return `${state} ${kind}${at}: ${meaning}${end === '' ? '' : `; ${end}`}`
 }
 
-function asJson(spooler: string, { kind, path, meaning, fix }: Finding, told: RepairResult): string {
+function asJson(spooler: string, { kind, path, meaning, fix }: Finding, result: RepairResult): string {
   return JSON.stringify({
     spooler,
-    ...told,
+    ...result,
     kind,
     path: jsonBytes(Buffer.from(path, 'latin1')),
     meaning,
@@ -148,6 +148,6 @@ function asJson(spooler: string, { kind, path, meaning, fix }: Finding, told: Re
 
 function verdict({ found, note, repaired, left }: Record<State, number>): string {
   const parts = [`${found} found`, `${repaired} repaired`, `${left} left`, `${note} noted`]
-  const told = parts.filter(part => !part.startsWith('0 '))
-  return found + left > 0 || repaired > 0 ? told.join(', ') : ['clean', ...told].join(', ')
+  const counts = parts.filter(part => !part.startsWith('0 '))
+  return found + left > 0 || repaired > 0 ? counts.join(', ') : ['clean', ...counts].join(', ')
 }

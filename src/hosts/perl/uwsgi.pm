@@ -15,7 +15,7 @@ my $areas;
 # uWSGI loads code in its master, and the spoolers are forked from that.
 my $is_forked = 0;
 
-# Options for processes that do not exist here: code that sees them would hand work to nobody.
+# Options for processes that do not exist here: code that sees them would hand work to a process that is not there.
 my %not_here = map { $_ => 1 } qw(mule mules farm);
 
 sub _start {

@@ -29,7 +29,7 @@ _settings = {}
 _wire = _loop = None
 # uWSGI loads code in its master, and the spoolers are forked from that
 _is_forked = False
-# options for processes that do not exist here: code that sees them would hand work to nobody
+# options for processes that do not exist here: code that sees them would hand work to a process that is not there
 _NOT_HERE = ('mule', 'mules', 'farm')
 
 

@@ -11,7 +11,7 @@ module UWSGI
   NUMPROC = 1
   OPT = {} # rubocop:disable Style/MutableConstant -- filled by start
 
-  # Options for processes that do not exist here: code that sees them would hand work to nobody.
+  # Options for processes that do not exist here: code that sees them would hand work to a process that is not there.
   NOT_HERE = %w[mule mules farm].freeze
   private_constant :NOT_HERE
 

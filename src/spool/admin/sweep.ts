@@ -61,7 +61,7 @@ export async function sweepSpool({ spool, graceMs, idTtlMs }: SweepOptions): Pro
 interface Leftover {
   /** The task that it was meant to become. */
   readonly ref: Ref
-  /** Its id is taken, so a caller may have been told that the task is stored. */
+  /** Its id is taken, so a caller may know that the task is stored. */
   readonly isPromised: boolean
 }
 

@@ -118,7 +118,7 @@ function refusalOfOpen(error: unknown): Refusal {
 /** Errors of a process or machine that has run out of a resource: they say nothing about the file. */
 const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
 
-/** `untouched`, with the reason: nobody can claim anything here. */
+/** `untouched`, with the reason: nothing can be claimed here. */
 function refusalOf(error: unknown): Refusal {
   const isOurs = LIMITS.has(errnoOf(error) ?? '')
   const advice =

@@ -19,7 +19,7 @@ export function handleUnfit(file: Unfit, { rules, graceMs }: UnfitOptions, failu
   const endsAt = changedAtMs + graceMs
   const isOurs = isUwsgiName(baseName(ref), rules)
   const seconds = Math.max(0, Math.round((Date.now() - changedAtMs) / 1000))
-  const why = `${detail}; nobody holds it, last changed ${seconds} s ago`
+  const why = `${detail}; no process holds it, last changed ${seconds} s ago`
   if (!isOurs) return { kind, detail: why, ...(kind === 'incomplete' ? { atMs: changedAtMs } : {}) }
   if (endsAt > Date.now()) return { kind, detail: why, atMs: kind === 'incomplete' ? changedAtMs : endsAt }
   try {

@@ -3,13 +3,13 @@ import type { Emitter } from '../../events/emitter.js'
 import { displayName } from '../../task/ref.js'
 
 /** The maximum number of directories reported because they cannot be listed, or are not entered. */
-const MOST_TOLD = 1000
+const MOST_REPORTED = 1000
 
 /** Reports what scans find, each thing once. */
 export class ScanNews {
   readonly #spool: string
   readonly #events: Emitter
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
   #isMissing = false
 
   constructor(spool: string, events: Emitter) {
@@ -28,9 +28,9 @@ export class ScanNews {
     this.#isMissing = false
   }
 
-  priority(name: 'spool-unvisited' | 'spool-unlisted', prefix: string, error?: unknown): void {
-    if (this.#told.has(name + prefix) || this.#told.size > MOST_TOLD) return
-    this.#told.add(name + prefix)
+  priority(name: 'spool-unvisited' | 'spool-list-failed', prefix: string, error?: unknown): void {
+    if (this.#reported.has(name + prefix) || this.#reported.size > MOST_REPORTED) return
+    this.#reported.add(name + prefix)
     this.#events.emit(name, { spool: this.#spool, prefix: displayName(prefix), error: messageOf(error) })
   }
 }

@@ -206,7 +206,7 @@ export class Scanner {
         if (isWorthIt && this.#isWatching) this.#watches.follow(prefix, stamp)
       },
       unvisited: prefix => this.#news.priority('spool-unvisited', prefix),
-      failed: (prefix, error) => this.#news.priority('spool-unlisted', prefix, error),
+      failed: (prefix, error) => this.#news.priority('spool-list-failed', prefix, error),
     })
   }
 

@@ -9,7 +9,7 @@ const { O_WRONLY, O_CREAT, O_EXCL } = constants
 const NEW_FILE = O_WRONLY | O_CREAT | O_EXCL
 const HIDDEN = /^\.spoold-(.*)\.tmp$/s
 
-/** The name under which a task is written, and which nobody runs. */
+/** The name under which a task is written, which is never run. */
 export function hiddenRef(ref: Ref): Ref {
   const name = baseName(ref)
   return `${ref.slice(0, ref.length - name.length)}.spoold-${name}.tmp`
@@ -21,7 +21,7 @@ export function draftedName(hidden: string): string | undefined {
 }
 
 /**
- * A task on its way into a spool: a hidden file that becomes the task by one rename, so that nobody ever sees half of it.
+ * A task on its way into a spool: a hidden file that becomes the task by one rename, so that no reader ever sees half of it.
  *
  * States: open → closed → published | discarded → ended. A process that dies leaves the hidden file, which `sweep` removes.
  */

@@ -45,7 +45,7 @@ export function takeId(spool: string, id: string, ref: Ref): Ref {
     }
 }
 
-/** Publishes a promised task, if nobody has yet. @returns whether it was done now */
+/** Publishes a promised task, unless that was done before. @returns whether it was done now */
 export function publishPromised(spool: string, ref: Ref): boolean {
   try {
     inDirectoryOf(spool, ref, directory =>

@@ -7,7 +7,7 @@ import type { Page } from './page.js'
 const MARK_START = 0
 const NUMBER_BYTES = 4
 /** The number for output outside tasks: before the first, between two, or from the function of a signal. */
-const NOBODY = 0xffff_ffff
+const NO_TASK = 0xffff_ffff
 const CHUNK_BYTES = 256 * 1024
 /** A host that prints without end must not keep the worker from its other work. */
 const MAX_CHUNKS = 8
@@ -80,16 +80,16 @@ export class HostOutput {
   }
 
   get hasOpen(): boolean {
-    return this.#open.length > 0 || this.#marked[0]?.number === NOBODY
+    return this.#open.length > 0 || this.#marked[0]?.number === NO_TASK
   }
 
   /** Returns the unmarked output. Call it when it is known which task printed it. */
   takeOpen(): string {
-    const nobodys = this.#marked.splice(0).map(({ text }) => text)
+    const unmarked = this.#marked.splice(0).map(({ text }) => text)
     const end = this.#open.length - this.#cutMarkBytes()
     const text = this.#decoder.write(this.#open.subarray(0, end))
     this.#open = this.#open.subarray(end)
-    return nobodys.join('') + text
+    return unmarked.join('') + text
   }
 
   close(): void {

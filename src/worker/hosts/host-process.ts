@@ -52,8 +52,8 @@ export class HostProcess {
   #isDead = false
   #fault: string | undefined
   /** Reads its output. */
-  readonly ear: HostReader
-  /** Rejects with a SpooldError when it cannot load what it was told to. */
+  readonly output: HostReader
+  /** Rejects with a SpooldError when it cannot load the handlers. */
   readonly whenReady: Promise<void>
   readonly whenDead: Promise<Death>
   #settleReady: { resolve(): void; reject(error: SpooldError): void } = { resolve() {}, reject() {} }
@@ -62,7 +62,7 @@ export class HostProcess {
     const { command, args, environment, home, settings } = options
     const areas = Array.from({ length: options.areas }, (_, i) => FIRST_AREA_FD + i)
     this.#listener = listener
-    this.ear = new HostReader(this.#page, listener)
+    this.output = new HostReader(this.#page, listener)
     this.#child = spawn(command, args, {
       stdio: ['ignore', 'inherit', 'inherit', 'pipe', 'pipe', this.#page.fd, 'pipe', ...areas],
       env: { ...process.env, ...environment },
@@ -122,9 +122,9 @@ export class HostProcess {
     const ended: Ended[] = []
     const first = this.#collected
     for (; this.#collected < this.#sent; this.#collected++) {
-      const outcome = this.ear.hasHeard(this.#collected) ? this.#outcomeOf(this.#collected) : undefined
+      const outcome = this.output.hasHeard(this.#collected) ? this.#outcomeOf(this.#collected) : undefined
       if (outcome === undefined) break
-      ended.push({ outcome, printed: this.ear.takeOf(this.#collected) })
+      ended.push({ outcome, printed: this.output.takeOf(this.#collected) })
     }
     this.#page.clear(first, ended.length)
     return ended
@@ -184,15 +184,15 @@ export class HostProcess {
   #hear(frame: UpFrame): void {
     switch (frame.kind) {
       case 'ready':
-        this.ear.loaded()
+        this.output.loaded()
         return this.#settleReady.resolve()
       case 'unloadable':
-        this.ear.loaded()
+        this.output.loaded()
         return this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', frame.text))
       case 'detail':
         return void this.#details.set(frame.number, frame.text)
       case 'output':
-        return void this.#pipe(TASKS_FD).write(encodeList(this.ear.open(frame.text)))
+        return void this.#pipe(TASKS_FD).write(encodeList(this.output.open(frame.text)))
       case 'done':
         this.#messages--
         return this.#listener.progress()
@@ -234,7 +234,7 @@ export class HostProcess {
     const how = await deathOf(child)
     await closed(child, [TASKS_FD, CALLS_FD, LIFELINE_FD], TASKS_FD)
     this.#isDead = true
-    this.ear.stop()
+    this.output.stop()
     const why = this.#fault ?? `${how} before it was ready`
     this.#settleReady.reject(new SpooldError('HANDLER_UNLOADABLE', `${child.spawnfile} ${why}`))
     return this.#fault ?? how
@@ -242,7 +242,7 @@ export class HostProcess {
 
   /** Call it after the death, once everything has been collected. */
   release(): void {
-    this.ear.close()
+    this.output.close()
     this.#page.close()
   }
 }

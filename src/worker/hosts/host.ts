@@ -102,12 +102,12 @@ export class Host {
 
   /** Reads what was printed. */
   listen(): void {
-    this.#process.ear.listen()
+    this.#process.output.listen()
   }
 
   /** Output of the oldest task that has not been collected; of no task if that one has not started. */
   takePrinted(): string {
-    return this.#process.ear.takeOpen(this.#process.oldest)
+    return this.#process.output.takeOpen(this.#process.oldest)
   }
 
   /** Whether the oldest task that has not been collected is running, as of the last `collect`. */
@@ -166,7 +166,7 @@ export class Host {
         reject(new Error(`the ${language} interpreter ${death}`))
       this.#signals.clear()
       this.#user?.died(`the ${language} interpreter that ran it ${death}`)
-    } else this.#callbacks.printed(process.ear.takeOpen(process.oldest)) // printed while loading, or at its exit
+    } else this.#callbacks.printed(process.output.takeOpen(process.oldest)) // printed while loading, or at its exit
     process.release()
     if (wasOpen) this.#replace(death)
   }

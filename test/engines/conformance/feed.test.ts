@@ -56,7 +56,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(feed.take(10).length, 1)
     })
 
-    it("looks when it is told to, and is not bothered by another's names", async () => {
+    it("looks when it is asked to, and is not bothered by another's names", async () => {
       const { feed, store } = await withTasks()
       await feed.open(() => {})
       feed.lookNow(`/of/somebody/else/${'x'.repeat(250)}`)
@@ -179,7 +179,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await until('it is drained', () => feed.isDrained)
     })
 
-    it('calls nobody once it is closed', async () => {
+    it('calls no listener once it is closed', async () => {
       const { feed, store } = await withTasks()
       let calls = 0
       await feed.open(() => calls++)

@@ -85,7 +85,7 @@ describe('a look at a task that is not due', () => {
 })
 
 describe('a run that began beside others', () => {
-  it('counts for nobody when its process dies; the next one is alone, and counts', async () => {
+  it('counts for no task when its process dies; the next one is alone, and counts', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     beginOf(await openEngine(spool), NAME, 'beside')
@@ -125,7 +125,7 @@ describe('a run that began beside others', () => {
 })
 
 describe('a run whose mark cannot be written', () => {
-  it('does not begin, is told, and the task is as it was', async () => {
+  it('does not begin, is reported, and the task is as it was', async () => {
     const spool = spoolDirectory()
     const path = drop(spool, NAME, packet({ a: 'b' }), LONG_AGO)
     const engine = await openEngine(spool)

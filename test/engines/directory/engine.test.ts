@@ -189,7 +189,7 @@ describe('what is not claimed, and left exactly as it is', () => {
       )
     })
 
-  it('is told when it is due: the later of mtime and at, an at that is no number not counted', async () => {
+  it('says when it is due: the later of mtime and at, an at that is no number not counted', async () => {
     const spool = spoolDirectory()
     const engine = await openEngine(spool)
     const dueOf = (at: string, mtime: number) => {

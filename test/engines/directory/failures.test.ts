@@ -169,7 +169,7 @@ describe('a handler that gives a task up', () => {
     [{}, /the handler returned an object/],
     [undefined, /the handler returned undefined/],
   ] as const)
-    it(`that answers ${JSON.stringify(answer)} is told, and the task is retried`, () => {
+    it(`that answers ${JSON.stringify(answer)} is reported, and the task is retried`, () => {
       const outcome = toOutcome(answer)
       assert.ok(outcome.kind === 'error')
       assert.match(outcome.detail, why)
@@ -255,7 +255,7 @@ describe('a task that is delivered at most once', () => {
     assert.equal(beginOf(engine, NAME).attempt, 1)
   })
 
-  it('is not even blameless: nobody knows how far it came', async () => {
+  it('is not even blameless: how far it came is unknown', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     beginOf(await openEngine(spool, AT_MOST_ONCE), NAME)
@@ -363,7 +363,7 @@ describe('burying', () => {
     const report = runTo(engine, spool, RETRY)
     assert.equal(report.kind, 'unsettled')
     assert.match(report.detail ?? '', /is to be buried, but cannot be: .*dead is not a directory; remove it/)
-    assert.equal(refusalOf(engine, NAME).kind, 'later', 'told once, and not run')
+    assert.equal(refusalOf(engine, NAME).kind, 'later', 'reported once, and not run')
     touch(spool)
     unlinkSync(join(spool, '.spoold/dead'))
     assert.equal(refusalOf(engine, NAME).kind, 'set-aside')

@@ -94,7 +94,7 @@ describe('on a disk that takes no bookkeeping', () => {
     })
   }
 
-  it('nobody says that it will not run again when not even that can be written', async () => {
+  it('no report says that it will not run again when not even that can be written', async () => {
     const spool = spoolDirectory()
     drop(spool, NAME)
     const engine = await openEngine(spool)

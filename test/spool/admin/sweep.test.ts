@@ -164,11 +164,11 @@ describe('a sweep', () => {
     await sweep(spool, 1)
   })
 
-  it('that fails is told of once, and again when it had worked in between', async () => {
+  it('that fails is reported once, and again when it had worked in between', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool, ini: { 'spooler-sweep': 1, 'spooler-id-ttl': 1000 } })
     const ids = join(spool, '.spoold/ids')
-    const told = () => daemon.output.split('cleanup failed').length - 1
+    const reports = () => daemon.output.split('cleanup failed').length - 1
     const swept = async () => {
       writeFileSync(join(spool, LEFTOVER), 'x')
       await until('a sweep came by', () => !readdirSync(spool).includes(LEFTOVER), 60_000)
@@ -176,11 +176,11 @@ describe('a sweep', () => {
     for (let round = 1; round <= 2; round++) {
       rmSync(ids, { recursive: true, force: true })
       writeFileSync(ids, '') // no directory
-      await until(`it is told, time ${round}`, () => told() === round, 60_000)
+      await until(`it is reported, time ${round}`, () => reports() === round, 60_000)
       rmSync(ids)
       for (let i = 0; i < 2; i++) await swept() // the ids come after the leftovers
     }
-    assert.equal(told(), 2)
+    assert.equal(reports(), 2)
   })
 
   it('is done by the daemon, in its own spools and in external ones', async () => {

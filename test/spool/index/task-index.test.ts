@@ -160,7 +160,7 @@ describe('an index in order of arrival', () => {
     assert.deepEqual(index.take(9, NOW + 9), ['z', madeAt(-3000), 'x', 'y'])
   })
 
-  it('gives a name from a future that is not near by first sight too: a clock that is ahead makes nobody wait', () => {
+  it('gives a name from a future that is not near by first sight too: a clock that is ahead makes no task wait', () => {
     const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
     const ahead = madeAt(-3_600_000_000)
     scan(index, [ahead], NOW)

@@ -153,7 +153,7 @@ sub _signal {
         eval { $self->{signals}{$number}->($number); 1 } or $error = $@;
     }
     Spoold::Process::leave_at_once() if $$ != $self->{wire}{pid};
-    $self->{output}->mark(Spoold::Output::NOBODY);
+    $self->{output}->mark(Spoold::Output::NO_TASK);
     $self->{wire}->send(Spoold::Wire::SIGNAL_ENDED, $number, _textof($error));
 }
 

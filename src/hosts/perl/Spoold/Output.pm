@@ -5,7 +5,7 @@ use warnings;
 use IO::Handle;    # autoflush
 use Spoold::Wire;
 
-use constant { NOBODY => 0xFFFFFFFF, PIPE_BYTES => 1 << 20, OUTPUT_FLAG => 4033 };
+use constant { NO_TASK => 0xFFFFFFFF, PIPE_BYTES => 1 << 20, OUTPUT_FLAG => 4033 };
 use constant { F_SETPIPE_SZ => 1031, FIONREAD => 0x541B };    # Linux; not in Fcntl
 
 # If the worker cannot read the pipe, output goes where it went before, and is never marked.

@@ -83,7 +83,7 @@ sub _write {
     while ($done < length $data) {
         my $count = syswrite $handle, $data, length($data) - $done, $done;
         next if !defined $count && $!{EINTR};
-        $done += $count // die "the worker cannot be told: $!";
+        $done += $count // die "cannot write to the worker: $!";
     }
 }
 

@@ -7,7 +7,7 @@ import threading
 import traceback
 
 from . import process
-from .output import NOBODY
+from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
 
 TASK, RECALL, SIGNAL = 1, 2, 3
@@ -136,7 +136,7 @@ class Loop:
             detail = _traceback()
         if os.getpid() != self._wire.pid:
             os._exit(0)
-        self._output.mark(NOBODY)
+        self._output.mark(NO_TASK)
         self._wire.send(SIGNAL_ENDED, number, detail.encode('utf-8', 'backslashreplace')[:65536])
 
 

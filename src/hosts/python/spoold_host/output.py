@@ -9,7 +9,7 @@ import termios
 
 from .wire import OUTPUT, OUTPUT_FLAG
 
-NOBODY = 0xFFFFFFFF
+NO_TASK = 0xFFFFFFFF
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1 << 20
 

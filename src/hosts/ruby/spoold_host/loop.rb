@@ -153,7 +153,7 @@ module SpooldHost
         detail = SpooldHost.explain(e)
       end
       exit! if Process.pid != @wire.pid
-      @output.mark(Output::NOBODY)
+      @output.mark(Output::NO_TASK)
       @wire.send(Wire::SIGNAL_ENDED, number, detail)
     end
   end

@@ -1,7 +1,7 @@
 module SpooldHost
   # Standard output and standard error as one pipe, which the worker reads; src/worker/hosts/host-output.ts explains it.
   class Output
-    NOBODY = 0xffffffff
+    NO_TASK = 0xffffffff
     OUTPUT_FLAG = 4033
     PIPE_BYTES = 1 << 20
     # Linux; not in Fcntl
