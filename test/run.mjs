@@ -4,10 +4,9 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
-import { run } from 'node:test'
-import { spec } from 'node:test/reporters'
 import { fileURLToPath } from 'node:url'
 import { isShort, slowFirst } from './lanes.mjs'
+import { runFiles } from './run-files.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const built = join(root, 'build/test')
@@ -31,43 +30,16 @@ const files = slowFirst(found.sort().filter(isWanted)).map(file => join(built, f
 process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
 mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 
-/** A file that hangs is ended and fails; what it said until then is shown. */
-const timeout = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 30) * 60_000
+/** A file that hangs is ended, with all that it has started, and fails. */
+const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 30) * 60_000
 /** Most tests wait more than they work. */
 const CONCURRENCY = Math.max(3, availableParallelism())
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 8
 const SLOWEST_SHOWN = 10
 
-const isFile = name => name?.endsWith('.test.js')
-
-/** Runs test files and shows them. @returns what passed and how long it took, per file */
-async function runFiles(paths, concurrency) {
-  const counts = new Map(paths.map(path => [path, { passed: 0, failed: 0, skipped: 0, ms: 0 }]))
-  const countsOf = file => counts.get(file) ?? counts.get(paths[0])
-  const stream = run({ files: paths, concurrency, timeout })
-  const addTime = ({ name, nesting, details, file }) => {
-    if (nesting === 0 && !isFile(name)) countsOf(file).ms += details.duration_ms
-  }
-  stream.on('test:pass', event => {
-    addTime(event)
-    const { name, skip, details, file } = event
-    if (details?.type === 'suite' || isFile(name)) return
-    countsOf(file)[skip === undefined ? 'passed' : 'skipped']++
-  })
-  stream.on('test:fail', event => {
-    addTime(event)
-    const { name, details, file } = event
-    if (details?.type === 'suite' && details.error?.failureType === 'subtestsFailed') return
-    countsOf(isFile(name) ? name : file).failed++
-  })
-  await new Promise((resolve, reject) => {
-    stream.compose(new spec()).on('error', reject).on('end', resolve).pipe(process.stdout, { end: false })
-  })
-  return counts
-}
-
-const results = await runFiles(files, CONCURRENCY)
+const runOnce = (paths, concurrency) => runFiles(paths, { concurrency, limitMs: LIMIT_MS })
+const results = await runOnce(files, CONCURRENCY)
 
 const slowest = [...results].sort(([, a], [, b]) => b.ms - a.ms).slice(0, SLOWEST_SHOWN)
 console.log('slowest:')
@@ -78,7 +50,7 @@ const suspects = files.filter(file => results.get(file)?.failed > 0)
 const mayRunAgain = process.env.SPOOLD_TEST_AGAIN === '1' && suspects.length <= MAX_AGAIN
 if (mayRunAgain && suspects.length > 0) {
   console.log(`again, alone: ${suspects.map(file => relative(built, file)).join(', ')}`)
-  for (const [file, counts] of await runFiles(suspects, 1)) results.set(file, counts)
+  for (const [file, counts] of await runOnce(suspects, 1)) results.set(file, counts)
 }
 
 const sum = key => [...results.values()].reduce((total, counts) => total + counts[key], 0)

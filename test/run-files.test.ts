@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { isAlive, TestProcess } from './helpers/process.js'
+import { until } from './helpers/until.js'
+import { ROOT, workspace } from './helpers/workspace.js'
+
+/** A process in a session of its own, whose parent has ended, and its child: as a daemon and its worker are. */
+const PRELUDE = `
+const { it } = require('node:test')
+const { existsSync, readFileSync } = require('node:fs')
+const { spawnSync } = require('node:child_process')
+const startDaemon = pids => spawnSync('sh', ['-c', \`
+  setsid sh -c 'sleep 600 & echo $$ $! >\${pids}; wait' >/dev/null 2>&1 &
+  until [ -s \${pids} ]; do sleep 0.01; done\`])
+const pidsOf = file => readFileSync(file, 'utf8').split(' ').map(Number)
+const isAlive = pid => existsSync('/proc/' + pid) && !/State:\\\\s+Z/.test(readFileSync('/proc/' + pid + '/status', 'utf8'))
+const until = probe => new Promise(resolve => {
+  const timer = setInterval(() => probe() && resolve(clearInterval(timer)), 5)
+})
+process.chdir(__dirname)
+`
+
+interface Run {
+  readonly runner: TestProcess
+  /** The processes that a test file started with `startDaemon`. */
+  pids(name: string): number[]
+  /** Per test file, once the runner has ended. */
+  counts(): Readonly<Record<string, { passed: number; failed: number }>>
+}
+
+/** Runs test files as test/run.mjs does. @param files their sources, by their names */
+function runFiles(files: Readonly<Record<string, string>>, limitMs: number): Run {
+  const directory = workspace()
+  const write = (name: string, text: string) => writeFileSync(join(directory, name), text)
+  write('package.json', '{ "type": "commonjs" }')
+  const names = Object.keys(files).map(name => `${name}.test.js`)
+  for (const [name, source] of Object.entries(files)) write(`${name}.test.js`, PRELUDE + source)
+  write(
+    'run.mjs',
+    `import { writeFileSync } from 'node:fs'
+    import { basename } from 'node:path'
+    import { runFiles } from ${JSON.stringify(join(ROOT, 'test/run-files.mjs'))}
+    const paths = ${JSON.stringify(names.map(name => join(directory, name)))}
+    const counts = await runFiles(paths, { concurrency: 2, limitMs: ${limitMs} })
+    const named = [...counts].map(([file, { passed, failed }]) => [basename(file, '.test.js'), { passed, failed }])
+    writeFileSync(${JSON.stringify(join(directory, 'counts'))}, JSON.stringify(Object.fromEntries(named)))`,
+  )
+  const read = (name: string) => readFileSync(join(directory, name), 'utf8')
+  return {
+    runner: new TestProcess(process.execPath, [join(directory, 'run.mjs')], {
+      env: { NODE_TEST_CONTEXT: undefined }, // which says that this is a test file's process
+    }),
+    pids: name => (existsSync(join(directory, name)) ? read(name).split(' ').map(Number) : []),
+    counts: () => JSON.parse(read('counts')),
+  }
+}
+
+describe('the runner of the tests', { concurrency: true }, () => {
+  it('ends a file at its limit, with all that this file has started', async () => {
+    const run = runFiles(
+      {
+        hanging: `
+          it('is fine', () => {})
+          it('hangs', () => { startDaemon('hanging'); return new Promise(() => setInterval(() => {}, 1000)) })`,
+        // Gives the next file its limit 2 s after that of the hanging one.
+        between: `
+          it('takes 2 s', () => new Promise(resolve => setTimeout(resolve, 2000)))`,
+        beside: `
+          it('is not touched', async () => {
+            startDaemon('beside')
+            await until(() => existsSync('hanging') && !pidsOf('hanging').some(isAlive))
+            if (!pidsOf('beside').every(isAlive)) throw new Error('was ended too')
+            for (const pid of pidsOf('beside')) process.kill(pid)
+          })`,
+      },
+      4000,
+    )
+    assert.equal(await run.runner.code(30_000), 0, run.runner.output)
+    const [daemon, child] = run.pids('hanging')
+    assert.match(run.runner.output, /hanging\.test\.js did not end within 4 s: ended\n/)
+    for (const pid of [daemon, child]) {
+      assert.match(run.runner.output, new RegExp(`^  ${pid} (sh -c )?sleep 600`, 'm'))
+      assert.ok(!isAlive(pid ?? 0), `${pid} is alive`)
+    }
+    assert.deepEqual(run.counts(), {
+      hanging: { passed: 1, failed: 1 },
+      between: { passed: 1, failed: 0 },
+      beside: { passed: 1, failed: 0 },
+    })
+  })
+
+  it('fails a file that leaves a process behind, and ends that', async () => {
+    const run = runFiles({ untidy: `it('is fine', () => startDaemon('untidy'))` }, 60_000)
+    assert.equal(await run.runner.code(30_000), 0, run.runner.output)
+    assert.match(run.runner.output, /untidy\.test\.js left processes behind: ended\n {2}\d+ sh -c sleep 600/)
+    assert.equal(run.pids('untidy').length, 2)
+    assert.ok(!run.pids('untidy').some(isAlive))
+    assert.deepEqual(run.counts(), { untidy: { passed: 1, failed: 1 } })
+  })
+
+  it('ends everything when it is ended', async () => {
+    const run = runFiles(
+      {
+        hanging: `it('hangs', () => { startDaemon('hanging'); return new Promise(() => setInterval(() => {}, 1000)) })`,
+      },
+      60_000,
+    )
+    const [daemon = 0, child = 0] = await until('the file has started its daemon', () =>
+      run.pids('hanging').length === 2 ? run.pids('hanging') : undefined,
+    )
+    run.runner.child.kill('SIGTERM')
+    assert.equal(await run.runner.code(30_000), 1)
+    assert.match(run.runner.output, /ended with this run\n/)
+    assert.deepEqual([daemon, child].filter(isAlive), [])
+  })
+})

@@ -1,0 +1,73 @@
+// The processes that a test file has started, whatever parent, group and session they have by now.
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const MARK = fileURLToPath(new URL('mark.mjs', import.meta.url))
+const LONGEST_COMMAND = 150
+const ROUND_MS = 50
+/** Processes that begin others while they are ended give work for several rounds. */
+const MAX_ROUNDS = 100
+
+/** From now on, whatever a test file starts has the file's name in its environment. */
+export function markWhatStarts() {
+  process.env.SPOOLD_TEST_RUN = String(process.pid)
+  delete process.env.SPOOLD_TEST_FILE // a run inside a test marks its own files
+  const load = `--import=${MARK}`
+  if (!process.execArgv.includes(load)) process.execArgv.push(load) // `run` passes it on
+}
+
+/** @returns the file's own process and all that it has started, as pids and command lines; without a file, those of all files */
+export function startedBy(file) {
+  const mark = `SPOOLD_TEST_FILE=${process.pid} ${file ?? ''}`
+  const isMarked = pair => (file === undefined ? pair.startsWith(mark) : pair === mark)
+  const all = readdirSync('/proc').flatMap(look)
+  const found = new Set(
+    all.filter(
+      ({ parent, args, env }) =>
+        (parent === process.pid && (file === undefined || args.includes(file))) || env.some(isMarked),
+    ),
+  )
+  for (const each of found) for (const child of all) if (child.parent === each.pid) found.add(child)
+  return [...found].map(({ pid, args }) => ({
+    pid,
+    command: args.join(' ').trim().slice(0, LONGEST_COMMAND),
+  }))
+}
+
+/** Ends a file's own process and what it has started, before anything else happens here. @returns what that was */
+export function endStartedBy(file) {
+  const ended = new Map()
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const found = startedBy(file)
+    if (found.length === 0) break
+    for (const { pid, command } of found) {
+      ended.set(pid, command)
+      endQuietly(pid)
+    }
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ROUND_MS)
+  }
+  return [...ended].map(([pid, command]) => `${pid} ${command}`)
+}
+
+/** @returns a process that is alive, in a list; none if it is a zombie, gone, or another user's */
+function look(name) {
+  if (!/^\d+$/.test(name)) return []
+  try {
+    const [state, parent] = readFileSync(`/proc/${name}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    if (state === 'Z' || state === 'X') return []
+    const [args, env] = ['cmdline', 'environ'].map(each =>
+      readFileSync(`/proc/${name}/${each}`, 'latin1').split('\0'),
+    )
+    return [{ pid: Number(name), parent: Number(parent), args, env }]
+  } catch {
+    return []
+  }
+}
+
+function endQuietly(pid) {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {}
+}
