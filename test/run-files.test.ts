@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { isAlive, TestProcess } from './helpers/process.js'
 import { until } from './helpers/until.js'
 import { ROOT, workspace } from './helpers/workspace.js'
@@ -48,11 +48,16 @@ function runFiles(files: Readonly<Record<string, string>>, limitMs: number): Run
     writeFileSync(${JSON.stringify(join(directory, 'counts'))}, JSON.stringify(Object.fromEntries(named)))`,
   )
   const read = (name: string) => readFileSync(join(directory, name), 'utf8')
+  const pids = (name: string) =>
+    existsSync(join(directory, name)) ? read(name).split(' ').filter(Boolean).map(Number) : []
+  after(() => {
+    for (const pid of Object.keys(files).flatMap(pids)) if (isAlive(pid)) process.kill(pid)
+  })
   return {
     runner: new TestProcess(process.execPath, [join(directory, 'run.mjs')], {
       env: { NODE_TEST_CONTEXT: undefined }, // which says that this is a test file's process
     }),
-    pids: name => (existsSync(join(directory, name)) ? read(name).split(' ').map(Number) : []),
+    pids,
     counts: () => JSON.parse(read('counts')),
   }
 }

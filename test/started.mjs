@@ -49,20 +49,23 @@ export function endStartedBy(file) {
   return [...ended].map(([pid, command]) => `${pid} ${command}`)
 }
 
-/** @returns a process that is alive, in a list; none if it is a zombie, gone, or another user's */
+/** @returns a process that is alive, in a list; without an environment if that may not be read */
 function look(name) {
   if (!/^\d+$/.test(name)) return []
+  const [state = 'X', parent] = read(`/proc/${name}/stat`)
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  if ('ZX'.includes(state)) return []
+  const [args, env] = ['cmdline', 'environ'].map(each => read(`/proc/${name}/${each}`).split('\0'))
+  return [{ pid: Number(name), parent: Number(parent), args, env }]
+}
+
+/** @returns '' for a process that is gone */
+function read(file) {
   try {
-    const [state, parent] = readFileSync(`/proc/${name}/stat`, 'utf8')
-      .replace(/^.*\) /s, '')
-      .split(' ')
-    if (state === 'Z' || state === 'X') return []
-    const [args, env] = ['cmdline', 'environ'].map(each =>
-      readFileSync(`/proc/${name}/${each}`, 'latin1').split('\0'),
-    )
-    return [{ pid: Number(name), parent: Number(parent), args, env }]
+    return readFileSync(file, 'latin1')
   } catch {
-    return []
+    return ''
   }
 }
 
