@@ -14,6 +14,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   events: ['base', 'log', 'task'],
   protocol: GROUND,
   system: GROUND,
+  systemd: GROUND,
   files: GROUND,
   ipc: GROUND,
   schedule: GROUND,
@@ -43,8 +44,21 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'supervisor',
     'client',
     'net',
+    'systemd',
   ],
-  cli: [...FILES, 'ini', 'config', 'schedule', 'spool/admin', 'worker', 'client', 'doctor', 'fsck', 'daemon'],
+  cli: [
+    ...FILES,
+    'ini',
+    'config',
+    'schedule',
+    'spool/admin',
+    'worker',
+    'client',
+    'doctor',
+    'fsck',
+    'systemd',
+    'daemon',
+  ],
 }
 /** These alone know a library. */
 const SOLE_IMPORTERS: Readonly<Record<string, string>> = {

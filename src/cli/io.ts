@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { errnoOf } from '../base/errors.js'
+import { isJournal } from '../log/journal.js'
 import type { OwnProcess } from './acting-owner.js'
 
 /**
@@ -12,6 +13,8 @@ export interface Io {
   readonly stderr: Sink
   /** Opens standard input. A command that does not call it leaves standard input untouched. */
   stdin(): AsyncIterable<Uint8Array>
+  /** Standard error leads to the systemd journal. */
+  readonly isJournal?: boolean
   /** Standard error is a terminal. */
   readonly isWatched: boolean
   readonly env: Readonly<Record<string, string | undefined>>
@@ -39,6 +42,7 @@ export function processIo(ownProcess: OwnProcess): Io {
     stdout: text => writeWhole(STDOUT, text),
     stderr: text => writeWhole(STDERR, text),
     stdin: () => process.stdin,
+    isJournal: isJournal(STDERR),
     isWatched: isatty(STDERR),
     env: process.env,
     ownProcess,

@@ -1,5 +1,6 @@
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
-import type { Sink } from './io.js'
+import { withSeverity } from '../log/journal.js'
+import type { Io, Sink } from './io.js'
 
 /** What a command does once its output cannot be written any longer. */
 type Purpose =
@@ -27,11 +28,13 @@ export class Output {
   purpose: Purpose = 'change'
   readonly #stdout: Sink
   readonly #stderr: Sink
+  readonly #isJournal: boolean
   #fault: unknown
 
-  constructor({ stdout, stderr }: { readonly stdout: Sink; readonly stderr: Sink }) {
+  constructor({ stdout, stderr, isJournal = false }: Pick<Io, 'stdout' | 'stderr' | 'isJournal'>) {
     this.#stdout = stdout
     this.#stderr = stderr
+    this.#isJournal = isJournal
   }
 
   /**
@@ -55,7 +58,8 @@ export class Output {
 
   /** Writes a line to standard error; write errors there are ignored. */
   complain(text: string): void {
-    this.writeError(`spoold: ${text}\n`)
+    const line = `spoold: ${text}\n`
+    this.writeError(this.#isJournal ? withSeverity(3, line) : line)
   }
 
   /** Writes text to standard error as it is. */

@@ -1,5 +1,6 @@
 import type { CheckedConfig } from '../config/check.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
+import type { ServiceManager } from '../systemd/service-manager.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -10,6 +11,8 @@ export interface DaemonRequest {
   readonly logFile: string | null
   /** This process is the child of a root parent (root-parent.ts). */
   readonly isUnderRoot: boolean
+  /** Wants to know when everything runs, and how it goes on. */
+  readonly manager: ServiceManager | undefined
   /** A worker process that was forked before the first worker is needed. */
   readonly spare: SpareWorker | undefined
   /** Reads the configuration again for a reload. */

@@ -20,6 +20,7 @@ import { Pidfiles } from './pidfiles.js'
 import type { ProcessEnvironment } from './process-environment.js'
 import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
+import { ServiceNotices } from './service-notices.js'
 import { listenToSignals } from './signals.js'
 import { DaemonSockets } from './sockets.js'
 import { type PreparedSpool, planSpools, setProcessTitle } from './spool-plan.js'
@@ -29,6 +30,7 @@ import { ParentsPidfiles } from './under-root.js'
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
 const STOP_NOTICE_MS = 300
 
+// Longer than others: all rooms are wired together here.
 /** The only place where the rooms are wired together. Signals work in every state (lifecycle.ts). */
 export class Daemon {
   readonly #request: DaemonRequest
@@ -49,6 +51,7 @@ export class Daemon {
   readonly #network: DaemonSockets
   readonly #schedules: Schedules
   readonly #drain: Drain
+  readonly #notices: ServiceNotices
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
@@ -68,6 +71,11 @@ export class Daemon {
     this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, this.#options.drain)
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
+    this.#notices = new ServiceNotices(request.manager, {
+      events,
+      master: this.#master,
+      mainPid: mainPidOf(request),
+    })
     this.#network = new DaemonSockets(this.#options, {
       events,
       inherited: request.inherited,
@@ -78,6 +86,7 @@ export class Daemon {
       events,
       log,
       life: this.#life,
+      notices: this.#notices,
       readConfig: () => {
         processEnvironment.leave()
         return request.readConfig()
@@ -115,6 +124,7 @@ export class Daemon {
     await this.#schedules.stop()
     await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     this.#pidfiles.release(hasFailed || vacuum)
+    await this.#notices.end()
   }
 
   #listen(): void {
@@ -125,6 +135,7 @@ export class Daemon {
       },
       kill: signal => {
         this.#events.emit('stop-forced', { signal })
+        this.#notices.stopping(0)
         this.#life.become('stopping')
         this.#network.kill()
         void this.#master.kill().then(() => this.#life.become('stopped'))
@@ -138,6 +149,7 @@ export class Daemon {
   async #stop(): Promise<void> {
     this.#life.become('stopping')
     const mercyMs = this.#options.workerReloadMercyMs
+    this.#notices.stopping(mercyMs)
     const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
     await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
     clearTimeout(notice)
@@ -169,6 +181,7 @@ export class Daemon {
     this.#serve(this.#config, spools)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
+    await this.#notices.started() // before the process that started this one ends, if there is one
     this.#request.started()
     this.#life.become('running')
     this.#reloader.serve()
@@ -237,6 +250,12 @@ export class Daemon {
     for (const problem of problems.warnings)
       this.#events.emit('config-warning', { message: formatProblem(problem) })
   }
+}
+
+/** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
+function mainPidOf({ logFile, isUnderRoot }: DaemonRequest): number | null {
+  if (logFile === null) return null
+  return isUnderRoot ? process.ppid : process.pid
 }
 
 function targetsOf(spools: readonly PreparedSpool[]): SpoolTarget[] {

@@ -5,6 +5,7 @@ import type { Emitter } from '../events/emitter.js'
 import { formatProblem } from '../ini/setting.js'
 import type { Log } from '../log/log.js'
 import type { Lifecycle } from './lifecycle.js'
+import type { ServiceNotices } from './service-notices.js'
 
 /** A reload is requested by a signal or by touching a file. */
 type ReloadReason =
@@ -15,6 +16,7 @@ interface ReloaderOptions {
   readonly events: Emitter
   readonly log: Log
   readonly life: Lifecycle
+  readonly notices: Pick<ServiceNotices, 'reloading' | 'reloaded'>
   /** @throws why it cannot be read */
   readConfig(): CheckedConfig
   /** Applies a configuration; without one, replaces the workers. @throws why it cannot */
@@ -58,7 +60,8 @@ export class Reloader {
   }
 
   async #reload(reason: ReloadReason): Promise<void> {
-    const { events, log, apply, revert, life } = this.#options
+    const { events, log, apply, revert, life, notices } = this.#options
+    notices.reloading()
     log.reopen() // first, so that everything about this reload is in the new file
     if (reason.kind === 'touch') events.emit('file-touched', { file: reason.file, asks: reason.asks })
     try {
@@ -67,10 +70,14 @@ export class Reloader {
       if (isWhole)
         events.emit('reload-began', { because: reason.kind === 'signal' ? reason.signal : reason.file })
       await apply(config)
-      if (!life.isStopping) events.emit('reload-done', {}) // else it was cut short by a stop
+      if (life.isStopping) return // it was cut short
+      notices.reloaded(null)
+      events.emit('reload-done', {})
     } catch (error) {
       revert()
-      if (!life.isStopping) events.emit('reload-refused', { error: messageOf(error) })
+      if (life.isStopping) return
+      notices.reloaded(messageOf(error))
+      events.emit('reload-refused', { error: messageOf(error) })
     }
   }
 

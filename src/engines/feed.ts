@@ -56,6 +56,11 @@ export interface Feed {
   setFrequency(frequencyMs: number | null): void
   counts(): Counts
   /**
+   * For how long its search for tasks has stood still though it should go on, in milliseconds: seen from one call to the
+   * next, so it needs to be asked from time to time. 0 for a feed that does not search.
+   */
+  readonly stalledMs: number
+  /**
    * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
    * not count.
    */

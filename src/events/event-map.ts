@@ -20,6 +20,8 @@ export interface EventMap {
   'directory-entered': { directory: string }
   'daemon-started': { pid: number; version: string }
   'start-failed': { error: string }
+  /** A message to the service manager. */
+  'notification-failed': { error: string }
   'spool-opened': { spool: string; locks: 'ofd' | 'lockfile'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
@@ -98,6 +100,9 @@ export interface EventMap {
 
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }
+  /** No progress for half of the time of the service manager's watchdog, which is not fed from now on. */
+  'spool-stalled': { spool: string; what: 'scan' | 'dispatch' }
+  'spool-resumed': { spool: string; what: 'scan' | 'dispatch' }
   'spool-list-failed': { spool: string; prefix: string; error: string }
   'spool-unvisited': { spool: string; prefix: string }
   /** No worker of ours runs it. Without a pid, its holder is not visible to us. */

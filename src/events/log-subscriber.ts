@@ -36,7 +36,14 @@ type ServiceEvent = Extract<
 
 function serviceLines(
   log: Log,
-): Listeners<ServiceEvent | 'master-spawned' | 'identity-taken' | 'directory-entered' | 'start-failed'> {
+): Listeners<
+  | ServiceEvent
+  | 'master-spawned'
+  | 'identity-taken'
+  | 'directory-entered'
+  | 'start-failed'
+  | 'notification-failed'
+> {
   return {
     'config-read': ({ file }) => log.line('info', `[uWSGI] getting INI configuration from ${file}`, { file }),
     'config-warning': ({ message }) => log.line('warn', message),
@@ -51,6 +58,11 @@ function serviceLines(
     'master-spawned': ({ pid }) => log.line('info', `spawned uWSGI master process (pid: ${pid})`),
     'daemon-started': ({ pid, version }) =>
       log.line('info', `*** spoold ${version} is running (pid: ${pid}) ***`, { version }),
+    'notification-failed': ({ error }) =>
+      log.line(
+        'warn',
+        `unable to notify the service manager: ${error}; expected systemd-notify on PATH, and NotifyAccess=all in the unit`,
+      ),
     'start-failed': ({ error }) => log.line('error', `spoold: ${error}`),
     'stop-asked': ({ signal }) =>
       log.line('info', 'SIGINT/SIGTERM received...killing workers...', { signal }),

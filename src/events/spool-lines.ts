@@ -20,6 +20,14 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
         spool,
       }),
     'spool-back': ({ spool }) => log.line('info', `[spooler ${spool}] the directory is back`, { spool }),
+    'spool-stalled': ({ spool, what }) =>
+      log.line(
+        'error',
+        `[spooler ${spool}] the ${what} makes no progress; the service manager's watchdog is not fed`,
+        { spool },
+      ),
+    'spool-resumed': ({ spool, what }) =>
+      log.line('info', `[spooler ${spool}] the ${what} makes progress again`, { spool }),
     'spool-list-failed': ({ spool, prefix, error }) =>
       log.line('error', `[spooler ${spool}] ${printable(prefix)} cannot be listed: ${error}`, { spool }),
     'spool-unvisited': ({ spool, prefix }) =>

@@ -1,6 +1,7 @@
 import { messageOf } from '../base/errors.js'
 import { onDemand } from '../base/on-demand.js'
 import { printableLine, printableLines } from '../base/printable.js'
+import { isJournal, type Severity, withSeverity } from './journal.js'
 import { LogOutput } from './output.js'
 import { createStamp, isPrecise } from './stamp.js'
 
@@ -40,7 +41,8 @@ export function openLog({ file, format, date }: LogOptions): Log {
   const output = new LogOutput(file, {
     lost: lines => write('warn', `${lines} lines of this log were lost: there was no room`, { lines }, false),
   })
-  const write = format === 'json' ? jsonWriter(output) : textWriter(output, date)
+  const mark = file === null && isJournal(output.fd) ? markLines : asIs
+  const write = format === 'json' ? jsonWriter(output, mark) : textWriter(output, date, mark)
   return {
     get fd() {
       return output.fd
@@ -50,7 +52,9 @@ export function openLog({ file, format, date }: LogOptions): Log {
     line: (level, text, fields) => write(level, text, fields, false),
     dated: (level, text, fields) => write(level, text, fields, true),
     plain: (text, fields) =>
-      format === 'json' ? write('info', text, fields, false) : output.write(`${printableLine(text)}\n`),
+      format === 'json'
+        ? write('info', text, fields, false)
+        : output.write(mark('info', `${printableLine(text)}\n`)),
     reopen() {
       try {
         output.reopen()
@@ -62,22 +66,35 @@ export function openLog({ file, format, date }: LogOptions): Log {
   }
 }
 
+/** Gives each of the lines its severity, if the reader wants it. */
+type Mark = (level: Level, lines: string) => string
+
+const asIs: Mark = (_, lines) => lines
+const SEVERITIES: Readonly<Record<Level, Severity>> = { error: 3, warn: 4, info: 6 }
+const markLines: Mark = (level, lines) => withSeverity(SEVERITIES[level], lines)
+
 type Write = (level: Level, text: string, fields: object | undefined, isDated: boolean) => void
 
 /** The one place where text is made safe: no value, stack or error can start a line of its own. */
-function textWriter(output: LogOutput, date: string | null): Write {
+function textWriter(output: LogOutput, date: string | null, mark: Mark): Write {
   const stamp = createStamp(date)
-  return (_level, text, _fields, isDated) => {
+  return (level, text, _fields, isDated) => {
     const safe = printableLines(text)
-    output.write(isDated || date !== null ? `${stamp()} - ${safe}\n` : `${safe}\n`)
+    output.write(mark(level, isDated || date !== null ? `${stamp()} - ${safe}\n` : `${safe}\n`))
   }
 }
 
-function jsonWriter(output: LogOutput): Write {
-  const stream = { write: (line: string) => output.write(NOT_ASCII.test(line) ? escapeJson(line) : line) }
+function jsonWriter(output: LogOutput, mark: Mark): Write {
+  let current: Level = 'info'
+  const stream = {
+    write: (line: string) => output.write(mark(current, NOT_ASCII.test(line) ? escapeJson(line) : line)),
+  }
   const options = { base: { pid: process.pid }, formatters: { level: (label: string) => ({ level: label }) } }
   const logger = pino().pino(options, stream)
-  return (level, text, fields) => logger[level](fields ?? {}, text)
+  return (level, text, fields) => {
+    current = level // pino writes at once
+    logger[level](fields ?? {}, text)
+  }
 }
 
 const NOT_ASCII = /[^\n\x20-\x7e]/

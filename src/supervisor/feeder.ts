@@ -1,3 +1,4 @@
+import { Stall } from '../base/stall.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref } from '../task/ref.js'
@@ -26,6 +27,9 @@ const YIELD_MS = 1000
 export class Feeder {
   readonly #context: FeederContext
   readonly #watchdog: Watchdog
+  readonly #stall = new Stall()
+  /** How many refs were given out. */
+  #given = 0
 
   constructor(context: FeederContext) {
     const { roster, feed } = context
@@ -50,10 +54,21 @@ export class Feeder {
       get ready() {
         return lane.ready
       },
-      due: limit => lane.take(limit),
+      due: limit => {
+        const refs = lane.take(limit)
+        this.#given += refs.length
+        return refs
+      },
       lastRun: ref => feed.lastRunOf(ref),
     })
     this.#watchdog.look()
+  }
+
+  /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
+  get stalledMs(): number {
+    const { roster, lane } = this.#context
+    const mayGive = !roster.isClosed && lane.ready > 0 && [...roster.workers].some(isIdle)
+    return this.#stall.look(mayGive ? this.#given : undefined)
   }
 
   /** Call it when a deadline has changed. */
@@ -114,6 +129,10 @@ export class Feeder {
     events.emit('worker-overran', { spool, pid: worker.pid, running: refsOf(worker.begun) })
     worker.killForOverrun(roster.options.worker.harakiriMs)
   }
+}
+
+function isIdle({ isOpen, outstanding }: WorkerProcess): boolean {
+  return isOpen && outstanding === 0
 }
 
 function refsOf(begun: WorkerProcess['begun']): Ref[] {

@@ -1,5 +1,5 @@
 import { SpooldError } from '../base/errors.js'
-import type { Feed } from '../engines/feed.js'
+import type { Counts, Feed } from '../engines/feed.js'
 import type { Ref } from '../task/ref.js'
 import type { SpoolControls } from './questions.js'
 import type { PoolOptions, Replacement, WorkerPool } from './worker-pool.js'
@@ -19,6 +19,13 @@ export interface SpoolWorkersPlan {
   readonly engineKey: string
   readonly pool: PoolOptions
   open(): Promise<SpoolWorkers>
+}
+
+/** Part of a daemon that makes no progress, and for how long. */
+export interface Stall {
+  readonly spool: string
+  readonly what: 'scan' | 'dispatch'
+  readonly ms: number
 }
 
 /** How often `--drain` checks whether any task is left. */
@@ -48,6 +55,27 @@ export class Master {
   get running(): Ref[] {
     const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
     return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ ref }) => ref)))
+  }
+
+  /** The sum over all spools. */
+  get counts(): Counts {
+    const sum = { ready: 0, busy: 0, waiting: 0 }
+    for (const { feed } of this.#spools) {
+      const { ready, busy, waiting } = feed.counts()
+      sum.ready += ready
+      sum.busy += busy
+      sum.waiting += waiting
+    }
+    return sum
+  }
+
+  /** What stands still though it should go on, the worst first. It has to be asked from time to time. */
+  get stalls(): Stall[] {
+    const all = this.#spools.flatMap(({ spool, feed, pool }) => [
+      { spool, what: 'scan' as const, ms: feed.stalledMs },
+      { spool, what: 'dispatch' as const, ms: pool.stalledMs },
+    ])
+    return all.sort((a, b) => b.ms - a.ms)
   }
 
   get isStopping(): boolean {

@@ -27,6 +27,7 @@ export interface Replacement {
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
+// Longer than others: both groups of workers start, are fed and end in one place.
 /**
  * The worker processes of one spool: as many as configured, each replaced when it dies. There is one more while there
  * are tasks that have to run alone.
@@ -113,6 +114,11 @@ export class WorkerPool implements SignalReceivers {
     )
     for (const worker of first) roster.takeIn(worker)
     await Promise.race(first.map(({ start }) => start.whenReady))
+  }
+
+  /** For how long tasks could be given out and are not, in milliseconds. */
+  get stalledMs(): number {
+    return Math.max(this.#main.feeder.stalledMs, this.#lone.feeder.stalledMs)
   }
 
   /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */

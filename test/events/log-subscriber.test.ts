@@ -202,6 +202,15 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'spool-purged': [{ spool: '/s', removed: 3 }, '[spooler /s] purged 3 dead letters'],
   'spool-cleanup-failed': [{ spool, error: 'EACCES' }, '[spooler /s] cleanup failed: EACCES'],
+  'spool-stalled': [
+    { spool, what: 'scan' },
+    "[spooler /s] the scan makes no progress; the service manager's watchdog is not fed",
+  ],
+  'spool-resumed': [{ spool, what: 'scan' }, '[spooler /s] the scan makes progress again'],
+  'notification-failed': [
+    { error: 'spawn systemd-notify ENOENT' },
+    'unable to notify the service manager: spawn systemd-notify ENOENT; expected systemd-notify on PATH, and NotifyAccess=all in the unit',
+  ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
   'spool-list-failed': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
   'spool-unvisited': [

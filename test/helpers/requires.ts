@@ -14,6 +14,10 @@ const PROBES = {
   mount: () => execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' }),
   mkfifo: () => execFileSync('mkfifo', ['--version'], { stdio: 'ignore' }),
   strace: () => execFileSync('strace', ['-V'], { stdio: 'ignore' }),
+  systemd: () => {
+    execFileSync('systemd-notify', ['--version'], { stdio: 'ignore' })
+    execFileSync('systemd-analyze', ['--version'], { stdio: 'ignore' })
+  },
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
   // Languages, in the versions that the examples require.
   perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),

@@ -11,6 +11,7 @@ import { setReload } from '../../ini/logic.js'
 import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
 import { openLogFile } from '../../log/output.js'
+import { passWatchdogOn, takeServiceManager } from '../../systemd/service-manager.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
 
 interface RunOptions {
@@ -39,6 +40,7 @@ export async function run(
     )
   const { daemonize } = config.options
   const passedOn = parentsSockets ?? backgroundSockets
+  if (passedOn === undefined) passWatchdogOn()
   const inherited = passedOn === undefined ? takeInheritedSockets() : socketsOfParent(passedOn)
   if (daemonize !== null && passedOn === undefined) return sendToBackground(daemonize, inherited)
   const isUnderRoot = parentsSockets !== undefined
@@ -50,6 +52,7 @@ export async function run(
       inherited,
       logFile: daemonize,
       isUnderRoot,
+      manager: takeServiceManager(),
       readConfig() {
         setReload()
         return checkConfig(sources)

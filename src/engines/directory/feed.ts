@@ -120,6 +120,10 @@ export class DirectoryFeed implements Feed {
     return this.#scanner.isDrained && this.parkedFor('alone') === 0 && this.parkedFor('slot') === 0
   }
 
+  get stalledMs(): number {
+    return this.#scanner.stalledMs
+  }
+
   close(): void {
     this.#wakeUp = () => {}
     this.#scanner.close()

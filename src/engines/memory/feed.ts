@@ -156,6 +156,8 @@ export class MemoryFeed implements Feed {
     return this.#isOpen && ready + busy + parked === 0
   }
 
+  readonly stalledMs = 0
+
   close(): void {
     this.#isOpen = false
     this.#stopWatching()

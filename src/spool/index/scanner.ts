@@ -1,4 +1,5 @@
 import { Alarm } from '../../base/clock.js'
+import { Stall } from '../../base/stall.js'
 import type { Emitter } from '../../events/emitter.js'
 import type { WatchChoice } from '../../files/directory-watch.js'
 import { isLocal } from '../../files/local.js'
@@ -35,6 +36,9 @@ export class Scanner {
   readonly #alarm = new Alarm(() => void this.#turn())
   readonly #news: ScanNews
   #turning: Promise<void> | undefined
+  /** Counts what was met: proof that a long scan goes on. */
+  #signs = 0
+  readonly #stall = new Stall()
   #isLocal = false
   #isClosed = false
   #isSuspended = false
@@ -115,6 +119,12 @@ export class Scanner {
     return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
   }
 
+  /** For how long it has met nothing though it is scanning, or has not scanned though it should, in milliseconds. */
+  get stalledMs(): number {
+    const isLate = !this.#isClosed && performance.now() > this.#nextTurnAt
+    return this.#stall.look(this.#turning !== undefined || isLate ? this.#signs : undefined)
+  }
+
   close(): void {
     this.#isClosed = true
     this.#alarm.clear()
@@ -127,6 +137,7 @@ export class Scanner {
     this.#turning = this.#scanIfNeeded()
     await this.#turning
     this.#turning = undefined
+    this.#signs++
     if (this.#isClosed) return
     this.#setAlarm()
     this.#wakeUp()
@@ -150,6 +161,10 @@ export class Scanner {
     const { watch } = this.#options
     const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
     return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.#frequencyMs, isPolled)
+  }
+
+  get #nextTurnAt(): number {
+    return Math.min(this.#nextPassAt, this.#wantedAt, this.#suspendedScanAt)
   }
 
   /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
@@ -198,8 +213,12 @@ export class Scanner {
   #visitor(scanned: ScannedDirectories): ScanVisitor {
     const nowMs = Date.now()
     return scanned.visitor({
-      task: ref => this.#index.seen(ref, nowMs) && !this.#isClosed,
+      task: ref => {
+        this.#signs++
+        return this.#index.seen(ref, nowMs) && !this.#isClosed
+      },
       directory: (prefix, stamp) => {
+        this.#signs++
         // opened now, the watch on the spool itself saves a second listing; of a long backlog it would be closed at once,
         // and the kernel visits every entry for each
         const isWorthIt = prefix === '' && stamp.bytes <= LONG_BACKLOG_BYTES && !this.#isSuspended
@@ -252,10 +271,9 @@ export class Scanner {
   }
 
   #setAlarm(): void {
-    this.#wakeAt(this.#nextPassAt)
+    this.#wakeAt(this.#nextTurnAt)
     this.#wakeWhenDue()
     if (this.#isSuspended) this.#wakeAt(this.#race.judgeableAt)
-    this.#wakeAt(Math.min(this.#wantedAt, this.#suspendedScanAt))
   }
 
   #wakeWhenDue(): void {

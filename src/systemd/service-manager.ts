@@ -1,0 +1,26 @@
+/** What a service manager wants to hear from this daemon: sd_notify(3), sd_watchdog_enabled(3). */
+export interface ServiceManager {
+  /** NOTIFY_SOCKET: an absolute path, or `@` and the name of an abstract socket. */
+  readonly socket: string
+  /** The service is restarted when this much time passes without a sign of life; null: never. */
+  readonly watchdogMs: number | null
+}
+
+/**
+ * For the process that systemd itself started. WATCHDOG_PID names it, but the daemon may be its child (`daemonize`,
+ * `master-as-root`): without that variable, WATCHDOG_USEC counts for whoever inherits it.
+ */
+export function passWatchdogOn(): void {
+  const { WATCHDOG_PID } = process.env
+  if (WATCHDOG_PID !== undefined && Number(WATCHDOG_PID) !== process.pid) delete process.env.WATCHDOG_USEC
+  delete process.env.WATCHDOG_PID
+}
+
+/** For the daemon. The variables are removed: no worker, and no program of a handler, speaks for the service. */
+export function takeServiceManager(): ServiceManager | undefined {
+  const { NOTIFY_SOCKET: socket = '', WATCHDOG_USEC } = process.env
+  for (const name of ['NOTIFY_SOCKET', 'WATCHDOG_USEC', 'WATCHDOG_PID']) delete process.env[name]
+  if (!/^[/@]./.test(socket)) return undefined
+  const watchdogMs = Number(WATCHDOG_USEC) / 1000
+  return { socket, watchdogMs: watchdogMs > 0 ? watchdogMs : null }
+}

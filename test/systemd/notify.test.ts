@@ -1,0 +1,268 @@
+import assert from 'node:assert/strict'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { giveAway, USER } from '../helpers/canaries.js'
+import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { endWithTest, untilGone } from '../helpers/proc.js'
+import { TestProcess } from '../helpers/process.js'
+import { skipUnless } from '../helpers/requires.js'
+import { ServiceManagerSocket } from '../helpers/service-manager.js'
+import { until } from '../helpers/until.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const skip = skipUnless('python3', 'systemd')
+const SECOND = 1_000_000
+
+/** Tasks and the loading of the handler wait for a file each. */
+const PATIENT = (home: string) => `
+import { existsSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+const opened = async name => { while (!existsSync('${home}/' + name)) await setTimeout(5) }
+if (process.env.SLOW_LOAD) await opened('loaded')
+export default async (env, task) => {
+  JOURNAL('began ' + JSON.stringify([process.env.NOTIFY_SOCKET ?? null, process.env.WATCHDOG_USEC ?? null]))
+  if (env.until) await opened(env.until)
+  return task.SPOOL_OK
+}`
+
+/** A daemon that speaks to a service manager. */
+async function start(
+  setup: Partial<DaemonSetup> & { readonly watchdogUsec?: number; readonly socket?: string } = {},
+) {
+  const manager = await ServiceManagerSocket.listen(setup.socket)
+  const spool = setup.spool ?? spoolDirectory()
+  const home = dirname(spool)
+  const watchdog = setup.watchdogUsec === undefined ? {} : { WATCHDOG_USEC: String(setup.watchdogUsec) }
+  const env = { NOTIFY_SOCKET: manager.socket, ...watchdog, ...setup.env }
+  const daemon = await startDaemon({ handler: PATIENT(home), ...setup, spool, env })
+  return { manager, spool, daemon, open: (name: string) => writeFileSync(join(home, name), '') }
+}
+
+describe('a service manager hears', { skip }, () => {
+  it('READY when tasks can run, and not before; then STATUS; no handler can speak for the service', async () => {
+    const { manager, spool, daemon, open } = await start({ env: { SLOW_LOAD: '1' }, isUnready: true })
+    await daemon.waitFor(/spawned the uWSGI spooler/)
+    drop(spool, 'a', packet({}))
+    assert.deepEqual(manager.messages, [])
+    assert.deepEqual(daemon.journal(), [])
+    open('loaded')
+    const ready = await manager.heard('READY')
+    assert.equal(ready.fields.READY, '1')
+    assert.match(ready.fields.STATUS ?? '', /^0 tasks done/)
+    assert.equal(ready.fields.MAINPID, undefined)
+    if (process.getuid?.() === 0) assert.equal(ready.pid, daemon.pid) // root may name its parent as the sender
+    await until('it has run', () => daemon.journal().includes('began [null,null]'))
+    const status = await manager.heard('STATUS', 1)
+    assert.deepEqual(status.fields, { STATUS: '1 tasks done, 0 running, 0 due, 0 waiting' })
+  })
+
+  it('nothing, when there is nothing new and no watchdog', async () => {
+    const { manager, spool, daemon } = await start()
+    await manager.heard('READY')
+    drop(spool, 'a', packet({}))
+    await manager.heard('STATUS', 1)
+    const { length } = manager.messages
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(
+      manager.messages.slice(length).map(({ fields }) => Object.keys(fields).sort()),
+      [['EXTEND_TIMEOUT_USEC', 'STOPPING']],
+    )
+  })
+
+  it('RELOADING with the time, and READY after it, also when the new configuration is refused', async () => {
+    const { manager, spool, daemon } = await start()
+    await manager.heard('READY')
+    const before = process.hrtime.bigint() / 1000n
+    daemon.child.kill('SIGHUP')
+    const reloading = await manager.heard('RELOADING')
+    const time = BigInt(reloading.fields.MONOTONIC_USEC ?? 0)
+    assert.ok(time >= before && time <= process.hrtime.bigint() / 1000n, `${before} ${time}`)
+    await until('it is ready again', () => manager.with('READY').length === 2)
+    writeIni(daemon.iniFile, { spooler: spool, 'spooler-frequency': 'often' })
+    daemon.child.kill('SIGHUP')
+    const refused = await until('it goes on', () => manager.with('READY')[2])
+    assert.match(refused.fields.STATUS ?? '', /^reload refused: .*spooler-frequency/)
+    const order = manager.messages.flatMap(({ fields }) => Object.keys(fields))
+    assert.deepEqual(
+      order.filter(name => name === 'READY' || name === 'RELOADING'),
+      ['READY', 'RELOADING', 'READY', 'RELOADING', 'READY'],
+    )
+  })
+
+  it('STOPPING, and that it takes longer, as long as a task runs and within its mercy', async () => {
+    const { manager, spool, daemon, open } = await start({
+      watchdogUsec: SECOND, // so that it speaks twice per second
+      ini: { 'worker-reload-mercy': 8 },
+    })
+    drop(spool, 'a', packet({ until: 'gate' }))
+    await until('it runs', () => daemon.journal().length > 0)
+    daemon.child.kill('SIGTERM')
+    const stopping = await manager.heard('STOPPING')
+    const extensions = () =>
+      manager.with('EXTEND_TIMEOUT_USEC').map(({ fields }) => Number(fields.EXTEND_TIMEOUT_USEC))
+    assert.equal(Number(stopping.fields.EXTEND_TIMEOUT_USEC), extensions()[0])
+    await until('it asks again', () => extensions().length >= 4)
+    for (const usec of extensions()) assert.ok(usec > 5 * SECOND && usec <= 13.1 * SECOND, String(usec))
+    assert.ok((extensions()[3] ?? 0) < (extensions()[0] ?? 0), 'what is left of the mercy becomes less')
+    assert.ok(daemon.isRunning)
+    open('gate')
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('on an abstract socket, too', async () => {
+    const { manager, daemon } = await start({ socket: `@spoold-test-${process.pid}` })
+    await manager.heard('READY')
+    daemon.child.kill('SIGTERM')
+    await manager.heard('STOPPING')
+    assert.equal(await daemon.code(), 0)
+  })
+
+  it('of a drain as of any other end', async () => {
+    const { manager, daemon } = await start({ args: ['--drain'], isUnready: true })
+    assert.equal(await daemon.code(), 0)
+    const names = manager.messages.flatMap(({ fields }) => Object.keys(fields))
+    assert.deepEqual(
+      names.filter(name => name === 'READY' || name === 'STOPPING'),
+      ['READY', 'STOPPING'],
+    )
+  })
+})
+
+describe('without systemd-notify', { skip }, () => {
+  it('there is one warning, and tasks run', async () => {
+    const bin = workspace()
+    const env = { PATH: bin, NOTIFY_SOCKET: join(bin, 'nobody-listens'), WATCHDOG_USEC: String(SECOND / 2) }
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool, env })
+    await daemon.waitFor(/unable to notify the service manager: .*ENOENT/)
+    drop(spool, 'a', packet({}))
+    await until('it has run', () => daemon.journal().length > 0)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.equal(daemon.output.split('unable to notify').length, 2)
+  })
+})
+
+describe('the watchdog of a service manager', { skip }, () => {
+  it('is fed by an idle daemon, at half of its time', async () => {
+    const { manager } = await start({ watchdogUsec: SECOND })
+    const times: number[] = []
+    await until('it is fed', () => {
+      while (times.length < manager.with('WATCHDOG').length) times.push(performance.now())
+      return times.length >= 6
+    })
+    const gaps = times.slice(2).map((time, i) => time - (times[i + 1] ?? 0))
+    assert.ok(
+      gaps.every(ms => ms < 1000),
+      String(gaps),
+    )
+    assert.ok(gaps.reduce((sum, ms) => sum + ms, 0) / gaps.length > 400, String(gaps))
+  })
+
+  it('is fed while all workers are busy, and others wait', async () => {
+    const { manager, spool, daemon } = await start({ watchdogUsec: SECOND / 2 })
+    for (const name of ['a', 'b', 'c']) drop(spool, name, packet({ until: 'never' }))
+    await until('one runs', () => daemon.journal().length > 0)
+    const fed = manager.with('WATCHDOG').length
+    await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
+  })
+
+  it('is not fed while the scan of a spool hangs, and again when it goes on', {
+    skip: skipUnless('strace'),
+  }, async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 1500; i++) writeFileSync(join(spool, `${i}.tmp`), '') // too many to list them at once
+    const { manager, daemon } = await start({
+      spool,
+      watchdogUsec: SECOND,
+      ini: { 'spooler-frequency': 0.2, 'spooler-watch': 'off' },
+    })
+    await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
+    // as a server of NFS that does not answer: each thread that lists the directory waits in the kernel's door
+    const hang = new TestProcess('strace', [
+      ...['-f', '-q', '-p', String(daemon.pid), '-P', spool, '-o', '/dev/null'],
+      ...['-e', 'trace=getdents64', '-e', 'inject=getdents64:delay_enter=600s'],
+    ])
+    drop(spool, 'a', packet({})) // the stamp of the directory changes: it is listed again
+    await daemon.waitFor(/the scan makes no progress; the service manager's watchdog is not fed/)
+    const fed = manager.with('WATCHDOG').length
+    const said = await until('it says so', () =>
+      manager.with('STATUS').find(({ fields }) => /stalled/.test(fields.STATUS ?? '')),
+    )
+    assert.match(said.fields.STATUS ?? '', new RegExp(`^the scan of ${spool} is stalled; `))
+    assert.equal(said.fields.WATCHDOG, undefined)
+    assert.equal(manager.with('WATCHDOG').length, fed)
+    hang.child.kill('SIGTERM')
+    await hang.exited
+    await daemon.waitFor(/the scan makes progress again/)
+    await until('it is fed again', () => manager.with('WATCHDOG').length >= fed + 2)
+    await until('the task has run', () => daemon.journal().length > 0)
+  })
+
+  it('of another process is not fed', async () => {
+    const own = await start({ watchdogUsec: SECOND })
+    assert.equal((await own.manager.heard('READY')).fields.WATCHDOG, '1')
+    const others = await start({ watchdogUsec: SECOND, env: { WATCHDOG_PID: '1' } })
+    assert.equal((await others.manager.heard('READY')).fields.WATCHDOG, undefined)
+  })
+})
+
+describe('a daemon that is not the process that systemd started', { skip }, () => {
+  /** Becomes spoold, so that WATCHDOG_PID is its own. */
+  const BECOME =
+    'import os, sys; os.environ["WATCHDOG_PID"] = str(os.getpid()); os.execv(sys.argv[1], sys.argv[1:])'
+
+  async function launch(ini: DaemonSetup['ini'], owner?: number) {
+    const manager = await ServiceManagerSocket.listen()
+    chmodSync(dirname(manager.socket), 0o755)
+    const spool = spoolDirectory()
+    const home = dirname(spool)
+    chmodSync(home, 0o755)
+    if (owner !== undefined) giveAway(spool)
+    writeFileSync(join(home, 'h.mjs'), 'export default () => -2')
+    writeIni(join(home, 'app.ini'), { spooler: spool, 'spooler-import': 'h.mjs', pidfile: 'pid', ...ini })
+    const starter = new TestProcess('python3', ['-c', BECOME, process.execPath, BIN, 'app.ini'], {
+      cwd: home,
+      env: { NOTIFY_SOCKET: manager.socket, WATCHDOG_USEC: String(SECOND) },
+    })
+    const pidIn = () => Number(readFileSync(join(home, 'pid'), 'utf8'))
+    return { manager, starter, pidIn }
+  }
+
+  it('after daemonize names itself, before the first process ends, and feeds the watchdog', async () => {
+    const { manager, starter, pidIn } = await launch({ daemonize: 'log' })
+    assert.equal(await starter.code(), 0, starter.output)
+    const [ready] = manager.with('READY')
+    endWithTest(pidIn())
+    assert.equal(ready?.fields.MAINPID, String(pidIn()))
+    await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
+    process.kill(pidIn(), 'SIGTERM')
+    await untilGone(pidIn())
+    assert.equal(manager.with('STOPPING').length, 1)
+  })
+
+  const asRoot = { 'master-as-root': true, uid: USER, gid: USER }
+
+  it('under a root parent speaks for it', { skip: skipUnless('root') }, async () => {
+    const { manager, starter } = await launch(asRoot, USER)
+    const ready = await manager.heard('READY')
+    assert.equal(ready.fields.MAINPID, undefined)
+    await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
+    starter.child.kill('SIGTERM')
+    await manager.heard('STOPPING')
+    assert.equal(await starter.code(), 0)
+  })
+
+  it('under a root parent in the background names that', { skip: skipUnless('root') }, async () => {
+    const { manager, starter, pidIn } = await launch({ ...asRoot, daemonize: 'log' }, USER)
+    assert.equal(await starter.code(), 0, starter.output)
+    endWithTest(pidIn())
+    assert.equal(manager.with('READY')[0]?.fields.MAINPID, String(pidIn()))
+    process.kill(pidIn(), 'SIGTERM')
+    await untilGone(pidIn())
+  })
+})
