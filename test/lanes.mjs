@@ -28,6 +28,7 @@ const SHORT = [
   'schedule/scheduler',
   'schedule/ticks',
   'spool/',
+  'stats/',
   'supervisor/',
   'system/',
   'worker/',

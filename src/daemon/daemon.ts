@@ -1,13 +1,14 @@
 import type { CheckedConfig } from '../config/check.js'
 import type { Options } from '../config/option-table.js'
-import { type SpoolTarget, SpoolTargets } from '../engines/directory/targets.js'
+import { SpoolTargets } from '../engines/directory/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { subscribeLog } from '../events/log-subscriber.js'
 import { tryHold } from '../files/record-lock.js'
 import { formatProblem } from '../ini/setting.js'
 import type { Log } from '../log/log.js'
-import { makeSpoolFor, prepareSpool } from '../spool/layout.js'
+import { makeSpoolFor } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
+import type { Collector } from '../stats/collector.js'
 import { Master, type SpoolWorkersPlan } from '../supervisor/master.js'
 import { QuestionHandler } from '../supervisor/questions.js'
 import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
@@ -23,7 +24,8 @@ import { Schedules } from './schedules.js'
 import { ServiceNotices } from './service-notices.js'
 import { listenToSignals } from './signals.js'
 import { DaemonSockets } from './sockets.js'
-import { type PreparedSpool, planSpools, setProcessTitle } from './spool-plan.js'
+import { type PreparedSpool, planSpools, prepareSpools, setProcessTitle, targetsOf } from './spool-plan.js'
+import { observe } from './stats.js'
 import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
 
@@ -52,6 +54,7 @@ export class Daemon {
   readonly #schedules: Schedules
   readonly #drain: Drain
   readonly #notices: ServiceNotices
+  readonly #stats: Collector
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
@@ -81,6 +84,14 @@ export class Daemon {
       inherited: request.inherited,
       resolve: path => processEnvironment.resolve(path),
       raise: signal => this.#schedules.raise(signal),
+    })
+    this.#stats = observe(events, {
+      version: request.version,
+      life: this.#life,
+      master: this.#master,
+      schedules: this.#schedules,
+      network: this.#network,
+      config: () => this.#config,
     })
     this.#reloader = new Reloader({
       events,
@@ -121,6 +132,7 @@ export class Daemon {
     const { vacuum } = this.#options
     this.#touches.stop()
     this.#sweeper.stop()
+    this.#stats.close()
     await this.#schedules.stop()
     await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     this.#pidfiles.release(hasFailed || vacuum)
@@ -210,11 +222,8 @@ export class Daemon {
     } catch {} // the directory was removed or is inaccessible by now
   }
 
-  #prepareSpools({ spools }: CheckedConfig): PreparedSpool[] {
-    return spools.map(each => {
-      const directory = this.#surroundings.resolve(each.directory)
-      return { ...each, directory, spool: prepareSpool(directory) }
-    })
+  #prepareSpools(config: CheckedConfig): PreparedSpool[] {
+    return prepareSpools(config, path => this.#surroundings.resolve(path))
   }
 
   async #plan(spools: readonly PreparedSpool[], config: CheckedConfig): Promise<SpoolWorkersPlan[]> {
@@ -256,8 +265,4 @@ export class Daemon {
 function mainPidOf({ logFile, isUnderRoot }: DaemonRequest): number | null {
   if (logFile === null) return null
   return isUnderRoot ? process.ppid : process.pid
-}
-
-function targetsOf(spools: readonly PreparedSpool[]): SpoolTarget[] {
-  return spools.map(({ directory, options }) => ({ directory, sync: options.spoolerSync }))
 }

@@ -7,6 +7,7 @@ import { Commands } from '../schedule/commands.js'
 import { schedulesOf } from '../schedule/ini-schedules.js'
 import { Leadership } from '../schedule/leadership.js'
 import { Scheduler } from '../schedule/scheduler.js'
+import type { ScheduleSnapshot } from '../stats/snapshot.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import type { Schedule } from '../task/schedule.js'
 
@@ -66,6 +67,20 @@ export class Schedules {
       this.#scheduler.reload()
       this.#scheduler.set(INI, schedulesOf(options))
     })
+  }
+
+  /** For people and monitoring. */
+  get plan(): ScheduleSnapshot[] {
+    return this.#scheduler.plan.map(({ schedule, nextAtMs }) => ({
+      schedule,
+      spool: this.#placeOf(schedule) ?? null,
+      nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
+    }))
+  }
+
+  /** Whether its schedules are fired here; null: it has none. */
+  leadershipOf(spool: string): Leadership['state'] | null {
+    return this.#leaderships.get(spool)?.state ?? null
   }
 
   /** @returns false when there is no room for the signal */

@@ -7,6 +7,7 @@ import type { Emitter } from '../events/emitter.js'
 import { adopt, type Listener, type ListenSettings, listen, padsAbstractNames } from '../net/listen.js'
 import { type ServerLimits, UwsgiServer } from '../net/uwsgi-server.js'
 import { type Address, formatAddress, isLocal, parseAddress } from '../protocol/address.js'
+import type { SocketSnapshot } from '../stats/snapshot.js'
 import { findGroup, findUser } from '../system/identity.js'
 import type { Request } from '../task/request.js'
 
@@ -71,6 +72,12 @@ export class DaemonSockets {
     this.#targets = targets
     this.#server.change(limitsOf(options))
     this.#server.open()
+  }
+
+  /** For people and monitoring. */
+  get stats(): SocketSnapshot[] {
+    const { connections } = this.#server
+    return this.#listeners.map(({ address }) => ({ address: formatAddress(address), connections }))
   }
 
   /** Accepts no more connections; resolves when the requests in progress are answered. */

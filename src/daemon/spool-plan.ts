@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import type { CheckedConfig } from '../config/check.js'
 import type { Options, SpoolOptions } from '../config/option-table.js'
 import type { ResolvedOptions, SpoolConfig } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
@@ -6,14 +7,16 @@ import type { SpoolTarget } from '../engines/directory/targets.js'
 import { type FeedOptions, openEngine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
+import { prepareSpool } from '../spool/layout.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
 import type { SpoolWorkersPlan } from '../supervisor/master.js'
+import type { PoolOptions } from '../supervisor/pool-options.js'
 import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
-import { type PoolOptions, WorkerPool } from '../supervisor/worker-pool.js'
+import { WorkerPool } from '../supervisor/worker-pool.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import { planChain } from './handler-plan.js'
 import { SharedAreas } from './shared-areas.js'
@@ -38,6 +41,19 @@ interface PlanContext {
 export interface PreparedSpool extends SpoolConfig {
   /** Its real path. */
   readonly spool: string
+}
+
+/** Creates the directories that are missing. @param resolve resolves a path of the configuration */
+export function prepareSpools({ spools }: CheckedConfig, resolve: (path: string) => string): PreparedSpool[] {
+  return spools.map(each => {
+    const directory = resolve(each.directory)
+    return { ...each, directory, spool: prepareSpool(directory) }
+  })
+}
+
+/** Where tasks may be stored. */
+export function targetsOf(spools: readonly PreparedSpool[]): SpoolTarget[] {
+  return spools.map(({ directory, options }) => ({ directory, sync: options.spoolerSync }))
 }
 
 /** Selects from the options what each room needs: one plan per spool directory, however often it is listed. */

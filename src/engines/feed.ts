@@ -11,6 +11,58 @@ export interface Counts {
   readonly waiting: number
 }
 
+/** How many due tasks have a priority. */
+export interface PriorityStats {
+  /** As its directory is named: `05` is not `5`; null: none. */
+  readonly priority: string | null
+  readonly due: number
+}
+
+/** How a feed notices new tasks. */
+export interface LookStats {
+  /** How often it looks without a hint. */
+  readonly everyMs: number
+  /**
+   * `events`: the system reports changes. `poll`: it looks every second, because another host may change the spool. `none`:
+   * only the regular look.
+   */
+  readonly hints: 'events' | 'poll' | 'none'
+  /** Directories from which changes are reported, and those where the system refused that. */
+  readonly watched: number
+  readonly refused: number
+  /** Watches rest while workers race through a long backlog. */
+  readonly isSuspended: boolean
+  /** How many times it looked, when last (epoch ms; null: not yet), how long that took, and how long all names took. */
+  readonly looks: number
+  readonly lastAtMs: number | null
+  readonly lastMs: number
+  readonly lastFullMs: number
+}
+
+/** What a feed knows, for people and monitoring. */
+export interface FeedStats extends Counts {
+  /** False if more tasks are due than are in memory: then `ready` counts those in memory. */
+  readonly isWhole: boolean
+  /**
+   * All stored tasks, due or not. If not `isWhole`, what a count of the names found (`countedAtMs`), less those that
+   * ended since; null until the first count is over.
+   */
+  readonly tasks: number | null
+  /** Epoch ms; null: `tasks` is no count, but exact. */
+  readonly countedAtMs: number | null
+  /** The most urgent first. If not `isWhole`, all tasks that the directory had when it was counted. */
+  readonly priorities: readonly PriorityStats[]
+  /** How many more priorities have tasks. */
+  readonly prioritiesLeftOut: number
+  readonly parked: Readonly<Partial<Record<ParkReason, number>>>
+  /** Since when the task in memory that has been due for longest has been due; epoch ms. Null: none, or unknown. */
+  readonly oldestDueMs: number | null
+  /** When the next task comes due by itself; epoch ms. */
+  readonly nextDueMs: number | null
+  /** Null: the feed is told of every task. */
+  readonly look: LookStats | null
+}
+
 /**
  * What a master knows of one spool: which tasks may run now, and what became of those it gave to workers. It claims
  * nothing.
@@ -60,6 +112,11 @@ export interface Feed {
    * next, so it needs to be asked from time to time. 0 for a feed that does not search.
    */
   readonly stalledMs: number
+  /**
+   * More than `counts`, at a cost that does not grow with the backlog: parts of it may be a second old. If more is due than
+   * is in memory, a count of the names begins in the background, at most once a minute.
+   */
+  stats(): FeedStats
   /**
    * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
    * not count.

@@ -48,6 +48,33 @@ export interface LeaseListener {
   renewed(): void
 }
 
+/** What a spool holds besides tasks that are due, waiting or running. */
+export interface UpkeepStats {
+  readonly dead: DeadStats
+  /** Tasks that have failed or are held. */
+  readonly records: { readonly count: number; readonly isWhole: boolean }
+  /** Where the tasks are stored; null: unknown, or the file system does not answer. */
+  readonly disk: DiskStats | null
+}
+
+/** Dead letters. Of very many only the first are read: then `isWhole` is false, and `count` is a lower bound. */
+export interface DeadStats {
+  readonly count: number
+  readonly isWhole: boolean
+  readonly byReason: Readonly<Record<string, number>>
+  /** When the first and the last of them was buried; epoch ms. */
+  readonly oldestMs: number | null
+  readonly newestMs: number | null
+}
+
+export interface DiskStats {
+  readonly freeBytes: number
+  readonly totalBytes: number
+  /** 0 of 0: the file system has no such limit. */
+  readonly freeInodes: number
+  readonly totalInodes: number
+}
+
 /**
  * Upkeep of a spool apart from running its tasks. Tasks that are due, waiting or running are never touched. Any
  * number of processes may do it at the same time.
@@ -66,6 +93,8 @@ export interface Upkeep {
    * @returns how many tasks' records were removed
    */
   forget(ageMs: number): Promise<number>
+  /** What is there, as far as it can be read. It reads a bounded number of files, and parts may be seconds old. */
+  stats(): Promise<UpkeepStats>
   /** Resolves with undefined while another process has the lease of this name. */
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined>
 }

@@ -31,7 +31,7 @@ export interface Listening {
   readonly times: boolean
 }
 
-/** Histograms (task/histogram) in microseconds, packed as pairs of bucket and count. */
+/** Histograms (task/histogram) in microseconds, packed. */
 export interface RunTimes {
   readonly ran: readonly number[]
   readonly waited: readonly number[]

@@ -51,6 +51,11 @@ export class UwsgiServer {
     })
   }
 
+  /** How many peers are connected. */
+  get connections(): number {
+    return this.#connections.size
+  }
+
   open(): void {
     this.#open()
   }

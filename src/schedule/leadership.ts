@@ -44,6 +44,10 @@ export class Leadership {
     return this.#state === 'leading' && this.#lease !== undefined && instantMs < this.#lease.validUntilMs
   }
 
+  get state(): 'asking' | 'waiting' | 'leading' | 'stopped' {
+    return this.#state
+  }
+
   /** Whether the leader is known. */
   get isDecided(): boolean {
     return this.#state === 'leading' || this.#state === 'waiting'

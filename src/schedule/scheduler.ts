@@ -45,6 +45,14 @@ export class Scheduler {
     return [...this.#entries.values()].map(({ schedule }) => schedule)
   }
 
+  /** Each schedule, and when it fires next; epoch ms, Infinity: at no known time. */
+  get plan(): Array<{ readonly schedule: Schedule; readonly nextAtMs: number }> {
+    return [...this.#entries.values()].map(({ schedule, ticks }) => {
+      const leftMs = (ticks?.nextAtMs ?? Number.POSITIVE_INFINITY) - clockOf(schedule)
+      return { schedule, nextAtMs: Math.round(Date.now() + leftMs) }
+    })
+  }
+
   /** Replaces the schedules of an owner. Those that it keeps continue undisturbed. */
   set(owner: string, schedules: readonly Schedule[]): void {
     const wanted = new Map(schedules.map(schedule => [scheduleKey(schedule), schedule]))

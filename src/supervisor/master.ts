@@ -1,8 +1,10 @@
 import { SpooldError } from '../base/errors.js'
-import type { Counts, Feed } from '../engines/feed.js'
+import type { Counts, Feed, FeedStats } from '../engines/feed.js'
 import type { Ref } from '../task/ref.js'
+import type { PoolOptions } from './pool-options.js'
+import type { PoolStats } from './pool-stats.js'
 import type { SpoolControls } from './questions.js'
-import type { PoolOptions, Replacement, WorkerPool } from './worker-pool.js'
+import type { Replacement, WorkerPool } from './worker-pool.js'
 
 /** One spool: its tasks and the processes that run them. */
 interface SpoolWorkers {
@@ -11,6 +13,13 @@ interface SpoolWorkers {
   readonly pool: WorkerPool
   /** What the spool was opened with. If a reload changes it, the spool needs a new feed. */
   readonly engineKey: string
+}
+
+/** A spool that is run, for people and monitoring. */
+export interface SpoolWorkersStats {
+  readonly spool: string
+  readonly feed: FeedStats
+  readonly pool: PoolStats
 }
 
 /** What a reload wants: the same spool with other processes, or a spool to open. */
@@ -49,6 +58,10 @@ export class Master {
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
     }))
+  }
+
+  get stats(): SpoolWorkersStats[] {
+    return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
   }
 
   /** The running tasks, including those of spools that are being replaced. */

@@ -42,7 +42,6 @@ export class Roster {
   readonly #listener: RosterListener
   readonly #events: Emitter
   readonly #pace: RespawnPace
-  /** Pending respawns, each of which waits for its delay. */
   readonly #respawns = new Set<NodeJS.Timeout>()
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
@@ -77,11 +76,16 @@ export class Roster {
     return present
   }
 
+  /** How many respawns wait for their delay. */
+  get delayed(): number {
+    return this.#respawns.size
+  }
+
   /** Spawns workers up to the target, except those whose respawn is still delayed. */
   fill(): WorkerProcess[] {
     if (this.#isClosed) return []
     const spawned: WorkerProcess[] = []
-    for (let missing = this.target - this.present - this.#respawns.size; missing > 0; missing--) {
+    for (let missing = this.target - this.present - this.delayed; missing > 0; missing--) {
       const worker = this.#trySpawn()
       if (worker === undefined) break
       spawned.push(worker)

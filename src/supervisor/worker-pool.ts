@@ -7,15 +7,10 @@ import { clearMarks } from './clear-marks.js'
 import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
 import { aloneLane, dueLane } from './lane.js'
-import type { RosterOptions } from './roster.js'
+import { aloneOptions, type PoolOptions } from './pool-options.js'
+import { type PoolStats, poolStats } from './pool-stats.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import type { WorkerProcess } from './worker-process.js'
-
-export interface PoolOptions extends RosterOptions {
-  readonly processes: number
-  /** Keep no process while idle. */
-  readonly cheap: boolean
-}
 
 /** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
 export interface Replacement {
@@ -75,7 +70,7 @@ export class WorkerPool implements SignalReceivers {
         this.#joined(worker)
       },
     })
-    this.#lone = new Group(alone(options), {
+    this.#lone = new Group(aloneOptions(options), {
       ...shared,
       lane: aloneLane(feed),
       joined: worker => this.#joined(worker),
@@ -99,6 +94,10 @@ export class WorkerPool implements SignalReceivers {
 
   get workers(): ReadonlySet<WorkerProcess> {
     return this.#main.roster.workers
+  }
+
+  get stats(): PoolStats {
+    return poolStats(this.#main.roster, this.#lone.roster)
   }
 
   /**
@@ -158,7 +157,7 @@ export class WorkerPool implements SignalReceivers {
     const old = [...this.workers]
     this.#options = options
     roster.options = options
-    this.#lone.roster.options = alone(options)
+    this.#lone.roster.options = aloneOptions(options)
     roster.takeIn(first)
     this.#dismissLone()
     for (const worker of old) {
@@ -247,8 +246,4 @@ export class WorkerPool implements SignalReceivers {
     this.#main.roster.target = 0
     this.#main.roster.trim()
   }
-}
-
-function alone(options: PoolOptions): RosterOptions {
-  return { ...options, worker: { ...options.worker, concurrency: 1 } }
 }

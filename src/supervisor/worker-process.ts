@@ -33,6 +33,7 @@ export class WorkerProcess {
   #isCancelling = false
   #lastHeardAt = performance.now()
   readonly #pace = new Pace()
+  #ran = 0
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -74,6 +75,11 @@ export class WorkerProcess {
   /** Milliseconds per task; undefined until one has run. */
   get paceMs(): number | undefined {
     return this.#pace.ms
+  }
+
+  /** How many runs it has reported. */
+  get ran(): number {
+    return this.#ran
   }
 
   /** How many tasks and signals it has and answers for. */
@@ -239,7 +245,9 @@ export class WorkerProcess {
     const reported = takeReports(message, this.#given)
     const { done, reports, late, known } = reported
     if (known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
-    this.#pace.note(message.busyMs, done.length + ranOf(reports) + ranOf(late))
+    const ran = done.length + ranOf(reports) + ranOf(late)
+    this.#pace.note(message.busyMs, ran)
+    this.#ran += ran
     if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
       const ref = this.#given.start(number, this.#lastHeardAt)

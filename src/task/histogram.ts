@@ -6,28 +6,43 @@ const LONGEST = 2 ** 32 - 1
 export class Histogram {
   readonly #counts = new Uint32Array(BUCKETS)
   #count = 0
+  #sum = 0
 
   /** How many were added. */
   get count(): number {
     return this.#count
   }
 
+  /** Of all that were added, in microseconds. */
+  get sum(): number {
+    return this.#sum
+  }
+
+  /** What is not empty: the upper bound in microseconds, and how many are below it and in no bucket before. */
+  get buckets(): Array<readonly [belowMicros: number, count: number]> {
+    return [...this.#counts].flatMap((count, bucket) =>
+      count === 0 ? [] : [[boundOf(bucket), count] as const],
+    )
+  }
+
   add(microseconds: number): void {
     const bucket = bucketOf(microseconds)
     this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
     this.#count++
+    this.#sum += microseconds
   }
 
-  /** As few numbers as it takes, for a message: bucket, count; again and again. */
+  /** As few numbers as it takes, for a message: the sum; bucket, count; again and again. */
   pack(): number[] {
-    const packed: number[] = []
+    const packed = [Math.round(this.#sum)]
     for (const [bucket, count] of this.#counts.entries()) if (count > 0) packed.push(bucket, count)
     return packed
   }
 
   /** Adds what another one packed. */
   merge(packed: readonly number[]): void {
-    for (let i = 0; i < packed.length; i += 2) {
+    this.#sum += packed[0] ?? 0
+    for (let i = 1; i < packed.length; i += 2) {
       const bucket = Math.min(packed[i] ?? 0, BUCKETS - 1)
       const count = packed[i + 1] ?? 0
       this.#counts[bucket] = (this.#counts[bucket] ?? 0) + count

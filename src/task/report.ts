@@ -28,7 +28,8 @@ export type ReportKind = (typeof REPORT_KINDS)[number]
  * What a parked task waits for: a worker that runs nothing else (`alone`), a free slot of its key (`slot`), the end of a
  * pause (`paused`), or a handler for its name (`unknown-name`).
  */
-export type ParkReason = 'alone' | 'slot' | 'paused' | 'unknown-name'
+export const PARK_REASONS = ['alone', 'slot', 'paused', 'unknown-name'] as const
+export type ParkReason = (typeof PARK_REASONS)[number]
 
 export interface Report {
   readonly ref: Ref

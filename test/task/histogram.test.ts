@@ -35,7 +35,11 @@ describe('a histogram', () => {
           }
           merged.merge(JSON.parse(JSON.stringify(histogram.pack())))
         }
-        assert.deepEqual([merged.count, merged.pack()], [all.count, all.pack()])
+        assert.deepEqual([merged.count, merged.sum, merged.pack()], [all.count, all.sum, all.pack()])
+        assert.equal(
+          all.sum,
+          parts.flat().reduce((sum, each) => sum + each, 0),
+        )
       }),
     )
   })

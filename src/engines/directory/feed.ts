@@ -1,5 +1,7 @@
 import type { Emitter } from '../../events/emitter.js'
 import type { WatchChoice } from '../../files/directory-watch.js'
+import { BacklogCount } from '../../spool/index/backlog-count.js'
+import { CensusTaker } from '../../spool/index/census.js'
 import { Scanner } from '../../spool/index/scanner.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
@@ -7,8 +9,9 @@ import type { TaskOrder } from '../../spool/task-order.js'
 import type { LastRun } from '../../task/last-run.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
-import type { Counts, Feed } from '../feed.js'
+import type { Counts, Feed, FeedStats } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
+import { directoryStats } from './feed-stats.js'
 import { LongLocks } from './long-locks.js'
 
 export interface DirectoryFeedOptions {
@@ -28,6 +31,8 @@ export class DirectoryFeed implements Feed {
   readonly #scanner: Scanner
   readonly #longLocks: LongLocks
   readonly #lastRuns = new LastRuns()
+  readonly #census: CensusTaker
+  readonly #backlog: BacklogCount
   #wakeUp = () => {}
 
   constructor(options: DirectoryFeedOptions, events: Emitter) {
@@ -39,6 +44,8 @@ export class DirectoryFeed implements Feed {
       this.#wakeUp(),
     )
     this.#longLocks = new LongLocks(spool, events)
+    this.#census = new CensusTaker(this.#index)
+    this.#backlog = new BacklogCount(spool, rules)
   }
 
   async open(wakeUp: () => void): Promise<void> {
@@ -69,6 +76,7 @@ export class DirectoryFeed implements Feed {
   done(refs: readonly Ref[]): void {
     this.#lastRuns.done(refs)
     for (const ref of refs) this.#index.done(ref)
+    this.#backlog.ended(refs.length)
     this.#scanner.tasksEnded(refs.length, false)
   }
 
@@ -114,6 +122,10 @@ export class DirectoryFeed implements Feed {
 
   counts(): Counts {
     return { ready: this.#index.ready, busy: this.#index.busy, waiting: this.#index.waiting }
+  }
+
+  stats(): FeedStats {
+    return directoryStats(this.#index, this.#census, this.#backlog, this.#scanner.stats)
   }
 
   get isDrained(): boolean {

@@ -1,14 +1,25 @@
 import { purge } from '../../spool/admin/purge.js'
+import { SpoolSummary } from '../../spool/admin/summary.js'
 import { sweepSpool } from '../../spool/admin/sweep.js'
 import { sweepRecords } from '../../spool/admin/sweep-records.js'
 import { noteFormat } from '../../spool/format.js'
 import { takeSpoolLease } from '../../spool/locker.js'
 import { toByteString } from '../../task/ref.js'
-import type { Lease, LeaseListener, Purged, PurgeLimits, SweepAges, Swept, Upkeep } from '../upkeep.js'
+import type {
+  Lease,
+  LeaseListener,
+  Purged,
+  PurgeLimits,
+  SweepAges,
+  Swept,
+  Upkeep,
+  UpkeepStats,
+} from '../upkeep.js'
 
 /** Keeps a spool directory and its `.spoold` in order. */
 export class DirectoryUpkeep implements Upkeep {
   readonly #spool: string
+  #summary: SpoolSummary | undefined
 
   /** @param spool the real path */
   constructor(spool: string) {
@@ -30,6 +41,11 @@ export class DirectoryUpkeep implements Upkeep {
 
   forget(ageMs: number): Promise<number> {
     return sweepRecords(toByteString(this.#spool), Date.now() - ageMs)
+  }
+
+  stats(): Promise<UpkeepStats> {
+    this.#summary ??= new SpoolSummary(toByteString(this.#spool))
+    return this.#summary.take()
   }
 
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {

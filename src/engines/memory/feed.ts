@@ -3,7 +3,7 @@ import { Heap } from '../../base/heap.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Ref } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
-import type { Counts, Feed } from '../feed.js'
+import type { Counts, Feed, FeedStats, PriorityStats } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 
@@ -150,6 +150,30 @@ export class MemoryFeed implements Feed {
     return { ready: this.#ready.size, busy: this.#busy.size, waiting }
   }
 
+  stats(): FeedStats {
+    const counts = this.counts()
+    const parked = [...this.#parked].map(([reason, { size }]) => [reason, size] as const)
+    const byPriority = new Map<number | null, number>()
+    let oldest = Number.POSITIVE_INFINITY
+    for (const { priority, dueAtMs } of this.#ready.values()) {
+      byPriority.set(priority, (byPriority.get(priority) ?? 0) + 1)
+      oldest = Math.min(oldest, dueAtMs)
+    }
+    const next = this.#waiting.peek()
+    return {
+      ...counts,
+      isWhole: true,
+      tasks: counts.ready + counts.busy + counts.waiting,
+      countedAtMs: null,
+      priorities: [...byPriority].sort(([a], [b]) => ranked(a) - ranked(b)).map(asPriority),
+      prioritiesLeftOut: 0,
+      parked: Object.fromEntries(parked.filter(([, size]) => size > 0)),
+      oldestDueMs: Number.isFinite(oldest) ? oldest : null,
+      nextDueMs: next?.atMs ?? null,
+      look: null,
+    }
+  }
+
   get isDrained(): boolean {
     const { ready, busy } = this.counts()
     const parked = this.parkedFor('alone') + this.parkedFor('slot')
@@ -197,6 +221,14 @@ export class MemoryFeed implements Feed {
 
 /** A lower priority number runs first, tasks without a priority last; ties run in order of arrival. */
 function isMoreUrgent(a: MemoryTask, b: MemoryTask): boolean {
-  const [first, second] = [a.priority ?? Number.POSITIVE_INFINITY, b.priority ?? Number.POSITIVE_INFINITY]
+  const [first, second] = [ranked(a.priority), ranked(b.priority)]
   return first === second ? a.number < b.number : first < second
+}
+
+function ranked(priority: number | null): number {
+  return priority ?? Number.MAX_SAFE_INTEGER
+}
+
+function asPriority([priority, due]: readonly [number | null, number]): PriorityStats {
+  return { priority: priority === null ? null : String(priority), due }
 }

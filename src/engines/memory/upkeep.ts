@@ -1,4 +1,4 @@
-import type { Lease, Purged, PurgeLimits, SweepAges, Swept, Upkeep } from '../upkeep.js'
+import type { Lease, Purged, PurgeLimits, SweepAges, Swept, Upkeep, UpkeepStats } from '../upkeep.js'
 import type { MemorySpool } from './spool.js'
 
 /**
@@ -35,6 +35,22 @@ export class MemoryUpkeep implements Upkeep {
 
   async forget(): Promise<number> {
     return 0
+  }
+
+  async stats(): Promise<UpkeepStats> {
+    const byReason: Record<string, number> = {}
+    let [oldestMs, newestMs]: [number | null, number | null] = [null, null]
+    for (const { reason, buriedAt } of this.#spool.dead.values()) {
+      byReason[reason] = (byReason[reason] ?? 0) + 1
+      oldestMs = Math.min(oldestMs ?? buriedAt, buriedAt)
+      newestMs = Math.max(newestMs ?? buriedAt, buriedAt)
+    }
+    const failed = [...this.#spool.tasks.values()].filter(({ attempts }) => attempts > 0).length
+    return {
+      dead: { count: this.#spool.dead.size, isWhole: true, byReason, oldestMs, newestMs },
+      records: { count: failed, isWhole: true },
+      disk: null,
+    }
   }
 
   /** The lease never has to be renewed, because its holder ends with this process. */

@@ -54,6 +54,10 @@ export class ArrivalWindow implements Window {
     }
   }
 
+  each(visit: (ref: Ref, time: number) => void): void {
+    for (let i = 0; i < this.#size; i++) visit(this.#refs[this.#slots[i] ?? 0] ?? '', this.#times[i] ?? 0)
+  }
+
   peek(): Placed | undefined {
     if (this.#size === 0) return undefined
     return { ref: this.#refs[this.#slots[0] ?? 0] ?? '', time: this.#times[0] ?? 0 }

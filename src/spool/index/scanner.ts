@@ -9,6 +9,7 @@ import { Directories, type ScannedDirectories } from './directories.js'
 import { DrainRate, LONG_BACKLOG } from './drain-rate.js'
 import { lookAgainEveryMs, passEveryMs, suspendedScanEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
+import { type ScannerStats, ScanTimes } from './scanner-stats.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
@@ -45,12 +46,10 @@ export class Scanner {
   #mustRecheck = false
   /** These on the clock of `performance.now()`. */
   #wantedAt = Number.NEGATIVE_INFINITY
-  #lastScanAt = Number.NEGATIVE_INFINITY
+  readonly #last = new ScanTimes()
   #lastPassAt = Number.NEGATIVE_INFINITY
   #lastRecheckAt = performance.now()
-  #lastScanMs = 0
   #lastScanNames = 0
-  #lastFullScanMs = 0
   #lastPassMs = 0
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
@@ -109,7 +108,7 @@ export class Scanner {
   /** Tasks that ended since the last scan are not listed again. */
   get #unclearScanInMs(): number {
     const share = Math.min(1, (this.#index.size + 1) / (this.#lastScanNames + 1))
-    return unclearScanInMs(this.#lastScanMs * share, this.#frequencyMs)
+    return unclearScanInMs(this.#last.ms * share, this.#frequencyMs)
   }
 
   /** All due tasks are known, and none is left. */
@@ -158,9 +157,12 @@ export class Scanner {
   }
 
   get #nextPassAt(): number {
+    return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.#frequencyMs, this.#isPolled)
+  }
+
+  get #isPolled(): boolean {
     const { watch } = this.#options
-    const isPolled = watch === 'poll' || (watch === 'auto' && !this.#isLocal)
-    return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.#frequencyMs, isPolled)
+    return watch === 'poll' || (watch === 'auto' && !this.#isLocal)
   }
 
   get #nextTurnAt(): number {
@@ -170,13 +172,13 @@ export class Scanner {
   /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
   get #isLookAgainDue(): boolean {
     const { waiting } = this.#index
-    const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#lastFullScanMs)
+    const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#last.fullMs)
     return waiting > 0 && performance.now() >= dueAt
   }
 
   async #scan(): Promise<void> {
     const [startedAt, recheckWaiting] = [performance.now(), this.#mustRecheck]
-    const isFirst = this.#lastScanAt === Number.NEGATIVE_INFINITY
+    const isFirst = this.#last.at === Number.NEGATIVE_INFINITY
     this.#mustRecheck = false
     this.#wantedAt = Number.POSITIVE_INFINITY
     this.#watches.scanBegins()
@@ -186,9 +188,7 @@ export class Scanner {
     if (isAll) await this.#list(undefined, recheckWaiting)
     else if (changed.size > 0) await this.#list(changed, false)
     this.#lastScanNames = this.#index.size
-    this.#lastScanAt = performance.now()
-    this.#lastScanMs = this.#lastScanAt - startedAt
-    if (isAll) this.#lastFullScanMs = this.#lastScanMs
+    this.#last.ended(startedAt, isAll)
     if (recheckWaiting) this.#lastRecheckAt = startedAt
     if (isFirst && this.#index.ready > LONG_BACKLOG) this.#suspendWatches()
     else if (isAll || changed.size > 0) this.#followListed()
@@ -229,6 +229,12 @@ export class Scanner {
     })
   }
 
+  get stats(): ScannerStats {
+    const hints = this.#options.watch === 'off' ? 'none' : this.#isPolled ? 'poll' : 'events'
+    const [everyMs, isSuspended] = [this.#frequencyMs, this.#isSuspended]
+    return { everyMs, hints, ...this.#watches.counts, isSuspended, ...this.#last.stats }
+  }
+
   get #isWatching(): boolean {
     return !this.#isClosed && this.#isLocal && this.#options.watch === 'auto'
   }
@@ -260,7 +266,7 @@ export class Scanner {
 
   get #suspendedScanAt(): number {
     if (!this.#isSuspended) return Number.POSITIVE_INFINITY
-    return this.#lastScanAt + suspendedScanEveryMs(this.#lastScanMs)
+    return this.#last.at + suspendedScanEveryMs(this.#last.ms)
   }
 
   #miss(error: unknown): void {

@@ -5,6 +5,7 @@ import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
 import { ArrivalWindow } from './arrival-window.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
+import { Patience } from './patience.js'
 import { WaitingList } from './waiting-list.js'
 import { type Placed, SortedWindow, type Window } from './window.js'
 
@@ -17,7 +18,6 @@ interface TaskIndexOptions {
 }
 
 const WINDOW = 120_000
-const FIRST_RETRY_MS = 2
 /** Its file has left its place. */
 const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
 /** Retried after a wait that doubles. */
@@ -46,8 +46,7 @@ export class TaskIndex {
   readonly #waiting = new WaitingList()
   readonly #parked = new ParkedRefs()
   readonly #arrivals = new Arrivals()
-  /** How many times in a row a ref was found locked or incomplete. */
-  readonly #tries = new Map<Ref, number>()
+  readonly #patience = new Patience()
   /** More refs are due than the window holds. */
   #overflowed = false
   /** A scan in progress: what it has found so far, and what was given away in the meantime. */
@@ -65,6 +64,12 @@ export class TaskIndex {
 
   get ready(): number {
     return this.#window.size + this.#freshNames.size
+  }
+
+  /** Calls back with each ready ref, in no particular order, and when it became runnable (epoch µs; 0: see its name). */
+  eachReady(visit: (ref: Ref, time: number) => void): void {
+    this.#window.each(visit)
+    for (const { ref, time } of this.#fresh.values()) visit(ref, time)
   }
 
   /** Everything it knows. */
@@ -114,7 +119,7 @@ export class TaskIndex {
     }
     if (!this.#waiting.endOnChange(ref)) return false
     this.#parked.remove(ref)
-    this.#tries.delete(ref)
+    this.#patience.end(ref)
     this.#makeReady(ref)
     return true
   }
@@ -126,7 +131,7 @@ export class TaskIndex {
       if (due === undefined) return
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
-      if (!this.#tries.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
+      if (!this.#patience.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
       this.#makeReady(ref)
     }
   }
@@ -174,7 +179,7 @@ export class TaskIndex {
   done(ref: Ref): void {
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
-    this.#tries.delete(ref)
+    this.#patience.end(ref)
     this.#arrivals.forget(ref)
     if (renames > 1) this.#makeReady(ref)
   }
@@ -184,15 +189,15 @@ export class TaskIndex {
     const { ref } = report
     if (GONE_KINDS.includes(report.kind)) return this.done(ref)
     this.#busy.delete(ref)
-    if (!PATIENT_KINDS.includes(report.kind)) this.#tries.delete(ref)
+    if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
     switch (report.kind) {
       case 'untouched':
         this.#makeReady(ref)
         return
       case 'locked':
-        return this.#waiting.add(ref, nowMs + this.#patience(ref, Math.min(1000, this.#frequencyMs)), true)
+        return this.#waiting.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
-        return this.#waiting.add(ref, nowMs + this.#patience(ref, this.#frequencyMs), true)
+        return this.#waiting.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
         const isParked = this.#parked.add(ref, report.reason ?? 'alone')
         return isParked ? undefined : this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
@@ -288,12 +293,5 @@ export class TaskIndex {
     const first = this.#window.peek()
     if (first === undefined) return this.#window.isBeforeTheRest(fresh)
     return COMPARE_TASKS[this.#order](fresh.ref, fresh.time, first.ref, first.time) < 0
-  }
-
-  /** 2 ms, 4 ms, … up to `capMs`: a writer finishes in a moment, a foreign runner may take long. */
-  #patience(ref: Ref, capMs: number): number {
-    const tries = this.#tries.get(ref) ?? 0
-    this.#tries.set(ref, tries + 1)
-    return Math.min(FIRST_RETRY_MS * 2 ** tries, capMs)
   }
 }

@@ -71,6 +71,11 @@ export class Watches {
     this.#listener = listener
   }
 
+  /** How many directories are watched, and for how many the system refused it. */
+  get counts(): { readonly watched: number; readonly refused: number } {
+    return { watched: this.#followed.size, refused: this.#refused.size }
+  }
+
   /** Called before a directory is listed: later changes are then noticed. */
   follow(prefix: string, stamp: Stamp): void {
     if (this.#isNew(prefix, stamp)) this.#open(prefix, stamp)

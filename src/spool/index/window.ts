@@ -27,6 +27,8 @@ export interface Window {
   adopt(other: this, isWanted: (ref: Ref) => boolean): void
   /** The scan is over. @param isUnwanted refs that have another place by now */
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void
+  /** In no particular order. */
+  each(visit: (ref: Ref, time: number) => void): void
   peek(): Placed | undefined
   next(): Ref | undefined
   /** Is it sure that nothing of what had no room runs before this one? */
@@ -92,6 +94,11 @@ export class SortedWindow implements Window {
       this.#size += wanted.refs.length
       if (wanted.refs.length > 0) this.#heads.push(wanted)
     }
+  }
+
+  each(visit: (ref: Ref, time: number) => void): void {
+    for (const { refs, times, head } of this.#heads.values())
+      for (let i = head; i < refs.length; i++) visit(refs[i] ?? '', times[i] ?? 0)
   }
 
   peek(): Placed | undefined {

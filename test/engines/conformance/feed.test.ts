@@ -179,6 +179,41 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await until('it is drained', () => feed.isDrained)
     })
 
+    it('says what it knows: how many of which priority, the oldest, what is parked, what comes', async () => {
+      const before = Date.now()
+      const { feed, claims, store } = await withTasks(
+        {},
+        { priority: 9 },
+        { priority: 3 },
+        {},
+        { priority: 9 },
+      )
+      await feed.open(() => {})
+      const { priorities, oldestDueMs, ...counted } = feed.stats()
+      assert.deepEqual(priorities, [
+        { priority: '3', due: 1 },
+        { priority: '9', due: 2 },
+        { priority: null, due: 2 },
+      ])
+      assert.ok(Math.abs((oldestDueMs ?? 0) - before) < 60_000, `${oldestDueMs}`)
+      const { ready, busy, waiting, isWhole, tasks, parked } = counted
+      assert.deepEqual([ready, busy, waiting, isWhole, tasks, parked], [5, 0, 0, true, 5, {}])
+
+      const atMs = Math.ceil(Date.now() / 1000) * 1000 + 60_000
+      const later = await store(9, { at: new Date(atMs) })
+      feed.lookNow(later.path)
+      await until('it is known', () => feed.counts().ready === 6 || feed.stats().nextDueMs === atMs)
+      const given = feed.take(10)
+      for (const [i, ref] of given.entries()) {
+        const claim = await claims.claim(ref)
+        if ('kind' in claim) feed.returned([claim])
+        else feed.returned([await claims.release(claim, i === 0 ? 'slot' : 'paused')])
+      }
+      const after = feed.stats()
+      assert.deepEqual([after.ready, after.busy, after.waiting], [0, 0, 6])
+      assert.deepEqual([after.parked, after.nextDueMs], [{ slot: 1, paused: 4 }, atMs])
+    })
+
     it('calls no listener once it is closed', async () => {
       const { feed, store } = await withTasks()
       let calls = 0

@@ -44,6 +44,19 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.equal((await store()).isDuplicate, false)
     })
 
+    it('counts dead letters by reason, and tasks that failed', async () => {
+      const spool = open()
+      await bury(spool, 2)
+      await spool.enqueuer.store(requestFrom({ n: 9 }))
+      const claims = await spool.claims()
+      for (const ref of await refsOf(spool))
+        await claims.settle(await beginOf(claims, ref), { kind: 'error', detail: 'no' }, 1)
+      const { dead, records } = await spool.upkeep().stats()
+      assert.deepEqual([dead.count, dead.isWhole, dead.byReason], [2, true, { asked: 2 }])
+      assert.ok((dead.oldestMs ?? 0) > 0 && (dead.oldestMs ?? 0) <= (dead.newestMs ?? 0))
+      assert.deepEqual(records, { count: 1, isWhole: true })
+    })
+
     it('sweeps no task', async () => {
       const spool = open()
       for (let n = 0; n < 3; n++) await spool.enqueuer.store(requestFrom({ n }, { id: String(n) }))

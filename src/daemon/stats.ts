@@ -1,0 +1,41 @@
+import { hostname } from 'node:os'
+import type { CheckedConfig } from '../config/check.js'
+import type { Emitter } from '../events/emitter.js'
+import { Collector } from '../stats/collector.js'
+import type { Master } from '../supervisor/master.js'
+import type { Lifecycle } from './lifecycle.js'
+import type { Schedules } from './schedules.js'
+import type { DaemonSockets } from './sockets.js'
+
+interface Observed {
+  readonly version: string
+  readonly life: Lifecycle
+  readonly master: Master
+  readonly schedules: Schedules
+  readonly network: DaemonSockets
+  /** The configuration in effect. */
+  config(): CheckedConfig
+}
+
+/** The collector of a daemon's snapshots. */
+export function observe(events: Emitter, observed: Observed): Collector {
+  const { version, life, master, schedules, network, config } = observed
+  const startedAtMs = Math.round(Date.now() - process.uptime() * 1000)
+  return new Collector(events, {
+    daemon: () => ({
+      pid: process.pid,
+      version,
+      state: life.state,
+      startedAtMs,
+      host: hostname(),
+      uid: process.geteuid?.() ?? 0,
+      gid: process.getegid?.() ?? 0,
+      files: config().files,
+      rssBytes: process.memoryUsage.rss(),
+    }),
+    spools: () => master.stats,
+    leadershipOf: spool => schedules.leadershipOf(spool),
+    schedules: () => schedules.plan,
+    sockets: () => network.stats,
+  })
+}

@@ -1,0 +1,166 @@
+import { openEngine } from '../engines/open-engine.js'
+import type { Upkeep } from '../engines/upkeep.js'
+import type { Emitter } from '../events/emitter.js'
+import type { SpoolWorkersStats } from '../supervisor/master.js'
+import type { WorkerStats } from '../supervisor/pool-stats.js'
+import { residentBytes } from '../system/process-memory.js'
+import { displayName } from '../task/ref.js'
+import { RunTimes } from './run-times.js'
+import {
+  type DaemonFacts,
+  type DaemonSnapshot,
+  type Processes,
+  type ScheduleSnapshot,
+  SNAPSHOT_VERSION,
+  type SocketSnapshot,
+  type SpoolSnapshot,
+  type TaskCounts,
+  type WorkerSnapshot,
+} from './snapshot.js'
+import { SpoolCounters } from './spool-counters.js'
+
+/** What the collector does not count itself. */
+interface Sources {
+  daemon(): Omit<DaemonFacts, 'stored' | 'refused'>
+  /** Those that are run now. */
+  spools(): readonly SpoolWorkersStats[]
+  leadershipOf(spool: string): SpoolSnapshot['leadership']
+  schedules(): readonly ScheduleSnapshot[]
+  sockets(): readonly SocketSnapshot[]
+}
+
+/** However many ask, a snapshot is taken this often at most. */
+const SHARED_MS = 200
+
+/** Counts what happens in a daemon, and takes its snapshot when asked. */
+export class Collector {
+  readonly #sources: Sources
+  readonly #counters = new Map<string, SpoolCounters>()
+  readonly #upkeeps = new Map<string, Promise<Upkeep>>()
+  readonly #times: RunTimes
+  #stored = 0
+  #refused = 0
+  #last: Promise<DaemonSnapshot> | undefined
+  /** On the clock of `performance.now()`. */
+  #nextAt = Number.NEGATIVE_INFINITY
+
+  constructor(events: Emitter, sources: Sources) {
+    this.#sources = sources
+    this.#times = new RunTimes(events)
+    this.#subscribe(events)
+  }
+
+  /** As it is now, or was a moment ago. Never rejects, never takes longer than about a second. */
+  snapshot(): Promise<DaemonSnapshot> {
+    const now = performance.now()
+    if (this.#last === undefined || now >= this.#nextAt) {
+      this.#nextAt = now + SHARED_MS
+      this.#last = this.#take()
+    }
+    return this.#last
+  }
+
+  close(): void {
+    this.#times.close()
+  }
+
+  async #take(): Promise<DaemonSnapshot> {
+    this.#times.ask()
+    const spools = this.#sources.spools()
+    this.#forget(spools)
+    return {
+      version: SNAPSHOT_VERSION,
+      atMs: Date.now(),
+      daemon: { ...this.#sources.daemon(), stored: this.#stored, refused: this.#refused },
+      spools: await Promise.all(spools.map(each => this.#spool(each))),
+      schedules: this.#sources.schedules(),
+      sockets: this.#sources.sockets(),
+    }
+  }
+
+  async #spool(stats: SpoolWorkersStats): Promise<SpoolSnapshot> {
+    const { spool, feed } = stats
+    const { totals, rates } = this.#of(spool)
+    const [processes, upkeep] = await Promise.all([processesOf(stats), this.#upkeep(spool)])
+    return {
+      directory: spool,
+      tasks: tasksOf(stats),
+      totals: { ...totals },
+      rates,
+      times: this.#times.of(spool),
+      processes,
+      ...upkeep,
+      look: feed.look,
+      leadership: this.#sources.leadershipOf(spool),
+    }
+  }
+
+  async #upkeep(spool: string) {
+    const upkeep = this.#upkeeps.get(spool) ?? openEngine(spool).upkeep()
+    this.#upkeeps.set(spool, upkeep)
+    return (await upkeep).stats()
+  }
+
+  /** Forgets spools that a reload removed; a spool that stays keeps its counters. */
+  #forget(spools: readonly SpoolWorkersStats[]): void {
+    const own = new Set(spools.map(({ spool }) => spool))
+    for (const spool of this.#upkeeps.keys()) if (!own.has(spool)) this.#upkeeps.delete(spool)
+  }
+
+  #of(spool: string): SpoolCounters {
+    const known = this.#counters.get(spool)
+    if (known !== undefined) return known
+    const counters = new SpoolCounters()
+    this.#counters.set(spool, counters)
+    return counters
+  }
+
+  #subscribe(events: Emitter): void {
+    const total = (spool: string) => this.#of(spool).totals
+    events.on('tasks-reported', payload => this.#of(payload.spool).reported(payload))
+    events.on('worker-died', ({ spool, running }) => this.#of(spool).crashed(running.length))
+    events.on('worker-overran', ({ spool }) => total(spool).overran++)
+    events.on('worker-out-of-mercy', ({ spool }) => total(spool).outOfMercy++)
+    events.on('worker-spawned', ({ spool }) => total(spool).spawned++)
+    events.on('worker-recycling', ({ spool }) => total(spool).recycled++)
+    events.on('host-died', ({ spool }) => total(spool).hostsDied++)
+    events.on('watch-lost', ({ spool }) => total(spool).watchesLost++)
+    events.on('spool-purged', ({ spool, removed }) => {
+      total(spool).purged += removed
+    })
+    events.on('request-stored', () => this.#stored++)
+    events.on('request-refused', () => this.#refused++)
+  }
+}
+
+function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
+  const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
+  const { priorities, prioritiesLeftOut } = feed
+  const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
+  const running = Math.min(begun, busy)
+  return {
+    due: ready + busy - running,
+    isWhole,
+    running,
+    waiting,
+    parked,
+    stored: tasks,
+    countedAtMs,
+    priorities,
+    prioritiesLeftOut,
+    oldestDueMs,
+    nextDueMs,
+  }
+}
+
+async function processesOf({ pool }: SpoolWorkersStats): Promise<Processes> {
+  return { ...pool, workers: await Promise.all(pool.workers.map(workerOf)) }
+}
+
+async function workerOf({ running, ...stats }: WorkerStats): Promise<WorkerSnapshot> {
+  return {
+    ...stats,
+    running: running.map(({ ref, sinceMs }) => ({ task: displayName(ref), sinceMs })),
+    rssBytes: stats.pid === 0 ? null : await residentBytes(stats.pid),
+  }
+}

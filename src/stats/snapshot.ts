@@ -1,0 +1,193 @@
+import type { LookStats, PriorityStats } from '../engines/feed.js'
+import type { DeadStats, DiskStats } from '../engines/upkeep.js'
+import type { ParkReason } from '../task/report.js'
+import type { Schedule } from '../task/schedule.js'
+
+/** Grows when a field changes its meaning or goes; a new field does not change it. */
+export const SNAPSHOT_VERSION = 1
+
+/**
+ * A daemon at one moment: the one shape for `status`, the stats server, the metrics and whatever shows them. Plain JSON.
+ * Times are epoch ms; names that are not UTF-8 have replacement characters; there is no packet and no environment in it.
+ */
+export interface DaemonSnapshot {
+  readonly version: typeof SNAPSHOT_VERSION
+  /** When it was taken. */
+  readonly atMs: number
+  readonly daemon: DaemonFacts
+  /** Those whose tasks it runs. */
+  readonly spools: readonly SpoolSnapshot[]
+  readonly schedules: readonly ScheduleSnapshot[]
+  readonly sockets: readonly SocketSnapshot[]
+}
+
+export interface DaemonFacts {
+  readonly pid: number
+  readonly version: string
+  readonly state: 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
+  readonly startedAtMs: number
+  readonly host: string
+  readonly uid: number
+  readonly gid: number
+  /** The configuration files in effect. */
+  readonly files: readonly string[]
+  /** Resident memory of the master. */
+  readonly rssBytes: number
+  /** Tasks that it stored itself, for network peers and for handlers; and requests that it refused. */
+  readonly stored: number
+  readonly refused: number
+}
+
+export interface SpoolSnapshot {
+  /** The real path, or an engine's own term. */
+  readonly directory: string
+  readonly tasks: TaskCounts
+  /** Since the daemon started, or took up the spool. */
+  readonly totals: Totals
+  readonly rates: Rates
+  readonly times: Times
+  readonly processes: Processes
+  readonly dead: DeadStats
+  /** Tasks that have failed or are held; a lower bound if not `isWhole`. */
+  readonly records: { readonly count: number; readonly isWhole: boolean }
+  /** Null: unknown, or the file system does not answer. */
+  readonly disk: DiskStats | null
+  /** How new tasks are noticed; null: the engine is told of each. */
+  readonly look: LookStats | null
+  /** Whether its schedules are fired here; null: it has none. `asking`: not known yet. */
+  readonly leadership: 'asking' | 'leading' | 'waiting' | 'stopped' | null
+}
+
+export interface TaskCounts {
+  /** They may run now, and do not run yet. If not `isWhole`, those in memory: a lower bound. */
+  readonly due: number
+  readonly isWhole: boolean
+  /** They may have begun. */
+  readonly running: number
+  /** Not due yet, or parked. */
+  readonly waiting: number
+  /** Due, but something else than time keeps them: how many wait for what. */
+  readonly parked: Readonly<Partial<Record<ParkReason, number>>>
+  /** All of them; if not `isWhole`, as counted at `countedAtMs`, less those that ended since; null: not counted yet. */
+  readonly stored: number | null
+  /** Null: `stored` is exact. */
+  readonly countedAtMs: number | null
+  /** Due tasks, the most urgent first; if not `isWhole`, all that each directory had when it was counted. */
+  readonly priorities: readonly PriorityStats[]
+  /** How many more priorities have tasks. */
+  readonly prioritiesLeftOut: number
+  /** Since when the one in memory that has been due for longest has been due; null: none, or unknown. */
+  readonly oldestDueMs: number | null
+  /** When the next one comes due by itself. */
+  readonly nextDueMs: number | null
+}
+
+/** How runs ended, and what else happened. */
+export interface Totals {
+  /** Runs that ended with SPOOL_OK. */
+  readonly done: number
+  /** Runs whose task runs again: the handler asked for it; or threw. */
+  readonly retried: number
+  readonly errors: number
+  /** Runs that no handler wanted. */
+  readonly ignored: number
+  /** Tasks that became dead letters: after a run; without one. */
+  readonly buried: number
+  readonly setAside: number
+  /** Runs that could not be settled. */
+  readonly unsettled: number
+  /** Processes that died of their own, and how many of them overran a deadline; interpreters that died. */
+  readonly crashes: number
+  readonly overran: number
+  readonly hostsDied: number
+  /** Processes that were killed because they did not stop within their mercy. */
+  readonly outOfMercy: number
+  readonly spawned: number
+  readonly recycled: number
+  /** How often the system stopped reporting changes of the directory. */
+  readonly watchesLost: number
+  /** Dead letters that were removed because of their age or number. */
+  readonly purged: number
+}
+
+/** Per second, over the last minutes, or since the start if that is shorter. */
+export interface Rate {
+  readonly m1: number
+  readonly m5: number
+  readonly m15: number
+}
+
+export interface Rates {
+  /** Runs that ended with SPOOL_OK. */
+  readonly done: Rate
+  /** Runs that ended otherwise: retried, with an error, buried, or with the death of their process. */
+  readonly failed: Rate
+  /** The share of failed runs in the last five minutes, 0 to 1; null: nothing ran. */
+  readonly failedShare: number | null
+}
+
+/** How long runs took and how long their tasks had waited. Measured only while somebody asks, and ten minutes longer. */
+export interface Times {
+  /** Since when it has been measured without a gap; null: not now. */
+  readonly sinceMs: number | null
+  readonly ran: Distribution
+  readonly waited: Distribution
+}
+
+export interface Distribution {
+  readonly count: number
+  readonly sumMicros: number
+  /** To within a factor of 1.5; 0: nothing was measured. */
+  readonly p50Micros: number
+  readonly p95Micros: number
+  readonly p99Micros: number
+  /** What is not empty: an upper bound, and how many were below it and in no bucket before. */
+  readonly buckets: ReadonlyArray<readonly [belowMicros: number, count: number]>
+}
+
+export interface Processes {
+  /** How many there should be. */
+  readonly wanted: number
+  /** How many do not stop. The one that runs what must run alone counts in neither. */
+  readonly present: number
+  /** How many are spawned later, because others failed. */
+  readonly delayed: number
+  readonly workers: readonly WorkerSnapshot[]
+}
+
+export interface WorkerSnapshot {
+  /** 0: it has no process of its own. */
+  readonly pid: number
+  readonly state: 'starting' | 'ready' | 'draining' | 'exited'
+  /** It runs one task at a time, of those that must run alone. */
+  readonly isLone: boolean
+  /** How many tasks it runs at a time. */
+  readonly concurrency: number
+  readonly spawnedAtMs: number
+  /** How many runs it has reported. */
+  readonly ran: number
+  /** Milliseconds per task of late; null: none has run. */
+  readonly paceMs: number | null
+  /** Tasks and signals that it has: they run, or wait in it. */
+  readonly outstanding: number
+  /** What may have begun, and the latest time at which it can have. */
+  readonly running: ReadonlyArray<{ readonly task: string; readonly sinceMs: number }>
+  /** The signals whose handlers run. */
+  readonly signals: readonly number[]
+  /** Resident memory, without its interpreters'; null: unknown. */
+  readonly rssBytes: number | null
+}
+
+export interface ScheduleSnapshot {
+  readonly schedule: Schedule
+  /** The spool whose leader fires it; null: every daemon does. */
+  readonly spool: string | null
+  /** Null: it has no time, or fires no more. */
+  readonly nextAtMs: number | null
+}
+
+export interface SocketSnapshot {
+  readonly address: string
+  /** Connections that are open, of all sockets together. */
+  readonly connections: number
+}

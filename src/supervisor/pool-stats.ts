@@ -1,0 +1,69 @@
+import type { Ref } from '../task/ref.js'
+import type { Roster } from './roster.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** A process that runs tasks. */
+export interface WorkerStats {
+  /** 0: it has no process of its own. */
+  readonly pid: number
+  readonly state: WorkerProcess['state']
+  /** It runs one task at a time, of those that must run alone. */
+  readonly isLone: boolean
+  /** How many tasks it runs at a time. */
+  readonly concurrency: number
+  /** Epoch ms. */
+  readonly spawnedAtMs: number
+  /** How many runs it has reported. */
+  readonly ran: number
+  /** Milliseconds per task of late; null: none has run. */
+  readonly paceMs: number | null
+  /** How many tasks and signals it has: they run, or wait in it. */
+  readonly outstanding: number
+  /** The tasks that may have begun, and the latest time at which each can have; epoch ms. */
+  readonly running: ReadonlyArray<{ readonly ref: Ref; readonly sinceMs: number }>
+  /** The signals whose handlers run. */
+  readonly signals: readonly number[]
+}
+
+/** The processes of a spool. */
+export interface PoolStats {
+  /** How many there should be, and how many are not draining. The lone worker counts in neither. */
+  readonly wanted: number
+  readonly present: number
+  /** How many are spawned later, because others failed. */
+  readonly delayed: number
+  readonly workers: readonly WorkerStats[]
+}
+
+export function poolStats(main: Roster, lone: Roster): PoolStats {
+  return {
+    wanted: main.target,
+    present: main.present,
+    delayed: main.delayed + lone.delayed,
+    workers: [
+      ...Array.from(main.workers, worker => workerStats(worker, false)),
+      ...Array.from(lone.workers, worker => workerStats(worker, true)),
+    ],
+  }
+}
+
+function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
+  const { pid, state, concurrency, spawnedAt, ran, paceMs = null, outstanding, begun, signals } = worker
+  return {
+    pid,
+    state,
+    isLone,
+    concurrency,
+    spawnedAtMs: epochMs(spawnedAt),
+    ran,
+    paceMs,
+    outstanding,
+    running: begun.map(({ ref, startedAt }) => ({ ref, sinceMs: epochMs(startedAt) })),
+    signals: signals.running,
+  }
+}
+
+/** @param at on the clock of `performance.now()` */
+function epochMs(at: number): number {
+  return Math.round(Date.now() - (performance.now() - at))
+}

@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import { Emitter } from '#src/events/emitter.js'
+import { Collector } from '#src/stats/collector.js'
+import type { DaemonSnapshot, SpoolSnapshot } from '#src/stats/snapshot.js'
+import type { WorkerStats } from '#src/supervisor/pool-stats.js'
+import { Histogram } from '#src/task/histogram.js'
+import type { Report, ReportKind } from '#src/task/report.js'
+
+const SPOOL = 'memory:collected'
+const FEED = {
+  ready: 3,
+  busy: 2,
+  waiting: 1,
+  isWhole: true,
+  tasks: 6,
+  countedAtMs: null,
+  priorities: [{ priority: null, due: 3 }],
+  prioritiesLeftOut: 0,
+  parked: {},
+  oldestDueMs: 1000,
+  nextDueMs: null,
+  look: null,
+}
+const WORKER: WorkerStats = {
+  pid: process.pid,
+  state: 'ready',
+  isLone: false,
+  concurrency: 1,
+  spawnedAtMs: 1,
+  ran: 5,
+  paceMs: null,
+  outstanding: 2,
+  running: [{ ref: '5/\xe9t\xe9', sinceMs: 2 }],
+  signals: [],
+}
+const DAEMON = {
+  pid: 1,
+  version: '1.2.3',
+  state: 'running',
+  startedAtMs: 1,
+  host: 'h',
+  uid: 0,
+  gid: 0,
+  files: ['app.ini'],
+  rssBytes: 1,
+} as const
+
+const collectors: Collector[] = []
+function collect() {
+  const events = new Emitter()
+  let taken = 0
+  const collector = new Collector(events, {
+    daemon: () => DAEMON,
+    spools() {
+      taken++
+      return [{ spool: SPOOL, feed: FEED, pool: { wanted: 1, present: 1, delayed: 0, workers: [WORKER] } }]
+    },
+    leadershipOf: () => null,
+    schedules: () => [],
+    sockets: () => [],
+  })
+  collectors.push(collector)
+  return { events, collector, taken: () => taken }
+}
+const first = ({ spools }: DaemonSnapshot): SpoolSnapshot => spools[0] ?? assert.fail('no spool')
+const report = (kind: ReportKind): Report => ({ ref: 'x', kind, ranMs: 1 })
+
+describe('the collector', () => {
+  afterEach(() => {
+    for (const collector of collectors.splice(0)) collector.close()
+  })
+
+  it('counts how runs ended, and the share of those that failed', async () => {
+    const { events, collector } = collect()
+    const told = { spool: SPOOL, pid: 1, known: new Set<string>() }
+    const kinds = [
+      'ok',
+      'retry',
+      'error',
+      'error',
+      'ignore',
+      'buried',
+      'set-aside',
+      'unsettled',
+      'gone',
+      'later',
+    ] as const
+    events.emit('tasks-reported', { ...told, done: Array(13).fill('x'), reports: kinds.map(report) })
+    events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: ['x'] })
+    events.emit('worker-died', { spool: SPOOL, pid: 1, code: 1, signal: null, running: [] })
+    events.emit('worker-overran', { spool: SPOOL, pid: 1, running: ['x'] })
+    const { totals, rates } = first(await collector.snapshot())
+    const { done, retried, errors, ignored, buried, setAside, unsettled, crashes, overran } = totals
+    assert.deepEqual(
+      { done, retried, errors, ignored, buried, setAside, unsettled, crashes, overran },
+      {
+        done: 14,
+        retried: 1,
+        errors: 2,
+        ignored: 1,
+        buried: 1,
+        setAside: 1,
+        unsettled: 1,
+        crashes: 2,
+        overran: 1,
+      },
+    )
+    assert.ok(Math.abs((rates.failedShare ?? 0) - 6 / 20) < 0.001, `${rates.failedShare}`)
+    assert.ok(rates.done.m1 > 0 && rates.failed.m15 > 0)
+  })
+
+  it('tells what runs from what only waits in a worker, and names tasks as text', async () => {
+    const { tasks, processes } = first(await collect().collector.snapshot())
+    assert.deepEqual([tasks.due, tasks.running, tasks.waiting, tasks.stored], [4, 1, 1, 6])
+    const [worker = assert.fail()] = processes.workers
+    assert.deepEqual(worker.running, [{ task: '5/\ufffdt\ufffd', sinceMs: 2 }])
+    assert.ok((worker.rssBytes ?? 0) > 1_000_000)
+  })
+
+  it('has run times measured only once a snapshot was wanted, and keeps them', async () => {
+    const { events, collector } = collect()
+    assert.equal(events.isSilent('run-times'), true)
+    assert.equal(first(await collector.snapshot()).times.ran.count, 0)
+    assert.equal(events.isSilent('run-times'), false)
+    const [ran, waited] = [new Histogram(), new Histogram()]
+    for (const ms of [1, 2, 900]) ran.add(ms * 1000)
+    waited.add(5)
+    events.emit('run-times', { spool: SPOOL, ran: ran.pack(), waited: waited.pack() })
+    collector.close()
+    assert.equal(events.isSilent('run-times'), true)
+    const { times } = first(await collectAgain(collector))
+    assert.deepEqual([times.ran.count, times.ran.sumMicros, times.waited.count], [3, 903_000, 1])
+    assert.equal(
+      times.ran.buckets.reduce((sum, [, count]) => sum + count, 0),
+      3,
+    )
+    assert.ok(times.ran.p50Micros >= 2000 && times.ran.p50Micros < 3100, `${times.ran.p50Micros}`)
+  })
+
+  it('takes one snapshot for all who ask at once', async () => {
+    const { collector, taken } = collect()
+    const all = await Promise.all(Array.from({ length: 100 }, () => collector.snapshot()))
+    assert.equal(new Set(all).size, 1)
+    assert.equal(taken(), 1)
+  })
+
+  it('is plain JSON', async () => {
+    const snapshot = await collect().collector.snapshot()
+    assert.deepEqual(JSON.parse(JSON.stringify(snapshot)), snapshot)
+  })
+})
+
+/** A snapshot of its own: those who ask within a moment share one. */
+async function collectAgain(collector: Collector): Promise<DaemonSnapshot> {
+  const before = await collector.snapshot()
+  for (;;) {
+    const snapshot = await collector.snapshot()
+    if (snapshot !== before) return snapshot
+    await new Promise(resolve => setTimeout(resolve, 10))
+  }
+}
