@@ -19,7 +19,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ipc: GROUND,
   schedule: GROUND,
   ini: [...GROUND, 'system'],
-  config: [...GROUND, 'system', 'ini', 'protocol', 'schedule', 'net'],
+  config: [...GROUND, 'system', 'ini', 'protocol', 'schedule', 'net', 'control'],
+  control: FILES,
   spool: FILES,
   'spool/index': FILES,
   'spool/claims': FILES,
@@ -46,6 +47,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'stats',
     'client',
     'net',
+    'control',
     'systemd',
   ],
   cli: [

@@ -10,6 +10,7 @@ const SHORT = [
   'base/',
   'client/',
   'config/',
+  'control/',
   'daemon/',
   'docs/',
   'doctor/',

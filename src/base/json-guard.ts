@@ -1,5 +1,5 @@
 /** `time`: a finite number. `count`: a non-negative integer. */
-type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
+export type FieldKind = 'text' | 'time' | 'count' | 'flag' | 'texts' | 'object' | 'objects'
 
 const CHECKS: Readonly<Record<FieldKind, (value: unknown) => boolean>> = {
   text: value => typeof value === 'string',

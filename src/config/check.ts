@@ -1,5 +1,6 @@
 import { dirname, resolve } from 'node:path'
 import { describe } from '../base/errors.js'
+import { checkControl } from '../control/option.js'
 import { readConfig, type Sources } from '../ini/read-config.js'
 import type { Problems, Where } from '../ini/setting.js'
 import { checkNetwork } from '../net/check.js'
@@ -54,6 +55,9 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
       problems.error(where('add-gid', i), `add-gid: group ${group} not found`)
   checkNetwork(options, (severity, name, message, i) =>
     problems[severity](where(name, i), `${name}: ${message}`),
+  )
+  checkControl(options.spoolerControl, (i, message) =>
+    problems.error(where('spooler-control', i), `spooler-control: ${message}`),
   )
   checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
   checkSharedAreas(options.sharedarea, where, problems)

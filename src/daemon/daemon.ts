@@ -12,6 +12,8 @@ import type { Collector } from '../stats/collector.js'
 import { Master, type SpoolWorkersPlan } from '../supervisor/master.js'
 import { QuestionHandler } from '../supervisor/questions.js'
 import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
+import { actionsOf } from './actions.js'
+import { DaemonControl } from './control.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
 import { Lifecycle } from './lifecycle.js'
@@ -55,6 +57,7 @@ export class Daemon {
   readonly #drain: Drain
   readonly #notices: ServiceNotices
   readonly #stats: Collector
+  readonly #control: DaemonControl
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
@@ -92,6 +95,18 @@ export class Daemon {
       schedules: this.#schedules,
       network: this.#network,
       config: () => this.#config,
+    })
+    this.#control = new DaemonControl({
+      events,
+      identity: this.#identity,
+      resolve: path => processEnvironment.resolve(path),
+      actions: actionsOf({
+        stats: this.#stats,
+        reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
+        scanNow: () => this.#master.lookNow(),
+        reopenLog: () => log.reopen(),
+        stop: () => this.#askedToStop('a control client'),
+      }),
     })
     this.#reloader = new Reloader({
       events,
@@ -133,6 +148,7 @@ export class Daemon {
     this.#touches.stop()
     this.#sweeper.stop()
     this.#stats.close()
+    await this.#control.close()
     await this.#schedules.stop()
     await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     this.#pidfiles.release(hasFailed || vacuum)
@@ -141,10 +157,7 @@ export class Daemon {
 
   #listen(): void {
     listenToSignals({
-      stop: signal => {
-        this.#events.emit('stop-asked', { signal })
-        void this.#stop()
-      },
+      stop: signal => this.#askedToStop(signal),
       kill: signal => {
         this.#events.emit('stop-forced', { signal })
         this.#notices.stopping(0)
@@ -155,6 +168,11 @@ export class Daemon {
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
       scanNow: () => this.#master.lookNow(),
     })
+  }
+
+  #askedToStop(signal: string): void {
+    this.#events.emit('stop-asked', { signal })
+    void this.#stop()
   }
 
   /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
@@ -181,6 +199,7 @@ export class Daemon {
     for (const { directory } of this.#config.spools)
       if (identity !== null) makeSpoolFor(this.#surroundings.resolve(directory), identity)
     await this.#network.listen()
+    await this.#control.listen(options)
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (identity !== null && become(identity))
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
@@ -190,7 +209,7 @@ export class Daemon {
     this.#events.emit('master-spawned', { pid: process.pid })
     await this.#master.start(plans)
     if (this.#life.isStopping) return
-    this.#serve(this.#config, spools)
+    await this.#serve(this.#config, spools)
     if (options.safePidfile !== null) await this.#pidfiles.acquire('safe pidfile', options.safePidfile)
     this.#events.emit('daemon-started', { pid: process.pid, version: this.#request.version })
     await this.#notices.started() // before the process that started this one ends, if there is one
@@ -208,7 +227,7 @@ export class Daemon {
     if (isNew) this.#questions.forget()
     await this.#master.reload(await this.#plan(spools, config))
     if (this.#life.isStopping) return // schedules, watches and sweeps must not start again
-    this.#serve(config, spools)
+    await this.#serve(config, spools)
     const message = unappliedWarning(this.#options, config.options)
     this.#config = config
     if (isNew) this.#tell(config)
@@ -246,12 +265,13 @@ export class Daemon {
    * Puts a configuration into service: where tasks may be stored, which files are watched, what is scheduled and
    * swept.
    */
-  #serve({ options }: CheckedConfig, spools: readonly PreparedSpool[]): void {
+  async #serve({ options }: CheckedConfig, spools: readonly PreparedSpool[]): Promise<void> {
     const own = spools.filter(({ isExternal }) => !isExternal).map(({ spool }) => spool)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#touches.watch(options)
     this.#schedules.serve(options, own)
     this.#sweeper.start(spools)
+    await this.#control.serve(options, own)
   }
 
   #tell({ files, problems }: CheckedConfig): void {

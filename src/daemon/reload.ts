@@ -105,6 +105,7 @@ const FIXED = [
   'chmodSocket',
   'chownSocket',
   'listen',
+  'spoolerControl',
 ] as const satisfies ReadonlyArray<keyof Options>
 
 /** A warning about changed options that a reload cannot apply, by their names in an ini. */

@@ -132,6 +132,9 @@ export interface EventMap {
   'modifier-unavailable': { peer: string; modifier1: number }
   'peer-turned-away': { peer: string; because: string }
 
+  /** A control socket could not be opened: in this spool, or at this path. */
+  'control-unavailable': { place: string; error: string }
+
   'pidfile-written': { file: string }
   'pidfile-removed': { kind: PidfileKind }
   'pidfile-left': { file: string; error: string }

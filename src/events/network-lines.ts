@@ -4,7 +4,11 @@ import type { EventName, Listeners } from './event-map.js'
 
 type NetworkEvent = Extract<
   EventName,
-  `socket-${string}` | `request-${string}` | 'modifier-unavailable' | 'peer-turned-away'
+  | `socket-${string}`
+  | `request-${string}`
+  | 'control-unavailable'
+  | 'modifier-unavailable'
+  | 'peer-turned-away'
 >
 
 /** Peers must not be able to fill the disk with our log. */
@@ -26,6 +30,8 @@ export function networkLines(log: Log, isQuiet: () => boolean): Listeners<Networ
     'socket-removed': ({ file }) => log.line('info', `VACUUM: unix socket ${file} removed.`),
     'socket-left': ({ file, error }) =>
       log.line('warn', `VACUUM: unix socket ${file} cannot be removed: ${error}`, { file }),
+    'control-unavailable': ({ place, error }) =>
+      log.line('warn', `[spooler ${printable(place)}] no control socket: ${error}`, { place }),
     'request-stored': ({ path, bytes }) => {
       if (!isQuiet())
         log.line('info', `[spooler] written ${bytes} bytes to file ${printable(path)}`, { path })

@@ -50,6 +50,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     'uwsgi socket 0 bound to TCP address 127.0.0.1:3031 (port auto-assigned)',
   ],
   'socket-removed': [{ file: '/run/s' }, 'VACUUM: unix socket /run/s removed.'],
+  'control-unavailable': [{ place: '/s', error: 'EACCES' }, '[spooler /s] no control socket: EACCES'],
   'socket-left': [
     { file: '/run/s', error: 'EACCES' },
     'VACUUM: unix socket /run/s cannot be removed: EACCES',

@@ -1,0 +1,89 @@
+import { readdirSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { messageOf } from '../base/errors.js'
+import { lstatSync } from '../files/anchored-path.js'
+import { findState } from '../spool/state-directory.js'
+import { toByteString } from '../task/ref.js'
+import { LineBuffer } from './line-buffer.js'
+import { isControlName } from './names.js'
+import { type ControlReply, formatRequest, parseReply } from './protocol.js'
+
+/** A reply, or an event, may be this long. */
+const MAX_REPLY_BYTES = 64 * 1024 * 1024
+const ANSWER_MS = 5000
+
+/** Why a daemon could not be asked, or refused. */
+class ControlFailure extends Error {
+  /** A code of the protocol, or `unreachable`: no answer, or none that can be understood. */
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+interface AskOptions {
+  /** How long the daemon may take for each line of its answer; 0: for ever. */
+  readonly timeoutMs?: number
+  /** Called for each event of a verb that streams. */
+  event?(event: unknown): void
+}
+
+/**
+ * The sockets in a spool on which daemons may listen: those that this process may see. A dead daemon may have left one.
+ *
+ * @param spool its real path
+ * @throws SpooldError SPOOL_UNUSABLE, if `.spoold` belongs to somebody else than the spool; EACCES, if it is closed to us
+ */
+export function controlSocketsOf(spool: string): string[] {
+  const state = findState(toByteString(spool))
+  if (state === undefined) return []
+  return readdirSync(state)
+    .filter(isControlName)
+    .sort()
+    .map(name => `${state}/${name}`)
+    .filter(path => lstatSync(path)?.isSocket() === true)
+}
+
+/**
+ * Asks one daemon.
+ *
+ * @returns what the verb returns, as it came: it has to be checked
+ * @throws ControlFailure
+ */
+export function askDaemon(
+  path: string,
+  verb: string,
+  args: object,
+  options: AskOptions = {},
+): Promise<unknown> {
+  const { timeoutMs = ANSWER_MS, event } = options
+  const socket = connect(path)
+  return new Promise<unknown>((resolve, reject) => {
+    const fail = (code: string, message: string) => reject(new ControlFailure(code, message))
+    if (timeoutMs > 0)
+      socket.setTimeout(timeoutMs, () => fail('unreachable', `no answer within ${timeoutMs / 1000} s`))
+    socket.once('error', error => fail('unreachable', messageOf(error)))
+    socket.once('close', () => fail('unreachable', 'the connection was closed without an answer'))
+    socket.once('connect', () => socket.write(formatRequest({ id: 1, verb, args })))
+    eachReply(socket, reply => {
+      if (reply === undefined) return fail('unreachable', 'another program than spoold answered')
+      if ('event' in reply) return event?.(reply.event)
+      if ('error' in reply) return fail(reply.error.code, reply.error.message)
+      resolve(reply.ok)
+    })
+  }).finally(() => socket.destroy())
+}
+
+/** @param take gets each reply; undefined for what is none */
+function eachReply(socket: Socket, take: (reply: ControlReply | undefined) => void): void {
+  const lines = new LineBuffer(MAX_REPLY_BYTES)
+  socket.on('data', chunk => {
+    lines.add(chunk)
+    for (let line = lines.next(); line !== undefined; line = lines.next()) {
+      take(line === null ? undefined : parseReply(line))
+      if (line === null) return
+    }
+  })
+}

@@ -1,0 +1,100 @@
+import { messageOf } from '../base/errors.js'
+import type { Options } from '../config/option-table.js'
+import type { ActionTable } from '../control/actions.js'
+import { type ControlSocketOption, parseControlSocket } from '../control/option.js'
+import { ControlServer } from '../control/server.js'
+import { listenInSpool, type SpoolSocket } from '../control/spool-socket.js'
+import type { Emitter } from '../events/emitter.js'
+import { type Listener, listen } from '../net/listen.js'
+import type { Identity } from '../system/privileges.js'
+
+interface ControlContext {
+  readonly events: Emitter
+  readonly actions: ActionTable
+  /** The identity that the daemon takes on, which owns the sockets. */
+  readonly identity: Identity | null
+  resolve(path: string): string
+}
+
+interface Open {
+  readonly server: ControlServer
+  close(): void
+}
+
+/** The kernel caps it at net.core.somaxconn. */
+const BACKLOG = 4096
+
+/**
+ * The daemon's control sockets: one in each spool that it runs, and those of `spooler-control`. A socket that cannot be opened
+ * is reported, and tasks run without it.
+ */
+export class DaemonControl {
+  readonly #context: ControlContext
+  readonly #inSpools = new Map<string, Open>()
+  readonly #named: Array<{ readonly server: ControlServer; readonly listener: Listener }> = []
+
+  constructor(context: ControlContext) {
+    this.#context = context
+  }
+
+  /** Opens the sockets of `spooler-control`, with the privileges that the process has at its start. */
+  async listen({ spoolerControl }: Options): Promise<void> {
+    for (const text of spoolerControl) {
+      const socket = parseControlSocket(text)
+      if (socket !== null) await this.#attempt(socket.path, () => this.#listenAt(socket))
+    }
+  }
+
+  /** Opens a socket in each of these spools, and closes those in others. @param spools real paths */
+  async serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
+    const isOff = spoolerControl.some(text => parseControlSocket(text) === null)
+    const wanted = new Set(isOff ? [] : spools)
+    for (const [spool, open] of this.#inSpools)
+      if (!wanted.has(spool)) {
+        open.close()
+        this.#inSpools.delete(spool)
+      }
+    for (const spool of wanted)
+      if (!this.#inSpools.has(spool)) await this.#attempt(spool, () => this.#listenIn(spool))
+  }
+
+  async close(): Promise<void> {
+    for (const open of this.#inSpools.values()) open.close()
+    this.#inSpools.clear()
+    for (const { server, listener } of this.#named.splice(0)) {
+      server.close()
+      listener.close()
+      await listener.removeFile().catch(() => false) // root made it, and we are no longer root: the next start replaces it
+    }
+  }
+
+  async #listenIn(spool: string): Promise<void> {
+    const server = new ControlServer('operator', this.#context.actions)
+    const socket: SpoolSocket = await listenInSpool(spool, each => server.accept(each))
+    this.#inSpools.set(spool, {
+      server,
+      close() {
+        server.close()
+        socket.close()
+      },
+    })
+  }
+
+  async #listenAt({ path, role, mode }: ControlSocketOption): Promise<void> {
+    const { actions, identity } = this.#context
+    const server = new ControlServer(role, actions)
+    const listener = await listen(
+      { kind: 'unix', path: this.#context.resolve(path) },
+      { backlog: BACKLOG, mode, owner: identity, accept: socket => server.accept(socket) },
+    )
+    this.#named.push({ server, listener })
+  }
+
+  async #attempt(place: string, open: () => Promise<void>): Promise<void> {
+    try {
+      await open()
+    } catch (error) {
+      this.#context.events.emit('control-unavailable', { place, error: messageOf(error) })
+    }
+  }
+}

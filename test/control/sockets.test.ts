@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { existsSync, lstatSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { askDaemon, controlSocketsOf } from '#src/control/client.js'
+import type { DaemonSnapshot } from '#src/stats/snapshot.js'
+import { spoold } from '../helpers/cli.js'
+import { controlOf, controlsIn, sendRaw, snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
+import { type Daemon, type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
+import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+async function withDaemon(setup: Partial<DaemonSetup> = {}): Promise<{ spool: string; daemon: Daemon }> {
+  const spool = setup.spool ?? spoolDirectory()
+  return { spool, daemon: await startDaemon({ spool, ...setup }) }
+}
+
+async function stop(daemon: Daemon): Promise<void> {
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0)
+}
+
+const enqueue = (spool: string, ...pairs: string[]) =>
+  spoold(['enqueue', '--quiet', '--spooler', spool, ...pairs])
+
+describe('control sockets', () => {
+  it('answer with the snapshot of the daemon, and go with it', async () => {
+    const handler = `import { setTimeout } from 'node:timers/promises'
+      export default async (env, task) => { await setTimeout(60_000); return task.SPOOL_OK }`
+    const { spool, daemon } = await withDaemon({ handler, ini: { 'worker-reload-mercy': 0 } })
+    assert.equal(statSync(controlOf(spool)).mode & 0o777, 0o600)
+    await enqueue(spool, 'a=1')
+    await until('it runs', async () => (await spoolSnapshotOf(spool)).tasks.running === 1)
+    const { daemon: facts, spools } = await snapshotOf(spool)
+    assert.deepEqual([facts.pid, facts.state, facts.files], [daemon.pid, 'running', [daemon.iniFile]])
+    const [{ directory, processes, disk, look } = assert.fail()] = spools
+    assert.equal(directory, spool)
+    const [worker = assert.fail()] = processes.workers
+    assert.ok(daemon.children().includes(worker.pid))
+    assert.match(worker.running[0]?.task ?? '', /^uwsgi_spoolfile_on_/)
+    assert.ok((disk?.freeBytes ?? 0) > 0 && look?.hints === 'events' && (worker.rssBytes ?? 0) > 0)
+    await stop(daemon)
+    assert.deepEqual(controlsIn(spool), [])
+  })
+
+  it('let viewers read, and operators act', async () => {
+    const view = join(workspace(), 'view.sock')
+    const { spool, daemon } = await withDaemon({
+      ini: { 'spooler-control': `${view},role=viewer,mode=0606` },
+    })
+    assert.equal(statSync(view).mode & 0o777, 0o606)
+    const { daemon: facts } = (await askDaemon(view, 'snapshot', {})) as Awaited<
+      ReturnType<typeof snapshotOf>
+    >
+    assert.equal(facts.pid, daemon.pid)
+    for (const verb of ['reload', 'stop', 'scan', 'reopen-log'])
+      await assert.rejects(askDaemon(view, verb, {}), { code: 'forbidden' })
+    await askDaemon(controlOf(spool), 'reload', {})
+    await daemon.waitFor('reloaded')
+    await askDaemon(controlOf(spool), 'stop', {})
+    assert.equal(await daemon.code(), 0)
+    assert.equal(existsSync(view), false)
+  })
+
+  it('can be turned off, and follow a reload', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    const { daemon } = await withDaemon({ spool })
+    const reload = async (settings: DaemonSetup['ini']) => {
+      writeIni(daemon.iniFile, { 'spooler-import': daemon.handlerFile, ...settings })
+      const before = daemon.output.split('reloaded').length
+      daemon.child.kill('SIGHUP')
+      await until('it is reloaded', () => daemon.output.split('reloaded').length > before)
+    }
+    await reload({ spooler: [spool, other] })
+    await until('both are there', () => controlsIn(spool).length + controlsIn(other).length === 2)
+    await reload({ spooler: other })
+    await until('one has gone', () => controlsIn(spool).length === 0)
+    assert.equal((await snapshotOf(other)).spools[0]?.directory, other)
+    await reload({ spooler: other, 'spooler-control': 'off' })
+    await until('none is left', () => controlsIn(other).length === 0)
+  })
+
+  it('of two daemons on one spool are two; a dead one is replaced, a living one never', async () => {
+    const spool = spoolDirectory()
+    const { daemon: one } = await withDaemon({ spool })
+    const { daemon: two } = await withDaemon({ spool })
+    assert.deepEqual(controlsIn(spool), ['control', 'control.2'])
+    const pidsOf = async () => [
+      (await snapshotOf(spool)).daemon.pid,
+      (await snapshotOf(spool, 'control.2')).daemon.pid,
+    ]
+    assert.deepEqual(await pidsOf(), [one.pid, two.pid])
+    one.child.kill('SIGKILL')
+    await one.exited
+    assert.deepEqual(controlsIn(spool), ['control', 'control.2'], 'it could not remove its own')
+    const { daemon: three } = await withDaemon({ spool })
+    assert.deepEqual(controlsIn(spool), ['control', 'control.2'])
+    assert.deepEqual(await pidsOf(), [three.pid, two.pid])
+    await stop(two)
+    assert.deepEqual(controlsIn(spool), ['control'])
+    assert.equal((await snapshotOf(spool)).daemon.pid, three.pid)
+  })
+
+  it('of daemons that start at once over a dead one all have a name', async () => {
+    const spool = spoolDirectory()
+    const { daemon: dead } = await withDaemon({ spool })
+    dead.child.kill('SIGKILL')
+    await dead.exited
+    const daemons = await Promise.all(Array.from({ length: 3 }, () => startDaemon({ spool, isAside: false })))
+    const pids = await Promise.all(
+      controlsIn(spool).map(async name => (await snapshotOf(spool, name)).daemon.pid),
+    )
+    assert.deepEqual(pids.sort(), daemons.map(({ pid }) => pid).sort())
+  })
+
+  it('are found where the path is longer than a socket address', async () => {
+    const deep = join(workspace(), ...Array(8).fill('a-directory-with-a-long-name'))
+    mkdirSync(deep, { recursive: true })
+    const spool = join(deep, 'spool')
+    mkdirSync(spool)
+    const { daemon } = await withDaemon({ spool })
+    assert.ok(controlOf(spool).length > 200 && lstatSync(controlOf(spool)).isSocket())
+    const [path = assert.fail()] = controlSocketsOf(spool)
+    const { daemon: facts } = (await askDaemon(path, 'snapshot', {})) as DaemonSnapshot
+    assert.equal(facts.pid, daemon.pid)
+  })
+
+  it('take no name that a file has, and remove no file', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
+    writeFileSync(controlOf(spool), 'mine')
+    const { daemon } = await withDaemon({ spool })
+    assert.deepEqual(controlsIn(spool), ['control', 'control.2'])
+    assert.equal((await snapshotOf(spool, 'control.2')).daemon.pid, daemon.pid)
+    await stop(daemon)
+    assert.deepEqual([controlsIn(spool), statSync(controlOf(spool)).size], [['control'], 4])
+  })
+
+  it('withstand clients that are slow, many, malformed or endless', async () => {
+    const { spool, daemon } = await withDaemon()
+    const path = controlOf(spool)
+    const asked = JSON.stringify({ v: 1, id: 1, verb: 'snapshot' })
+    const count = isLong ? 2000 : 300
+    const slow = Array.from({ length: count }, (_, i) => {
+      const socket = connect(path)
+      socket.on('error', () => {})
+      if (i % 3 === 0) socket.write('{"v":1,"id":1,')
+      if (i % 3 === 1) socket.write(`${asked}\n`.repeat(20)).valueOf() // never read: no 'data' listener
+      return socket
+    })
+    try {
+      const tooLong = await sendRaw(path, `{"v":1,"id":1,"x":"${'x'.repeat(100_000)}"}\n`, { isEnded: false })
+      assert.deepEqual(
+        tooLong.map(reply => (reply as { error: { code: string } }).error.code),
+        ['malformed'],
+      )
+      for (const bytes of [
+        '\n',
+        'GET / HTTP/1.1\r\n\r\n',
+        Buffer.from([0xff, 0, 10]),
+        '{"v":1,"id":[],"verb":"stop"}\n',
+      ])
+        assert.deepEqual((await sendRaw(path, bytes)).length, 1)
+      await enqueue(spool, 'a=1')
+      await until('the task has run', () => daemon.journal().length === 1)
+      const { totals, tasks } = await spoolSnapshotOf(spool)
+      assert.deepEqual([totals.done, tasks.stored], [1, 0])
+      const descriptors = `/proc/${daemon.pid}/fd`
+      assert.ok(readdirSync(descriptors).length < 64 + 64, `${readdirSync(descriptors).length} descriptors`)
+    } finally {
+      for (const socket of slow) socket.destroy()
+    }
+    assert.equal((await snapshotOf(spool)).daemon.state, 'running')
+  })
+})
