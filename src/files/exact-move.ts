@@ -44,14 +44,15 @@ export function isStillThere(file: OpenFile, { dev, ino }: Pick<Stats, 'dev' | '
  * @returns false if the path leads to another file, or to none
  */
 export function moveExactly(file: OpenFile, to: string | Buffer, freeName: () => string): boolean {
-  if (!isInPlace(file)) return false
+  const held = fstatSync(file.fd)
+  if (!isStillThere(file, held)) return false
   try {
     renameSync(file.fsPath, to)
   } catch (error) {
-    if (errnoOf(error) !== 'ENOENT' || isInPlace(file)) throw error
+    if (errnoOf(error) !== 'ENOENT' || isStillThere(file, held)) throw error
     return false
   }
-  if (isInPlace({ ...file, fsPath: to })) return true
+  if (isStillThere({ fd: file.fd, fsPath: to }, held)) return true
   giveBack(to, file.fsPath, freeName)
   return false
 }

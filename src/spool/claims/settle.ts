@@ -21,9 +21,10 @@ const QUICK_MS = 1
  * The name under which a finished file waits for its removal. If we die in between, the sweep removes it, or moves it back
  * if its inode differs from the one in the name.
  */
-function doneName(fd: number): string {
-  const random = crypto().randomBytes(6).toString('hex')
-  return `.spoold-done-${fstatSync(fd, { bigint: true }).ino}-${process.pid}-${random}.tmp`
+function doneName({ fd, inode }: FileClaim): string {
+  const exactly = Number.isSafeInteger(inode) ? inode : fstatSync(fd, { bigint: true }).ino
+  const random = crypto().randomUUID().slice(-12) // Node draws the bytes of many at once: 6 alone cost as much as 100
+  return `.spoold-done-${exactly}-${process.pid}-${random}.tmp`
 }
 
 const DONE_NAME = /^done-(\d+)-\d+-[0-9a-f]{12}$/
@@ -53,7 +54,7 @@ export function removeTask(claim: FileClaim, ranMs: number): string | undefined 
 }
 
 function removeExactly(claim: FileClaim): void {
-  const hidden = beside(claim.fsPath, doneName(claim.fd))
+  const hidden = beside(claim.fsPath, doneName(claim))
   try {
     if (!moveExactly(claim, hidden, createTaskName)) return // it was moved or replaced while it ran
   } catch {
