@@ -30,10 +30,12 @@ export class ArrivalWindow implements Window {
     return this.#refs.length >= this.#limit
   }
 
+  /** A directory often lists its newest file first, which would climb to the top: the heap is made at the end, in O(n). */
   add(ref: Ref, time: number): boolean {
     if (this.#size === this.#times.length) this.#grow()
-    const slot = this.#refs.push(ref) - 1
-    this.#siftUp(this.#size++, time, slot)
+    this.#times[this.#size] = time
+    this.#slots[this.#size] = this.#refs.push(ref) - 1
+    this.#size++
     return !this.isOverflowed
   }
 
@@ -45,12 +47,20 @@ export class ArrivalWindow implements Window {
   }
 
   seal(isUnwanted: ((ref: Ref) => boolean) | undefined): void {
-    if (isUnwanted === undefined) return
-    const all = this.#size
+    if (isUnwanted !== undefined) this.#remove(isUnwanted)
+    const [times, slots] = [this.#times, this.#slots]
+    for (let at = (this.#size >> 1) - 1; at >= 0; at--)
+      this.#siftDown(at, times[at] as number, slots[at] as number)
+  }
+
+  #remove(isUnwanted: (ref: Ref) => boolean): void {
+    const [times, slots, all] = [this.#times, this.#slots, this.#size]
     this.#size = 0
     for (let i = 0; i < all; i++) {
-      const [slot = 0, time = 0] = [this.#slots[i], this.#times[i]]
-      if (!isUnwanted(this.#refs[slot] ?? '')) this.#siftUp(this.#size++, time, slot)
+      const [time, slot] = [times[i] as number, slots[i] as number]
+      if (isUnwanted(this.#refs[slot] ?? '')) continue
+      times[this.#size] = time
+      slots[this.#size++] = slot
     }
   }
 
@@ -67,7 +77,7 @@ export class ArrivalWindow implements Window {
     if (this.#size === 0) return undefined
     const ref = this.#refs[this.#slots[0] ?? 0]
     this.#size--
-    if (this.#size > 0) this.#siftDown(this.#times[this.#size] ?? 0, this.#slots[this.#size] ?? 0)
+    if (this.#size > 0) this.#siftDown(0, this.#times[this.#size] ?? 0, this.#slots[this.#size] ?? 0)
     return ref
   }
 
@@ -75,26 +85,10 @@ export class ArrivalWindow implements Window {
     return true
   }
 
-  #siftUp(at: number, time: number, slot: number): void {
-    const [times, slots] = [this.#times, this.#slots]
-    while (at > 0) {
-      const parentAt = (at - 1) >> 1
-      const parentTime = times[parentAt] as number
-      const parentSlot = slots[parentAt] as number
-      if (parentTime < time || (parentTime === time && this.#isNamedBefore(parentSlot, slot))) break
-      times[at] = parentTime
-      slots[at] = parentSlot
-      at = parentAt
-    }
-    times[at] = time
-    slots[at] = slot
-  }
-
-  /** From the top. */
-  #siftDown(time: number, slot: number): void {
+  #siftDown(from: number, time: number, slot: number): void {
     const [times, slots, size] = [this.#times, this.#slots, this.#size]
-    let at = 0
-    for (let childAt = 1; childAt < size; childAt = 2 * at + 1) {
+    let at = from
+    for (let childAt = 2 * at + 1; childAt < size; childAt = 2 * at + 1) {
       let childTime = times[childAt] as number
       if (childAt + 1 < size) {
         const otherTime = times[childAt + 1] as number

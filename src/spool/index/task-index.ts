@@ -172,7 +172,8 @@ export class TaskIndex {
 
   /** It is with a worker, or not to run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
-    return this.#busy.has(ref) || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref)
+    const isBusy = this.#busy.size > 0 && this.#busy.has(ref) // an empty map computes the hash of each name, too
+    return isBusy || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
