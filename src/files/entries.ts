@@ -58,14 +58,17 @@ export async function* listLocalEntries(path: string, isWanted?: (entry: Dirent)
 export async function* entryBatches(path: string, isLocal: boolean): AsyncGenerator<readonly Dirent[]> {
   const directory = await open(path)
   try {
-    for (let first = await directory.read(); first !== null; first = await directory.read()) {
+    for (let first = await directory.read(); first !== null; ) {
       const batch = [first]
       while (batch.length < ENTRIES_PER_READ) {
         const next = isLocal ? directory.readSync() : await directory.read()
         if (next === null) break
         batch.push(next)
       }
+      const next = directory.read() // a thread of the pool reads it while these are looked at
+      next.catch(() => {}) // where it is awaited, it is thrown again; who leaves earlier does not care
       yield batch
+      first = await next
     }
   } finally {
     await directory.close()
