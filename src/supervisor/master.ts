@@ -169,7 +169,12 @@ export class Master {
     try {
       if (this.isStopping) throw STOPPING
       const isReady = workers.pool.start()
-      const isListed = workers.feed.open(() => workers.pool.dispatch()).then(() => workers.pool.complete())
+      const isListed = workers.feed.open(() => workers.pool.dispatch())
+      // later than a ready worker gets its first tasks: to fork a large process takes long
+      void isListed.then(
+        () => setImmediate(() => workers.pool.complete()),
+        () => {},
+      )
       await Promise.all([isReady, isListed])
       return workers
     } catch (error) {
