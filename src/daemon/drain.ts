@@ -1,7 +1,7 @@
 import type { Emitter } from '../events/emitter.js'
 import type { Master } from '../supervisor/master.js'
-import type { Ref } from '../task/ref.js'
-import type { Report } from '../task/report.js'
+import type { TaskName } from '../task/ref.js'
+import { nameOf, type Report } from '../task/report.js'
 
 /** How the last run of a task ended if not with SPOOL_OK. */
 const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
@@ -27,11 +27,11 @@ export class Drain {
     this.#state = 'draining'
     events.on('tasks-reported', ({ spool, done, reports }) => {
       this.#done += done.length
-      if (this.#unfinished.size > 0) for (const ref of done) this.#unfinished.delete(nameOf(spool, ref))
+      if (this.#unfinished.size > 0) for (const name of done) this.#unfinished.delete(keyOf(spool, name))
       for (const report of reports) this.#ended(spool, report)
     })
     events.on('worker-died', ({ spool, running }) => {
-      for (const ref of running) this.#unfinished.set(nameOf(spool, ref), 'crash')
+      for (const name of running) this.#unfinished.set(keyOf(spool, name), 'crash')
     })
   }
 
@@ -51,27 +51,27 @@ export class Drain {
     this.#events.emit('daemon-drained', { done: this.#done, unfinished: Object.fromEntries(counts) })
   }
 
-  #ended(spool: string, { ref, kind }: Report): void {
-    const name = nameOf(spool, ref)
-    switch (kind) {
+  #ended(spool: string, report: Report): void {
+    const key = keyOf(spool, nameOf(report))
+    switch (report.kind) {
       case 'ok':
         this.#done++
-        this.#unfinished.delete(name)
+        this.#unfinished.delete(key)
         return
       case 'gone': // another process ran or removed it; but a task that was buried here is gone for that reason
-        if (this.#unfinished.get(name) !== 'buried') this.#unfinished.delete(name)
+        if (this.#unfinished.get(key) !== 'buried') this.#unfinished.delete(key)
         return
       case 'set-aside':
-        this.#unfinished.set(name, 'buried')
+        this.#unfinished.set(key, 'buried')
         return
       default: {
-        const unfinished = UNFINISHED_KINDS.find(each => each === kind)
-        if (unfinished !== undefined) this.#unfinished.set(name, unfinished)
+        const unfinished = UNFINISHED_KINDS.find(each => each === report.kind)
+        if (unfinished !== undefined) this.#unfinished.set(key, unfinished)
       }
     }
   }
 }
 
-function nameOf(spool: string, ref: Ref): string {
-  return `${spool}/${ref}`
+function keyOf(spool: string, name: TaskName): string {
+  return `${spool}/${name}`
 }

@@ -1,4 +1,5 @@
 import type { Vars } from '../protocol/vars.js'
+import type { ClaimNotice } from '../task/claim-notice.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
@@ -36,6 +37,8 @@ export interface Claim {
   readonly mustBeAlone: boolean
   /** Delivered at most once. Such a task is never sent to an interpreter together with others. */
   readonly isOnce: boolean
+  /** The worker sends it to the master before the task begins. Undefined: the ref says it all, and no message is sent. */
+  readonly notice: ClaimNotice | undefined
   /** Undefined when there is no body. Valid until the claim is settled. */
   readBody(): Buffer | undefined
   /**

@@ -64,13 +64,26 @@ export interface FeedStats extends Counts {
 }
 
 /**
+ * Renews the claims of workers. The master does it, so that a handler that blocks its worker does not lose its task.
+ * The master renews a claim until it is reported, or until its worker has exited, even if that was killed before.
+ */
+export interface LeaseKeeper {
+  /** How often `keep` has to be called, in ms. */
+  readonly everyMs: number
+  /** Extends the claims that were announced with these leases. Those that are over by now are ignored. */
+  keep(leases: readonly string[]): void
+}
+
+/**
  * What a master knows of one spool: which tasks may run now, and what became of those it gave to workers. It claims
  * nothing.
  *
- * A ref is opaque. It belongs to the caller that took it, until that calls exactly one of `done`, `returned` or
- * `abandoned` with it.
+ * A ref is opaque. It may be a new one each time a task is taken, and equal to that of another task. It belongs to the caller that took it, until
+ * that calls exactly one of `done`, `returned` or `abandoned` with it.
  */
 export interface Feed {
+  /** Absent if the engine's claims last as long as the worker that holds them. Works after `close`, too. */
+  readonly leases?: LeaseKeeper
   /**
    * Starts looking for tasks, and calls `wakeUp` whenever `take` may return more than before; a call may be spurious.
    * Resolves after the first complete scan. Called once.
@@ -93,8 +106,13 @@ export interface Feed {
   returned(reports: readonly Report[]): void
   /** Their worker died or never started them: they are due again. */
   abandoned(refs: readonly Ref[]): void
-  /** The run of this ref was cut short. Also called for a ref that another worker has by now. */
-  cutShort(ref: Ref, lastRun: LastRun): void
+  /**
+   * The run of this ref was cut short. Also called for a ref that was abandoned before, and that another worker may
+   * have by now.
+   *
+   * @param lease the lease of the claim that it ran under, if it has one
+   */
+  cutShort(ref: Ref, lastRun: LastRun, lease?: string): void
   /** How the last run of a ref was cut short, for the worker that gets it next. */
   lastRunOf(ref: Ref): LastRun | undefined
   /**

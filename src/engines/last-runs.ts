@@ -5,6 +5,11 @@ import type { Report, ReportKind } from '../task/report.js'
 /** Reports of workers that have not dealt with what the last run left. */
 const UNDECIDED: ReadonlySet<ReportKind> = new Set(['untouched', 'locked', 'unreadable'])
 
+/** True if a worker that reports this has dealt with what the last run left. */
+export function isDecided(kind: ReportKind): boolean {
+  return !UNDECIDED.has(kind)
+}
+
 /**
  * How the last runs of refs were cut short, until a worker has dealt with what they left. For feeds whose refs are
  * stable names.
@@ -26,6 +31,6 @@ export class LastRuns {
 
   reported(reports: readonly Pick<Report, 'ref' | 'kind'>[]): void {
     if (this.#lastRuns.size === 0) return
-    for (const { ref, kind } of reports) if (!UNDECIDED.has(kind)) this.#lastRuns.delete(ref)
+    for (const { ref, kind } of reports) if (isDecided(kind)) this.#lastRuns.delete(ref)
   }
 }

@@ -1,4 +1,4 @@
-import type { Ref } from '../task/ref.js'
+import type { TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Schedule, SignalSchedule } from '../task/schedule.js'
 import type { Stream } from '../task/stream.js'
@@ -11,7 +11,7 @@ export interface AdditionalGroup {
   readonly name: string | null
 }
 
-/** All events with their payloads. Names are facts, past or present, never commands. */
+/** All events with their payloads. Names are facts, past or present, never commands. Tasks go by their names. */
 export interface EventMap {
   'config-read': { file: string }
   'config-warning': { message: string }
@@ -31,7 +31,7 @@ export interface EventMap {
     pid: number
     code: number | null
     signal: string | null
-    running: readonly Ref[]
+    running: readonly TaskName[]
   }
   /** A process could not be forked. */
   'worker-fork-failed': { spool: string; error: string }
@@ -41,27 +41,27 @@ export interface EventMap {
   'worker-recycling': { spool: string; pid: number; tasks: number }
   'worker-faulted': { spool: string; pid: number; error: string }
   'worker-unfit': { spool: string; pid: number; error: string }
-  'worker-overran': { spool: string; pid: number; running: readonly Ref[] }
-  'worker-out-of-mercy': { spool: string; pid: number; running: readonly Ref[] }
+  'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
+  'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }
   /** Runs that a stop interrupted and that will count as crashes. */
-  'marks-left': { spool: string; refs: readonly Ref[]; error: string }
+  'marks-left': { spool: string; names: readonly TaskName[]; error: string }
   'worker-stopping': { spool: string; pid: number }
   'worker-stopped': { spool: string; pid: number }
   /** An interpreter of a worker died; another one is being started. */
   'host-died': { spool: string; pid: number; detail: string }
   'spool-went-cheap': { spool: string }
 
-  'task-started': { spool: string; pid: number; ref: Ref }
+  'task-started': { spool: string; pid: number; name: TaskName }
   /**
    * `done`: ran to SPOOL_OK, without details unless there are listeners for single tasks; `reports`: all others. `known`:
-   * the refs for which 'task-started' was emitted.
+   * the tasks for which 'task-started' was emitted.
    */
   'tasks-reported': {
     spool: string
     pid: number
-    done: readonly Ref[]
+    done: readonly TaskName[]
     reports: readonly Report[]
-    known: ReadonlySet<Ref>
+    known: ReadonlySet<TaskName>
   }
   /**
    * Of the runs that a worker has reported: histograms (task/histogram), packed, of how long they took and how long their
@@ -69,11 +69,11 @@ export interface EventMap {
    */
   'run-times': { spool: string; ran: readonly number[]; waited: readonly number[] }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
-  /** In pieces that may end within a line. `ref`: the task that printed it; null if unknown. */
+  /** In pieces that may end within a line. `name`: of the task that printed it; null if unknown. */
   'task-printed': {
     spool: string
     pid: number
-    ref: Ref | null
+    name: TaskName | null
     stream: Stream
     text: string
     /** Other tasks run in the same process. */
@@ -148,7 +148,7 @@ export interface EventMap {
   'reload-done': Record<string, never>
   'stop-asked': { signal: string }
   /** Running tasks delay a stop; they are killed after `mercyMs`. */
-  'stop-waits': { running: readonly Ref[]; mercyMs: number }
+  'stop-waits': { running: readonly TaskName[]; mercyMs: number }
   'stop-forced': { signal: string }
   /** `--drain` has ended: the number of tasks that ran to SPOOL_OK, and of the others per outcome. */
   'daemon-drained': { done: number; unfinished: Readonly<Record<string, number>> }

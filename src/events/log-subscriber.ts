@@ -1,7 +1,8 @@
 import { durationText } from '../base/duration.js'
 import { printable } from '../base/printable.js'
 import type { Log } from '../log/log.js'
-import { displayName, type Ref } from '../task/ref.js'
+import { displayName, type TaskName } from '../task/ref.js'
+import { nameOf } from '../task/report.js'
 import type { Emitter } from './emitter.js'
 import { subscribeLines } from './event-log.js'
 import type { EventName, Listeners } from './event-map.js'
@@ -187,7 +188,7 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
     'worker-overran': ({ spool, pid, running }) => {
       const fields = { spool, worker: pid, tasks: running.map(displayName) }
       log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)
-      for (const ref of running) tasks.overran({ spool, pid }, ref)
+      for (const name of running) tasks.overran({ spool, pid }, name)
     },
     'worker-out-of-mercy': ({ spool, pid, running }) =>
       log.dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {
@@ -195,11 +196,11 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
         worker: pid,
         tasks: running.map(displayName),
       }),
-    'marks-left': ({ spool, refs, error }) =>
+    'marks-left': ({ spool, names, error }) =>
       log.line(
         'warn',
-        `[spooler ${spool}] interrupted runs count as crashes, because their marks cannot be cleared: ${named(refs)}: ${error}`,
-        { spool, tasks: refs.map(displayName) },
+        `[spooler ${spool}] interrupted runs count as crashes, because their marks cannot be cleared: ${named(names)}: ${error}`,
+        { spool, tasks: names.map(displayName) },
       ),
     'worker-stopping': ({ spool, pid }) =>
       log.line('info', `killing the spooler with pid ${pid}`, { spool, worker: pid }),
@@ -208,12 +209,12 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
       log.line('info', `spooler (pid: ${pid}) annihilated`, { spool, worker: pid })
     },
 
-    'task-started': ({ spool, pid, ref }) => tasks.managing({ spool, pid }, ref),
+    'task-started': ({ spool, pid, name }) => tasks.managing({ spool, pid }, name),
     'tasks-reported': ({ spool, pid, done, reports, known }) => {
-      for (const ref of done) printed.ended(pid, ref)
+      for (const name of done) printed.ended(pid, name)
       for (const report of reports) {
-        printed.ended(pid, report.ref)
-        tasks.reported({ spool, pid }, report, known.has(report.ref))
+        printed.ended(pid, nameOf(report))
+        tasks.reported({ spool, pid }, report, known.has(nameOf(report)))
       }
     },
     'task-logged': ({ spool, pid, name, message, stream }) =>
@@ -227,17 +228,17 @@ function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listene
   }
 }
 
-function itHad(running: readonly Ref[]): string {
+function itHad(running: readonly TaskName[]): string {
   return running.length === 0 ? '' : `; it had ${named(running)}`
 }
 
-function stillRun(running: readonly Ref[]): string {
+function stillRun(running: readonly TaskName[]): string {
   return running.length === 1
     ? `1 task still runs (${named(running)}), it has`
     : `${running.length} tasks still run (${named(running)}), they have`
 }
 
-function named(refs: readonly Ref[]): string {
-  const names = refs.slice(0, 3).map(ref => printable(displayName(ref)))
-  return `${names.join(', ')}${refs.length > 3 ? ', …' : ''}`
+function named(tasks: readonly TaskName[]): string {
+  const names = tasks.slice(0, 3).map(name => printable(displayName(name)))
+  return `${names.join(', ')}${tasks.length > 3 ? ', …' : ''}`
 }

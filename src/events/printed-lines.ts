@@ -1,6 +1,6 @@
 import { printable } from '../base/printable.js'
 import type { Log } from '../log/log.js'
-import { baseName, displayName, type Ref } from '../task/ref.js'
+import { baseName, displayName, type TaskName } from '../task/ref.js'
 import type { EventMap } from './event-map.js'
 
 type Printed = EventMap['task-printed']
@@ -36,8 +36,8 @@ export class PrintedLines {
   }
 
   /** The task has ended, and with it its last line. */
-  ended(pid: number, ref: Ref): void {
-    if (this.#open.size > 0) this.#close(piece => piece.pid === pid && piece.ref === ref)
+  ended(pid: number, name: TaskName): void {
+    if (this.#open.size > 0) this.#close(piece => piece.pid === pid && piece.name === name)
   }
 
   /** The process has ended, and with it its last line. */
@@ -66,8 +66,8 @@ export class PrintedLines {
       this.#write(piece, line.slice(at, at + MAX_LINE_CHARS))
   }
 
-  #write({ spool, pid, ref, stream, isBeside }: Printed, line: string): void {
-    const task = ref === null ? undefined : displayName(baseName(ref))
+  #write({ spool, pid, name, stream, isBeside }: Printed, line: string): void {
+    const task = name === null ? undefined : displayName(baseName(name))
     if (this.#log.isStructured)
       return this.#log.plain(line, { event: 'task-printed', stream, spool, worker: pid, task })
     const isBare = !isBeside && !OWN_BEGINNING.test(line)
@@ -76,6 +76,6 @@ export class PrintedLines {
   }
 }
 
-function keyOf({ pid, ref, stream }: Printed): string {
-  return `${pid} ${stream} ${ref ?? ''}`
+function keyOf({ pid, name, stream }: Printed): string {
+  return `${pid} ${stream} ${name ?? ''}`
 }

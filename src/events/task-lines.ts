@@ -1,8 +1,8 @@
 import { durationText } from '../base/duration.js'
 import { printable } from '../base/printable.js'
 import type { Level, Log } from '../log/log.js'
-import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
-import { isHandled, type Report } from '../task/report.js'
+import { baseName, displayName, priorityOf, type TaskName } from '../task/ref.js'
+import { isHandled, nameOf, type Report } from '../task/report.js'
 
 /** How long an unlocked, incomplete file may still be arriving. */
 const GRACE_MS = 10_000
@@ -26,16 +26,17 @@ export class TaskLines {
     this.#isQuiet = isQuiet
   }
 
-  managing(speaker: Speaker, ref: Ref): void {
+  managing(speaker: Speaker, name: TaskName): void {
     if (this.#isQuiet()) return
-    const fields = this.#fields(speaker, ref, { event: 'task-started' })
-    this.#log.line('info', `${prefixOf(speaker)} managing request ${lineName(ref)} ...`, fields)
+    const fields = this.#fields(speaker, name, { event: 'task-started' })
+    this.#log.line('info', `${prefixOf(speaker)} managing request ${lineName(name)} ...`, fields)
   }
 
   /** @param isKnown its `managing` line was written when it started */
   reported(speaker: Speaker, report: Report, isKnown: boolean): void {
-    const { ref, kind, atMs, detail } = report
-    if (!isKnown && hasRun(kind)) this.managing(speaker, ref)
+    const { kind, atMs, detail } = report
+    const name = nameOf(report)
+    if (!isKnown && hasRun(kind)) this.managing(speaker, name)
     switch (kind) {
       case 'ok':
         if (this.#isQuiet()) return
@@ -43,7 +44,7 @@ export class TaskLines {
           'info',
           speaker,
           report,
-          `done with task ${lineName(ref)} after ${this.#ran(report)}`,
+          `done with task ${lineName(name)} after ${this.#ran(report)}`,
         )
       case 'retry':
         if (detail === undefined && !this.#log.isStructured) return // uWSGI logs nothing either
@@ -51,14 +52,14 @@ export class TaskLines {
           detail === undefined ? 'info' : 'error',
           speaker,
           report,
-          `task ${lineName(ref)}: ${detail ?? 'runs again'}`,
+          `task ${lineName(name)}: ${detail ?? 'runs again'}`,
         )
       case 'error':
         return this.#tell(
           'error',
           speaker,
           report,
-          `task ${lineName(ref)} failed, runs again ${inTime(atMs)}: ${detail}`,
+          `task ${lineName(name)} failed, runs again ${inTime(atMs)}: ${detail}`,
         )
       case 'ignore': // quiet or not, as in uWSGI
         this.#log.line(
@@ -69,19 +70,19 @@ export class TaskLines {
         if (this.#isQuiet()) return
         return this.#log.line(
           'warn',
-          `${prefixOf(speaker)} task ${lineName(ref)} was ignored by every handler, and is offered again: did one return 0, or register none?`,
-          this.#fields(speaker, ref, {}),
+          `${prefixOf(speaker)} task ${lineName(name)} was ignored by every handler, and is offered again: did one return 0, or register none?`,
+          this.#fields(speaker, name, {}),
         )
       case 'unsettled':
-        return this.#tell('error', speaker, report, `task ${lineName(ref)} ${detail}`)
+        return this.#tell('error', speaker, report, `task ${lineName(name)} ${detail}`)
       case 'buried':
       case 'set-aside':
-        return this.#tell('error', speaker, report, `task ${lineName(ref)} is buried: ${detail}`)
+        return this.#tell('error', speaker, report, `task ${lineName(name)} is buried: ${detail}`)
       case 'malformed':
       case 'unreadable':
-        return this.#leftAlone(speaker.spool, ref, detail ?? kind)
+        return this.#leftAlone(speaker.spool, name, detail ?? kind)
       case 'incomplete':
-        if (Date.now() - (atMs ?? 0) > GRACE_MS) this.#leftAlone(speaker.spool, ref, detail ?? kind)
+        if (Date.now() - (atMs ?? 0) > GRACE_MS) this.#leftAlone(speaker.spool, name, detail ?? kind)
         return
       case 'gone':
       case 'locked':
@@ -92,9 +93,9 @@ export class TaskLines {
     }
   }
 
-  overran(speaker: Speaker, ref: Ref): void {
-    const fields = this.#fields(speaker, ref, {})
-    this.#log.line('error', `${prefixOf(speaker)} task ${lineName(ref)} overran spooler-harakiri`, fields)
+  overran(speaker: Speaker, name: TaskName): void {
+    const fields = this.#fields(speaker, name, {})
+    this.#log.line('error', `${prefixOf(speaker)} task ${lineName(name)} overran spooler-harakiri`, fields)
   }
 
   #tell(level: Level, speaker: Speaker, report: Report, text: string): void {
@@ -109,9 +110,10 @@ export class TaskLines {
   }
 
   #endFields(speaker: Speaker, report: Report): object | undefined {
-    const { ref, kind, ranMs, waitMs, attempt, atMs, detail } = report
-    const run = hasRun(kind) ? { ranMs, waitMs, attempt, arrivedAt: arrivalOf(ref) } : {}
-    return this.#fields(speaker, ref, {
+    const { kind, ranMs, waitMs, attempt, atMs, detail } = report
+    const name = nameOf(report)
+    const run = hasRun(kind) ? { ranMs, waitMs, attempt, arrivedAt: arrivalOf(name) } : {}
+    return this.#fields(speaker, name, {
       event: 'task-ended',
       outcome: kind,
       ...run,
@@ -121,34 +123,34 @@ export class TaskLines {
   }
 
   /** A text log has none. */
-  #fields({ spool, pid }: Speaker, ref: Ref, more: object): object | undefined {
+  #fields({ spool, pid }: Speaker, name: TaskName, more: object): object | undefined {
     if (!this.#log.isStructured) return undefined
     return {
       spool,
       worker: pid,
-      task: displayName(baseName(ref)),
-      priority: priorityOf(ref) ?? undefined,
+      task: displayName(baseName(name)),
+      priority: priorityOf(name) ?? undefined,
       ...more,
     }
   }
 
-  #leftAlone(spool: string, ref: Ref, detail: string): void {
-    const key = `${spool}/${ref}`
+  #leftAlone(spool: string, name: TaskName, detail: string): void {
+    const key = `${spool}/${name}`
     if (this.#reported.has(key)) return
     if (this.#reported.size >= MAX_REPORTED) this.#reported.clear()
     this.#reported.add(key)
-    const fields = { spool, task: displayName(ref) }
+    const fields = { spool, task: displayName(name) }
     this.#log.line(
       'warn',
-      `[spooler ${spool}] ${printable(displayName(ref))} is left alone: ${detail}`,
+      `[spooler ${spool}] ${printable(displayName(name))} is left alone: ${detail}`,
       fields,
     )
   }
 }
 
 /** The task's name in a line. */
-function lineName(ref: Ref): string {
-  return printable(displayName(baseName(ref)))
+function lineName(name: TaskName): string {
+  return printable(displayName(baseName(name)))
 }
 
 function prefixOf({ spool, pid }: Speaker): string {
@@ -160,8 +162,8 @@ function hasRun(kind: Report['kind']): boolean {
 }
 
 /** Epoch ms. uWSGI's names end in the time when the task was written (core/spooler.c, spool_request). */
-function arrivalOf(ref: Ref): number | undefined {
-  const [, seconds, micros] = /uwsgi_spoolfile_on_[^/]*_(\d{1,11})_(\d{1,6})$/.exec(ref) ?? []
+function arrivalOf(name: TaskName): number | undefined {
+  const [, seconds, micros] = /uwsgi_spoolfile_on_[^/]*_(\d{1,11})_(\d{1,6})$/.exec(name) ?? []
   return seconds === undefined ? undefined : Number(seconds) * 1000 + Math.floor(Number(micros) / 1000)
 }
 

@@ -1,3 +1,4 @@
+import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
@@ -111,6 +112,11 @@ export type WorkerMessage =
   | { readonly type: 'ready'; readonly news: readonly SignalNews[] }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
+  /** Tasks that it has claimed and begins next, by number; only those whose claims have a notice. */
+  | {
+      readonly type: 'claimed'
+      readonly claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>
+    }
   | { readonly type: 'signal-news'; readonly news: SignalNews }
   | { readonly type: 'signal-started'; readonly number: number }
   | { readonly type: 'signal-ended'; readonly number: number; readonly error?: string }
@@ -127,10 +133,10 @@ export type WorkerMessage =
   /** The tasks that had not started were dropped or handed back. `begun`: the numbers of those that will still be reported. */
   | { readonly type: 'cancelled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
-  /** Printed text, in pieces as they came. `ref`: the task that printed it; null: unknown. */
+  /** Printed text, in pieces as they came. `number`: the task that printed it; null: unknown. */
   | {
       readonly type: 'output'
-      readonly ref: Ref | null
+      readonly number: number | null
       readonly stream: Stream
       readonly text: string
       /** Other tasks are running at the same time. */

@@ -1,3 +1,4 @@
+import type { ClaimNotice } from '../task/claim-notice.js'
 import { Histogram } from '../task/histogram.js'
 import type { Ref } from '../task/ref.js'
 import { REPORT_KINDS, type Report } from '../task/report.js'
@@ -65,10 +66,12 @@ export class Outbox {
   add(number: number, report: Report): void {
     if (report.kind === 'ok' && !this.#listening.tasks) return this.#count(number)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
-    const { atMs, reason, detail, attempt, waitMs } = report
-    if (atMs === undefined && reason === undefined && detail === undefined && attempt === undefined) return
+    const { name, atMs, reason, detail, attempt, waitMs } = report
+    const isPlain =
+      atMs === undefined && reason === undefined && detail === undefined && attempt === undefined
+    if (isPlain && name === undefined) return
     this.#more ??= {}
-    this.#more[number] = { atMs, reason, detail, attempt, waitMs } // JSON leaves out undefined fields
+    this.#more[number] = { name, atMs, reason, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
   /** Call it besides `add`, and only while there is a listener for times. */
@@ -115,20 +118,29 @@ export function eachDone({ done }: PackedReports, tell: (number: number) => void
   }
 }
 
-/** Calls `tell` with the number and report of each other task. @param refOf returns undefined for a ref to skip */
+/** A task that a worker was given, and what it has announced of its claim. */
+export interface GivenTask {
+  readonly ref: Ref
+  readonly notice: ClaimNotice | undefined
+}
+
+/** Calls `tell` with the number and report of each other task. @param given returns undefined for a task to skip */
 export function eachReport(
   message: PackedReports,
-  refOf: (number: number) => Ref | undefined,
+  given: (number: number) => GivenTask | undefined,
   tell: (number: number, report: Report) => void,
 ): void {
   const { packed, more } = message
   for (let i = 0; i < packed.length; i += 3) {
     const number = packed[i] ?? 0
     const kind = REPORT_KINDS[packed[i + 1] ?? 0]
-    const ref = refOf(number)
-    if (kind === undefined || ref === undefined) continue
+    const task = given(number)
+    if (kind === undefined || task === undefined) continue
+    const { ref, notice } = task
     const ranMs = packed[i + 2] ?? 0
     const rest = more?.[number]
-    tell(number, rest === undefined ? { ref, kind, ranMs } : { ref, kind, ranMs, ...rest }) // one object per task
+    const name = notice === undefined ? undefined : { name: notice.name }
+    const isPlain = rest === undefined && name === undefined
+    tell(number, isPlain ? { ref, kind, ranMs } : { ref, kind, ranMs, ...name, ...rest }) // one object per task
   }
 }

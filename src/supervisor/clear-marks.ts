@@ -1,6 +1,6 @@
 import { toError } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
-import type { Ref } from '../task/ref.js'
+import type { NamedRef } from './given-tasks.js'
 import type { SpawnOptions } from './worker-port.js'
 
 /** Generous: there are at most a few hundred files, but the machine may be busy. */
@@ -13,11 +13,12 @@ const TIMEOUT_MS = 15_000
  */
 export async function clearMarks(
   { worker, openPort }: Omit<SpawnOptions, 'answer'>,
-  refs: readonly Ref[],
+  tasks: readonly NamedRef[],
   events: Emitter,
 ): Promise<void> {
-  if (refs.length === 0) return
-  let left = refs
+  if (tasks.length === 0) return
+  const refs = tasks.map(({ ref }) => ref)
+  let left: readonly string[] = refs
   let error = 'the process that was to clear it has ended'
   try {
     const port = openPort()
@@ -31,5 +32,6 @@ export async function clearMarks(
   } catch (thrown) {
     error = toError(thrown).message
   }
-  if (left.length > 0) events.emit('marks-left', { spool: worker.spool, refs: left, error })
+  const names = tasks.filter(({ ref }) => left.includes(ref)).map(({ name }) => name)
+  if (names.length > 0) events.emit('marks-left', { spool: worker.spool, names, error })
 }

@@ -12,7 +12,11 @@ export type KillReason =
   | { readonly kind: 'mercy' }
 
 /** Classifies a run that was cut short by the exit of its worker. */
-export function lastRunOf({ startedAt }: Begun, killed: KillReason | undefined, exit: Exit): LastRun {
+export function lastRunOf(
+  { startedAt }: Pick<Begun, 'startedAt'>,
+  killed: KillReason | undefined,
+  exit: Exit,
+): LastRun {
   switch (killed?.kind) {
     case 'mercy':
       return { kind: 'blameless' }

@@ -1,7 +1,7 @@
 import { Stall } from '../base/stall.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
-import type { Ref } from '../task/ref.js'
+import type { Ref, TaskName } from '../task/ref.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import type { Lane } from './lane.js'
@@ -30,6 +30,7 @@ export class Feeder {
   readonly #stall = new Stall()
   /** How many refs were given out. */
   #given = 0
+  readonly #renewal: NodeJS.Timeout | undefined
 
   constructor(context: FeederContext) {
     const { roster, feed } = context
@@ -43,6 +44,11 @@ export class Feeder {
         this.dispatch()
       },
     })
+    const { leases } = feed
+    if (leases !== undefined)
+      this.#renewal = setInterval(() => {
+        leases.keep([...roster.workers].flatMap(worker => worker.leases))
+      }, leases.everyMs).unref()
   }
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
@@ -76,14 +82,14 @@ export class Feeder {
     this.#watchdog.look()
   }
 
-  reported({ pid }: WorkerProcess, { done, reports, late, known }: Reported): void {
+  reported({ pid }: WorkerProcess, { done, doneNames, reports, late, known }: Reported): void {
     const { spool, feed, events } = this.#context
     if (done.length > 0) feed.done(done)
     if (reports.length > 0) feed.returned(reports)
     events.emit('tasks-reported', {
       spool,
       pid,
-      done,
+      done: doneNames,
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
     })
@@ -96,12 +102,13 @@ export class Feeder {
   /** Called just before a worker is killed because it did not stop within its mercy. */
   outOfMercy(worker: WorkerProcess): void {
     const { spool, events } = this.#context
-    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: refsOf(worker.begun) })
+    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.begun) })
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
     const { feed, signals } = this.#context
-    for (const begun of worker.begun) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit))
+    for (const begun of worker.begun)
+      feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
     signals.exited(worker)
     const { begun, untouched } = worker.left
     feed.abandoned(untouched)
@@ -111,6 +118,7 @@ export class Feeder {
 
   close(): void {
     this.#watchdog.close()
+    clearInterval(this.#renewal)
   }
 
   #yield(refs: readonly Ref[]): void {
@@ -126,7 +134,7 @@ export class Feeder {
 
   #harakiri(worker: WorkerProcess): void {
     const { spool, roster, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: refsOf(worker.begun) })
+    events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.begun) })
     worker.killForOverrun(roster.options.worker.harakiriMs)
   }
 }
@@ -135,6 +143,6 @@ function isIdle({ isOpen, outstanding }: WorkerProcess): boolean {
   return isOpen && outstanding === 0
 }
 
-function refsOf(begun: WorkerProcess['begun']): Ref[] {
-  return begun.map(({ ref }) => ref)
+function namesOf(begun: WorkerProcess['begun']): TaskName[] {
+  return begun.map(({ name }) => name)
 }

@@ -1,8 +1,10 @@
-import type { Ref } from '../task/ref.js'
+import type { GivenTask } from '../ipc/reports.js'
+import type { ClaimNotice } from '../task/claim-notice.js'
+import type { Ref, TaskName } from '../task/ref.js'
 
-/** A ref that was given to the worker. */
-interface Given {
-  readonly ref: Ref
+interface Given extends GivenTask {
+  /** Undefined until the worker announces it, or for ever if the ref says it all. */
+  notice: ClaimNotice | undefined
   /**
    * The latest time at which it can have begun, on the clock of `performance.now()`; undefined: no start was
    * reported.
@@ -24,8 +26,14 @@ export interface Left {
   readonly untouched: readonly Ref[]
 }
 
-export interface Begun {
+/** A task as its feed knows it, and as people do. */
+export interface NamedRef {
   readonly ref: Ref
+  readonly name: TaskName
+}
+
+export interface Begun extends NamedRef {
+  readonly lease: string | undefined
   /** The latest time at which it can have begun, on the clock of `performance.now()`. */
   readonly startedAt: number
 }
@@ -65,22 +73,33 @@ export class GivenTasks {
   give(refs: readonly Ref[]): number {
     const first = this.#next
     for (const ref of refs)
-      this.#owned.set(this.#next++, { ref, startedAt: undefined, isTold: false, isCancelled: false })
+      this.#owned.set(this.#next++, {
+        ...{ ref, notice: undefined },
+        ...{ startedAt: undefined, isTold: false, isCancelled: false },
+      })
     return first
   }
 
-  refOf(number: number): Ref | undefined {
-    return (this.#owned.get(number) ?? this.#cancelled.get(number))?.ref
+  of(number: number): Given | undefined {
+    return this.#owned.get(number) ?? this.#cancelled.get(number)
   }
 
-  start(number: number, now: number): Ref | undefined {
+  /** The worker has claimed it. */
+  claimed(number: number, notice: ClaimNotice): void {
+    const given = this.of(number)
+    if (given !== undefined) given.notice = notice
+  }
+
+  /** @returns its name, if the worker still has it */
+  start(number: number, now: number): TaskName | undefined {
     const given = this.#begin(number, now)
-    if (given !== undefined) given.isTold = true
-    return given?.ref
+    if (given === undefined) return undefined
+    given.isTold = true
+    return nameOf(given)
   }
 
   #begin(number: number, now: number): Given | undefined {
-    const given = this.#owned.get(number) ?? this.#cancelled.get(number)
+    const given = this.of(number)
     if (given === undefined) return undefined
     given.startedAt = now
     this.#started.add(given)
@@ -88,7 +107,7 @@ export class GivenTasks {
   }
 
   end(number: number): Given | undefined {
-    const given = this.#owned.get(number) ?? this.#cancelled.get(number)
+    const given = this.of(number)
     if (given === undefined) return undefined
     this.#started.delete(given)
     if (!this.#owned.delete(number)) this.#cancelled.delete(number)
@@ -159,17 +178,31 @@ export class GivenTasks {
    * The refs that it may have begun and not settled: its own, and the cancelled ones until it confirms that it did
    * not begin them.
    */
-  get unsettled(): readonly Ref[] {
-    return [...this.#owned.values(), ...this.#cancelled.values()].map(({ ref }) => ref)
+  get unsettled(): readonly NamedRef[] {
+    return this.#all.map(given => ({ ref: given.ref, name: nameOf(given) }))
+  }
+
+  /** The leases of the claims that it has announced and not reported. */
+  get leases(): string[] {
+    return this.#all.flatMap(({ notice }) => notice?.lease ?? [])
+  }
+
+  get #all(): Given[] {
+    return [...this.#owned.values(), ...this.#cancelled.values()]
   }
 
   /** The tasks that may have begun. A worker does not announce a start that directly follows a report. */
   begun(lastHeardAt: number): readonly Begun[] {
-    const announced = Array.from(this.#started, ({ ref, startedAt = lastHeardAt }) => ({ ref, startedAt }))
     const inferred = [...this.#owned.values()]
       .slice(0, this.#concurrency)
       .filter(({ startedAt }) => startedAt === undefined)
-      .map(({ ref }) => ({ ref, startedAt: lastHeardAt }))
-    return [...announced, ...inferred]
+    return [...this.#started, ...inferred].map(given => ({
+      ...{ ref: given.ref, name: nameOf(given), lease: given.notice?.lease },
+      startedAt: given.startedAt ?? lastHeardAt,
+    }))
   }
+}
+
+export function nameOf({ ref, notice }: GivenTask): TaskName {
+  return notice?.name ?? ref
 }

@@ -59,13 +59,14 @@ export class Group {
       signalled: (worker, message) => signals.hear(worker, message),
       reported: (worker, reported) => this.#reported(worker, reported),
       timed: times => events.emit('run-times', { spool, ...times }),
-      started: ({ pid }, ref) => events.emit('task-started', { spool, pid, ref }),
+      started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
       dropped: refs => this.feeder.dropped(refs),
       recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),
       faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
       unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),
       logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
-      printed: ({ pid }, { type: _, ...piece }) => events.emit('task-printed', { spool, pid, ...piece }),
+      printed: ({ pid }, name, { stream, text, isBeside }) =>
+        events.emit('task-printed', { spool, pid, name, stream, text, isBeside }),
       deadline: () => this.feeder.watch(),
       hostDied: (pid, detail) => events.emit('host-died', { spool, pid, detail }),
       stored: (path, bytes) => events.emit('request-stored', { path, bytes }),
@@ -87,7 +88,7 @@ export class Group {
         pid,
         code,
         signal,
-        running: begun.map(({ ref }) => ref),
+        running: begun.map(({ name }) => name),
       })
     this.feeder.exited(worker, exit)
   }

@@ -1,6 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Counts, Feed, FeedStats } from '../engines/feed.js'
-import type { Ref } from '../task/ref.js'
+import type { TaskName } from '../task/ref.js'
 import type { PoolOptions } from './pool-options.js'
 import type { PoolStats } from './pool-stats.js'
 import type { SpoolControls } from './questions.js'
@@ -65,9 +65,9 @@ export class Master {
   }
 
   /** The running tasks, including those of spools that are being replaced. */
-  get running(): Ref[] {
+  get running(): TaskName[] {
     const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
-    return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ ref }) => ref)))
+    return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ name }) => name)))
   }
 
   /** The sum over all spools. */

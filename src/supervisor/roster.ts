@@ -1,7 +1,7 @@
 import { SpooldError, toError } from '../base/errors.js'
 import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Emitter } from '../events/emitter.js'
-import type { Ref } from '../task/ref.js'
+import type { NamedRef } from './given-tasks.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions } from './worker-port.js'
 import { WorkerProcess } from './worker-process.js'
@@ -139,15 +139,15 @@ export class Roster {
     clearTimeout(timer)
   }
 
-  /** @returns the refs that killed workers had and may have begun */
-  async stopAll(): Promise<readonly Ref[]> {
+  /** @returns the tasks that killed workers had and may have begun */
+  async stopAll(): Promise<readonly NamedRef[]> {
     this.#close()
     await Promise.all(this.#all.map(worker => this.stop(worker)))
     return this.#killed.splice(0).flatMap(worker => worker.unsettled)
   }
 
   /** @returns as `stopAll` */
-  async killAll(): Promise<readonly Ref[]> {
+  async killAll(): Promise<readonly NamedRef[]> {
     this.#close()
     const all = this.#all
     for (const worker of all) worker.killForMercy()

@@ -1,29 +1,36 @@
 import { eachDone, eachReport, type PackedReports } from '../ipc/reports.js'
-import type { Ref } from '../task/ref.js'
+import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import type { GivenTasks } from './given-tasks.js'
+import { type GivenTasks, nameOf } from './given-tasks.js'
 import type { Reported } from './worker-listener.js'
 
 /** Unpacks a worker's reports, and removes the reported tasks from the list of what the worker was given. */
 export function takeReports(message: PackedReports, given: GivenTasks): Reported {
-  const known = new Set<Ref>()
+  const known = new Set<TaskName>()
   const done: Ref[] = []
+  /** The names of those in `done`; undefined while they are the refs. */
+  let names: TaskName[] | undefined
   const reports: Report[] = []
   const late: Report[] = []
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
-    if (ended.isTold) known.add(ended.ref)
-    if (ended.isCancelled) late.push({ ref: ended.ref, kind: 'ok', ranMs: 0 })
-    else done.push(ended.ref)
+    const { ref, notice, isTold, isCancelled } = ended
+    if (isTold) known.add(nameOf(ended))
+    if (isCancelled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
+    else {
+      if (notice !== undefined) names ??= [...done]
+      done.push(ref)
+      names?.push(nameOf(ended))
+    }
   })
-  const refOf = (number: number) => given.refOf(number)
-  eachReport(message, refOf, (number, report) => {
+  const givenOf = (number: number) => given.of(number)
+  eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
     if (ended === undefined || (ended.isCancelled && report.kind === 'untouched')) return
-    if (ended.isTold) known.add(ended.ref)
+    if (ended.isTold) known.add(nameOf(ended))
     const list = ended.isCancelled ? late : reports
     list.push(report)
   })
-  return { done, reports, late, known }
+  return { done, doneNames: names ?? done, reports, late, known }
 }

@@ -1,6 +1,6 @@
 import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { RunTimes } from '../ipc/reports.js'
-import type { Ref } from '../task/ref.js'
+import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { HostEventListener } from './host-messages.js'
 import type { PortExit } from './worker-port.js'
@@ -8,12 +8,14 @@ import type { PortExit } from './worker-port.js'
 export interface Reported {
   /** Runs that ended with SPOOL_OK, reported without their times because no listener wants single tasks. */
   readonly done: readonly Ref[]
+  /** The same, as people know them. */
+  readonly doneNames: readonly TaskName[]
   /** All other reports. */
   readonly reports: readonly Report[]
   /** Reports of refs that were cancelled: they say what the run did, but not where the ref is now. */
   readonly late: readonly Report[]
-  /** The refs whose start was announced before. */
-  readonly known: ReadonlySet<Ref>
+  /** The tasks whose start was announced before. */
+  readonly known: ReadonlySet<TaskName>
 }
 
 /** What a worker reports. */
@@ -22,14 +24,15 @@ export interface WorkerListener<Worker> extends HostEventListener {
   reported(worker: Worker, reported: Reported): void
   /** The times of the runs it reported; only while there is a listener for them. */
   timed(times: RunTimes): void
-  started(worker: Worker, ref: Ref): void
+  started(worker: Worker, name: TaskName): void
   /** It no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
   recycling(worker: Worker, tasks: number): void
   faulted(worker: Worker, error: string): void
   unfit(worker: Worker, error: string): void
   logged(worker: Worker, message: Extract<WorkerMessage, { type: 'log' }>): void
-  printed(worker: Worker, message: Extract<WorkerMessage, { type: 'output' }>): void
+  /** @param name of the task that printed it; null: unknown */
+  printed(worker: Worker, name: TaskName | null, message: Extract<WorkerMessage, { type: 'output' }>): void
 }
 
 /** How a worker ended. */

@@ -2,8 +2,8 @@ import { availableParallelism } from 'node:os'
 import { RespawnPace } from '../base/respawn-pace.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
-import type { Ref } from '../task/ref.js'
 import { clearMarks } from './clear-marks.js'
+import type { NamedRef } from './given-tasks.js'
 import { Group } from './group.js'
 import { IdleTimer } from './idle-timer.js'
 import { aloneLane, dueLane } from './lane.js'
@@ -179,7 +179,7 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /** Ends the workers. Being ended from outside does not count as a crash of a task. */
-  async #end(end: (roster: Group['roster']) => Promise<readonly Ref[]>): Promise<void> {
+  async #end(end: (roster: Group['roster']) => Promise<readonly NamedRef[]>): Promise<void> {
     this.#signals.leave(this)
     this.#unfollow()
     this.#idleTimer.clear()
@@ -187,9 +187,9 @@ export class WorkerPool implements SignalReceivers {
     const groups = [this.#main, this.#lone]
     const left = await Promise.all(
       groups.map(async ({ roster, feeder }) => {
-        const refs = await end(roster)
+        const tasks = await end(roster)
         feeder.close()
-        return refs
+        return tasks
       }),
     )
     await clearMarks(this.#options, left.flat(), this.#events)

@@ -1,8 +1,8 @@
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
-import type { Ref } from '../task/ref.js'
+import type { Ref, TaskName } from '../task/ref.js'
 import type { KillReason } from './cut-short.js'
 import { GivenSignals } from './given-signals.js'
-import { type Begun, GivenTasks, type Left } from './given-tasks.js'
+import { type Begun, GivenTasks, type Left, type NamedRef, nameOf } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
 import { Pace, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
@@ -146,9 +146,14 @@ export class WorkerProcess {
     return this.#killed
   }
 
-  /** The refs whose files may bear a mark of this worker once it is gone. */
-  get unsettled(): readonly Ref[] {
+  /** The tasks that may bear a mark of this worker once it is gone. */
+  get unsettled(): readonly NamedRef[] {
     return this.#given.unsettled
+  }
+
+  /** The leases of the claims that it has. */
+  get leases(): readonly string[] {
+    return this.#given.leases
   }
 
   /** The tasks that may have begun, and the latest time at which each can have. */
@@ -203,6 +208,9 @@ export class WorkerProcess {
         return this.start.hear(message)
       case 'reports':
         return this.#settle(message)
+      case 'claimed':
+        for (const [number, notice] of message.claims) this.#given.claimed(number, notice)
+        return
       case 'cancelled':
         this.#isCancelling = false
         this.#listener.dropped(this.#given.confirmed(message.begun, this.#lastHeardAt))
@@ -221,7 +229,7 @@ export class WorkerProcess {
       case 'log':
         return this.#listener.logged(this, message)
       case 'output':
-        return this.#listener.printed(this, message)
+        return this.#listener.printed(this, this.#nameOf(message.number), message)
       case 'signal-news':
       case 'signal-started':
       case 'signal-ended':
@@ -230,6 +238,11 @@ export class WorkerProcess {
       default:
         return this.#hosts.hear(message, this.pid)
     }
+  }
+
+  #nameOf(number: number | null): TaskName | null {
+    const given = number === null ? undefined : this.#given.of(number)
+    return given === undefined ? null : nameOf(given)
   }
 
   /** The worker exits of its own accord. Only the first reason counts. */
@@ -250,8 +263,8 @@ export class WorkerProcess {
     this.#ran += ran
     if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
-      const ref = this.#given.start(number, this.#lastHeardAt)
-      if (ref !== undefined) this.#listener.started(this, ref)
+      const name = this.#given.start(number, this.#lastHeardAt)
+      if (name !== undefined) this.#listener.started(this, name)
     }
   }
 

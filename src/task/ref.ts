@@ -1,9 +1,16 @@
 /**
- * A name for a task in one spool: its path relative to the spool, such as `uwsgi_spoolfile_on_web1_7_1_…` or
+ * What a feed gives to workers, and what they claim a task by. It is opaque to all but the engine. In a directory it is
+ * a name for a task in one spool: its path relative to the spool, such as `uwsgi_spoolfile_on_web1_7_1_…` or
  * `5/uwsgi_spoolfile_on_…`. One character is one byte (latin1), because file names are bytes, and strverscmp orders bytes;
  * `displayName` is the form for people.
  */
 export type Ref = string
+
+/**
+ * What events and log lines call a task: its ref if that is a name, otherwise the name that its claim brought. One
+ * character is one byte, as in a ref.
+ */
+export type TaskName = string
 
 /** The last segment, which uWSGI calls the task's name. */
 export function baseName(ref: Ref): string {

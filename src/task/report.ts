@@ -1,4 +1,4 @@
-import type { Ref } from './ref.js'
+import type { Ref, TaskName } from './ref.js'
 
 /**
  * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
@@ -33,6 +33,8 @@ export type ParkReason = (typeof PARK_REASONS)[number]
 
 export interface Report {
   readonly ref: Ref
+  /** If the ref is no name. It may be missing if the task was not claimed. */
+  readonly name?: TaskName | undefined
   readonly kind: ReportKind
   /** How long the handler ran. */
   readonly ranMs: number
@@ -46,6 +48,11 @@ export interface Report {
   readonly attempt?: number | undefined
   /** From when it was due until it started; reported only to listeners. */
   readonly waitMs?: number | undefined
+}
+
+/** What log lines call the task. */
+export function nameOf({ ref, name }: Pick<Report, 'ref' | 'name'>): TaskName {
+  return name ?? ref
 }
 
 /** The kinds that end a handler's call, except `ignore`: `spooler-max-tasks` counts these, as in uWSGI. */

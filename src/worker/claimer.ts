@@ -1,5 +1,6 @@
 import { Queue } from '../base/queue.js'
 import type { Awaitable, Claim, Claims } from '../engines/claims.js'
+import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Company } from '../task/outcome.js'
 import type { Report } from '../task/report.js'
 import type { Assignment } from './assignment.js'
@@ -16,6 +17,8 @@ interface ClaimerOptions {
   readonly isConcurrent: boolean
   /** 0: no deadline. */
   readonly harakiriMs: number
+  /** These tasks are claimed and begin next; the master has to know it before. */
+  announce(claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>): void
   /** The task could not be claimed, could not begin, or was given up before it began. */
   refused(number: number, report: Report): void
   /** An asynchronous release of a claim has finished. */
@@ -34,6 +37,8 @@ interface Batch {
   isDropped: boolean
   /** The task whose claim is awaited. */
   current: Assignment | undefined
+  /** Of claims that are not announced yet. */
+  notices: Array<readonly [number: number, notice: ClaimNotice]> | undefined
 }
 
 /**
@@ -103,6 +108,7 @@ export class Claimer {
       isFull: false,
       isDropped: false,
       current: undefined,
+      notices: undefined,
     }
     const waited = this.#waitsToBeAlone
     this.#waitsToBeAlone = undefined
@@ -161,6 +167,10 @@ export class Claimer {
 
   #claimed({ number }: Assignment, claim: Claim | Report, batch: Batch): void {
     if ('kind' in claim) return this.#options.refused(number, claim)
+    if (claim.notice !== undefined) {
+      batch.notices ??= []
+      batch.notices.push([number, claim.notice])
+    }
     this.#add(new Run(claim, number, this.#options.harakiriMs), batch)
   }
 
@@ -182,7 +192,8 @@ export class Claimer {
   }
 
   #begin(batch: Batch): Awaitable<readonly Run[]> {
-    const { runs, isIdle } = batch
+    const { runs, isIdle, notices } = batch
+    if (notices !== undefined) this.#options.announce(notices)
     if (runs.length === 0) return runs
     this.#isAlone = isIdle && runs.length === 1 && !this.#options.isConcurrent
     return this.#beginFrom(0, batch, [], this.#isAlone ? 'alone' : 'beside')

@@ -19,7 +19,7 @@ export async function clearMarks(
       const claim = await claims.claim(ref, { kind: 'blameless' })
       if (!('kind' in claim)) await claims.release(claim)
       else if (claim.kind === 'locked' || claim.kind === 'untouched' || claim.kind === 'unreadable') {
-        error = claim.detail ?? 'somebody else holds it'
+        error = claim.detail ?? 'another process holds it'
         kept.push(ref)
       }
     }

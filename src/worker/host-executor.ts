@@ -125,7 +125,7 @@ export class HostExecutor implements Executor {
   /** Announces the author first, so that the log line of its start precedes its output. */
   #print(text: string, author: Run | undefined): void {
     if (text !== '' && author !== undefined) this.#listener.announce(author)
-    this.#printer.print(author?.claim.ref ?? null, 'output', text)
+    this.#printer.print(author?.number ?? null, 'output', text)
   }
 
   /** The host will not start the last `count` of its tasks. */

@@ -1,5 +1,4 @@
 import type { WorkerMessage } from '../ipc/messages.js'
-import type { Ref } from '../task/ref.js'
 import type { Stream } from '../task/stream.js'
 
 /** The limit of text on its way to the master. Above it a writer has to wait, where that is possible. */
@@ -20,10 +19,11 @@ export class Printer {
     return this.#waitingChars > HIGH_WATER_CHARS
   }
 
-  print(ref: Ref | null, stream: Stream, text: string, sent: () => void = () => {}): void {
+  /** @param author the number of the task that printed it, if that is known */
+  print(author: number | null, stream: Stream, text: string, sent: () => void = () => {}): void {
     if (text === '') return sent()
     this.#waitingChars += text.length
-    this.#send({ type: 'output', ref, stream, text, isBeside: this.isBeside }, () => {
+    this.#send({ type: 'output', number: author, stream, text, isBeside: this.isBeside }, () => {
       this.#waitingChars -= text.length
       sent()
     })

@@ -67,6 +67,7 @@ export class Runner implements ExecutorListener {
       claims,
       isConcurrent,
       harakiriMs,
+      announce: claims => options.send({ type: 'claimed', claims }),
       refused: (number, report) => this.#refused(number, report),
       released: () => this.#pump(),
     })

@@ -103,7 +103,7 @@ export class Worker {
   /** Announces the author first, so that the log line of its start precedes its output. */
   #print(author: Run | undefined, stream: Stream, text: string, sent?: () => void): void {
     if (author !== undefined) this.#runner?.announce(author)
-    this.#printer.print(author?.claim.ref ?? null, stream, text, sent)
+    this.#printer.print(author?.number ?? null, stream, text, sent)
   }
 
   async #open(options: WorkerOptions): Promise<void> {

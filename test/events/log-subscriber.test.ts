@@ -176,13 +176,13 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     'DATE - spooler 1 (pid: 7) is taking too much time to die...NO MERCY !!!',
   ],
   'marks-left': [
-    { spool, refs: ['a', 'b'], error: 'EACCES' },
+    { spool, names: ['a', 'b'], error: 'EACCES' },
     '[spooler /s] interrupted runs count as crashes, because their marks cannot be cleared: a, b: EACCES',
   ],
   'worker-stopping': [{ spool, pid }, 'killing the spooler with pid 7'],
   'worker-stopped': [{ spool, pid }, 'spooler (pid: 7) annihilated'],
   'spool-went-cheap': [{ spool }, 'DATE - cheaping spooler /s ...'],
-  'task-started': [{ spool, pid, ref: `5/${NAME}` }, `[spooler /s pid: 7] managing request ${NAME} ...`],
+  'task-started': [{ spool, pid, name: `5/${NAME}` }, `[spooler /s pid: 7] managing request ${NAME} ...`],
   'tasks-reported': [
     { spool, pid, done: [], reports: [{ ref: `5/${NAME}`, kind: 'ok', ranMs: 2999 }], known: new Set() },
     `[spooler /s pid: 7] managing request ${NAME} ...`,
@@ -190,7 +190,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'task-logged': [{ spool, pid, name: NAME, message: 'hello' }, `[spooler /s pid: 7] ${NAME}: hello`],
   'task-printed': [
-    { spool, pid, ref: `5/${NAME}`, stream: 'stdout', text: 'hello\n', isBeside: false },
+    { spool, pid, name: `5/${NAME}`, stream: 'stdout', text: 'hello\n', isBeside: false },
     'hello',
   ],
   'spool-missing': [
@@ -371,7 +371,7 @@ describe('what is logged of a task', () => {
     assert.equal(linesOf({ kind: 'error', detail: 'x' }, { isQuiet: true }).length, 1)
     assert.equal(linesOf({ kind: 'ignore' }, { isQuiet: true }).length, 1) // as in uWSGI
     const { events, lines } = listen(true)
-    events.emit('task-started', { spool, pid, ref: NAME })
+    events.emit('task-started', { spool, pid, name: NAME })
     assert.deepEqual(lines, [])
   })
 
@@ -436,7 +436,7 @@ describe('what is logged of a task', () => {
 })
 
 describe('what is printed', () => {
-  const piece = { spool, pid, ref: `5/${NAME}`, stream: 'stdout', isBeside: false } as const
+  const piece = { spool, pid, name: `5/${NAME}`, stream: 'stdout', isBeside: false } as const
   const done = {
     spool,
     pid,
@@ -459,13 +459,13 @@ describe('what is printed', () => {
   it('ends with its task, also where that is reported by its name alone', () => {
     const { events, texts } = listen()
     events.emit('task-printed', { ...piece, text: 'half' })
-    events.emit('tasks-reported', { ...done, done: [piece.ref], reports: [] })
+    events.emit('tasks-reported', { ...done, done: [piece.name], reports: [] })
     assert.deepEqual(texts(), ['half'])
   })
 
   it('ends with its process, too', () => {
     const { events, texts } = listen()
-    events.emit('task-printed', { ...piece, ref: null, text: 'last words' })
+    events.emit('task-printed', { ...piece, name: null, text: 'last words' })
     events.emit('worker-died', { spool, pid, code: 1, signal: null, running: [] })
     assert.equal(texts()[0], 'last words')
   })
@@ -473,9 +473,9 @@ describe('what is printed', () => {
   it('is not mixed up among tasks and streams, and has the name of its task where others run beside it', () => {
     const { events, texts } = listen()
     for (const text of ['a', 'b\n'])
-      for (const ref of ['x', 'y'])
+      for (const name of ['x', 'y'])
         for (const stream of ['stdout', 'stderr'] as const)
-          events.emit('task-printed', { ...piece, ref, stream, text: `${text}`, isBeside: true })
+          events.emit('task-printed', { ...piece, name, stream, text: `${text}`, isBeside: true })
     assert.deepEqual(
       texts(),
       ['x: ab', 'x: ab', 'y: ab', 'y: ab'].map(line => `[spooler /s pid: 7] ${line}`),

@@ -6,8 +6,7 @@ import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
 import type { MarksCleared, WorkerMessage, WorkerOptions } from '#src/ipc/messages.js'
-import { eachDone, eachReport } from '#src/ipc/reports.js'
-import type { Ref } from '#src/task/ref.js'
+import { eachDone, eachReport, type GivenTask } from '#src/ipc/reports.js'
 import type { Report } from '#src/task/report.js'
 import { Worker } from '#src/worker/worker.js'
 import { CLAIMS_DEFAULTS } from './engine.js'
@@ -61,7 +60,7 @@ export async function memoryWorker(
   const enqueuer = new MemoryEnqueuer(spool)
   const reports: Report[] = []
   const messages: Array<WorkerMessage | MarksCleared> = []
-  const given: Ref[] = []
+  const given: Array<GivenTask & { readonly name: string | undefined }> = []
   let exitCode: number | undefined
   let room = 0
 
@@ -86,15 +85,15 @@ export async function memoryWorker(
 
   function take(message: Extract<WorkerMessage, { type: 'reports' }>): void {
     eachDone(message, number => {
-      const ref = given[number] ?? ''
-      reports.push({ ref, kind: 'ok', ranMs: 0 })
+      const { ref = '', name } = given[number] ?? {}
+      reports.push({ ref, name, kind: 'ok', ranMs: 0 })
       feed.done([ref])
     })
     eachReport(
       message,
       number => given[number],
-      (_, report) => {
-        reports.push(report)
+      (number, report) => {
+        reports.push({ ...report, name: given[number]?.name })
         feed.returned([report])
       },
     )
@@ -105,7 +104,7 @@ export async function memoryWorker(
     const refs = feed.take(room - feed.counts().busy)
     if (refs.length === 0) return
     const first = given.length
-    given.push(...refs)
+    given.push(...refs.map(ref => ({ ref, name: spool.taskOf(ref)?.name, notice: undefined })))
     worker.hear({ type: 'run', first, refs })
   }
 
@@ -159,8 +158,7 @@ export async function memoryWorker(
     },
     order: () => journal.map(({ n }) => n),
     kindOf: (n: string) => {
-      const number = Number(n)
-      return reports.filter(({ ref }) => ref === `#${number}`).map(({ kind }) => kind)
+      return reports.filter(({ name }) => name === `task-${n}`).map(({ kind }) => kind)
     },
   }
 }

@@ -10,6 +10,7 @@ describe('reports on their way to the master', () => {
     const report = fc.record(
       {
         ref: fc.string(),
+        name: fc.string(),
         kind: fc.constantFrom(...REPORT_KINDS),
         ranMs: fc.nat(),
         atMs: fc.nat(),
@@ -26,7 +27,7 @@ describe('reports on their way to the master', () => {
         const got: object[] = []
         eachReport(
           message,
-          number => reports[number]?.ref,
+          number => ({ ref: reports[number]?.ref ?? '', notice: undefined }),
           (_, each) => got.push(each),
         )
         assert.deepEqual(
@@ -52,7 +53,7 @@ describe('reports on their way to the master', () => {
         eachDone(message, number => got.set(number, true))
         eachReport(
           message,
-          number => `t${number}`,
+          number => ({ ref: `t${number}`, notice: undefined }),
           number => got.set(number, false),
         )
         assert.deepEqual(got, new Map(each.map(({ number, isGood }) => [number, isGood])))

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { GivenTasks } from '#src/supervisor/given-tasks.js'
 
+const refsIn = (tasks: ReadonlyArray<{ readonly ref: string }>) => tasks.map(({ ref }) => ref)
+
 describe('GivenTasks', () => {
   it('cancels what is not started, but for what may run, and keeps it until that is confirmed', () => {
     const given = new GivenTasks(1)
@@ -23,7 +25,7 @@ describe('GivenTasks', () => {
     given.end(0)
     assert.equal(given.start(1, 7), 'b')
     assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, { begun: [], untouched: [] }])
-    assert.deepEqual(given.begun(9), [{ ref: 'b', startedAt: 7 }])
+    assert.deepEqual(given.begun(9), [{ ref: 'b', name: 'b', lease: undefined, startedAt: 7 }])
     given.confirmed([1], 8)
     assert.deepEqual([given.size, given.runningSince], [1, 7])
     assert.equal(given.end(1)?.isCancelled, true)
@@ -60,9 +62,10 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])
     given.start(1, 3)
+    given.claimed(0, { name: 'name of a', lease: 'of a' })
     assert.deepEqual(given.begun(4), [
-      { ref: 'b', startedAt: 3 },
-      { ref: 'a', startedAt: 4 },
+      { ref: 'b', name: 'b', lease: undefined, startedAt: 3 },
+      { ref: 'a', name: 'name of a', lease: 'of a', startedAt: 4 },
     ])
     assert.deepEqual(given.left, { begun: ['a', 'b'], untouched: ['c'] })
   })
@@ -72,9 +75,23 @@ describe('GivenTasks', () => {
     given.give(['a', 'b', 'c'])
     given.start(0, 1)
     assert.deepEqual(given.cancel(false), ['b', 'c'])
-    assert.deepEqual(given.unsettled, ['a', 'b', 'c'])
+    assert.deepEqual(refsIn(given.unsettled), ['a', 'b', 'c'])
     given.confirmed([1], 2)
-    assert.deepEqual(given.unsettled, ['a', 'b'])
+    assert.deepEqual(refsIn(given.unsettled), ['a', 'b'])
+  })
+
+  it('has the leases of what was claimed, also when it was cancelled, until it is reported', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b', 'c'])
+    given.cancel(true)
+    for (const number of [0, 1]) given.claimed(number, { name: `task ${number}`, lease: `lease ${number}` })
+    assert.deepEqual(given.leases, ['lease 0', 'lease 1'])
+    given.confirmed([0, 1], 2)
+    assert.equal(given.start(1, 3), 'task 1')
+    given.end(0)
+    assert.deepEqual(given.leases, ['lease 1'])
+    given.end(1)
+    assert.deepEqual(given.leases, [])
   })
 
   it('tells equal refs apart by their numbers', () => {
@@ -86,6 +103,6 @@ describe('GivenTasks', () => {
     assert.equal(given.begun(6).length, 2)
     assert.equal(given.unsettled.length, 2)
     assert.equal(given.end(1)?.isCancelled, true)
-    assert.deepEqual(given.unsettled, ['ticket'])
+    assert.deepEqual(refsIn(given.unsettled), ['ticket'])
   })
 })

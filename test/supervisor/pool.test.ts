@@ -1,84 +1,13 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterEach, describe, it } from 'node:test'
-import { openDirectoryClaims } from '#src/engines/directory/claims.js'
-import { DirectoryFeed } from '#src/engines/directory/feed.js'
-import { Emitter } from '#src/events/emitter.js'
-import type { WorkerOptions } from '#src/ipc/messages.js'
-import { InProcessPort } from '#src/supervisor/in-process-port.js'
-import { SignalRouter } from '#src/supervisor/signal-router.js'
-import { WorkerPool } from '#src/supervisor/worker-pool.js'
+import type { Emitter } from '#src/events/emitter.js'
 import { Histogram } from '#src/task/histogram.js'
-import { Worker } from '#src/worker/worker.js'
-import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
 import { drop, leftIn } from '../helpers/files.js'
+import { closePools, poolOf } from '../helpers/pool.js'
 import { until } from '../helpers/until.js'
-import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { spoolDirectory } from '../helpers/workspace.js'
 
-const opened: Array<() => unknown> = []
-afterEach(async () => {
-  for (const close of opened.splice(0)) await close()
-})
-
-/** A pool whose workers live in this process. */
-function poolOf(spool: string, handler: string, worker: Partial<WorkerOptions> = {}, cheap = false) {
-  const file = join(workspace(), 'handler.mjs')
-  writeFileSync(file, handler)
-  const events = new Emitter()
-  const { rules, frequencyMs } = CLAIMS_DEFAULTS
-  const feed = new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, events)
-  opened.push(() => feed.close())
-  const ports: InProcessPort[] = []
-  const timed: object[] = []
-  const options: WorkerOptions = {
-    ...CLAIMS_DEFAULTS,
-    ...{ spool, ordered: true, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
-    ...{ signalAsTask: false, harakiriMs: 0, startTimeoutMs: 0, chdir: null, title: null },
-    ...{ isListenedTo: false, isDetailed: false, chain: [{ kind: 'javascript', file }] },
-    ...worker,
-  }
-  const openPort = () => {
-    const port = new InProcessPort(
-      home =>
-        new Worker({
-          ...home,
-          send(message, sent) {
-            if (message.type === 'reports' && message.times !== undefined) timed.push(message.times)
-            home.send(message, sent)
-          },
-          entered() {},
-          openClaims: ({ delivery }) => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, delivery }),
-          directory: { enter() {}, forget() {} },
-        }),
-    )
-    ports.push(port)
-    return port
-  }
-  const pool = new WorkerPool(
-    {
-      ...{ worker: options, openPort, processes: 2, cheap, mercyMs: 60_000, startTimeoutMs: 0 },
-      answer: ({ id }) => ({ type: 'answer', id, values: [] }),
-    },
-    feed,
-    events,
-    new SignalRouter(events, { declared() {}, added() {} }),
-  )
-  opened.push(() => pool.kill())
-  return {
-    pool,
-    feed,
-    events,
-    ports,
-    /** The times that workers reported. */
-    timed,
-    async run() {
-      await Promise.all([pool.start(), feed.open(() => pool.dispatch())])
-      pool.complete()
-      pool.begin()
-    },
-  }
-}
+afterEach(closePools)
 
 /** The refs that ran to SPOOL_OK, as they are reported: also late, of a worker that was slow and had them taken back. */
 function doneOf(events: Emitter): string[] {
@@ -140,7 +69,7 @@ describe('a pool of workers in this process', () => {
   it('replaces a worker that recycles', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 50; i++) drop(spool)
-    const { pool, events, ports, run } = poolOf(spool, OK, { maxTasks: 10 })
+    const { pool, events, ports, run } = poolOf(spool, OK, { worker: { maxTasks: 10 } })
     let recycled = 0
     events.on('worker-recycling', () => recycled++)
     await run()
@@ -155,7 +84,7 @@ describe('a pool of workers in this process', () => {
     const handler = `
       import { setTimeout } from 'node:timers/promises'
       export default async () => (await setTimeout(50), -2)`
-    const { pool, feed, events, ports, run } = poolOf(spool, handler, {}, true)
+    const { pool, feed, events, ports, run } = poolOf(spool, handler, { cheap: true })
     let isCheap = false
     events.on('spool-went-cheap', () => {
       isCheap = true

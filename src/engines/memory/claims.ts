@@ -1,5 +1,6 @@
 import { SpooldError } from '../../base/errors.js'
 import { lastValue } from '../../protocol/vars.js'
+import type { ClaimNotice } from '../../task/claim-notice.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome, RetryOutcome } from '../../task/outcome.js'
@@ -19,25 +20,31 @@ export interface MemoryClaimsOptions {
 
 /** The packet's key for its own delivery. */
 const DELIVERY_KEY = 'spooler_delivery'
-const LOST = 'could not be settled: its worker had been given up'
+const LOST = 'could not be settled: its claim had ended'
 const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most once'
+
+type Refusal = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
 /** A task that a worker in this process holds. */
 class MemoryClaim implements Claim {
+  readonly ref: Ref
   readonly task: MemoryTask
+  readonly lease: string
   readonly isOnce: boolean
   readonly path: string
   readonly directory = undefined
   isSettled = false
 
-  constructor(task: MemoryTask, isOnce: boolean, path: string) {
+  constructor(ref: Ref, task: MemoryTask, lease: string, isOnce: boolean, path: string) {
+    this.ref = ref
     this.task = task
+    this.lease = lease
     this.isOnce = isOnce
     this.path = path
   }
 
-  get ref(): Ref {
-    return this.task.ref
+  get notice(): ClaimNotice {
+    return { name: this.task.name, lease: this.lease }
   }
 
   get name(): string {
@@ -96,22 +103,25 @@ export class MemoryClaims implements Claims {
    * had begun.
    */
   abandon(): void {
-    for (const { task } of this.#held) task.isClaimed = false
+    for (const { lease } of this.#held) this.#spool.giveUp(lease)
     this.#held.clear()
   }
 
   /** @see Claims.claim */
   async claim(ref: Ref, lastRun?: LastRun): Promise<Claim | Report> {
     await later()
-    const task = this.#spool.tasks.get(ref)
+    const task = this.#spool.taskOf(ref)
     if (task === undefined) return { ref, kind: 'gone', ranMs: 0 }
-    if (task.isClaimed) return { ref, kind: 'locked', ranMs: 0 }
-    const refusal = this.#settlePast(task, lastRun)
-    if (refusal !== undefined) return refusal
-    if (task.dueAtMs > Date.now()) return { ref, kind: 'later', ranMs: 0, atMs: task.dueAtMs }
-    task.isClaimed = true
+    const { name } = task
+    const lease = this.#spool.lease(task)
+    if (lease === undefined) return { ref, name, kind: 'locked', ranMs: 0 }
+    const refusal = this.#refusalOf(task, lastRun ?? task.lastRun)
+    if (refusal !== undefined) {
+      this.#spool.giveUp(lease)
+      return { ref, name, ranMs: 0, ...refusal }
+    }
     const isOnce = (lastValue(task.vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
-    const claim = new MemoryClaim(task, isOnce, this.#spool.pathOf(task))
+    const claim = new MemoryClaim(ref, task, lease, isOnce, this.#spool.pathOf(task))
     this.#held.add(claim)
     return claim
   }
@@ -146,39 +156,43 @@ export class MemoryClaims implements Claims {
 
   /** Returns undefined if the claim is no longer held. */
   #own(claim: Claim): MemoryClaim | undefined {
-    return claim instanceof MemoryClaim && this.#held.has(claim) ? claim : undefined
+    if (!(claim instanceof MemoryClaim) || !this.#held.has(claim)) return undefined
+    if (this.#spool.isLeased(claim.lease)) return claim
+    this.#held.delete(claim)
+    return undefined
   }
 
   #letGo(claim: MemoryClaim): void {
     claim.isSettled = true
-    claim.task.isClaimed = false
+    this.#spool.giveUp(claim.lease)
     this.#held.delete(claim)
   }
 
   /** @returns undefined if the task may be claimed */
-  #settlePast(task: MemoryTask, lastRun: LastRun | undefined): Report | undefined {
-    const { past, ref } = task
+  #refusalOf(task: MemoryTask, lastRun: LastRun | undefined): Refusal | undefined {
+    const refusal = this.#settlePast(task, lastRun)
+    if (refusal !== undefined) return refusal
+    return task.dueAtMs > Date.now() ? { kind: 'later', atMs: task.dueAtMs } : undefined
+  }
+
+  #settlePast(task: MemoryTask, lastRun: LastRun | undefined): Refusal | undefined {
+    const { past } = task
+    task.lastRun = undefined
     if (past === 'none') return undefined
     const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its worker ended'
     if (past === 'died-once')
-      return {
-        ref,
-        ranMs: 0,
-        ...this.#bury(task, 'outcome-unknown', `${cause}; ${CUT_SHORT}`),
-        kind: 'set-aside',
-      }
+      return { ...this.#bury(task, 'outcome-unknown', `${cause}; ${CUT_SHORT}`), kind: 'set-aside' }
     if (lastRun?.kind === 'blameless') task.past = 'none'
     if (task.past !== 'died-alone') return undefined
     task.past = 'none'
     const counted = this.#fail(task, { kind: 'crash', detail: cause })
-    if (counted.kind === 'buried') return { ref, ranMs: 0, ...counted, kind: 'set-aside' }
-    return undefined // due now or later
+    return counted.kind === 'buried' ? { ...counted, kind: 'set-aside' } : undefined // due now or later
   }
 
   #apply({ task, isOnce }: MemoryClaim, outcome: Outcome): Pick<Report, 'kind' | 'atMs' | 'detail'> {
     switch (outcome.kind) {
       case 'ok':
-        this.#spool.tasks.delete(task.ref)
+        this.#spool.tasks.delete(task.name)
         return { kind: 'ok' }
       case 'ignore':
         return { kind: 'ignore' }

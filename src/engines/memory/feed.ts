@@ -3,8 +3,9 @@ import { Heap } from '../../base/heap.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Ref } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
-import type { Counts, Feed, FeedStats, PriorityStats } from '../feed.js'
-import { LastRuns } from '../last-runs.js'
+import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
+import { isDecided } from '../last-runs.js'
+import { ranked, statsOf } from './feed-stats.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 
 /** A task that another feed's worker holds is tried again after this time. */
@@ -27,7 +28,6 @@ export class MemoryFeed implements Feed {
   readonly #busy = new Set<Ref>()
   /** In the order in which they were parked. */
   readonly #parked = new Map<ParkReason, Set<MemoryTask>>()
-  readonly #lastRuns = new LastRuns()
   readonly #alarm = new Alarm(() => this.#wake())
   readonly #frequencyMs: number
   #ignoredMs: number
@@ -59,10 +59,23 @@ export class MemoryFeed implements Feed {
     while (refs.length < limit) {
       const task = this.#ready.pop()
       if (task === undefined) break
-      refs.push(task.ref)
-      this.#busy.add(task.ref)
+      refs.push(this.#give(task))
     }
     return refs
+  }
+
+  #give(task: MemoryTask): Ref {
+    const ref = this.#spool.issueTicket(task)
+    this.#busy.add(ref)
+    return ref
+  }
+
+  /** @returns the task, unless it is gone by now */
+  #takeBack(ref: Ref): MemoryTask | undefined {
+    const task = this.#spool.taskOf(ref)
+    this.#busy.delete(ref)
+    this.#spool.returnTicket(ref)
+    return task
   }
 
   parkedFor(reason: ParkReason): number {
@@ -72,11 +85,8 @@ export class MemoryFeed implements Feed {
   takeParked(reason: ParkReason, limit: number): readonly Ref[] {
     const parked = this.#parked.get(reason) ?? new Set()
     const tasks = [...parked].slice(0, limit)
-    for (const task of tasks) {
-      parked.delete(task)
-      this.#busy.add(task.ref)
-    }
-    return tasks.map(({ ref }) => ref)
+    for (const task of tasks) parked.delete(task)
+    return tasks.map(task => this.#give(task))
   }
 
   unpark(reason: ParkReason): void {
@@ -86,16 +96,18 @@ export class MemoryFeed implements Feed {
   }
 
   done(refs: readonly Ref[]): void {
-    this.#lastRuns.done(refs)
-    for (const ref of refs) this.#busy.delete(ref)
+    for (const ref of refs) {
+      const task = this.#takeBack(ref)
+      if (task !== undefined) task.lastRun = undefined
+    }
   }
 
   returned(reports: readonly Report[]): void {
-    this.#lastRuns.reported(reports)
     for (const report of reports) {
-      this.#busy.delete(report.ref)
-      const task = this.#spool.tasks.get(report.ref)
-      if (task !== undefined) this.#keep(task, report)
+      const task = this.#takeBack(report.ref)
+      if (task === undefined) continue
+      if (isDecided(report.kind)) task.lastRun = undefined
+      this.#keep(task, report)
     }
     this.#arm()
   }
@@ -120,18 +132,27 @@ export class MemoryFeed implements Feed {
 
   abandoned(refs: readonly Ref[]): void {
     for (const ref of refs) {
-      this.#busy.delete(ref)
-      const task = this.#spool.tasks.get(ref)
+      const task = this.#takeBack(ref)
       if (task !== undefined) this.#ready.push(task)
     }
   }
 
-  cutShort(ref: Ref, lastRun: LastRun): void {
-    this.#lastRuns.add(ref, lastRun)
+  cutShort(ref: Ref, lastRun: LastRun, lease?: string): void {
+    const task = this.#spool.taskOf(ref, lease)
+    if (task !== undefined) task.lastRun = lastRun
   }
 
   lastRunOf(ref: Ref): LastRun | undefined {
-    return this.#lastRuns.of(ref)
+    return this.#spool.taskOf(ref)?.lastRun
+  }
+
+  get leases(): LeaseKeeper {
+    return {
+      everyMs: this.#spool.leaseMs / 3,
+      keep: leases => {
+        for (const lease of leases) this.#spool.renew(lease)
+      },
+    }
   }
 
   /** The feed is notified of every new task, so there is nothing to look for. */
@@ -152,26 +173,7 @@ export class MemoryFeed implements Feed {
 
   stats(): FeedStats {
     const counts = this.counts()
-    const parked = [...this.#parked].map(([reason, { size }]) => [reason, size] as const)
-    const byPriority = new Map<number | null, number>()
-    let oldest = Number.POSITIVE_INFINITY
-    for (const { priority, dueAtMs } of this.#ready.values()) {
-      byPriority.set(priority, (byPriority.get(priority) ?? 0) + 1)
-      oldest = Math.min(oldest, dueAtMs)
-    }
-    const next = this.#waiting.peek()
-    return {
-      ...counts,
-      isWhole: true,
-      tasks: counts.ready + counts.busy + counts.waiting,
-      countedAtMs: null,
-      priorities: [...byPriority].sort(([a], [b]) => ranked(a) - ranked(b)).map(asPriority),
-      prioritiesLeftOut: 0,
-      parked: Object.fromEntries(parked.filter(([, size]) => size > 0)),
-      oldestDueMs: Number.isFinite(oldest) ? oldest : null,
-      nextDueMs: next?.atMs ?? null,
-      look: null,
-    }
+    return statsOf(counts, this.#ready.values(), this.#parked, this.#waiting.peek()?.atMs)
   }
 
   get isDrained(): boolean {
@@ -223,12 +225,4 @@ export class MemoryFeed implements Feed {
 function isMoreUrgent(a: MemoryTask, b: MemoryTask): boolean {
   const [first, second] = [ranked(a.priority), ranked(b.priority)]
   return first === second ? a.number < b.number : first < second
-}
-
-function ranked(priority: number | null): number {
-  return priority ?? Number.MAX_SAFE_INTEGER
-}
-
-function asPriority([priority, due]: readonly [number | null, number]): PriorityStats {
-  return { priority: priority === null ? null : String(priority), due }
 }

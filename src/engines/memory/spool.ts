@@ -1,14 +1,21 @@
 import type { Vars } from '../../protocol/vars.js'
-import type { Ref } from '../../task/ref.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Ref, TaskName } from '../../task/ref.js'
 import type { LimitReached, RetryPolicy } from '../../task/retry-policy.js'
 
 /** The mark of a run that has begun; it stays if the run never ends. */
 export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'
 
+/** A worker's right to a task. Once it has expired, another worker may take the task over. */
+interface Hold {
+  readonly lease: string
+  /** On the clock of `performance.now()`. */
+  untilMs: number
+}
+
 /** A stored task, claimed or not. */
 export interface MemoryTask {
-  readonly ref: Ref
-  readonly name: string
+  readonly name: TaskName
   readonly vars: Vars
   readonly body: Buffer | undefined
   readonly priority: number | null
@@ -24,8 +31,19 @@ export interface MemoryTask {
   policy: Partial<RetryPolicy>
   /** The mark of its current or last unfinished run. */
   past: Past
-  isClaimed: boolean
+  /** How that run was cut short, if a master knows. */
+  lastRun: LastRun | undefined
+  hold: Hold | undefined
 }
+
+interface MemoryLimits {
+  /** The maximum number of tasks, including dead ones, and the maximum number of ids. */
+  readonly capacity: number
+  /** How long a claim lasts if it is not renewed. */
+  readonly leaseMs: number
+}
+
+const LIMITS: MemoryLimits = { capacity: 1_000_000, leaseMs: 30_000 }
 
 /** Why a task is out of rotation. */
 export interface DeadTask {
@@ -39,20 +57,27 @@ export interface DeadTask {
 /** The tasks that one process keeps for itself. They are lost when it ends. */
 export class MemorySpool {
   readonly name: string
-  /** The maximum number of tasks, including dead ones, and the maximum number of ids. */
   readonly capacity: number
-  readonly tasks = new Map<Ref, MemoryTask>()
-  readonly dead = new Map<Ref, DeadTask>()
+  readonly leaseMs: number
+  readonly tasks = new Map<TaskName, MemoryTask>()
+  readonly dead = new Map<TaskName, DeadTask>()
   /** Ids that callers gave, with the time they were first used (epoch ms). */
   readonly ids = new Map<string, { readonly path: string; readonly sinceMs: number }>()
   /** The names of the leases that are held. */
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()
+  /** The refs that masters have: each time a task is taken, it is under a new one. */
+  readonly #tickets = new Map<Ref, MemoryTask>()
+  /** Of claims that have not ended. They may have expired. */
+  readonly #leased = new Map<string, MemoryTask>()
   #next = 1
+  #nextTicket = 1
+  #nextLease = 1
 
-  constructor(name: string, capacity = 1_000_000) {
+  constructor(name: string, { capacity, leaseMs }: Partial<MemoryLimits> = {}) {
     this.name = name
-    this.capacity = capacity
+    this.capacity = capacity ?? LIMITS.capacity
+    this.leaseMs = leaseMs ?? LIMITS.leaseMs
   }
 
   get size(): number {
@@ -64,17 +89,61 @@ export class MemorySpool {
     const added: MemoryTask = {
       ...task,
       number,
-      ref: `#${number}`,
       name: `task-${number}`,
       attempts: 0,
       crashes: 0,
       policy: {},
       past: 'none',
-      isClaimed: false,
+      lastRun: undefined,
+      hold: undefined,
     }
-    this.tasks.set(added.ref, added)
+    this.tasks.set(added.name, added)
     for (const tell of this.#watchers) tell(added)
     return added
+  }
+
+  /** @returns the ref under which a worker may claim the task */
+  issueTicket(task: MemoryTask): Ref {
+    const ref = `ticket ${this.#nextTicket++}`
+    this.#tickets.set(ref, task)
+    return ref
+  }
+
+  /** The task of a ticket, or of a lease; undefined if neither is valid any more, or if the task is gone. */
+  taskOf(ref: Ref, lease?: string): MemoryTask | undefined {
+    const task = this.#tickets.get(ref) ?? (lease === undefined ? undefined : this.#leased.get(lease))
+    return task !== undefined && this.tasks.has(task.name) ? task : undefined
+  }
+
+  returnTicket(ref: Ref): void {
+    this.#tickets.delete(ref)
+  }
+
+  /** @returns the lease; undefined while another worker holds the task */
+  lease(task: MemoryTask): string | undefined {
+    const now = performance.now()
+    if (task.hold !== undefined && task.hold.untilMs > now) return undefined
+    if (task.hold !== undefined) this.#leased.delete(task.hold.lease)
+    const lease = `lease ${this.#nextLease++}`
+    task.hold = { lease, untilMs: now + this.leaseMs }
+    this.#leased.set(lease, task)
+    return lease
+  }
+
+  renew(lease: string): void {
+    const hold = this.#leased.get(lease)?.hold
+    if (hold !== undefined) hold.untilMs = performance.now() + this.leaseMs
+  }
+
+  /** False if it was given up, or if another worker has taken the task over. */
+  isLeased(lease: string): boolean {
+    return this.#leased.has(lease)
+  }
+
+  giveUp(lease: string): void {
+    const task = this.#leased.get(lease)
+    if (task !== undefined) task.hold = undefined
+    this.#leased.delete(lease)
   }
 
   pathOf({ name }: MemoryTask): string {
@@ -82,8 +151,8 @@ export class MemorySpool {
   }
 
   bury(task: MemoryTask, reason: DeadTask['reason'], detail: string): void {
-    this.tasks.delete(task.ref)
-    this.dead.set(task.ref, { task, reason, detail, buriedAt: Date.now() })
+    this.tasks.delete(task.name)
+    this.dead.set(task.name, { task, reason, detail, buriedAt: Date.now() })
   }
 
   /** @param tell called with every task that is added from now on @returns a function that stops it */

@@ -39,6 +39,11 @@ export class ClaimedTask {
     return this.file.ref
   }
 
+  /** @see Claim.notice */
+  get notice(): undefined {
+    return undefined
+  }
+
   get name(): string {
     return displayName(baseName(this.file.ref))
   }

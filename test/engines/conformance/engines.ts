@@ -27,12 +27,19 @@ export interface TestSpool {
   /** Each as of a worker of its own. */
   claims(): Promise<Claims>
   upkeep(): Upkeep
+  /** Whether a claim expires unless it is renewed, even while its worker lives. */
+  readonly isLeasing: boolean
   /** The worker of these claims is gone; `ref` is what it held. */
   died(claims: Claims, ref: Ref): void
 }
 
+export interface TestSpoolOptions {
+  /** How long a claim lasts if it is not renewed; only engines whose claims are leases use it. */
+  readonly leaseMs?: number
+}
+
 /** The conformance suites run over each of these. They await every answer, and take no ref for a name. */
-export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
+export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => TestSpool>> = {
   directory() {
     const spool = spoolDirectory()
     const { rules, frequencyMs } = CLAIMS_DEFAULTS
@@ -41,16 +48,18 @@ export const ENGINES: Readonly<Record<string, () => TestSpool>> = {
       feed: () => new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, new Emitter()),
       claims: () => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool }),
       upkeep: () => new DirectoryUpkeep(spool),
+      isLeasing: false,
       died: (_, ref) => crash(spool, ref),
     }
   },
-  memory() {
-    const spool = new MemorySpool('memory:test')
+  memory(options) {
+    const spool = new MemorySpool('memory:test', options)
     return {
       enqueuer: new MemoryEnqueuer(spool),
       feed: () => new MemoryFeed(spool, CLAIMS_DEFAULTS.frequencyMs),
       claims: async () => new MemoryClaims(spool, CLAIMS_DEFAULTS),
       upkeep: () => new MemoryUpkeep(spool),
+      isLeasing: true,
       died(claims) {
         assert.ok(claims instanceof MemoryClaims)
         claims.abandon()

@@ -1,0 +1,40 @@
+import type { ParkReason } from '../../task/report.js'
+import type { Counts, FeedStats, PriorityStats } from '../feed.js'
+import type { MemoryTask } from './spool.js'
+
+/** @param nextDueMs when the next task that is not due will be, epoch ms */
+export function statsOf(
+  counts: Counts,
+  ready: Iterable<MemoryTask>,
+  parkedTasks: ReadonlyMap<ParkReason, ReadonlySet<MemoryTask>>,
+  nextDueMs: number | undefined,
+): FeedStats {
+  const parked = [...parkedTasks].map(([reason, { size }]) => [reason, size] as const)
+  const byPriority = new Map<number | null, number>()
+  let oldest = Number.POSITIVE_INFINITY
+  for (const { priority, dueAtMs } of ready) {
+    byPriority.set(priority, (byPriority.get(priority) ?? 0) + 1)
+    oldest = Math.min(oldest, dueAtMs)
+  }
+  return {
+    ...counts,
+    isWhole: true,
+    tasks: counts.ready + counts.busy + counts.waiting,
+    countedAtMs: null,
+    priorities: [...byPriority].sort(([a], [b]) => ranked(a) - ranked(b)).map(asPriority),
+    prioritiesLeftOut: 0,
+    parked: Object.fromEntries(parked.filter(([, size]) => size > 0)),
+    oldestDueMs: Number.isFinite(oldest) ? oldest : null,
+    nextDueMs: nextDueMs ?? null,
+    look: null,
+  }
+}
+
+/** Tasks without a priority come last. */
+export function ranked(priority: number | null): number {
+  return priority ?? Number.MAX_SAFE_INTEGER
+}
+
+function asPriority([priority, due]: readonly [number | null, number]): PriorityStats {
+  return { priority: priority === null ? null : String(priority), due }
+}

@@ -1,0 +1,116 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Awaitable, Claims } from '#src/engines/claims.js'
+import { openDirectoryClaims } from '#src/engines/directory/claims.js'
+import { DirectoryFeed } from '#src/engines/directory/feed.js'
+import type { Feed } from '#src/engines/feed.js'
+import { MemoryClaims } from '#src/engines/memory/claims.js'
+import { MemoryFeed } from '#src/engines/memory/feed.js'
+import type { MemorySpool } from '#src/engines/memory/spool.js'
+import { Emitter } from '#src/events/emitter.js'
+import type { WorkerOptions } from '#src/ipc/messages.js'
+import { InProcessPort } from '#src/supervisor/in-process-port.js'
+import { SignalRouter } from '#src/supervisor/signal-router.js'
+import { WorkerPool } from '#src/supervisor/worker-pool.js'
+import { Worker } from '#src/worker/worker.js'
+import { CLAIMS_DEFAULTS } from './engine.js'
+import { workspace } from './workspace.js'
+
+const opened: Array<() => unknown> = []
+
+/** Call it after each test. */
+export async function closePools(): Promise<void> {
+  for (const close of opened.splice(0)) await close()
+}
+
+/** The parts of an engine that a pool and its workers use. */
+interface PoolEngine {
+  feed(events: Emitter): Feed
+  claims(options: WorkerOptions): Awaitable<Claims>
+}
+
+export interface PoolSettings {
+  readonly worker?: Partial<WorkerOptions>
+  readonly processes?: number
+  readonly cheap?: boolean
+}
+
+/** A pool for a spool directory whose workers live in this process. */
+export function poolOf(spool: string, handler: string, settings: PoolSettings = {}) {
+  const { rules, frequencyMs } = CLAIMS_DEFAULTS
+  return openPool(spool, handler, settings, {
+    feed: events => new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, events),
+    claims: ({ delivery }) => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, delivery }),
+  })
+}
+
+/** The same for a spool in memory. */
+export function memoryPoolOf(spool: MemorySpool, handler: string, settings: PoolSettings = {}) {
+  return openPool(spool.name, handler, settings, {
+    feed: () => new MemoryFeed(spool, 50),
+    claims: ({ delivery, policy }) =>
+      new MemoryClaims(spool, { ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy }),
+  })
+}
+
+function openPool(
+  spool: string,
+  handler: string,
+  { worker, processes = 2, cheap = false }: PoolSettings,
+  engine: PoolEngine,
+) {
+  const file = join(workspace(), 'handler.mjs')
+  writeFileSync(file, handler)
+  const events = new Emitter()
+  const feed = engine.feed(events)
+  opened.push(() => feed.close())
+  const ports: InProcessPort[] = []
+  const timed: object[] = []
+  const options: WorkerOptions = {
+    ...CLAIMS_DEFAULTS,
+    ...{ spool, ordered: true, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
+    ...{ signalAsTask: false, harakiriMs: 0, startTimeoutMs: 0, chdir: null, title: null },
+    ...{ isListenedTo: false, isDetailed: false, chain: [{ kind: 'javascript', file }] },
+    ...worker,
+  }
+  const openPort = () => {
+    const port = new InProcessPort(
+      home =>
+        new Worker({
+          ...home,
+          send(message, sent) {
+            if (message.type === 'reports' && message.times !== undefined) timed.push(message.times)
+            home.send(message, sent)
+          },
+          entered() {},
+          openClaims: engine.claims,
+          directory: { enter() {}, forget() {} },
+        }),
+    )
+    ports.push(port)
+    return port
+  }
+  const pool = new WorkerPool(
+    {
+      ...{ worker: options, openPort, processes, cheap, mercyMs: 60_000, startTimeoutMs: 0 },
+      answer: ({ id }) => ({ type: 'answer', id, values: [] }),
+    },
+    feed,
+    events,
+    new SignalRouter(events, { declared() {}, added() {} }),
+  )
+  opened.push(() => pool.kill())
+  return {
+    pool,
+    feed,
+    events,
+    ports,
+    /** The times that workers reported. */
+    timed,
+    async run() {
+      await Promise.all([pool.start(), feed.open(() => pool.dispatch())])
+      pool.complete()
+      pool.begin()
+    },
+  }
+}

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
+import { MemorySpool } from '#src/engines/memory/spool.js'
+import { subscribeLog } from '#src/events/log-subscriber.js'
+import type { Log } from '#src/log/log.js'
+import { closePools, memoryPoolOf, type PoolSettings } from '../helpers/pool.js'
+import { requestFrom } from '../helpers/request.js'
+import { until } from '../helpers/until.js'
+
+const LEASE_MS = 500
+
+/** Its refs are tickets, its claims are leases, and its workers run in this process. */
+async function ticketPool(handler: string, settings: PoolSettings, ...tasks: ReadonlyArray<object>) {
+  const spool = new MemorySpool('memory:tickets', { leaseMs: LEASE_MS })
+  const enqueuer = new MemoryEnqueuer(spool)
+  for (const vars of tasks) await enqueuer.store(requestFrom({ ...vars }))
+  const opened = memoryPoolOf(spool, handler, settings)
+  const lines: string[] = []
+  const log: Log = {
+    ...{ fd: 2, isStructured: false, isPrecise: false, reopen() {}, async end() {} },
+    line: (_level, text) => void lines.push(text),
+    dated: (_level, text) => void lines.push(text),
+    plain: text => void lines.push(text),
+  }
+  subscribeLog(opened.events, log, { isQuiet: () => false })
+  await opened.run()
+  return { ...opened, spool, lines, logOf: (name: string) => lines.filter(line => line.includes(name)) }
+}
+
+/** Handlers keep the times of their calls, and wait as long as their task says. */
+const HANDLER = `
+  import { setTimeout } from 'node:timers/promises'
+  const { journal } = globalThis.spooldTicketTest
+  export default async ({ n, wait, block, answer }) => {
+    journal.push(n)
+    for (const endsAt = performance.now() + Number(block ?? 0); performance.now() < endsAt; );
+    await setTimeout(Number(wait ?? 0))
+    if (answer === 'throw') throw new Error('no ' + n)
+    return Number(answer ?? -2)
+  }`
+
+function startJournal(): string[] {
+  const journal: string[] = []
+  Object.assign(globalThis, { spooldTicketTest: { journal } })
+  return journal
+}
+
+describe('a pool over an engine whose refs are tickets', () => {
+  afterEach(closePools)
+
+  it('calls tasks by their names in every line of the log', async () => {
+    const journal = startJournal()
+    const { lines, logOf, spool } = await ticketPool(
+      HANDLER,
+      { worker: { isListenedTo: true }, processes: 1 },
+      { n: 'one' },
+      { n: 'two', answer: 'throw' },
+      { n: 'three', wait: 100 },
+    )
+    await until('two have run', () => spool.tasks.size === 1 && journal.length >= 3)
+    const done = (name: string) => `[spooler memory:tickets pid: 0] done with task ${name} after 0 seconds`
+    const begun = (name: string) => `[spooler memory:tickets pid: 0] managing request ${name} ...`
+    await until('the last is logged', () => lines.includes(done('task-3')))
+    assert.deepEqual(logOf('task-1'), [begun('task-1'), done('task-1')])
+    assert.match(
+      logOf('task-2').join('\n'),
+      /managing request task-2 \.\.\.\n.* task task-2 failed, runs again/,
+    )
+    assert.deepEqual(logOf('task-3'), [begun('task-3'), done('task-3')])
+    assert.doesNotMatch(lines.join('\n'), /ticket \d|lease \d/)
+  })
+
+  it('names what a dead worker was running, and what became of it', async () => {
+    startJournal()
+    const { lines, ports, pool, spool } = await ticketPool(
+      HANDLER,
+      { worker: { policy: { maxAttempts: 0, maxCrashes: 1, backoff: 'none', delayMs: null, capMs: 0 } } },
+      { n: 'one', wait: 60_000 },
+    )
+    await until('it runs', () => [...pool.workers].some(({ begun }) => begun[0]?.name === 'task-1'))
+    for (const port of ports) port.kill()
+    await until('it is dead', () => spool.dead.has('task-1'))
+    const died = '[spooler memory:tickets pid: 0] the process was killed by SIGKILL'
+    await until('that is logged', () => lines.some(line => line.includes('is buried')))
+    assert.ok(lines.includes(`${died}; it had task-1`), lines.join('\n'))
+    const buried = lines.find(line => line.includes('is buried'))
+    assert.match(buried ?? '', /task task-1 is buried: .*its process was killed by SIGKILL/)
+  })
+
+  it('keeps the claims of a worker that is silent or blocked for longer than they last', async () => {
+    const journal = startJournal()
+    const { spool } = await ticketPool(
+      HANDLER,
+      {},
+      { n: 'silent', wait: 3 * LEASE_MS },
+      { n: 'blocked', block: 1.5 * LEASE_MS },
+    )
+    const other = memoryPoolOf(spool, HANDLER) // as of another daemon
+    await until('both run', () => journal.length === 2)
+    await other.run()
+    await until('both have run', () => spool.tasks.size === 0)
+    assert.deepEqual(journal.sort(), ['blocked', 'silent'], 'once each')
+  })
+
+  it('no longer renews the claim of a worker that was killed: another one runs the task', async () => {
+    const journal = startJournal()
+    const { spool, ports } = await ticketPool(
+      HANDLER,
+      { processes: 1, worker: { harakiriMs: 2 * LEASE_MS } },
+      { n: 'slow', wait: 20 * LEASE_MS },
+    )
+    await until('it runs', () => journal.length === 1)
+    const startedAt = performance.now()
+    const hold = [...spool.tasks.values()][0]?.hold
+    const endsAt = hold?.untilMs ?? 0
+    await until('it is killed', () => ports.length > 1)
+    assert.ok((hold?.untilMs ?? 0) > endsAt + LEASE_MS, 'it was renewed until then')
+    await until('it runs again', () => journal.length === 2)
+    assert.ok(performance.now() - startedAt > 2 * LEASE_MS)
+    assert.deepEqual(journal, ['slow', 'slow'])
+  })
+})
