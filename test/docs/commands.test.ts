@@ -1,14 +1,116 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { HEADER_BYTES } from '#src/protocol/header.js'
+import { parseVars, toPairs } from '#src/protocol/vars.js'
+import { leftIn } from '../helpers/files.js'
 import { allPages, type Page } from '../helpers/markdown.js'
 import { TestProcess } from '../helpers/process.js'
 import { BIN, workspace } from '../helpers/workspace.js'
 
+interface Done {
+  /** What each command printed, in order; those of a pipe are one. */
+  readonly printed: readonly string[]
+  /** The spool in which the page's commands stored tasks. */
+  readonly spool: string
+}
+
+/** Per page: what its text says of its commands. */
+const SAID: Readonly<Record<string, (done: Done) => void>> = {
+  'README.md': ({ printed, spool }) => {
+    const [joe, ls, drain, check, jane, jack, json] = printed
+    const path = pathIn(spool, joe)
+    assert.match(ls ?? '', row('due', basename(path)))
+    assert.match(drain ?? '', new RegExp(`${basename(path)}: a mail to joe\n`))
+    assert.match(drain ?? '', /^drained: 1 done$/m)
+    assert.ok(!existsSync(path), 'joe ran, and is still there')
+    assert.equal(check, 'app.ini: the configuration is good (1 spool), 0 warnings\n')
+    assert.deepEqual(taskAt(pathIn(spool, jane)).vars, { to: 'jane', at: '2145916800' })
+    assert.deepEqual(taskAt(pathIn(spool, jack)), { vars: { to: 'jack' }, body: 'Dear Jack, …' })
+    const rows = (json ?? '').trim().split('\n')
+    assert.deepEqual(
+      rows.map(each => JSON.parse(each)).map(({ state, name, due }) => [state, name, state === 'due' || due]),
+      [
+        ['due', basename(pathIn(spool, jack)), true],
+        ['waiting', basename(pathIn(spool, jane)), '2038-01-01T00:00:00.000Z'],
+      ],
+    )
+  },
+  'docs/commands.md': ({ printed, spool }) => {
+    const [mkdir, enqueue, ls, hold, held, kick, rm] = printed
+    const [name = ''] = leftIn(spool)
+    assert.deepEqual([mkdir, enqueue], ['', ''])
+    assert.match(ls ?? '', row('waiting', name))
+    assert.equal(hold, `held spool/${name}\n`)
+    assert.match(held ?? '', row('held', name))
+    assert.equal(kick, `kicked spool/${name}\n`)
+    assert.equal(rm, 'spoold: no task fits\n') // it is no two hours old
+    assert.equal(leftIn(spool).length, 1)
+  },
+  'docs/enqueue.md': ({ printed, spool }) => {
+    const [joe, jane, jack, lines = ''] = printed
+    const enqueuedAt = statSync(pathIn(spool, joe)).mtimeMs / 1000
+    assert.deepEqual(taskAt(pathIn(spool, joe)).vars, { to: 'joe' })
+    const { at, picture, ...rest } = taskAt(pathIn(spool, jane)).vars
+    assert.deepEqual(rest, { to: 'jane' })
+    assert.match(picture ?? '', /^Name:.*\nUmask:/)
+    assert.ok(Number(at) >= Math.floor(enqueuedAt) + 300, `in 5 minutes: ${at}`)
+    assert.deepEqual(taskAt(pathIn(spool, jack)).body, 'Dear Jack, …')
+    const stored = lines
+      .trim()
+      .split('\n')
+      .map(path => taskAt(path).vars)
+    assert.deepEqual(stored, [
+      { to: 'joe', kind: 'mail' },
+      { to: 'jane', n: '2', kind: 'mail' },
+    ])
+  },
+  'docs/handlers.md': ({ printed: [test = ''] }) => {
+    assert.match(test, /^[#ℹ] pass 2$/m)
+    assert.match(test, /^[#ℹ] fail 0$/m)
+  },
+  'docs/spool-format.md': ({ printed, spool }) => {
+    assert.match(
+      printed.at(-1) ?? '',
+      /^spool\/to-joe: due, .*, 18 bytes\n {2}"to" = "joe"\n {2}body: "hello" \(5 bytes\)\n$/,
+    )
+    assert.deepEqual(leftIn(spool), ['to-joe'])
+  },
+}
+
+/** The path that a command printed first. */
+function pathIn(spool: string, printed = ''): string {
+  const path = printed.split('\n').find(line => line.startsWith(`${realpathSync(spool)}/`))
+  assert.ok(path, `a path in ${spool}: ${printed}`)
+  return path
+}
+
+function taskAt(path: string): { vars: Record<string, string>; body: string } {
+  const bytes = readFileSync(path)
+  const end = HEADER_BYTES + bytes.readUInt16LE(1)
+  const vars = parseVars(bytes.toString('latin1'), HEADER_BYTES, end)
+  assert.ok('cuts' in vars)
+  const pairs = toPairs(vars).map(pair => pair.map(String))
+  return { vars: Object.fromEntries(pairs), body: bytes.toString('utf8', end) }
+}
+
+/** A row of `ls`. */
+const row = (state: string, name: string) => new RegExp(`^${state} .* ${name} *$`, 'm')
+
+/** Printed after each command. */
+const END = '--- end of a command'
 const SHELL = new Set(['sh', 'bash', 'shell', 'console'])
 
-describe('the commands in the docs', () => {
+describe('the commands in the docs', { concurrency: 3 }, () => {
   for (const page of allPages()) {
     const shell = page.blocks.filter(({ language }) => SHELL.has(language))
     if (shell.length === 0) continue
@@ -23,15 +125,22 @@ describe('the commands in the docs', () => {
 
     const runnable = shell.filter(({ marks }) => marks.includes('run')).map(({ text }) => text)
     if (runnable.length > 0)
-      it(`${page.name}: what can run by itself does`, async () => {
-        const output = await runAll(page, runnable)
-        if (page.name === 'README.md') assert.match(output, /a mail to joe/)
+      it(`${page.name}: what can run by itself does what the page says`, async () => {
+        const done = await runAll(page, runnable)
+        const check = SAID[page.name]
+        assert.ok(check, `say above what the commands of ${page.name} have to do`)
+        check(done)
       })
   }
+
+  it('that are checked are there', () => {
+    const runnable = allPages().filter(({ blocks }) => blocks.some(({ marks }) => marks.includes('run')))
+    assert.deepEqual(runnable.map(({ name }) => name).sort(), Object.keys(SAID).sort())
+  })
 })
 
 /** One block after the other in an empty directory, in which the page's `file=` blocks are, with `spoold` on the PATH. */
-async function runAll(page: Page, scripts: readonly string[]): Promise<string> {
+async function runAll(page: Page, scripts: readonly string[]): Promise<Done> {
   const directory = workspace()
   const bin = join(directory, '.bin')
   mkdirSync(bin)
@@ -40,10 +149,15 @@ async function runAll(page: Page, scripts: readonly string[]): Promise<string> {
     const name = /^file=(.*)$/.exec(marks.join(' '))?.[1]
     if (name !== undefined && !name.startsWith('/')) writeFileSync(join(directory, name), text)
   }
-  const shell = new TestProcess('sh', ['-eux', '-c', scripts.join('\n')], {
+  const commands = scripts.flatMap(script => script.trim().split('\n'))
+  const script = commands.map(command => `${command}\necho '${END}'`).join('\n')
+  const shell = new TestProcess('sh', ['-eu', '-c', `exec 2>&1\n${script}`], {
     cwd: directory,
-    env: { PATH: `${bin}:${process.env.PATH}` },
+    // With NODE_TEST_CONTEXT, which says that this is a test, "node --test" would run nothing.
+    env: { PATH: `${bin}:${process.env.PATH}`, NODE_TEST_CONTEXT: undefined },
   })
-  assert.equal(await shell.code(120_000), 0, shell.output)
-  return shell.output
+  const code = await shell.code()
+  const printed = shell.output.split(`${END}\n`)
+  assert.equal(code, 0, `${commands[printed.length - 1]}:\n${shell.output}`)
+  return { printed: printed.slice(0, -1), spool: join(directory, 'spool') }
 }
