@@ -5,13 +5,19 @@ import { hash, SHARDS } from './ref-hash.js'
 
 /** The maximum number of names kept per reason; further refs are kept as hashes only. */
 const NAMED = 1000
-/** For all reasons together: 50 MB. */
+/** 50 MB. */
 const MAX_PARKED = 1_000_000
 
 /** Refs that are due but may not run now: a hash each. They cost nothing until an event ends their reason. */
 export class ParkedRefs {
   readonly #byReason = new Map<ParkReason, ParkedForReason>()
+  readonly #limit: number
   #size = 0
+
+  /** @param limit the maximum number of refs, for all reasons together */
+  constructor(limit = MAX_PARKED) {
+    this.#limit = limit
+  }
 
   get size(): number {
     return this.#size
@@ -23,7 +29,7 @@ export class ParkedRefs {
 
   /** @returns false if there is no room */
   add(ref: Ref, reason: ParkReason): boolean {
-    if (this.#size >= MAX_PARKED) return false
+    if (this.#size >= this.#limit) return false
     const parked = this.#byReason.get(reason) ?? new ParkedForReason()
     this.#byReason.set(reason, parked)
     if (parked.add(ref)) this.#size++

@@ -15,6 +15,8 @@ interface TaskIndexOptions {
   readonly frequencyMs: number
   /** The maximum number of due refs in memory; the next scan finds the rest. */
   readonly windowSize?: number
+  /** The maximum number of parked refs; further ones wait for a frequency each time. */
+  readonly parkedSize?: number
 }
 
 const WINDOW = 120_000
@@ -44,7 +46,7 @@ export class TaskIndex {
   /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
   readonly #busy = new Map<Ref, number>()
   readonly #waiting = new WaitingList()
-  readonly #parked = new ParkedRefs()
+  readonly #parked: ParkedRefs
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
   /** More refs are due than the window holds. */
@@ -53,11 +55,12 @@ export class TaskIndex {
   #harvest: Window | undefined
   readonly #takenSinceScan = new Set<Ref>()
 
-  constructor({ order, frequencyMs, windowSize = WINDOW }: TaskIndexOptions) {
+  constructor({ order, frequencyMs, windowSize = WINDOW, parkedSize }: TaskIndexOptions) {
     const compare = COMPARE_TASKS[order]
     this.#order = order
     this.#frequencyMs = frequencyMs
     this.#windowSize = windowSize
+    this.#parked = new ParkedRefs(parkedSize)
     this.#window = this.#newWindow()
     this.#fresh = new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
@@ -206,10 +209,8 @@ export class TaskIndex {
       case 'later':
       case 'malformed':
       case 'unreadable':
-        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
-      case 'retry':
+      case 'retry': // a change ends the wait, although it may be our own: `touch` and `spoold kick` mean now
       case 'error':
-        // also after a change, which may be our own: `touch` and `spoold kick` mean now
         return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
       case 'ignore':
       case 'unsettled':

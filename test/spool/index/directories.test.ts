@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import fs, { mkdirSync, renameSync, rmSync, statSync, symlinkSync, utimesSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
-import { describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { Emitter } from '#src/events/emitter.js'
 import { Scanner } from '#src/spool/index/scanner.js'
 import { TaskIndex } from '#src/spool/index/task-index.js'
@@ -26,35 +26,33 @@ async function aged(...paths: string[]): Promise<void> {
   for (const path of paths) await until(`${path} is old`, () => Date.now() - statSync(path).ctimeMs > 2500)
 }
 
-/** Records which directories are listed. */
-function recordListings(): { listed: string[]; end(): void } {
-  const listed: string[] = []
-  const { readdirSync } = fs
-  const record = (path: unknown, ...rest: unknown[]) => {
-    listed.push(String(path))
+/** Called with each path that is listed; what they throw, listing it throws. */
+const listeners = new Set<(path: string) => void>()
+const { readdirSync } = fs
+before(() => {
+  fs.readdirSync = ((path: unknown, ...rest: unknown[]) => {
+    for (const listed of listeners) listed(String(path))
     return (readdirSync as (...args: unknown[]) => unknown)(path, ...rest)
-  }
-  fs.readdirSync = record as typeof readdirSync
+  }) as typeof readdirSync
   syncBuiltinESMExports()
-  return {
-    listed,
-    end() {
-      fs.readdirSync = readdirSync
-      syncBuiltinESMExports()
-    },
-  }
-}
+})
+after(() => {
+  fs.readdirSync = readdirSync
+  syncBuiltinESMExports()
+})
 
 const passes = (count: number) => new Promise(resolve => setTimeout(resolve, count * FREQUENCY_MS))
 
-describe('directories that were listed', () => {
+describe('directories that were listed', { concurrency: true }, () => {
   it('are not listed again for what comes in one of them', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 300; i++) mkdirSync(join(spool, String(i)))
     mkdirSync(join(spool, '7/3'))
     await aged(join(spool, '299'), join(spool, '7'), spool)
     const { scanner, index } = await scannerOf(spool)
-    const { listed, end } = recordListings()
+    const listed = new Set<string>()
+    const record = (path: string) => path.startsWith(spool) && listed.add(path.slice(spool.length))
+    listeners.add(record)
     try {
       drop(spool, '250/of-one')
       drop(spool, '7/3/of-a-lower-one')
@@ -63,13 +61,10 @@ describe('directories that were listed', () => {
       drop(spool, '400/of-a-new-one')
       await until('the third is found', () => index.ready === 3)
     } finally {
-      end()
+      listeners.delete(record)
       scanner.close()
     }
-    assert.deepEqual(
-      [...new Set(listed)].sort(),
-      ['', '/250', '/400', '/7/3'].map(path => spool + path),
-    )
+    assert.deepEqual([...listed].sort(), ['', '/250', '/400', '/7/3'])
     assert.deepEqual(index.take(9), ['7/3/of-a-lower-one', '250/of-one', '400/of-a-new-one'])
   })
 
@@ -105,6 +100,42 @@ describe('directories that were listed', () => {
       }
       return given.size === 10
     })
+    scanner.close()
+  })
+
+  it('and did not change are listed again for what had no room in the window', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    for (let i = 0; i < 9; i++) drop(spool, `5/${i}`)
+    await aged(join(spool, '5'), spool)
+    const { scanner, index } = await scannerOf(spool, 4)
+    const given: string[] = []
+    await until('all are given', () => {
+      for (const ref of index.take(1)) {
+        given.push(ref)
+        index.returned({ ref, kind: 'later', ranMs: 0, atMs: Date.now() + 1e9 }, Date.now())
+        scanner.tasksEnded(1, false)
+      }
+      return given.length === 9
+    })
+    scanner.close()
+    assert.deepEqual(
+      given,
+      [...Array(9).keys()].map(i => `5/${i}`),
+    )
+  })
+
+  it('and did not change are listed for a look at what waits', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '5'))
+    const path = drop(spool, '5/later')
+    await aged(join(spool, '5'), spool)
+    const { scanner, index } = await scannerOf(spool)
+    for (const ref of index.take(9))
+      index.returned({ ref, kind: 'later', ranMs: 0, atMs: Date.now() + 1e9 }, Date.now())
+    utimesSync(path, 0, 0) // changes the file alone
+    scanner.scanNow()
+    await until('it is found', () => index.ready === 1)
     scanner.close()
   })
 
@@ -153,18 +184,15 @@ describe('directories that were listed', () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
     drop(spool, '5/task')
-    const { readdirSync } = fs
-    fs.readdirSync = ((path: string, options: object) => {
-      if (path.endsWith('/5')) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
-      return readdirSync(path, options as never)
-    }) as unknown as typeof readdirSync
-    syncBuiltinESMExports()
+    const fail = (path: string) => {
+      if (path === join(spool, '5')) throw Object.assign(new Error('EIO: injected'), { code: 'EIO' })
+    }
+    listeners.add(fail)
     const { scanner, index } = await scannerOf(spool)
     await aged(join(spool, '5'), spool)
     await passes(3)
     assert.equal(index.ready, 0)
-    fs.readdirSync = readdirSync
-    syncBuiltinESMExports()
+    listeners.delete(fail)
     await until('it is found', () => index.ready === 1)
     scanner.close()
   })

@@ -168,6 +168,18 @@ describe('an index in order of arrival', () => {
     assert.deepEqual(index.take(9, NOW), [ahead, madeAt(-100_000)])
   })
 
+  it('after the clock was set back, gives what came before by first sight: what comes later does not overtake it', () => {
+    const BACK_MS = 3_600_000
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: FREQUENCY_MS })
+    const madeAfter = (ms: number) => madeAt((BACK_MS - ms) * 1000)
+    const before = [madeAt(2000), madeAt(1000)]
+    scan(index, before, NOW)
+    scan(index, [...before, madeAfter(1000)], NOW - BACK_MS + 2000)
+    const expected = [madeAfter(1000), ...before, madeAfter(5000), madeAfter(7000)]
+    for (const ms of [6000, 8000]) scan(index, [...expected].reverse(), NOW - BACK_MS + ms)
+    assert.deepEqual(index.take(9, NOW - BACK_MS + 8000), expected)
+  })
+
   for (const kind of ['retry', 'error', 'later', 'ignore'] as const)
     it(`gives what ended with ${kind} by the time of its next run, also when its worker hands it back or dies`, () => {
       const old = madeAt(5_000_000)
@@ -383,6 +395,28 @@ describe('a parked ref', () => {
       given += many.take(COUNT).length
     }
     assert.equal(given, COUNT)
+  })
+
+  it('is one of so many at most: further ones wait for a frequency, and are not lost', () => {
+    const MOST = 10
+    const full = new TaskIndex({ order: 'name', frequencyMs: FREQUENCY_MS, parkedSize: MOST })
+    const park = (ref: string, reason: ParkReason) => {
+      full.changed(ref, true)
+      assert.deepEqual(full.take(1, NOW), [ref])
+      full.returned(parked(ref, reason), NOW)
+    }
+    for (let i = 0; i < MOST; i++) park(`t${i}`, i % 2 === 0 ? 'paused' : 'slot')
+    for (const ref of ['over', 't0']) park(ref, 'alone')
+    assert.deepEqual([full.parkedFor('alone'), full.waiting], [1, MOST + 1])
+    full.promote(NOW + FREQUENCY_MS)
+    assert.deepEqual(full.take(9, NOW + FREQUENCY_MS), ['over'])
+    full.returned(parked('over', 'alone'), NOW + FREQUENCY_MS)
+    assert.equal(full.parkedFor('alone'), 1, 'there is still no room')
+    full.changed('t1', true) // leaves its place
+    full.promote(NOW + 2 * FREQUENCY_MS)
+    assert.deepEqual(full.take(9, NOW + 2 * FREQUENCY_MS), ['over', 't1'])
+    full.returned(parked('over', 'alone'), NOW)
+    assert.equal(full.parkedFor('alone'), 2)
   })
 })
 
