@@ -4,8 +4,8 @@ import { spec } from 'node:test/reporters'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { endStartedBy, markWhatStarts, startedBy } from './started.mjs'
 
-/** What was signalled at a file's end may take so long to be gone. */
-const LINGER_MS = 5000
+/** What was signalled at a file's end, or notices it by itself, may take so long on a busy machine. */
+const LINGER_MS = 20_000
 const LINGER_STEP_MS = 50
 const SIGNALS = ['SIGINT', 'SIGTERM']
 
@@ -17,7 +17,8 @@ const isFile = name => name?.endsWith('.test.js')
  *
  * @returns per file: the numbers of tests that passed, failed and were skipped, and how long they took, in ms
  */
-export async function runFiles(paths, { concurrency, limitMs, output = process.stdout }) {
+export async function runFiles(paths, { concurrency, limitMs, lingerMs = LINGER_MS }) {
+  const output = process.stdout
   const counts = new Map(paths.map(path => [path, { passed: 0, failed: 0, skipped: 0, ms: 0 }]))
   const countsOf = file => counts.get(file) ?? counts.get(paths[0])
   const limits = new Map()
@@ -58,7 +59,7 @@ export async function runFiles(paths, { concurrency, limitMs, output = process.s
   }
 
   async function lookBehind(file) {
-    for (let waited = 0; waited < LINGER_MS && startedBy(file).length > 0; waited += LINGER_STEP_MS)
+    for (let waited = 0; waited < lingerMs && startedBy(file).length > 0; waited += LINGER_STEP_MS)
       await sleep(LINGER_STEP_MS)
     const left = endStartedBy(file)
     if (left.length === 0) return

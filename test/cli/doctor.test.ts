@@ -8,6 +8,7 @@ import { startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { smallDisk } from '../helpers/small-disk.js'
+import { patience } from '../helpers/until.js'
 import { startUwsgi } from '../helpers/uwsgi.js'
 import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 
@@ -31,7 +32,7 @@ function doctor(ini: string, around = 'exec "$@"', env: NodeJS.ProcessEnv = {}):
   const { status, stdout, stderr } = spawnSync(
     'sh',
     ['-c', around, 'sh', process.execPath, BIN, 'doctor', '--json', ini],
-    { encoding: 'utf8', cwd: '/', env: { ...process.env, ...env }, timeout: 30_000 },
+    { encoding: 'utf8', cwd: '/', env: { ...process.env, ...env }, timeout: 30_000 * patience() },
   )
   assert.equal(stderr, '')
   const all: Diagnosis[] = stdout

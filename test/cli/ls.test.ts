@@ -6,7 +6,7 @@ import { describe, it } from 'node:test'
 import { inProcess } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
-import { until } from '../helpers/until.js'
+import { patience, until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 async function ls(...args: string[]): Promise<string[]> {
@@ -178,7 +178,7 @@ describe('spoold ls', () => {
   it('ends quietly when its reader has seen enough', async () => {
     const spool = spoolDirectory()
     for (let i = 0; i < 3000; i++) writeFileSync(join(spool, `task-${i}-${'x'.repeat(100)}`), packet({}))
-    const child = spawn(process.execPath, [BIN, 'ls', '--json', spool], { timeout: 20_000 })
+    const child = spawn(process.execPath, [BIN, 'ls', '--json', spool], { timeout: 20_000 * patience() })
     let stderr = ''
     child.stderr.on('data', chunk => (stderr += chunk))
     child.stdout.once('data', () => child.stdout.destroy())

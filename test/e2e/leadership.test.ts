@@ -26,10 +26,13 @@ const fired = (daemon: Daemon) =>
     return { instant: second - (second % EVERY_S), pid }
   })
 
+/** A lease lives for five seconds, and is asked for every second. */
+const TAKES_OVER_MS = 8000
+
 const LEADS = 'this daemon fires the schedules'
 const WAITS = 'another daemon fires the schedules; this one takes over when it is gone'
 
-describe('several daemons on one spool', () => {
+describe('several daemons on one spool', { concurrency: 3 }, () => {
   for (const [end, signal] of [
     ['is killed', 'SIGKILL'],
     ['stands still', 'SIGSTOP'],
@@ -40,26 +43,25 @@ describe('several daemons on one spool', () => {
       await first.waitFor(LEADS)
       const second = await start(spool)
       await second.waitFor(WAITS)
-      await until('the first has fired', () => fired(first).length > 0, 15_000)
+      await until('the first has fired', () => fired(first).length > 0)
+      const end = Date.now()
       first.child.kill(signal)
-      const killedAt = performance.now()
-      await second.waitFor(LEADS, 10_000)
-      const tookMs = performance.now() - killedAt
-      assert.ok(tookMs < 8000, `${tookMs} ms`)
-      await until('the second has fired', () => fired(second).some(({ pid }) => pid === second.pid), 25_000)
+      await second.waitFor(LEADS, TAKES_OVER_MS)
+      const takenOver = Date.now()
+      await until('the second has fired', () => fired(second).some(({ pid }) => pid === second.pid))
       if (signal === 'SIGSTOP') {
         first.child.kill('SIGCONT')
-        await first.waitFor(WAITS, 10_000)
+        await first.waitFor(WAITS, TAKES_OVER_MS)
         const count = fired(first).length
-        await until('one of them has fired', () => fired(first).length > count, 15_000)
+        await until('one of them has fired', () => fired(first).length > count)
       }
       const instants = fired(first).map(({ instant }) => instant)
       assert.equal(new Set(instants).size, instants.length, String(instants))
-      const gaps = instants.slice(1).map((instant, i) => (instant - (instants[i] ?? 0)) / EVERY_S)
-      assert.ok(
-        gaps.every(gap => gap === 1 || gap === 2) && gaps.filter(gap => gap === 2).length <= 1,
-        String(gaps),
-      )
+      // without a leader; the instant itself may be late by a second on a busy machine
+      const mayMiss = (instant: number) => instant > end / 1000 - 1 && instant < takenOver / 1000 + 1
+      const [begin = 0, last = 0] = [instants[0], instants.at(-1)]
+      for (let instant = begin; instant <= last; instant += EVERY_S)
+        assert.ok(instants.includes(instant) || mayMiss(instant), `${instant} is missing: ${instants}`)
     })
 
   it('pass the lease on at once when one stops', async () => {
@@ -69,7 +71,7 @@ describe('several daemons on one spool', () => {
     const second = await start(spool)
     await second.waitFor(WAITS)
     first.child.kill('SIGTERM')
-    await second.waitFor(LEADS, 4000)
+    await second.waitFor(LEADS, TAKES_OVER_MS / 2)
     assert.equal(await first.code(), 0)
   })
 

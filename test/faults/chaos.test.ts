@@ -35,6 +35,9 @@ const ACTS = {
 } as const
 const BELOW = { ...ACTS, 'kill-below': 25, 'pause-below': 12 }
 
+/** Follows the random acts. Nothing repairs what the last one breaks. */
+const FINALE = ['stop', 'reload', 'kill-worker'] as const
+
 const TRIALS: Readonly<Record<string, Trial>> = {
   'Node, tmpfs': { language: 'js', ini: {}, acts: ACTS, pauseMs: 12, kills: [120, 3] },
   'Node, on disk': { language: 'js', ini: {}, acts: ACTS, base: tmpdir(), pauseMs: 15, kills: [80, 2] },
@@ -112,6 +115,10 @@ describe(`chaos (SPOOLD_TEST_CHAOS_SEED=${SEED})`, { concurrency: isLong ? 1 : 3
       for (let done = 0; done < kills; ) {
         await setTimeout(random.between(30, random.next() < 0.7 ? 300 : 900))
         if (await scene.act()) done++
+      }
+      for (const act of FINALE) {
+        await scene.busy()
+        await scene.act(act)
       }
       const [began, over] = [performance.now(), () => Math.round((performance.now() - began) / 1000)]
       const left = await scene.settle(PATIENCE_MS)

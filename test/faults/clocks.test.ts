@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { utimesSync, writeFileSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { utimesSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { movableClock } from '../helpers/clock.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -20,19 +21,6 @@ const HANDLER = `
   export default (env, task) => {
     JOURNAL(env.n + ' ' + (performance.timeOrigin + performance.now()))
     return env.again === 'yes' && task.attempt === 1 ? { retry: 1 } : task.SPOOL_OK
-  }`
-
-/** Loaded before the daemon and its workers: their clock goes wrong by as many seconds as the file of OFFSET says. */
-const CLOCK = `
-  import { readFileSync } from 'node:fs'
-  const RealDate = Date
-  let offsetMs = 0
-  const look = () => { try { offsetMs = Number(readFileSync(process.env.OFFSET, 'utf8')) * 1000 } catch {} }
-  look()
-  setInterval(look, 10).unref()
-  globalThis.Date = class extends RealDate {
-    constructor(...args) { if (args.length === 0) super(RealDate.now() + offsetMs); else super(...args) }
-    static now() { return RealDate.now() + offsetMs }
   }`
 
 const ranAt = (daemon: Daemon, n: string) =>
@@ -113,12 +101,8 @@ describe('the time of a task', () => {
 describe('a clock that jumps', () => {
   async function setUp() {
     const spool = spoolDirectory()
-    const [preload, offset] = ['clock.mjs', 'offset'].map(name => join(dirname(spool), name))
-    assert.ok(preload !== undefined && offset !== undefined)
-    writeFileSync(preload, CLOCK)
-    const jump = (seconds: number) => writeFileSync(offset, String(seconds))
-    jump(0)
-    const daemon = await start(spool, { NODE_OPTIONS: `--import=${preload}`, OFFSET: offset })
+    const { env, jump } = movableClock()
+    const daemon = await start(spool, env)
     return { spool, daemon, jump }
   }
 

@@ -14,6 +14,7 @@ import { beginOf, openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { byteOf, recordOf } from '../helpers/spools.js'
+import { patience } from '../helpers/until.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const NAME = 'uwsgi_spoolfile_on_x'
@@ -33,7 +34,7 @@ interface Change {
 function strace(expressions: readonly string[], args: readonly string[], log: string) {
   const flags = ['-f', '--seccomp-bpf', '-qq', '-y', '-o', log, ...expressions.flatMap(each => ['-e', each])]
   const command = [process.execPath, BIN, ...args]
-  return spawnSync('strace', [...flags, ...command], { encoding: 'utf8', timeout: 20_000 })
+  return spawnSync('strace', [...flags, ...command], { encoding: 'utf8', timeout: 20_000 * patience() })
 }
 
 /** All that a command changes, in its order; the files with which it tries the file system out apart. */

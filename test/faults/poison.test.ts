@@ -146,7 +146,7 @@ describe('poison', () => {
     const daemon = await startDaemon({
       spool,
       handler: HANDLER,
-      ini: INI,
+      ini: { ...INI, 'spooler-harakiri': 60 }, // the limit of processes ends it
       under: ['prlimit', '--nproc=60', 'setpriv', `--reuid=${user}`, '--regid=0', '--clear-groups'],
       isUnready: true,
     })

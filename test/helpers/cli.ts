@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { Readable } from 'node:stream'
 import { main } from '#src/cli/program.js'
+import { patience } from './until.js'
 import { BIN } from './workspace.js'
 
 export interface CliResult {
@@ -19,7 +20,7 @@ export function spoold(
   const child = spawn(process.execPath, [BIN, ...args], {
     cwd: options.cwd,
     env: { ...process.env, ...options.env },
-    timeout: LONGEST_MS,
+    timeout: LONGEST_MS * patience(),
     killSignal: 'SIGKILL',
   })
   let stdout = ''

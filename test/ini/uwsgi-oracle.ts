@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { resolveOptions } from '#src/config/options.js'
 import { readConfig } from '#src/ini/read-config.js'
 import { formatProblem, type Setting } from '#src/ini/setting.js'
+import { patience } from '../helpers/until.js'
 import { type Given, sourcesOf } from './reading.js'
 
 /** What a real uWSGI makes of its start: `key = value` lines as --show-config prints them, or how it failed. */
@@ -38,7 +39,7 @@ function askUwsgi(argv: readonly string[], env: NodeJS.ProcessEnv): Shown {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`) // env(1) keeps their order
   const { stdout, stderr, status, signal } = spawnSync('sh', [...BOUNDED, ...variables, 'uwsgi', ...argv], {
     input: '',
-    timeout: 2000,
+    timeout: 2000 * patience(),
     killSignal: 'SIGKILL',
     encoding: 'utf8',
   })

@@ -12,11 +12,15 @@ export class Evidence {
   readonly cuts = new Map<string, number>()
   /** Tasks that ran without a mark on disk. */
   readonly unmarked: string[] = []
+  /** Tasks that ran without a lock. */
+  readonly unlocked: string[] = []
   readonly #file: string
+  readonly #hasRecordLocks: boolean
   readonly #began = performance.now()
 
   /** @param journal the file of the handlers' lines, which ours are added to */
-  constructor(journal: string) {
+  constructor(journal: string, hasRecordLocks: boolean) {
+    this.#hasRecordLocks = hasRecordLocks
     this.#file = journal
     writeFileSync(journal, '')
     this.journal = new Tail(journal)
@@ -31,9 +35,10 @@ export class Evidence {
   killed(what: string, held: readonly HeldTask[]): void {
     const running = this.#inFlight()
     this.#cut(held)
-    for (const { n, state } of held) {
+    for (const { n, state, isLocked } of held) {
       if ((state & BEGUN_MASK) === BEGUN_ALONE) this.#charge(n)
       if ((state & BEGUN_ALONE) === 0 && running.has(n)) this.unmarked.push(n)
+      if (this.#hasRecordLocks && !isLocked && running.has(n)) this.unlocked.push(n)
     }
     this.note(`kill ${what}, which has ${listOf(held)}`)
   }
@@ -62,6 +67,10 @@ export class Evidence {
 
   #cut(held: readonly HeldTask[]): void {
     for (const { n } of held) this.cuts.set(n, (this.cuts.get(n) ?? 0) + 1)
+  }
+
+  get isAnyRunning(): boolean {
+    return this.#inFlight().size > 0
   }
 
   /** The tasks in flight according to the handlers, with the pids of those processes that are alive. */

@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
+import { tryHold } from '#src/files/record-lock.js'
 import { HEADER_BYTES } from '#src/protocol/header.js'
 import { lastValue, parseVars } from '#src/protocol/vars.js'
 
@@ -9,6 +10,8 @@ export interface HeldTask {
   readonly path: string
   /** The packet's fourth byte. */
   readonly state: number
+  /** Somebody holds a record lock on it. */
+  readonly isLocked: boolean
 }
 
 /** A uWSGI spooler runs at a lower priority, so on a busy machine it takes long to handle signals. */
@@ -44,17 +47,28 @@ function stateOf(pid: number): string | undefined {
 }
 
 /** The tasks that a process has open. Exact only while the process is stopped. */
-export function heldBy(pid: number, spool: string): HeldTask[] {
+export async function heldBy(pid: number, spool: string): Promise<HeldTask[]> {
   const held: HeldTask[] = []
   for (const fd of entriesOf(`/proc/${pid}/fd`)) {
     const file = `/proc/${pid}/fd/${fd}`
     const task = taskAt(file, spool)
-    if (task !== undefined) held.push(task)
+    if (task !== undefined) held.push({ ...task, isLocked: await isLocked(file) })
   }
   return held
 }
 
-function taskAt(file: string, spool: string): HeldTask | undefined {
+async function isLocked(file: string): Promise<boolean> {
+  const fd = openSync(file, constants.O_RDWR) // opens it anew: another lock conflicts with that of the process
+  try {
+    return !(await tryHold(fd))
+  } finally {
+    closeSync(fd)
+  }
+}
+
+type TaskInFile = Omit<HeldTask, 'isLocked'>
+
+function taskAt(file: string, spool: string): TaskInFile | undefined {
   try {
     const path = readlinkSync(file)
     return path.startsWith(`${spool}/`) ? taskIn(file, path.slice(spool.length + 1)) : undefined
@@ -64,7 +78,7 @@ function taskAt(file: string, spool: string): HeldTask | undefined {
 }
 
 /** The task in a file; undefined if it is a directory, a draft, or gone. */
-export function taskIn(file: string, path: string): HeldTask | undefined {
+export function taskIn(file: string, path: string): TaskInFile | undefined {
   try {
     const bytes = readPacket(file)
     const vars = parseVars(bytes.toString('latin1'), HEADER_BYTES, HEADER_BYTES + bytes.readUInt16LE(1))

@@ -22,6 +22,7 @@ import { isGuilty, Writers } from './writers.js'
 const READY = /is running \(pid: \d+\)/
 const START_MS = 30_000
 const STOP_MS = 90_000
+const ACKNOWLEDGED_WITHIN_MS = 2000
 const LONGEST_SETTLE_MS = 600_000
 
 /** Writers that keep enqueueing, and a daemon that is killed, stopped and started again. */
@@ -52,7 +53,7 @@ export class Scene {
     this.#socket = join(notes, 'socket')
     this.witnesses = { spool: this.spool, journal: join(notes, 'journal'), fences: join(notes, 'fences') }
     mkdirSync(this.witnesses.fences)
-    this.evidence = new Evidence(this.witnesses.journal)
+    this.evidence = new Evidence(this.witnesses.journal, variant.hasLeases !== true)
     const acknowledged = join(notes, 'acknowledged')
     this.acknowledged = new Tail(acknowledged)
     this.#writers = new Writers({
@@ -64,6 +65,8 @@ export class Scene {
       pauseMs: variant.pauseMs,
       hasOnce: variant.hasUwsgi !== true,
       hasMule: variant.hasUwsgi === true,
+      hasRecordLocks: variant.hasLeases !== true,
+      journal: this.witnesses.journal,
     })
     after(() => this.#warden.end())
   }
@@ -125,9 +128,14 @@ export class Scene {
     this.#see()
   }
 
-  /** Carries out a random act on a random process. @returns whether a process was killed */
-  async act(): Promise<boolean> {
-    const act = this.#random.weighed(this.#variant.acts)
+  /** Waits until the daemon is ready, and a task runs. */
+  async busy(): Promise<void> {
+    await this.ready()
+    await until('a task runs', () => this.evidence.isAnyRunning)
+  }
+
+  /** Carries out an act, by default a random one, on a random process. @returns whether a process was killed */
+  async act(act: Act = this.#random.weighed(this.#variant.acts)): Promise<boolean> {
     this.#see()
     if (!this.#daemon.isRunning) {
       if (!this.#hadBadStart)
@@ -146,15 +154,17 @@ export class Scene {
     'kill-uwsgi': async () => {
       const [pid] = this.#one(this.#uwsgi?.children() ?? [])
       if (pid === undefined || !(await this.#freeze(pid))) return false
-      this.evidence.toBeKilled(`kill of uWSGI spooler ${pid}`, heldBy(pid, this.spool))
+      this.evidence.toBeKilled(`kill of uWSGI spooler ${pid}`, await heldBy(pid, this.spool))
       return signalQuietly(pid, 'SIGKILL')
     },
     'kill-master': async () => {
+      await this.#momentToKill()
       await this.#kill('master', [this.#daemon.pid])
       await this.#again()
       return true
     },
     'kill-all': async () => {
+      await this.#momentToKill()
       const { pid } = this.#daemon
       const workers = this.#daemon.children()
       const below = this.#random.next() < 0.5 ? workers.flatMap(descendantsOf) : []
@@ -167,7 +177,7 @@ export class Scene {
       const [below] = this.#one(worker === undefined ? [] : descendantsOf(worker))
       if (worker === undefined || below === undefined) return false
       if ((await this.#freeze(below)) && (await this.#freeze(worker)))
-        this.evidence.killedBelow(`${below} below worker ${worker}`, below, heldBy(worker, this.spool))
+        this.evidence.killedBelow(`${below} below worker ${worker}`, below, await heldBy(worker, this.spool))
       signalQuietly(below, 'SIGKILL')
       signalQuietly(worker, 'SIGCONT')
       return true
@@ -180,7 +190,7 @@ export class Scene {
       await this.ready()
       for (const pid of this.#daemon.children()) {
         if (!(await this.#freeze(pid))) continue
-        const held = heldBy(pid, this.spool)
+        const held = await heldBy(pid, this.spool)
         // with leases the mark cannot be undone, so the run counts as a crash; the log says so
         if (this.#variant.hasLeases === true) this.evidence.killed(`SIGQUIT of worker ${pid}`, held)
         else this.evidence.toBeKilled(`SIGQUIT of worker ${pid}`, held)
@@ -192,6 +202,13 @@ export class Scene {
       this.evidence.note('SIGHUP')
       return signalQuietly(this.#daemon.pid, 'SIGHUP')
     },
+  }
+
+  /** At random, or just after a task was acknowledged over the socket. */
+  async #momentToKill(): Promise<void> {
+    if (this.#random.next() < 0.5) return
+    await this.ready()
+    await this.#writers.nextStored(ACKNOWLEDGED_WITHIN_MS)
   }
 
   #one(pids: readonly number[]): number[] {
@@ -208,7 +225,7 @@ export class Scene {
   async #kill(what: string, pids: readonly number[]): Promise<boolean> {
     const frozen: number[] = []
     for (const pid of pids) if (await this.#freeze(pid)) frozen.push(pid)
-    for (const pid of frozen) this.evidence.killed(`${what} ${pid}`, heldBy(pid, this.spool))
+    for (const pid of frozen) this.evidence.killed(`${what} ${pid}`, await heldBy(pid, this.spool))
     for (const pid of frozen) signalQuietly(pid, 'SIGKILL')
     await until(`${frozen.join(', ')} are gone`, () => !frozen.some(isAlive))
     return frozen.length > 0

@@ -18,6 +18,10 @@ interface History {
   readonly doubles: string[]
   /** Processes killed by a guilty task. */
   readonly crashed: Set<string>
+  /** Per guilty task: how often it killed its process. */
+  readonly suicides: Map<string, number>
+  /** Tasks that ran while another program held their lock. */
+  readonly intrusions: string[]
 }
 
 interface Verdict {
@@ -31,13 +35,16 @@ const MAX_STORIES = 5
 export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Variant): Promise<Verdict> {
   const maxCrashes = Number(ini['spooler-max-crashes'] ?? 3)
   const journal = scene.evidence.journal.read()
-  const { runs, doubles, crashed } = historyOf(journal)
+  const { runs, doubles, crashed, suicides, intrusions } = historyOf(journal)
   const dead = await deadOf(scene.spool)
   const acknowledged = scene.acknowledged.read().filter(Boolean)
   const broken: [rule: string, n: string][] = [
     ...doubles.map(n => ['two runs at once: its fence was held', n] as [string, string]),
+    ...intrusions.map(n => ['ran under the lock of another program', n] as [string, string]),
+    ...scene.evidence.unlocked.map(n => ['ran without a lock', n] as [string, string]),
     ...scene.evidence.unmarked.map(n => ['ran without a mark on disk', n] as [string, string]),
   ]
+  const crashesOf = new Map(left.map(({ n, path }) => [n, recordOf(scene.spool, path)?.crashes ?? 0]))
   let reruns = 0
   for (const n of new Set([...acknowledged, ...runs.keys(), ...dead.keys()])) {
     const all = runs.get(n) ?? []
@@ -47,10 +54,12 @@ export async function judge(scene: Scene, left: readonly LeftFile[], { ini }: Va
       n,
       runs: all,
       reason: dead.get(n)?.reason,
-      crashes: dead.get(n)?.crashes ?? 0,
+      crashes: Math.max(dead.get(n)?.crashes ?? 0, crashesOf.get(n) ?? 0),
       charges,
       cuts: (scene.evidence.cuts.get(n) ?? 0) + all.filter(({ pid }) => crashed.has(pid)).length,
       maxCrashes,
+      suicides: suicides.get(n) ?? 0,
+      quits: scene.kills.quit ?? 0,
     }))
       broken.push([rule, n])
   }
@@ -87,16 +96,20 @@ interface Case {
   /** How often its process was killed while it had the file, by us or by a guilty task running alongside. */
   readonly cuts: number
   readonly maxCrashes: number
+  readonly suicides: number
+  /** What they end is no crash. */
+  readonly quits: number
 }
 
-function rulesBroken({ n, runs, reason, crashes, charges, cuts, maxCrashes }: Case): string[] {
+function rulesBroken(one: Case): string[] {
+  const { n, runs, reason, crashes, charges, cuts, maxCrashes } = one
   const broken: string[] = []
   for (const [i, run] of runs.entries()) {
     const before = runs[i - 1]
     if ((before?.endedAt ?? 0) > run.wantedAt) broken.push('two runs at once')
   }
   if (isOnce(n) && runs.length > 1) broken.push(`at most once, and started ${runs.length} times`)
-  if (isGuilty(n)) return broken
+  if (isGuilty(n)) return [...broken, ...guiltRulesBroken(one)]
   if (runs.length - 1 > cuts) broken.push(`ran ${runs.length} times, and was cut short ${cuts} times`)
   const counted = Math.max(crashes, ...runs.map(({ attempt }) => attempt - 1))
   if (counted > charges)
@@ -112,20 +125,40 @@ function rulesBroken({ n, runs, reason, crashes, charges, cuts, maxCrashes }: Ca
   return broken
 }
 
+/** A crash alongside others is not counted; from then on the task runs alone. */
+const UNCOUNTED_CRASHES = 1
+
+function guiltRulesBroken({ crashes, charges, maxCrashes, suicides, quits }: Case): string[] {
+  const broken: string[] = []
+  if (suicides > maxCrashes + UNCOUNTED_CRASHES + quits)
+    broken.push(`guilty, and killed its process ${suicides} times`)
+  if (crashes > suicides + charges)
+    broken.push(`guilty, ${crashes} crashes are counted, and it had ${suicides + charges}`)
+  return broken
+}
+
 function historyOf(journal: readonly string[]): History {
   const runs = new Map<string, Run[]>()
   const doubles: string[] = []
   const crashed = new Set<string>()
+  const suicides = new Map<string, number>()
+  const intrusions: string[] = []
+  const locked = new Set<string>()
   for (const [at, line] of journal.entries()) {
     const [word, n = '', pid = '', attempt = '1'] = line.split(' ')
     const open = runs.get(n)?.findLast(run => run.pid === pid && run.endedAt === undefined)
+    if (word === 'want' && locked.has(n)) intrusions.push(n)
     if (word === 'want')
       runs.set(n, [...(runs.get(n) ?? []), { pid, attempt: Number(attempt), wantedAt: at }])
     else if (word === 'end' && open !== undefined) open.endedAt = at
-    else if (word === 'crash') crashed.add(pid)
+    else if (word === 'crash') {
+      crashed.add(pid)
+      suicides.set(n, (suicides.get(n) ?? 0) + 1)
+    } else if (word === 'locked') locked.add(n)
+    else if (word === 'unlocked') locked.delete(n)
     else if (word === 'double') doubles.push(n)
   }
-  return { runs, doubles, crashed }
+  return { runs, doubles, crashed, suicides, intrusions }
 }
 
 /** Everything known about a task: its journal lines, the fate of the processes that ran it, its record, its log lines. */

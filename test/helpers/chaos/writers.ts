@@ -1,10 +1,13 @@
-import { appendFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { appendFileSync, closeSync, openSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { tryHold } from '#src/files/record-lock.js'
 import { spoold } from '../cli.js'
 import { drop, packet, taskName } from '../files.js'
 import { TestProcess } from '../process.js'
 import { isLong } from '../requires.js'
 import { Client, STORED, wire } from '../wire.js'
+import { Tail } from '../witness.js'
 import { ENQUEUING_MULE } from './handlers.js'
 import { Random } from './random.js'
 
@@ -21,6 +24,10 @@ interface WritersSetup {
   readonly pauseMs: number
   readonly hasOnce: boolean
   readonly hasMule: boolean
+  /** Tasks are claimed with record locks, which other programs take, too. */
+  readonly hasRecordLocks: boolean
+  /** The handlers' journal, for `locked N` and `unlocked N`. */
+  readonly journal: string
 }
 
 /** How a guilty task ends its process. */
@@ -33,6 +40,10 @@ const SLOW_MS = isLong ? '3000' : '1200'
 const CLI_EVERY_MS = 3000
 const CLI_TASKS = 5
 const MAX_WAITING = 150
+/** Tasks that the writer itself locks first, as another runner would, until so many later ones have run. */
+const LOCKED_SHARE = 0.04
+const OVERTAKEN_BY = 3
+const LOCKED_MS = 10_000
 
 /** The number encodes the kind of its task: `-o` runs at most once, `-l` at least once; a final `g` means guilty. */
 export const isOnce = (n: string): boolean => n.includes('-o')
@@ -45,6 +56,8 @@ export class Writers {
   readonly #running: Promise<void>[]
   readonly #mule: TestProcess | undefined
   #isEnough = false
+  readonly #locks = new Set<Promise<void>>()
+  #stored = () => {}
   #lastGuiltyAt = performance.now()
   #lastSlowAt = 0
 
@@ -66,6 +79,12 @@ export class Writers {
     this.#mule?.child.kill('SIGKILL')
     for (const pid of this.#mule?.children() ?? []) process.kill(pid, 'SIGKILL')
     await Promise.all(this.#running)
+    await Promise.all(this.#locks)
+  }
+
+  /** Resolves when the next task is acknowledged over the socket, or after `ms`. */
+  async nextStored(ms: number): Promise<void> {
+    await Promise.race([setTimeout(ms), new Promise<void>(resolve => (this.#stored = resolve))])
   }
 
   #note(...numbers: string[]): void {
@@ -100,9 +119,40 @@ export class Writers {
   async #rename(): Promise<void> {
     for (let i = 0; !this.#isEnough; i++) {
       const vars = this.#task('r', i)
-      drop(this.#setup.spool, taskName(), packet(vars))
+      if (this.#setup.hasRecordLocks && this.#random.next() < LOCKED_SHARE) await this.#dropLocked(vars)
+      else drop(this.#setup.spool, taskName(), packet(vars))
       this.#note(vars.n ?? '')
       await this.#pause(this.#setup.pauseMs)
+    }
+  }
+
+  /** Holds the lock of a task for a while from before it is there: nobody may run it meanwhile. */
+  async #dropLocked(vars: Readonly<Record<string, string>>): Promise<void> {
+    const { spool, journal } = this.#setup
+    const draft = join(dirname(spool), `.locked-${vars.n}`)
+    writeFileSync(draft, packet(vars), { mode: 0o600 })
+    const fd = openSync(draft, 'r+')
+    if (!(await tryHold(fd))) throw new Error(`${draft} is locked`)
+    appendFileSync(journal, `locked ${vars.n} ${process.pid}\n`)
+    renameSync(draft, `${spool}/${taskName()}`)
+    const held = this.#overtaken(vars.n ?? '').then(() => {
+      appendFileSync(journal, `unlocked ${vars.n} ${process.pid}\n`)
+      closeSync(fd)
+      this.#locks.delete(held)
+    })
+    this.#locks.add(held)
+  }
+
+  /** Waits until later tasks have run, so that the daemon has met this one, too; not long after the last task. */
+  async #overtaken(n: string): Promise<void> {
+    const journal = new Tail(this.#setup.journal)
+    const number = Number.parseInt(n.slice(1), 10)
+    const isLater = (line: string) =>
+      line.startsWith('end r') && Number.parseInt(line.slice('end r'.length), 10) >= number + OVERTAKEN_BY
+    const since = performance.now()
+    while (!journal.read().some(isLater) && performance.now() - since < LOCKED_MS) {
+      if (this.#isEnough) return setTimeout(Number(SLOW_MS))
+      await setTimeout(20)
     }
   }
 
@@ -111,7 +161,10 @@ export class Writers {
     for (let i = 0; !this.#isEnough; i++) {
       const vars = this.#task('s', i)
       const answer = await exchange(this.#setup.socket, wire(Object.entries(vars)))
-      if (answer === STORED) this.#note(vars.n ?? '')
+      if (answer === STORED) {
+        this.#note(vars.n ?? '')
+        this.#stored()
+      }
       await this.#pause(3 * this.#setup.pauseMs)
     }
   }
