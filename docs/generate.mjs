@@ -3,6 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { OPTION_TABLE } from '../build/src/config/option-table.js'
+import { keyOf } from '../build/src/config/spools.js'
 
 const PREAMBLE = `<!-- Written by \`npm run docs\` from src/config/option-table.ts. Change it there. -->
 
@@ -29,6 +30,9 @@ may have a fraction, or units: \`90s\`, \`10m\`, \`1h30m\`, with \`ms\`, \`s\`, 
 error, where uWSGI silently takes 0. Relative paths are relative to the directory in which spoold was started. With
 \`chdir\`, the paths of handlers, \`spooler-chdir\`, \`safe-pidfile\` and the \`touch-\` options are relative to that directory.
 
+**Per spool.** An option with a word under *per spool* may differ between spools: that word is its key in
+[\`spooler2\`](spools.md), and the option itself is the default for all spools.
+
 uWSGI options that are not listed here are accepted and have no effect; one warning names them all. An option that uWSGI
 does not know either gets a warning with the closest name, or is an error under \`strict\`. Options marked **spoold** do
 not exist in uWSGI.
@@ -44,15 +48,15 @@ function section(group) {
   return [
     `## ${group.charAt(0).toUpperCase()}${group.slice(1)}`,
     '',
-    '| option | value | default | meaning |',
-    '|---|---|---|---|',
+    '| option | value | default | per spool | meaning |',
+    '|---|---|---|---|---|',
     ...rows,
     '',
   ].join('\n')
 }
 
 function rowOf(spec) {
-  return `| ${[namesOf(spec), shownValue(spec), shownDefault(spec), meaningOf(spec)].join(' | ')} |`
+  return `| ${[namesOf(spec), shownValue(spec), shownDefault(spec), shownKey(spec), meaningOf(spec)].join(' | ')} |`
 }
 
 function namesOf({ name, aliases = [], short }) {
@@ -70,6 +74,11 @@ function shownValue({ kind, choices, value, isList }) {
 function shownDefault({ kind, fallback }) {
   if (kind === 'flag') return fallback === true ? 'on' : 'off'
   return fallback === undefined || fallback === null ? '' : `\`${fallback}\``
+}
+
+function shownKey(spec) {
+  const key = keyOf(spec)
+  return key === undefined ? '' : `\`${key}\``
 }
 
 function meaningOf({ help, isOurs }) {

@@ -4,6 +4,7 @@ import { messageOf } from '../base/errors.js'
 import { entryFile } from '../base/package-root.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
+import type { SpoolConfig, SpoolSettings } from '../config/spools.js'
 import { planChain } from '../daemon/handler-plan.js'
 import { SharedAreas } from '../daemon/shared-areas.js'
 import type { Diagnosis } from '../doctor/diagnosis.js'
@@ -13,29 +14,53 @@ const ENTRY = entryFile('rehearse')
 /** A handler whose top-level `await` never settles must not block doctor for ever. */
 const LOAD_MS = 60_000
 
-/** Loads the handlers in a separate, temporary process, as the daemon's user. */
+/** Loads the handlers of each spool in a separate, temporary process, as the daemon's user. */
 export async function* rehearseHandlers(config: ResolvedOptions, home: string): AsyncGenerator<Diagnosis> {
-  const about = 'loaded in a process of their own'
-  const { error, warnings } = await rehearse(config, home)
+  const own = config.spools.filter(({ isExternal }) => !isExternal)
+  // spools with the same handlers need them once
+  const different = new Map(own.map(spool => [codeOf(spool), spool]))
+  if (different.size === 0) yield* rehearseOne(config, home, config.anySpool, home, '')
+  for (const spool of different.values()) {
+    const whose = different.size === 1 ? '' : `those of ${spool.directory}, `
+    yield* rehearseOne(config, home, spool, resolve(spool.directory), whose)
+  }
+}
+
+function codeOf({ handlers, ownKeys }: SpoolConfig): string {
+  return JSON.stringify([handlers, ...ownKeys])
+}
+
+async function* rehearseOne(
+  config: ResolvedOptions,
+  home: string,
+  settings: SpoolSettings,
+  spool: string,
+  whose: string,
+): AsyncGenerator<Diagnosis> {
+  const about = `${whose}loaded in a process of their own`
+  const { error, warnings } = await rehearse(config, home, settings, spool)
   for (const text of warnings) yield { level: 'warning', topic: 'handlers', about, text }
   if (error !== undefined) yield { level: 'error', topic: 'handlers', about, text: error }
   else yield { level: 'ok', topic: 'handlers', about, text: 'they can be loaded' }
 }
 
-async function rehearse(config: ResolvedOptions, home: string): Promise<RehearsalResult> {
+async function rehearse(
+  config: ResolvedOptions,
+  home: string,
+  settings: SpoolSettings,
+  spool: string,
+): Promise<RehearsalResult> {
   const { options, environment, spools } = config
   const here = process.cwd()
   try {
     const targets = spools.map(({ directory }) => resolve(here, directory))
     process.chdir(home) // relative handler names start there
-    const own = spools.find(({ isExternal }) => !isExternal)
-    const spool = own === undefined ? home : resolve(here, own.directory)
-    const spoolerChdir = own?.options.spoolerChdir ?? null
+    const { spoolerChdir } = settings.options
     const chdir = spoolerChdir === null ? null : resolve(spoolerChdir)
     const areas = new SharedAreas()
     areas.make(sharedAreaBytes(options.sharedarea))
     const env = { ...process.env, ...Object.fromEntries(environment) }
-    return await load({ chain: planChain(config, targets), spool, chdir }, areas.fds, env)
+    return await load({ chain: planChain(settings, config, targets), spool, chdir }, areas.fds, env)
   } catch (error) {
     return { error: messageOf(error), warnings: [] }
   } finally {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { HostLanguage } from './handlers.js'
-import type { Options } from './option-table.js'
+import type { SpoolOptions } from './option-table.js'
 
 /**
  * A web application. uWSGI loads it before it forks its spoolers, so they inherit the handlers that it registers.
@@ -28,7 +28,7 @@ const OTHER_HANDLERS = [
   'rbrequire',
 ] as const
 
-export function hasOtherHandlers(options: Options): boolean {
+export function hasOtherHandlers(options: SpoolOptions): boolean {
   return OTHER_HANDLERS.some(name => options[name].length > 0)
 }
 
@@ -36,12 +36,12 @@ export function hasOtherHandlers(options: Options): boolean {
  * The applications to load, in uWSGI's order (uwsgi_python_init_apps, uwsgi_init_all_apps). With lazy-apps, uWSGI's
  * spoolers load none and often have no handler at all; here they are loaded if no other handlers are configured.
  */
-export function applicationsOf(options: Options, home: string): Application[] {
+export function applicationsOf(options: SpoolOptions, home: string): Application[] {
   if (!options.spoolerLoadApp || (options.lazyApps && hasOtherHandlers(options))) return []
   return namedApplications(options, home)
 }
 
-export function namedApplications(options: Options, home: string): Application[] {
+export function namedApplications(options: SpoolOptions, home: string): Application[] {
   const paste = options.iniPaste === null ? options.paste : `config:${resolve(home, options.iniPaste)}`
   const named = [
     ['python', 'module', 'module', options.module],

@@ -18,31 +18,38 @@ import {
   importLanguage,
   searchPath,
 } from './handlers.js'
-import type { Options } from './option-table.js'
+import type { SpoolOptions } from './option-table.js'
 import { originOf, type ResolvedOptions } from './options.js'
+import { labelOf, type SpoolSettings } from './spools.js'
 
-/** Checks the files of handlers, and the interpreters that they need. */
-export function checkHandlers(resolved: ResolvedOptions, home: string, problems: Problems): void {
-  const { options, environment } = resolved
-  const where = (name: string, i = 0) => originOf(resolved, name, i)
+/** Checks the files of a spool's handlers, and the interpreters that they need. */
+export function checkHandlers(
+  spool: SpoolSettings,
+  { environment }: ResolvedOptions,
+  home: string,
+  problems: Problems,
+): void {
+  const { options } = spool
+  const where = (name: string, i = 0) => originOf(spool, name, i)
+  const checkFile = (name: string, value: string, i: number) =>
+    checkReadable(labelOf(spool, name), resolve(home, value), where(name, i), problems)
   /** Where each language was first asked for. */
   const needed = new Map<string, Where>()
   for (const [i, value] of options.spoolerImport.entries()) {
     const origin = where('spooler-import', i)
     const language = importLanguage(value, home)
     if (language !== 'javascript' && !needed.has(language)) needed.set(language, origin)
-    if (language === 'javascript' || isFile('spooler-import', value))
-      checkFile('spooler-import', resolve(home, value), origin, problems)
+    if (language === 'javascript' || isFile('spooler-import', value)) checkFile('spooler-import', value, i)
   }
   const values = valuesOf(options)
   for (const language of HOST_LANGUAGES)
     for (const name of HOST_OPTIONS[language])
       for (const [i, value] of values[name].entries()) {
         if (!needed.has(language)) needed.set(language, where(name, i))
-        if (isFile(name, value)) checkFile(name, resolve(home, value), where(name, i), problems)
+        if (isFile(name, value)) checkFile(name, value, i)
       }
   for (const [i, command] of options.spoolerExec.entries())
-    checkCommand(command, resolved, home, where('spooler-exec', i), problems)
+    checkCommand(command, spool, home, where('spooler-exec', i), problems)
   const missing = (language: HostLanguage) => {
     const found = findInterpreter(language, options, home, searchPath(environment))
     return 'missing' in found ? found.missing : undefined
@@ -60,7 +67,7 @@ export function checkHandlers(resolved: ResolvedOptions, home: string, problems:
         `lazy-apps: uWSGI's spoolers would have no handler; what ${application.option} names is loaded all the same, because nothing else is`,
       )
     const text =
-      unreadable(application, home) ??
+      unreadable(labelOf(spool, application.option), application, home) ??
       (needed.has(application.language) ? undefined : missing(application.language))
     if (text === undefined) continue
     const origin = where(application.option, application.index)
@@ -73,36 +80,36 @@ export function checkHandlers(resolved: ResolvedOptions, home: string, problems:
 /** Warns about a relative program that exists next to the ini file: commands run in the task's directory. */
 function checkCommand(
   command: string,
-  { spools }: ResolvedOptions,
+  spool: SpoolSettings,
   home: string,
   where: Where,
   problems: Problems,
 ): void {
   const [, program = ''] = /^\s*(\.{0,2}[\w.-]*\/[\w./-]+)/.exec(command) ?? []
   if (program === '' || program.startsWith('/')) return
-  if (spools.every(({ options }) => options.spoolerChdir !== null)) return
+  if (spool.options.spoolerChdir !== null) return
   if (statsOf(resolve(home, program)) === undefined) return
   problems.warning(
     where,
-    `spooler-exec: ${program} is looked for in the directory of the task, not in ${home}; write ${resolve(home, program)}, or set spooler-chdir`,
+    `${labelOf(spool, 'spooler-exec')}: ${program} is looked for in the directory of the task, not in ${home}; write ${resolve(home, program)}, or set spooler-chdir`,
   )
 }
 
-function unreadable(application: Application, home: string): string | undefined {
+function unreadable(name: string, application: Application, home: string): string | undefined {
   const file = applicationFile(application, home)
   try {
     if (file !== undefined) accessSync(file, constants.R_OK)
     return undefined
   } catch (error) {
-    return `${application.option}: ${file} cannot be read: ${messageOf(error)}`
+    return `${name}: ${file} cannot be read: ${messageOf(error)}`
   }
 }
 
-export function hasHandlers(options: Options): boolean {
+export function hasHandlers(options: SpoolOptions): boolean {
   return hasOtherHandlers(options) || applicationsOf(options, '').length > 0
 }
 
-export function noHandlerMessage(options: Options): string {
+export function noHandlerMessage(options: SpoolOptions): string {
   const [application] = namedApplications(options, '')
   if (application !== undefined)
     return `there is no handler: spooler-load-app = off leaves out the application that ${application.option} names; add spooler-import = FILE, or leave spooler-load-app away`
@@ -111,9 +118,7 @@ export function noHandlerMessage(options: Options): string {
 
 type HostOption = (typeof HOST_OPTIONS)[keyof typeof HOST_OPTIONS][number]
 
-export function valuesOf(
-  options: ResolvedOptions['options'],
-): Readonly<Record<HostOption, readonly string[]>> {
+export function valuesOf(options: SpoolOptions): Readonly<Record<HostOption, readonly string[]>> {
   return {
     'shared-import': options.sharedImport,
     import: options.import,
@@ -132,7 +137,7 @@ function isFile(name: HostOption | 'spooler-import', value: string): boolean {
   return value.includes('/') || /^\.|\.(py|pl|rb)$/.test(value)
 }
 
-function checkFile(name: string, path: string, where: Where, problems: Problems): void {
+function checkReadable(name: string, path: string, where: Where, problems: Problems): void {
   try {
     accessSync(path, constants.R_OK)
     const isPackage = name.includes('import') && statsOf(`${path}/__init__.py`)?.isFile() === true

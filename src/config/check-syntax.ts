@@ -6,7 +6,9 @@ import { syntaxErrorIn, unsupportedEnding } from '../system/module-files.js'
 import { applicationFile, applicationsOf } from './applications.js'
 import { valuesOf } from './check-handlers.js'
 import { findInterpreter, type HostLanguage, importLanguage, searchPath } from './handlers.js'
+import type { SpoolOptions } from './option-table.js'
 import { originOf, type ResolvedOptions } from './options.js'
+import { handlingSpools, labelOf } from './spools.js'
 
 const PARSE_MS = 10_000
 /** Parses without writing a compiled file. */
@@ -16,17 +18,24 @@ const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "e
  * Parses the handler files without running any code. Perl is left out, because it cannot be parsed without running it.
  */
 export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void {
-  const { options } = resolved
-  const home = resolve(options.chdir ?? '.')
-  for (const { name, index, file, language } of handlerFiles(resolved, home)) {
-    const where = originOf(resolved, name, index)
-    if (statsOf(file)?.isFile() !== true) continue // already reported
-    const text =
-      language === 'javascript'
-        ? (unsupportedEnding(file) ?? syntaxErrorIn(file))
-        : syntaxErrorOf(language, file, resolved, home)
-    if (text !== undefined) problems.error(where, `${name}: ${file} cannot be parsed: ${text}`)
-  }
+  const home = resolve(resolved.options.chdir ?? '.')
+  const path = searchPath(resolved.environment)
+  /** Several spools may share a handler. */
+  const parsed = new Map<string, string | undefined>()
+  for (const spool of handlingSpools(resolved))
+    for (const { name, index, file, language } of handlerFiles(spool.options, home)) {
+      if (statsOf(file)?.isFile() !== true) continue // already reported
+      const interpreter =
+        language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
+      const key = `${language} ${interpreter} ${file}`
+      if (!parsed.has(key)) parsed.set(key, syntaxFault(language, interpreter, file))
+      const text = parsed.get(key)
+      if (text !== undefined)
+        problems.error(
+          originOf(spool, name, index),
+          `${labelOf(spool, name)}: ${file} cannot be parsed: ${text}`,
+        )
+    }
 }
 
 interface HandlerFile {
@@ -36,7 +45,7 @@ interface HandlerFile {
   readonly language: 'javascript' | HostLanguage
 }
 
-function handlerFiles({ options }: ResolvedOptions, home: string): HandlerFile[] {
+function handlerFiles(options: SpoolOptions, home: string): HandlerFile[] {
   const values = valuesOf(options)
   const python = ['shared-import', 'import', 'spooler-python-import'] as const
   const ruby = ['shared-rbrequire', 'rbrequire'] as const
@@ -61,17 +70,26 @@ function handlerFiles({ options }: ResolvedOptions, home: string): HandlerFile[]
   return [...named.map(each => ({ ...each, file: resolve(home, each.value) })), ...applications]
 }
 
-function syntaxErrorOf(
+function interpreterOf(
   language: HostLanguage,
-  file: string,
-  { options, environment }: ResolvedOptions,
+  options: SpoolOptions,
   home: string,
+  path: string,
 ): string | undefined {
-  if (language === 'perl') return undefined
-  const found = findInterpreter(language, options, home, searchPath(environment))
-  if ('missing' in found) return undefined
+  const found = findInterpreter(language, options, home, path)
+  return 'missing' in found ? undefined : found.path
+}
+
+/** @param interpreter undefined: there is none, which is already reported */
+function syntaxFault(
+  language: HandlerFile['language'],
+  interpreter: string | undefined,
+  file: string,
+): string | undefined {
+  if (language === 'javascript') return unsupportedEnding(file) ?? syntaxErrorIn(file)
+  if (language === 'perl' || interpreter === undefined) return undefined
   const args = language === 'python' ? ['-I', '-c', PYTHON, file] : ['-c', file]
-  const { status, stderr } = spawnSync(found.path, args, { encoding: 'utf8', timeout: PARSE_MS })
+  const { status, stderr } = spawnSync(interpreter, args, { encoding: 'utf8', timeout: PARSE_MS })
   if (status === 0 || status === null) return undefined
   const lines = stderr.trimEnd().split('\n')
   const first = language === 'python' ? lines.findLastIndex(line => /^ {2}File /.test(line)) : 0

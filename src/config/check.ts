@@ -9,8 +9,9 @@ import { isLinkToNothing, statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
 import type { Options } from './option-table.js'
-import { originOf, type ResolvedOptions, resolveOptions, type SpoolConfig } from './options.js'
+import { originOf, type ResolvedOptions, resolveOptions } from './options.js'
 import { checkSharedAreas } from './shared-areas.js'
+import { handlingSpools, labelOf, type SpoolConfig } from './spools.js'
 
 export interface CheckedConfig extends ResolvedOptions {
   readonly files: readonly string[]
@@ -32,12 +33,23 @@ export function checkConfig(sources: Sources): CheckedConfig {
   return { ...resolved, files: config.files, problems: config.problems }
 }
 
-function checkPresence({ options, spools }: ResolvedOptions, problems: Problems): void {
+function checkPresence({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {
   // the daemon may only receive tasks from the network, for another daemon to run
   const onlyTakes = spools.some(({ isExternal }) => isExternal) && options.socket.length > 0
   const runsNone = spools.every(({ isExternal }) => isExternal)
   if (runsNone && !onlyTakes) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
-  if (!hasHandlers(options) && !(runsNone && onlyTakes)) problems.error(NOWHERE, noHandlerMessage(options))
+  if (runsNone) {
+    if (!onlyTakes && !hasHandlers(anySpool.options))
+      problems.error(NOWHERE, noHandlerMessage(anySpool.options))
+    return
+  }
+  const own = spools.filter(({ isExternal }) => !isExternal)
+  const isBare = (spool: SpoolConfig) => !hasHandlers(spool.options)
+  for (const { where, directory, options } of own.filter(isBare)) {
+    const message = noHandlerMessage(options)
+    if (own.every(isBare)) problems.error(NOWHERE, message)
+    else problems.error(where, `${directory}: ${message}`)
+  }
 }
 
 function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
@@ -45,7 +57,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   const where = (name: string, i = 0) => originOf(resolved, name, i)
   const home = resolve(options.chdir ?? '.')
   for (const spool of resolved.spools) checkSpool(spool, home, problems)
-  checkHandlers(resolved, home, problems)
+  for (const spool of handlingSpools(resolved)) checkHandlers(spool, resolved, home, problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
   checkWritten(options, home, where, problems)
   for (const kind of ['uid', 'gid'] as const)
@@ -66,21 +78,29 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {
   const { spoolerChdir, spoolerConcurrency, spoolerProcesses } = spool.options
   const where = (name: string) => originOf(spool, name)
-  const name = spool.isExternal ? 'spooler-external' : 'spooler'
-  checkDirectoryOrFree(name, spool.directory, spool.where, problems)
+  const label = (name: string) => labelOf(spool, name)
+  checkDirectoryOrFree(
+    spool.describedBy === 'spooler2' ? 'spooler2: dir' : spool.describedBy,
+    spool.directory,
+    spool.where,
+    problems,
+  )
   if (spoolerChdir !== null)
-    checkDirectory(resolve(home, spoolerChdir), 'spooler-chdir', where('spooler-chdir'), problems)
+    checkDirectory(resolve(home, spoolerChdir), label('spooler-chdir'), where('spooler-chdir'), problems)
   if (spoolerConcurrency === 0)
-    problems.error(where('spooler-concurrency'), 'spooler-concurrency: expected at least 1, got 0')
+    problems.error(
+      where('spooler-concurrency'),
+      `${label('spooler-concurrency')}: expected at least 1, got 0`,
+    )
   if (spoolerProcesses === 0)
     problems.warning(
       where('spooler-processes'),
-      'spooler-processes: expected at least 1, got 0, which counts as 1, as in uWSGI',
+      `${label('spooler-processes')}: expected at least 1, got 0, which counts as 1, as in uWSGI`,
     )
   if (spoolerProcesses > 1024)
     problems.error(
       where('spooler-processes'),
-      `spooler-processes: expected at most 1024, got ${spoolerProcesses}`,
+      `${label('spooler-processes')}: expected at most 1024, got ${spoolerProcesses}`,
     )
 }
 

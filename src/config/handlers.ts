@@ -1,7 +1,7 @@
 import { accessSync, closeSync, constants, openSync, readSync } from 'node:fs'
 import { delimiter, join, resolve } from 'node:path'
 import { statsOf } from '../system/file-stats.js'
-import type { Options } from './option-table.js'
+import type { SpoolOptions } from './option-table.js'
 
 export type HostLanguage = 'python' | 'perl' | 'ruby'
 
@@ -54,7 +54,7 @@ type Interpreter = { readonly path: string } | { readonly missing: string }
 /** @param path the PATH that the handlers will have */
 export function findInterpreter(
   language: HostLanguage,
-  options: Options,
+  options: SpoolOptions,
   home: string,
   path: string,
 ): Interpreter {

@@ -19,6 +19,8 @@ export interface OptionSpec {
   readonly help: string
   /** A property of each spool, not of the daemon. */
   readonly perSpool?: true
+  /** It names handlers, or an application that registers them. */
+  readonly givesHandlers?: true
   /** uWSGI has no such option. */
   readonly isOurs?: true
 }
@@ -40,6 +42,7 @@ export type OptionGroup =
 // biome-ignore format: one option per line reads as a table
 export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory; naming it twice doubles the processes' },
+  { name: 'spooler2', kind: 'text', isList: true, value: 'dir=DIR,KEY=VALUE,…', group: 'spools', isOurs: true, help: 'run the tasks in this directory with options of its own, named without spooler-, such as dir=/srv/mail,processes=4,import=mail.mjs' },
   { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'accept tasks for this directory, but leave running them to another daemon' },
   { name: 'spooler-ordered', kind: 'flag', choices: ['age'], fallback: false, group: 'spools', perSpool: true, help: 'enter priority directories (1, 2, …), lower numbers first, and run tasks in order of their names, comparing numbers as numbers; =age: in order of arrival within each priority' },
   { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', perSpool: true, help: 'scan the directory at least this often; also the delay before a retry' },
@@ -68,46 +71,46 @@ export const OPTION_TABLE = [
   { name: 'spooler-start-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', perSpool: true, isOurs: true, help: 'give up on a worker that takes longer than this to load its handlers; 0 = never' },
   { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', perSpool: true, help: 'change to this directory before each task (default: the directory of the task)' },
   { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', perSpool: true, help: 'keep no worker processes while there is nothing to run' },
-  { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', help: 'how long a running task may continue after a stop or reload before it is killed' },
+  { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', perSpool: true, help: 'how long a running task may continue after a stop or reload before it is killed' },
   { name: 'touch-spoolers-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'replace the workers when this file is touched' },
   { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'reload the configuration and replace the workers when this file is touched' },
 
-  { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'load a handler: a JavaScript module (its default export, or an export named spooler), Python (.py, or the name of a module), Perl (.pl) or Ruby (.rb)' },
-  { name: 'spooler-python-import', aliases: ['spooler-pyimport', 'spooler-py-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', help: 'import this Python module or file, which sets uwsgi.spooler' },
-  { name: 'import', aliases: ['pyimport', 'py-import', 'python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', help: 'import this Python module or file, before those of spooler-python-import' },
-  { name: 'shared-import', aliases: ['shared-pyimport', 'shared-py-import', 'shared-python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', help: 'import this Python module or file, before all others' },
-  { name: 'python', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', help: 'the Python interpreter (default: the one in virtualenv, or python3 on PATH)' },
-  { name: 'virtualenv', aliases: ['home', 'venv', 'pyhome'], short: 'H', kind: 'text', value: 'DIR', fallback: null, group: 'handlers', help: 'run Python in this virtual environment' },
-  { name: 'pythonpath', aliases: ['python-path', 'pp'], kind: 'text', isList: true, value: 'DIR', group: 'handlers', help: "add this directory to Python's module search path; * and ? work as in a shell" },
+  { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'load a handler: a JavaScript module (its default export, or an export named spooler), Python (.py, or the name of a module), Perl (.pl) or Ruby (.rb)' },
+  { name: 'spooler-python-import', aliases: ['spooler-pyimport', 'spooler-py-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, which sets uwsgi.spooler' },
+  { name: 'import', aliases: ['pyimport', 'py-import', 'python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, before those of spooler-python-import' },
+  { name: 'shared-import', aliases: ['shared-pyimport', 'shared-py-import', 'shared-python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, before all others' },
+  { name: 'python', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', perSpool: true, help: 'the Python interpreter (default: the one in virtualenv, or python3 on PATH)' },
+  { name: 'virtualenv', aliases: ['home', 'venv', 'pyhome'], short: 'H', kind: 'text', value: 'DIR', fallback: null, group: 'handlers', perSpool: true, help: 'run Python in this virtual environment' },
+  { name: 'pythonpath', aliases: ['python-path', 'pp'], kind: 'text', isList: true, value: 'DIR', group: 'handlers', perSpool: true, help: "add this directory to Python's module search path; * and ? work as in a shell" },
   { name: 'sharedarea', short: 'A', kind: 'text', isList: true, value: 'PAGES', group: 'handlers', help: 'shared memory for all workers, in 4 KiB pages (or size=BYTES), for the uwsgi.sharedarea_* functions' },
-  { name: 'perl-exec', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'run this Perl file, which calls uwsgi::spooler' },
-  { name: 'perl-exec-post-fork', kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'run this Perl file after those of perl-exec' },
-  { name: 'perl', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', help: 'the Perl interpreter (default: perl on PATH)' },
-  { name: 'shared-rbrequire', aliases: ['shared-rb-require', 'shared-ruby-require', 'shared-rubyrequire', 'shared-require'], kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'require this Ruby file, or name on the load path, which defines UWSGI.spooler' },
-  { name: 'rbrequire', aliases: ['rb-require', 'ruby-require', 'rubyrequire', 'require'], kind: 'text', isList: true, value: 'FILE', group: 'handlers', help: 'require this Ruby file, or name on the load path, after those of shared-rbrequire' },
-  { name: 'rb-lib', aliases: ['ruby-lib'], kind: 'text', isList: true, value: 'DIR', group: 'handlers', help: "add this directory to Ruby's load path" },
-  { name: 'ruby', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', help: 'the Ruby interpreter (default: ruby on PATH)' },
-  { name: 'spooler-exec', kind: 'text', isList: true, value: 'COMMAND', group: 'handlers', isOurs: true, help: 'run this shell command for each task: the packet on standard input, the body on descriptor 3, the outcome by exit code' },
-  { name: 'spooler-exec-input', kind: 'choice', choices: ['json', 'packet'], fallback: 'json', group: 'handlers', isOurs: true, help: 'the input of spooler-exec: a JSON object, or the raw packet' },
+  { name: 'perl-exec', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'run this Perl file, which calls uwsgi::spooler' },
+  { name: 'perl-exec-post-fork', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'run this Perl file after those of perl-exec' },
+  { name: 'perl', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', perSpool: true, help: 'the Perl interpreter (default: perl on PATH)' },
+  { name: 'shared-rbrequire', aliases: ['shared-rb-require', 'shared-ruby-require', 'shared-rubyrequire', 'shared-require'], kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'require this Ruby file, or name on the load path, which defines UWSGI.spooler' },
+  { name: 'rbrequire', aliases: ['rb-require', 'ruby-require', 'rubyrequire', 'require'], kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'require this Ruby file, or name on the load path, after those of shared-rbrequire' },
+  { name: 'rb-lib', aliases: ['ruby-lib'], kind: 'text', isList: true, value: 'DIR', group: 'handlers', perSpool: true, help: "add this directory to Ruby's load path" },
+  { name: 'ruby', kind: 'text', value: 'PROGRAM', fallback: null, group: 'handlers', perSpool: true, help: 'the Ruby interpreter (default: ruby on PATH)' },
+  { name: 'spooler-exec', kind: 'text', isList: true, value: 'COMMAND', group: 'handlers', perSpool: true, givesHandlers: true, isOurs: true, help: 'run this shell command for each task: the packet on standard input, the body on descriptor 3, the outcome by exit code' },
+  { name: 'spooler-exec-input', kind: 'choice', choices: ['json', 'packet'], fallback: 'json', group: 'handlers', perSpool: true, isOurs: true, help: 'the input of spooler-exec: a JSON object, or the raw packet' },
 
-  { name: 'module', aliases: ['wsgi'], short: 'w', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'load this Python web application for the handlers it registers; it is not served' },
-  { name: 'wsgi-file', aliases: ['file'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'the same for an application in a Python file' },
-  { name: 'eval', kind: 'text', value: 'CODE', fallback: null, group: 'applications', help: 'the same for an application in Python code' },
-  { name: 'pecan', kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'the same for a Pecan configuration' },
-  { name: 'paste', kind: 'text', value: 'URI', fallback: null, group: 'applications', help: 'the same for a Paste application, such as config:/etc/app.ini' },
-  { name: 'ini-paste', aliases: ['ini-paste-logged'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'read this file as ini does, and load the Paste application in it' },
-  { name: 'web3', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'the same as module' },
-  { name: 'pump', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'the same as module' },
-  { name: 'wsgi-lite', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', help: 'the same as module' },
-  { name: 'callable', kind: 'text', value: 'NAME', fallback: null, group: 'applications', help: 'the name of the application in module or wsgi-file; a trailing () calls it' },
-  { name: 'pyargv', kind: 'text', value: 'ARGUMENTS', fallback: null, group: 'applications', help: 'the value of sys.argv in Python, separated by spaces' },
-  { name: 'psgi', kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'load this Perl web application for the handlers it registers; it is not served' },
-  { name: 'rack', kind: 'text', value: 'FILE', fallback: null, group: 'applications', help: 'load this Ruby web application for the handlers it registers; it is not served' },
-  { name: 'rails', kind: 'text', value: 'DIR', fallback: null, group: 'applications', help: 'the same for a Rails application' },
-  { name: 'mount', kind: 'text', isList: true, value: '[MOUNTPOINT=]APP', group: 'applications', help: 'load this web application too: FILE.py, FILE.wsgi, MODULE:CALLABLE, FILE.ini (Paste), FILE.psgi, FILE.pl or FILE.ru' },
-  { name: 'need-app', kind: 'flag', fallback: false, group: 'applications', help: 'do not start if a web application cannot be loaded, even if there are other handlers' },
-  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', help: 'as in uWSGI, load no web application, unless nothing else has handlers' },
-  { name: 'spooler-load-app', kind: 'flag', value: 'on|off', fallback: true, group: 'applications', isOurs: true, help: 'load the web application for its handlers; off skips it' },
+  { name: 'module', aliases: ['wsgi'], short: 'w', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Python web application for the handlers it registers; it is not served' },
+  { name: 'wsgi-file', aliases: ['file'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for an application in a Python file' },
+  { name: 'eval', kind: 'text', value: 'CODE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for an application in Python code' },
+  { name: 'pecan', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Pecan configuration' },
+  { name: 'paste', kind: 'text', value: 'URI', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Paste application, such as config:/etc/app.ini' },
+  { name: 'ini-paste', aliases: ['ini-paste-logged'], kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'read this file as ini does, and load the Paste application in it' },
+  { name: 'web3', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module' },
+  { name: 'pump', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module' },
+  { name: 'wsgi-lite', kind: 'text', value: 'MODULE[:CALLABLE]', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same as module' },
+  { name: 'callable', kind: 'text', value: 'NAME', fallback: null, group: 'applications', perSpool: true, help: 'the name of the application in module or wsgi-file; a trailing () calls it' },
+  { name: 'pyargv', kind: 'text', value: 'ARGUMENTS', fallback: null, group: 'applications', perSpool: true, help: 'the value of sys.argv in Python, separated by spaces' },
+  { name: 'psgi', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Perl web application for the handlers it registers; it is not served' },
+  { name: 'rack', kind: 'text', value: 'FILE', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'load this Ruby web application for the handlers it registers; it is not served' },
+  { name: 'rails', kind: 'text', value: 'DIR', fallback: null, group: 'applications', perSpool: true, givesHandlers: true, help: 'the same for a Rails application' },
+  { name: 'mount', kind: 'text', isList: true, value: '[MOUNTPOINT=]APP', group: 'applications', perSpool: true, givesHandlers: true, help: 'load this web application too: FILE.py, FILE.wsgi, MODULE:CALLABLE, FILE.ini (Paste), FILE.psgi, FILE.pl or FILE.ru' },
+  { name: 'need-app', kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'do not start if a web application cannot be loaded, even if there are other handlers' },
+  { name: 'lazy-apps', aliases: ['lazy'], kind: 'flag', fallback: false, group: 'applications', perSpool: true, help: 'as in uWSGI, load no web application, unless nothing else has handlers' },
+  { name: 'spooler-load-app', kind: 'flag', value: 'on|off', fallback: true, group: 'applications', perSpool: true, isOurs: true, help: 'load the web application for its handlers; off skips it' },
 
   { name: 'timer', aliases: ['signal-timer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'raise this signal at this interval' },
   { name: 'rbtimer', aliases: ['signal-rbtimer'], kind: 'text', isList: true, value: 'SIGNAL SECONDS', group: 'schedules', help: 'the same as timer; uWSGI implements it differently' },
@@ -150,7 +153,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-control', kind: 'text', isList: true, value: 'PATH[,role=ROLE][,mode=MODE]', group: 'service', isOurs: true, help: 'another control socket, besides .spoold/control in each spool: role=viewer only reads (mode 0660), role=operator also acts (the default, mode 0600); off: no sockets in the spools' },
   { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit: 0 if all of it succeeded, 3 otherwise' },
 
-  { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', help: 'do not log individual tasks that succeed' },
+  { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', perSpool: true, help: 'do not log individual tasks that succeed' },
   { name: 'logto', aliases: ['logto2'], kind: 'text', value: 'FILE', fallback: null, group: 'log', help: 'log to this file instead of standard error' },
   { name: 'log-date', aliases: ['logdate', 'log-prefix'], kind: 'text', value: 'FORMAT', fallback: null, group: 'log', help: "start every line with the date: iso (with milliseconds and offset), or a strftime format (%%Y-%%m-%%d in an ini); without a value, uWSGI's format" },
   { name: 'log-format', kind: 'choice', choices: ['text', 'json'], fallback: 'text', group: 'log', isOurs: true, help: "uWSGI's lines, or one JSON object per line" },
@@ -187,8 +190,8 @@ type ValuesOf<Some extends Spec> = {
   readonly [S in Exclude<Some, { kind: 'directive' }> as PropertyOf<S>]: ValueOf<S>
 }
 type PerSpool = Extract<Spec, { perSpool: true }>
-/** `spooler` and `spooler-external` define spools, which have options of their own. */
-type SpoolNaming = Extract<Spec, { name: 'spooler' | 'spooler-external' }>
+/** These define spools, which have options of their own. */
+type SpoolNaming = Extract<Spec, { name: 'spooler' | 'spooler2' | 'spooler-external' }>
 
 /** The daemon's typed values: `spooler-quiet` is `spoolerQuiet`, `worker-reload-mercy` is `workerReloadMercyMs`. */
 export type Options = ValuesOf<Exclude<Spec, PerSpool | SpoolNaming>>

@@ -2,32 +2,11 @@ import { describe } from '../base/errors.js'
 import { LOGIC_KEYS } from '../ini/logic.js'
 import { type Config, ENVIRONMENT } from '../ini/read-config.js'
 import { formatWhere, type Problems, type Setting, type Where } from '../ini/setting.js'
-import { coerce } from './coerce.js'
-import {
-  findOption,
-  OPTION_TABLE,
-  type OptionSpec,
-  type Options,
-  optionNames,
-  propertyName,
-  type SpoolOptions,
-} from './option-table.js'
+import { findOption, type OptionSpec, type Options, optionNames, type SpoolOptions } from './option-table.js'
+import { defaultsOf, OptionValues, type Origins } from './option-values.js'
+import { resolveSpools, type SpoolConfig, type SpoolSettings } from './spools.js'
 import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
-
-/** Where each option, or each value of a list, was written. An option without an entry has its default. */
-type Origins = ReadonlyMap<string, readonly Where[]>
-
-/** A spool named in the configuration, with its option values. */
-export interface SpoolConfig {
-  /** As written in the configuration. */
-  readonly directory: string
-  readonly where: Where
-  /** `spooler-external`: another daemon runs its tasks. */
-  readonly isExternal: boolean
-  readonly options: SpoolOptions
-  readonly origins: Origins
-}
 
 export interface ResolvedOptions {
   /** The daemon's options. */
@@ -35,8 +14,8 @@ export interface ResolvedOptions {
   readonly origins: Origins
   /** In order, with repetitions. Tasks may be enqueued in each; the first is the default, as in uWSGI. */
   readonly spools: readonly SpoolConfig[]
-  /** The options of a spool that the configuration does not name. */
-  readonly anySpool: SpoolOptions
+  /** What holds for a spool that has no options of its own, or that the configuration does not name. */
+  readonly anySpool: SpoolSettings
   /** Every setting in order, including unknown ones and placeholders: handlers see them as `uwsgi.opt`. */
   readonly settings: ReadonlyArray<readonly [key: string, value: string]>
   /** The changes by `env` and `unenv`, in order; undefined removes the variable. */
@@ -52,17 +31,14 @@ export function originOf({ origins }: { readonly origins: Origins }, name: strin
 }
 
 /** These define spools, and are options neither of the daemon nor of a spool. */
-const NAMES_SPOOLS = new Set(['spooler', 'spooler-external'])
+const NAMES_SPOOLS = new Set(['spooler', 'spooler2', 'spooler-external'])
 /** uWSGI's other configuration formats. */
 const OTHER_FILES = new Set(['xml', 'xmlconfig', 'yaml', 'yml', 'json', 'js'])
 
 /** The typed options, with defaults filled in. Errors and warnings are added to the configuration's problems. */
 export function resolveOptions(config: Config): ResolvedOptions {
-  const values = new Map<string, unknown>(
-    OPTION_TABLE.map((spec: OptionSpec) => [spec.name, defaultOf(spec)]),
-  )
-  const origins = new Map<string, Where[]>()
-  const named: Array<Pick<SpoolConfig, 'directory' | 'where' | 'isExternal'>> = []
+  const values = new OptionValues()
+  const named: Setting[] = []
   const environment: Array<readonly [string, string | undefined]> = []
   for (const setting of config.settings) {
     const spec = findOption(setting.key)
@@ -70,20 +46,19 @@ export function resolveOptions(config: Config): ResolvedOptions {
     if (spec.name === 'env' || spec.name === 'unenv')
       environment.push(...environmentChange(setting, config.problems))
     if (spec.kind === 'directive') continue
-    const isTaken = apply(spec, setting, values, origins, config.problems)
-    if (isTaken && NAMES_SPOOLS.has(spec.name))
-      named.push({
-        directory: setting.value,
-        where: setting.where,
-        isExternal: spec.name === 'spooler-external',
-      })
+    if (values.take(spec, setting, config.problems) && NAMES_SPOOLS.has(spec.name)) named.push(setting)
   }
   reportUnknown(config, values.get('strict') === true)
-  const anySpool = typed(values, isPerSpool) as SpoolOptions
+  const { origins, handlers } = values
+  const typed = (isWanted: (spec: OptionSpec) => boolean) => ({
+    ...defaultsOf(isWanted),
+    ...values.typed(isWanted),
+  })
+  const anySpool = { options: typed(isPerSpool) as SpoolOptions, origins, handlers, ownKeys: new Map() }
   return {
-    options: typed(values, spec => !isPerSpool(spec) && !NAMES_SPOOLS.has(spec.name)) as Options,
+    options: typed(spec => !isPerSpool(spec) && !NAMES_SPOOLS.has(spec.name)) as Options,
     origins,
-    spools: named.map(spool => ({ ...spool, options: anySpool, origins })),
+    spools: resolveSpools(named, anySpool, config.problems),
     anySpool,
     settings: config.settings.map(({ key, value }) => [key, value] as const),
     environment,
@@ -91,47 +66,6 @@ export function resolveOptions(config: Config): ResolvedOptions {
 }
 
 const isPerSpool = ({ perSpool }: OptionSpec) => perSpool === true
-
-function typed(values: ReadonlyMap<string, unknown>, isWanted: (spec: OptionSpec) => boolean): object {
-  const wanted = OPTION_TABLE.filter((spec: OptionSpec) => spec.kind !== 'directive' && isWanted(spec))
-  return Object.fromEntries(wanted.map((spec: OptionSpec) => [propertyName(spec), values.get(spec.name)]))
-}
-
-function defaultOf({ isList, kind, fallback }: OptionSpec): unknown {
-  if (isList) return []
-  return kind === 'seconds' && typeof fallback === 'number' ? fallback * 1000 : fallback
-}
-
-/** @returns false if the setting was left out; the reason is in `problems` */
-function apply(
-  spec: OptionSpec,
-  setting: Setting,
-  values: Map<string, unknown>,
-  origins: Map<string, Where[]>,
-  problems: Problems,
-): boolean {
-  if (spec.isList && setting.value === '' && spec.group === 'handlers') {
-    problems.warning(setting.where, `${setting.key}: expected ${spec.value}, got nothing; it is left out`)
-    return false
-  }
-  const { value, error, warning } = coerce(spec, setting.value)
-  if (error !== undefined) {
-    problems.error(setting.where, `${setting.key}: ${error}`)
-    return false
-  }
-  if (warning !== undefined) problems.warning(setting.where, `${setting.key}: ${warning}`)
-  const [earlier] = origins.get(spec.name) ?? []
-  const isAgain = earlier?.file === setting.where.file && (earlier.line ?? 0) < (setting.where.line ?? 0)
-  if (!spec.isList && isAgain)
-    problems.warning(
-      setting.where,
-      `${setting.key} is given again: this value counts, not that of line ${earlier.line}`,
-    )
-  const before = values.get(spec.name)
-  values.set(spec.name, spec.isList ? [...(Array.isArray(before) ? before : []), value] : value)
-  origins.set(spec.name, spec.isList ? [...(origins.get(spec.name) ?? []), setting.where] : [setting.where])
-  return true
-}
 
 /** `env = NAME` without a value removes the variable, as putenv(3) does. */
 function environmentChange(

@@ -21,12 +21,20 @@ import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
 import { Pidfiles } from './pidfiles.js'
 import type { ProcessEnvironment } from './process-environment.js'
+import { QuietSpools } from './quiet-spools.js'
 import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
 import { ServiceNotices } from './service-notices.js'
 import { listenToSignals } from './signals.js'
 import { DaemonSockets } from './sockets.js'
-import { type PreparedSpool, planSpools, prepareSpools, setProcessTitle, targetsOf } from './spool-plan.js'
+import {
+  longestMercyMs,
+  type PreparedSpool,
+  planSpools,
+  prepareSpools,
+  setProcessTitle,
+  targetsOf,
+} from './spool-plan.js'
 import { observe } from './stats.js'
 import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
@@ -58,6 +66,7 @@ export class Daemon {
   readonly #notices: ServiceNotices
   readonly #stats: Collector
   readonly #control: DaemonControl
+  readonly #quiet = new QuietSpools()
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
@@ -67,7 +76,7 @@ export class Daemon {
     this.#events = events
     this.#log = log
     this.#config = request.config
-    subscribeLog(events, log, { isQuiet: () => this.#options.spoolerQuiet })
+    subscribeLog(events, log, { isQuiet: path => this.#quiet.has(path) })
     events.on('request-stored', ({ path }) => this.#master.lookNow(path))
     this.#identity = identityOf(this.#options)
     this.#pidfiles = request.isUnderRoot
@@ -178,7 +187,7 @@ export class Daemon {
   /** Network requests and running tasks finish in parallel. The sockets stop listening at once. */
   async #stop(): Promise<void> {
     this.#life.become('stopping')
-    const mercyMs = this.#options.workerReloadMercyMs
+    const mercyMs = longestMercyMs(this.#config)
     this.#notices.stopping(mercyMs)
     const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
     await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
@@ -206,6 +215,7 @@ export class Daemon {
     const spools = this.#prepareSpools(this.#config)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)
+    this.#quiet.set(spools)
     this.#events.emit('master-spawned', { pid: process.pid })
     await this.#master.start(plans)
     if (this.#life.isStopping) return
@@ -267,6 +277,7 @@ export class Daemon {
    */
   async #serve({ options }: CheckedConfig, spools: readonly PreparedSpool[]): Promise<void> {
     const own = spools.filter(({ isExternal }) => !isExternal).map(({ spool }) => spool)
+    this.#quiet.set(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#touches.watch(options)
     this.#schedules.serve(options, own)

@@ -11,9 +11,10 @@ import {
   importLanguage,
   searchPath,
 } from '../config/handlers.js'
-import { findOption } from '../config/option-table.js'
+import type { SpoolOptions } from '../config/option-table.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
+import type { SpoolSettings } from '../config/spools.js'
 import { glob } from '../ini/glob.js'
 import type { HandlerSpec, HostOptions } from '../ipc/messages.js'
 
@@ -21,42 +22,48 @@ const NAMES = { python: 'Python', perl: 'Perl', ruby: 'Ruby' } as const
 const MAIN = { python: 'main.py', perl: 'main.pl', ruby: 'main.rb' } as const
 
 /**
- * The handlers that are tried for each task, in uWSGI's order: Python, Perl, Ruby; then the kinds that uWSGI does not
+ * The handlers that are tried for each task of a spool, in uWSGI's order: Python, Perl, Ruby; then the kinds that uWSGI does not
  * have, in the order of the configuration.
  *
  * @throws SpooldError CONFIG_INVALID when an interpreter has disappeared since the configuration was checked
  */
-export function planChain(resolved: ResolvedOptions, targets: readonly string[]): HandlerSpec[] {
-  const { options, settings } = resolved
+export function planChain(
+  spool: SpoolSettings,
+  resolved: ResolvedOptions,
+  targets: readonly string[],
+): HandlerSpec[] {
   const home = process.cwd()
-  const others = settings.flatMap(([key, value]): HandlerSpec[] => {
-    const name = findOption(key)?.name
-    if (name === 'spooler-exec') return [{ kind: 'exec', command: value, input: options.spoolerExecInput }]
+  const others = spool.handlers.flatMap(([name, value]): HandlerSpec[] => {
+    if (name === 'spooler-exec')
+      return [{ kind: 'exec', command: value, input: spool.options.spoolerExecInput }]
     if (name !== 'spooler-import' || importLanguage(value, home) !== 'javascript') return []
     return [{ kind: 'javascript', file: resolve(value) }]
   })
-  const languages = languagesOf(resolved, home, others.length > 0)
+  const path = searchPath(resolved.environment)
+  const languages = languagesOf(spool.options, path, home, others.length > 0)
   const isAlone = languages.length + others.length === 1
   const hosts = languages.map(
-    (language): HandlerSpec => ({ kind: 'host', host: planHost(language, resolved, targets, home, isAlone) }),
+    (language): HandlerSpec => ({
+      kind: 'host',
+      host: planHost(language, spool, resolved, targets, home, isAlone),
+    }),
   )
   return [...hosts, ...others]
 }
 
 /** Skips a web application whose interpreter is missing if there are other handlers. The check has warned about it. */
-function languagesOf(resolved: ResolvedOptions, home: string, hasOthers: boolean): HostLanguage[] {
-  const { options, environment } = resolved
-  const named = HOST_LANGUAGES.filter(language => isNeeded(language, resolved, home))
+function languagesOf(options: SpoolOptions, path: string, home: string, hasOthers: boolean): HostLanguage[] {
+  const named = HOST_LANGUAGES.filter(language => isNeeded(language, options, home))
   const applications = applicationsOf(options, home)
   return HOST_LANGUAGES.filter(language => {
     if (named.includes(language)) return true
     if (applications.every(each => each.language !== language)) return false
     if (!hasOthers && named.length === 0) return true
-    return 'path' in findInterpreter(language, options, home, searchPath(environment))
+    return 'path' in findInterpreter(language, options, home, path)
   })
 }
 
-function isNeeded(language: HostLanguage, { options }: ResolvedOptions, home: string): boolean {
+function isNeeded(language: HostLanguage, options: SpoolOptions, home: string): boolean {
   const values = valuesOf(options)
   return (
     HOST_OPTIONS[language].some(name => values[name].length > 0) ||
@@ -66,20 +73,22 @@ function isNeeded(language: HostLanguage, { options }: ResolvedOptions, home: st
 
 function planHost(
   language: HostLanguage,
+  spool: SpoolSettings,
   resolved: ResolvedOptions,
   targets: readonly string[],
   home: string,
   isAlone: boolean,
 ): HostOptions {
-  const { options, environment } = resolved
-  const found = findInterpreter(language, options, home, searchPath(environment))
+  const { options } = spool
+  const found = findInterpreter(language, options, home, searchPath(resolved.environment))
   if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
   for (const path of targets) settings.push(['spooler', path])
-  for (const [key, value] of resolved.settings) settings.push(['opt', key], ['opt', value])
-  const areas = sharedAreaBytes(options.sharedarea)
+  for (const [key, value] of [...resolved.settings, ...describedSpools(resolved)])
+    settings.push(['opt', key], ['opt', value])
+  const areas = sharedAreaBytes(resolved.options.sharedarea)
   for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
-  const loaded = loads(language, resolved, home)
+  const loaded = loads(language, spool, home)
   const applications = applicationsOf(options, home).filter(each => each.language === language)
   settings.push(...loaded, ...applicationSettings(applications, options))
   if (isAlone) settings.push(['alone', ''])
@@ -98,9 +107,17 @@ function planHost(
   }
 }
 
+/** Code that looks for a spooler in `uwsgi.opt`, as uwsgidecorators does, knows nothing of `spooler2`. */
+function describedSpools({ spools, settings }: ResolvedOptions): Array<readonly [string, string]> {
+  const named = new Set(settings.flatMap(([key, value]) => (key === 'spooler' ? [value] : [])))
+  return spools
+    .filter(({ describedBy, isExternal }) => describedBy === 'spooler2' && !isExternal)
+    .flatMap(({ directory }) => (named.has(directory) ? [] : [['spooler', directory] as const]))
+}
+
 function applicationSettings(
   applications: readonly Application[],
-  { callable, needApp, pyargv }: ResolvedOptions['options'],
+  { callable, needApp, pyargv }: SpoolOptions,
 ): Array<readonly [string, string]> {
   return [
     ...applications.flatMap(({ option, loader, value }) => [
@@ -115,14 +132,13 @@ function applicationSettings(
 }
 
 /** What is to be loaded and the search path for it, in the order of the configuration. */
-function loads(language: HostLanguage, { options, settings }: ResolvedOptions, home: string) {
+function loads(language: HostLanguage, { options, handlers }: SpoolSettings, home: string) {
   const last = { python: 'spooler-import', perl: 'perl-exec', ruby: 'rbrequire' }[language]
   const paths = { python: options.pythonpath.flatMap(glob), perl: [], ruby: options.rbLib }[language]
   const names: readonly string[] = HOST_OPTIONS[language]
   return [
     ...paths.map(path => ['path', resolve(path)] as const),
-    ...settings.flatMap(([key, value]) => {
-      const name = findOption(key)?.name ?? ''
+    ...handlers.flatMap(([name, value]) => {
       if (name === 'spooler-import')
         return importLanguage(value, home) === language ? [[last, value] as const] : []
       if (!names.includes(name)) return []

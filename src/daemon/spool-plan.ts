@@ -1,8 +1,9 @@
 import { resolve } from 'node:path'
 import type { CheckedConfig } from '../config/check.js'
 import type { Options, SpoolOptions } from '../config/option-table.js'
-import type { ResolvedOptions, SpoolConfig } from '../config/options.js'
+import type { ResolvedOptions } from '../config/options.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
+import type { SpoolConfig } from '../config/spools.js'
 import type { SpoolTarget } from '../engines/directory/targets.js'
 import { type FeedOptions, openEngine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
@@ -62,10 +63,7 @@ export async function planSpools(
   config: ResolvedOptions,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan[]> {
-  const chain = planChain(
-    config,
-    context.targets.map(({ directory }) => directory),
-  )
+  const targets = context.targets.map(({ directory }) => directory)
   AREAS.make(sharedAreaBytes(config.options.sharedarea))
   /** A directory that is listed more than once gets the processes of all its entries. */
   const processes = new Map<string, number>()
@@ -74,17 +72,17 @@ export async function planSpools(
     processes.set(spool, (processes.get(spool) ?? 0) + Math.max(1, options.spoolerProcesses))
   const first = spools.filter(({ spool }, i) => spools.findIndex(each => each.spool === spool) === i)
   return Promise.all(
-    first.map(({ spool, options }) =>
-      planSpoolWorkers(spool, processes.get(spool) ?? 1, chain, options, config.options, context),
-    ),
+    first.map(each => {
+      const chain = planChain(each, config, targets)
+      return planSpoolWorkers(each, processes.get(each.spool) ?? 1, chain, config.options, context)
+    }),
   )
 }
 
 async function planSpoolWorkers(
-  spool: string,
+  { spool, options, handlers }: PreparedSpool,
   processes: number,
   chain: readonly HandlerSpec[],
-  options: SpoolOptions,
   daemon: Options,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan> {
@@ -100,7 +98,11 @@ async function planSpoolWorkers(
     frequencyMs: options.spoolerFrequencyMs,
     watch: options.spoolerWatch,
   }
-  const pool = poolOptions({ spool, ...retry, chain, locks }, processes, options, daemon, context)
+  const code = JSON.stringify(handlers)
+  const pool = poolOptions({ spool, ...retry, chain, locks }, processes, options, daemon, {
+    ...context,
+    answer: question => context.questions.answer(question, code),
+  })
   const engineKey = JSON.stringify({ spool, locks, ...feedOptions })
   return {
     spool,
@@ -136,7 +138,7 @@ function poolOptions(
   processes: number,
   options: SpoolOptions,
   daemon: Options,
-  context: PlanContext,
+  context: PlanContext & Pick<PoolOptions, 'answer'>,
 ): PoolOptions {
   const worker: WorkerOptions = {
     ordered: options.spoolerOrdered !== false,
@@ -151,19 +153,24 @@ function poolOptions(
     startTimeoutMs: options.spoolerStartTimeoutMs,
     chdir: options.spoolerChdir === null ? null : resolve(options.spoolerChdir),
     title: processTitle(daemon, 'uWSGI spooler'),
-    isListenedTo: !daemon.spoolerQuiet,
+    isListenedTo: !options.spoolerQuiet,
     isDetailed: daemon.logFormat === 'json',
   }
   return {
     worker,
     processes,
     cheap: options.spoolerCheap,
-    mercyMs: daemon.workerReloadMercyMs,
+    mercyMs: options.workerReloadMercyMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
-    answer: question => context.questions.answer(question),
+    answer: context.answer,
     // a worker may be spawned long after the plan was made, and the log may have been reopened by then
     openPort: () => context.spare?.take() ?? new ForkedPort({ logFd: context.log.fd, areas: AREAS.fds }),
   }
+}
+
+/** How long a stop may take. */
+export function longestMercyMs({ spools, anySpool }: ResolvedOptions): number {
+  return Math.max(...[anySpool, ...spools].map(({ options }) => options.workerReloadMercyMs))
 }
 
 /**

@@ -13,8 +13,12 @@ import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
 
 interface LogSubscriberOptions {
-  /** spooler-quiet: no lines about tasks that succeed. A reload may change it. */
-  isQuiet(): boolean
+  /**
+   * spooler-quiet: no lines about tasks that succeed. A reload may change it.
+   *
+   * @param path of a spool, or of a file in it
+   */
+  isQuiet(path: string): boolean
 }
 
 /** The only place where events become text. Lines that uWSGI also has are the same to the byte (core/spooler.c, core/master*.c). */

@@ -17,7 +17,7 @@ const PERIOD_MS = 10_000
 const COMPLAINT_LENGTH = 400
 
 /** The lines about sockets and peers (core/socket.c, core/spooler.c). */
-export function networkLines(log: Log, isQuiet: () => boolean): Listeners<NetworkEvent> {
+export function networkLines(log: Log, isQuiet: (path: string) => boolean): Listeners<NetworkEvent> {
   const complain = createComplainer(log)
   return {
     'socket-opened': ({ number, how, family, address, isAutoPort }) => {
@@ -33,7 +33,7 @@ export function networkLines(log: Log, isQuiet: () => boolean): Listeners<Networ
     'control-unavailable': ({ place, error }) =>
       log.line('warn', `[spooler ${printable(place)}] no control socket: ${error}`, { place }),
     'request-stored': ({ path, bytes }) => {
-      if (!isQuiet())
+      if (!isQuiet(path))
         log.line('info', `[spooler] written ${bytes} bytes to file ${printable(path)}`, { path })
     },
     'request-refused': ({ peer, error }) => complain(`[uwsgi-spooler] ${error} (from ${peer})`, peer),

@@ -18,16 +18,16 @@ interface Speaker {
 /** The lines about single tasks (core/spooler.c, spooler_manage_task). */
 export class TaskLines {
   readonly #log: Log
-  readonly #isQuiet: () => boolean
+  readonly #isQuiet: (spool: string) => boolean
   readonly #reported = new Set<string>()
 
-  constructor(log: Log, isQuiet: () => boolean) {
+  constructor(log: Log, isQuiet: (spool: string) => boolean) {
     this.#log = log
     this.#isQuiet = isQuiet
   }
 
   managing(speaker: Speaker, name: TaskName): void {
-    if (this.#isQuiet()) return
+    if (this.#isQuiet(speaker.spool)) return
     const fields = this.#fields(speaker, name, { event: 'task-started' })
     this.#log.line('info', `${prefixOf(speaker)} managing request ${lineName(name)} ...`, fields)
   }
@@ -39,7 +39,7 @@ export class TaskLines {
     if (!isKnown && hasRun(kind)) this.managing(speaker, name)
     switch (kind) {
       case 'ok':
-        if (this.#isQuiet()) return
+        if (this.#isQuiet(speaker.spool)) return
         return this.#tell(
           'info',
           speaker,
@@ -67,7 +67,7 @@ export class TaskLines {
           'unable to find the spooler function, have you loaded it into the spooler process ?',
           this.#endFields(speaker, report),
         )
-        if (this.#isQuiet()) return
+        if (this.#isQuiet(speaker.spool)) return
         return this.#log.line(
           'warn',
           `${prefixOf(speaker)} task ${lineName(name)} was ignored by every handler, and is offered again: did one return 0, or register none?`,

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { describe, messageOf, SpooldError } from '../base/errors.js'
+import { parseKeyvals } from '../base/keyval.js'
 import {
   type CronCommand,
   type CronTimes,
@@ -60,7 +61,7 @@ export function parseCommand2(text: string, harakiriMs: number): CronCommand {
   const hasKeys = first.includes('=')
   const command = hasKeys ? rest.join(' ').trim() : text.trim()
   if (command === '') throw invalid('keys and a command, such as hour=3,minute=0 /usr/bin/backup', text)
-  const values = new Map((hasKeys ? first.split(',') : []).map(pair => keyOf(pair, text)))
+  const values = cron2Values(hasKeys ? first : '', text)
   if (values.has('legion')) throw invalid('no legion: spoold has none', text)
   const expression = ['minute', 'hour', 'day', 'month', 'week'].map(key => values.get(key) ?? '-1').join(' ')
   const zone = values.get('zone') ?? null
@@ -76,10 +77,14 @@ export function parseCommand2(text: string, harakiriMs: number): CronCommand {
   }
 }
 
-function keyOf(pair: string, text: string): readonly [string, string] {
-  const [key = '', value = ''] = pair.split('=')
-  if (!CRON2_KEYS.includes(key)) throw invalid(`keys out of ${CRON2_KEYS.slice(0, -1).join(', ')}`, text)
-  return [key, value]
+function cron2Values(list: string, text: string): Map<string, string> {
+  return new Map(
+    parseKeyvals(list).map(({ key, value }) => {
+      if (!CRON2_KEYS.includes(key)) throw invalid(`keys out of ${CRON2_KEYS.slice(0, -1).join(', ')}`, text)
+      if (value === undefined) throw invalid(`a value for the key ${key}`, text)
+      return [key, value]
+    }),
+  )
 }
 
 function secondsOf(value: string, text: string): number {

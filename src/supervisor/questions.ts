@@ -17,7 +17,8 @@ export class QuestionHandler {
   readonly #warn: (message: string) => void
   readonly #caches = new CacheStore()
   /**
-   * What happens once per configuration: `first` for what only one worker may do, and each warning that was printed.
+   * What happens once per configuration: `first` for what only one worker with the same handlers may do, and each warning
+   * that was printed.
    */
   readonly #taken = new Set<string>()
 
@@ -32,16 +33,17 @@ export class QuestionHandler {
     this.#taken.clear()
   }
 
-  answer({ id, name, values }: Question): Answer {
+  /** @param code identifies the handlers that the worker loads */
+  answer({ id, name, values }: Question, code: string): Answer {
     try {
-      return { type: 'answer', id, values: this.#valuesOf(name, values) }
+      return { type: 'answer', id, values: this.#valuesOf(name, values, code) }
     } catch (error) {
       return { type: 'answer', id, values: [], error: messageOf(error) }
     }
   }
 
   /** @throws SpooldError REQUEST_INVALID, worded for a handler */
-  #valuesOf(name: string, values: readonly string[]): readonly string[] {
+  #valuesOf(name: string, values: readonly string[], code: string): readonly string[] {
     switch (name) {
       case 'pids':
         return this.#spools().flatMap(({ pids }) => pids.map(String))
@@ -50,7 +52,7 @@ export class QuestionHandler {
       case 'cache':
         return this.#caches.answer(values)
       case 'first':
-        return this.#take('first') ? ['1'] : []
+        return this.#take(`first ${code}`) ? ['1'] : []
       case 'warn':
         return this.#warnOnce(values.join(''))
       default:

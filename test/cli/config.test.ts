@@ -34,8 +34,13 @@ processes = 8
 function meaning(file: string) {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: '0' })
   const { options, spools, anySpool, environment } = resolveOptions(config)
-  const directories = spools.map(({ directory, isExternal }) => [directory, isExternal])
-  return { options, directories, anySpool, environment }
+  const own = spools.map(({ directory, isExternal, options, handlers }) => ({
+    directory,
+    isExternal,
+    options,
+    handlers,
+  }))
+  return { options, own, anySpool: [anySpool.options, anySpool.handlers], environment }
 }
 
 describe('spoold config', () => {
@@ -69,6 +74,46 @@ describe('spoold config', () => {
     const second = await inProcess(['config', again])
     const withoutOrigins = (text: string) => text.replace(/^; .*\n/gm, '')
     assert.equal(withoutOrigins(second.stdout), withoutOrigins(first.stdout))
+  })
+
+  it('prints each spool with its own options, and what holds for it', async () => {
+    const directory = workspace()
+    const [file, again] = [join(directory, 'app.ini'), join(directory, 'again.ini')]
+    writeFileSync(
+      file,
+      '[uwsgi]\nspooler-external = /srv/other\nspooler = /srv/mail\nspooler-exec = first\nspooler-import = all.mjs\n' +
+        'spooler2 = dir=/srv/mail,exec=printf %%s a\\,b,import=own.mjs,freq=90s,quiet,pythonpath=a,pythonpath=b\n' +
+        'spooler2 = external,dir=/srv/more\\,\\\\,sync=off\nspooler-max-attempts = 3\n',
+    )
+    const first = await inProcess(['config', file])
+    assert.deepEqual([first.code, first.stderr], [0, ''])
+    const head = first.stdout.slice(0, first.stdout.indexOf('; default'))
+    assert.equal(
+      head.replaceAll(file, 'app.ini'),
+      `[uwsgi]
+; app.ini:2
+spooler-external = /srv/other
+; app.ini:6
+spooler2 = dir=/srv/mail,freq=90,exec=printf %%s a\\,b,import=own.mjs,pythonpath=a,pythonpath=b,quiet=true
+; the configured options of /srv/mail:
+;   spooler-frequency = 90 (app.ini:6)
+;   spooler-max-attempts = 3 (app.ini:8)
+;   spooler-exec = printf %%s a,b (app.ini:6)
+;   spooler-import = own.mjs (app.ini:6)
+;   pythonpath = a (app.ini:6)
+;   pythonpath = b (app.ini:6)
+;   spooler-quiet = true (app.ini:6)
+; app.ini:7
+spooler2 = dir=/srv/more\\,\\\\,external,sync=false
+; the configured options of /srv/more,\\:
+;   spooler-sync = false (app.ini:7)
+;   spooler-max-attempts = 3 (app.ini:8)
+;   spooler-exec = first (app.ini:4)
+;   spooler-import = all.mjs (app.ini:5)
+`,
+    )
+    writeFileSync(again, first.stdout)
+    assert.deepEqual(meaning(again), meaning(file))
   })
 
   it('tells what cannot be read, prints the rest, and ends with 1', async () => {

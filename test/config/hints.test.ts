@@ -7,7 +7,7 @@ import { checkGiven } from '../ini/reading.js'
 function problemsOf(lines: string, argv: readonly string[] = ['--ini', 'app.ini']) {
   const ini = `[uwsgi]\nspooler = spool\nspooler-import = h.mjs\n${lines}\n`
   const { options, anySpool, problems } = checkGiven({ files: { 'app.ini': ini, 'h.mjs': '' }, argv })
-  return { options: { ...options, ...anySpool }, list: problems.list.map(formatProblem) }
+  return { options: { ...options, ...anySpool.options }, list: problems.list.map(formatProblem) }
 }
 
 describe('a configuration gets the hint', () => {

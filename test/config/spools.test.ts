@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
+import { symlinkSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { effectiveSettings } from '#src/config/effective.js'
+import { effectiveSettings, effectiveSpools } from '#src/config/effective.js'
 import { originOf, resolveOptions } from '#src/config/options.js'
-import { formatWhere } from '#src/ini/setting.js'
+import { formatProblem, formatWhere } from '#src/ini/setting.js'
 import { checkGiven, readGiven } from '../ini/reading.js'
 
 const APP = `[uwsgi]
@@ -56,10 +57,157 @@ describe('the spools of a configuration', () => {
   })
 })
 
+describe('a spool with options of its own', () => {
+  const HANDLERS = { 'all.mjs': '', 'own.mjs': '', 'own.py': '' }
+  const resolve = (lines: string) => {
+    const text = `[uwsgi]\nspooler-import = all.mjs\n${lines}\n`
+    const { spools, problems, anySpool } = checkGiven({ files: { 'app.ini': text, ...HANDLERS } })
+    return { spools, anySpool, list: problems.list.map(formatProblem) }
+  }
+
+  it('has these, and the others of the configuration, each with where it was written', () => {
+    const { spools, anySpool, list } = resolve(
+      'spooler-harakiri = 9\nspooler2 = dir=mail,processes=4,spooler-freq=1m,ordered=age,quiet,sync=off\n' +
+        'spooler-processes = 2\nspooler = other\nspooler-max-attempts = 7',
+    )
+    assert.deepEqual(list, [])
+    const [mail, other] = spools
+    assert.ok(mail !== undefined && other !== undefined)
+    const { options } = mail
+    assert.deepEqual([mail.directory, formatWhere(mail.where), mail.isExternal], ['mail', 'app.ini:4', false])
+    assert.deepEqual([options.spoolerProcesses, options.spoolerFrequencyMs], [4, 60_000])
+    assert.deepEqual(
+      [options.spoolerOrdered, options.spoolerQuiet, options.spoolerSync],
+      ['age', true, false],
+    )
+    assert.deepEqual([options.spoolerHarakiriMs, options.spoolerMaxAttempts], [9000, 7])
+    assert.deepEqual(other.options, anySpool.options)
+    assert.deepEqual([other.options.spoolerProcesses, other.options.spoolerQuiet], [2, false])
+    const origin = (name: string) => formatWhere(originOf(mail, name))
+    assert.equal(origin('spooler-processes'), 'app.ini:4')
+    assert.equal(origin('spooler-harakiri'), 'app.ini:3')
+    assert.equal(origin('spooler-max-attempts'), 'app.ini:7')
+  })
+
+  it('is one spool, where the directory is named first, whoever else names it', () => {
+    const { spools } = resolve(
+      'spooler-external = mail\nspooler = other\nspooler2 = dir=./mail/,processes=4\nspooler = mail',
+    )
+    assert.deepEqual(
+      spools.map(({ directory, isExternal, options }) => [directory, isExternal, options.spoolerProcesses]),
+      [
+        ['./mail/', false, 4],
+        ['other', false, 1],
+      ],
+    )
+  })
+
+  it('is found through links', () => {
+    const files = { 'app.ini': '[uwsgi]\nspooler = link/mail\nspooler2 = dir=real/mail\n', 'real/x': '' }
+    const config = readGiven({ files })
+    symlinkSync('real', 'link')
+    assert.deepEqual(
+      resolveOptions(config).spools.map(({ directory }) => directory),
+      ['real/mail'],
+    )
+  })
+
+  it('takes placeholders, and is external if it says so', () => {
+    const { spools } = resolve('root = /srv\nspooler = own\nspooler2 = dir=%(root),sync=0,external')
+    assert.deepEqual(
+      spools.map(({ directory, isExternal, options }) => [directory, isExternal, options.spoolerSync]),
+      [
+        ['own', false, true],
+        ['/srv', true, false],
+      ],
+    )
+  })
+
+  it('has no handlers but its own, in their order', () => {
+    const [plain, own, asAll] = resolve(
+      'module = app\nspooler = plain\nspooler2 = dir=own,exec=a\\,b,import=own.py,import=own.mjs,exec-input=packet\n' +
+        'spooler2 = dir=third,exec-input=packet',
+    ).spools
+    assert.ok(plain !== undefined && own !== undefined && asAll !== undefined)
+    assert.deepEqual(plain.handlers, [['spooler-import', 'all.mjs']])
+    assert.deepEqual(own.handlers, [
+      ['spooler-exec', 'a,b'],
+      ['spooler-import', 'own.py'],
+      ['spooler-import', 'own.mjs'],
+    ])
+    assert.deepEqual(
+      [plain, own, asAll].map(({ options }) => options.module),
+      ['app', null, 'app'],
+    )
+    assert.deepEqual(asAll.handlers, plain.handlers)
+    assert.equal(asAll.options.spoolerExecInput, 'packet')
+  })
+
+  it('may come from the command line and the environment', () => {
+    const argv = ['--spooler2', 'dir=a,processes=2']
+    const { spools } = checkGiven({ argv, env: { UWSGI_SPOOLER2: 'dir=b', SPOOLD_SPOOLER2: 'dir=c,cheap' } })
+    const shown = spools.map(({ directory, where }) => `${directory} ${formatWhere(where)}`)
+    assert.deepEqual(shown, [
+      'b environment UWSGI_SPOOLER2',
+      'c environment SPOOLD_SPOOLER2',
+      'a command line',
+    ])
+  })
+
+  const FAULTS: Readonly<Record<string, RegExp>> = {
+    'spooler2 = processes=4': /^app.ini:3: error: spooler2: expected dir=DIR,…, got "processes=4"/,
+    'spooler2 =': /^app.ini:3: error: spooler2: expected dir=DIR,…/,
+    'spooler2 = dir=,processes=4': /^app.ini:3: error: spooler2: dir: expected DIR, got nothing/,
+    'spooler2 = dir=~/mail': /^app.ini:3: warning: spooler2: dir: .*~ is not expanded/,
+    'spooler2 = dir=no/where': /^app.ini:3: error: spooler2: dir: no\/where cannot be made/,
+    'spooler2 = mail,processes=4':
+      /^app.ini:3: error: spooler2: expected KEY=VALUE, got "mail"; a directory is written dir=mail/,
+    'spooler2 = dir=mail,process=4':
+      /^app.ini:3: error: spooler2: unknown key "process"; did you mean "processes"\?/,
+    'spooler2 = dir=mail,order': /^app.ini:3: error: spooler2: unknown key "order"; did you mean "ordered"\?/,
+    'spooler2 = dir=mail,processes': /^app.ini:3: error: spooler2: expected processes=VALUE/,
+    'spooler2 = dir=mail,processes=many': /^app.ini:3: error: spooler2: processes: expected a whole number/,
+    'spooler2 = dir=mail,processes=2000': /^app.ini:3: error: spooler2: processes: expected at most 1024/,
+    'spooler2 = dir=mail,concurrency=0': /^app.ini:3: error: spooler2: concurrency: expected at least 1/,
+    'spooler2 = dir=mail,backoff=slow':
+      /^app.ini:3: error: spooler2: backoff: expected none, fixed or exponential/,
+    'spooler2 = dir=mail,chdir=/no/where': /^app.ini:3: error: spooler2: chdir: expected a directory/,
+    'spooler2 = dir=mail,import=none.mjs': /^app.ini:3: error: spooler2: import: .*none.mjs cannot be read/,
+    'spooler2 = dir=mail,psgi=none.psgi': /^app.ini:3: error: spooler2: psgi: .*none.psgi cannot be read/,
+    'spooler2 = dir=mail, processes=4':
+      /^app.ini:3: error: spooler2: blanks count here, so write "processes"/,
+    'spooler2 = dir=mail ,processes=4': /^app.ini:3: error: spooler2: dir: blanks count here/,
+    'spooler2 = dir=mail,uid=nobody': /^app.ini:3: error: spooler2: uid is an option of the daemon/,
+    'spooler2 = dir=mail,ini-paste=x.ini':
+      /^app.ini:3: error: spooler2: ini-paste cannot be .*write paste=config:FILE/,
+    'spooler2 = dir=mail,processes=2,processes=3': /^app.ini:3: warning: spooler2: processes is given again/,
+    'spooler2 = dir=mail\nspooler2 = dir=mail,processes=2':
+      /^app.ini:4: error: spooler2: mail has its options at app.ini:3/,
+  }
+  for (const [lines, message] of Object.entries(FAULTS))
+    it(`is refused, or warned about: ${lines.replace('\n', ', ')}`, () => {
+      const { list } = resolve(lines)
+      assert.match(list[0] ?? '', message)
+    })
+
+  it('needs a handler if the others have theirs', () => {
+    const files = {
+      'app.ini': '[uwsgi]\nspooler2 = dir=a,import=own.mjs\nspooler2 = dir=b\nspooler = c\n',
+      ...HANDLERS,
+    }
+    const { problems } = checkGiven({ files })
+    assert.deepEqual(
+      problems.errors.map(({ where, message }) => `${formatWhere(where)} ${message.slice(0, 22)}`),
+      ['app.ini:3 b: there is no handler', 'app.ini:4 c: there is no handler'],
+    )
+  })
+})
+
 describe('the effective settings', () => {
   const effective = () => {
     const config = readGiven(GIVEN)
-    return [...effectiveSettings(config, resolveOptions(config))]
+    const resolved = resolveOptions(config)
+    return [...effectiveSpools(resolved), ...effectiveSettings(config, resolved)]
   }
 
   it('have each value with its origin, in the unit of its option', () => {

@@ -1,7 +1,7 @@
 import { printable } from '../../base/printable.js'
-import { type EffectiveSetting, effectiveSettings } from '../../config/effective.js'
-import { resolveOptions } from '../../config/options.js'
-import { readConfig } from '../../ini/read-config.js'
+import { type EffectiveSetting, effectiveSettings, effectiveSpools } from '../../config/effective.js'
+import { type ResolvedOptions, resolveOptions } from '../../config/options.js'
+import { type Config, readConfig } from '../../ini/read-config.js'
 import { formatProblem, formatWhere } from '../../ini/setting.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 
@@ -15,19 +15,32 @@ export function config(files: readonly string[], _options: object, context: Comm
   const { output } = context
   output.purpose = 'look'
   const read = readConfig(sourcesOf(files, context))
-  for (const line of asIni(effectiveSettings(read, resolveOptions(read)))) output.line(line)
+  for (const line of asIni(read, resolveOptions(read))) output.line(line)
   const { errors } = read.problems
   for (const problem of errors) output.complain(formatProblem(problem))
   return errors.length === 0 ? 0 : 1
 }
 
-function* asIni(settings: Iterable<EffectiveSetting>): Generator<string> {
+function* asIni(config: Config, resolved: ResolvedOptions): Generator<string> {
   yield '[uwsgi]'
-  let above = ''
-  for (const { option, value, where } of settings) {
-    const origin = where === undefined ? 'default' : printable(formatWhere(where))
-    if (origin !== above) yield `; ${origin}`
-    above = origin
-    yield `${option} = ${printable(value).replaceAll('%', '%%')}`
+  for (const { directory, values, ...setting } of effectiveSpools(resolved)) {
+    yield `; ${originOf(setting)}`
+    yield lineOf(setting)
+    if (values.length > 0) yield `; the configured options of ${printable(directory)}:`
+    for (const value of values) yield `;   ${lineOf(value)} (${originOf(value)})`
   }
+  let above = ''
+  for (const setting of effectiveSettings(config, resolved)) {
+    if (originOf(setting) !== above) yield `; ${originOf(setting)}`
+    above = originOf(setting)
+    yield lineOf(setting)
+  }
+}
+
+function originOf({ where }: EffectiveSetting): string {
+  return where === undefined ? 'default' : printable(formatWhere(where))
+}
+
+function lineOf({ option, value }: EffectiveSetting): string {
+  return `${option} = ${printable(value).replaceAll('%', '%%')}`
 }

@@ -4,7 +4,8 @@ import { PACKAGE_ROOT } from '../../base/package-root.js'
 import { checkConfig } from '../../config/check.js'
 import { importLanguage } from '../../config/handlers.js'
 import type { Options } from '../../config/option-table.js'
-import type { ResolvedOptions, SpoolConfig } from '../../config/options.js'
+import type { ResolvedOptions } from '../../config/options.js'
+import { handlingSpools, type SpoolConfig } from '../../config/spools.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
 import { checkReadable } from '../../doctor/handlers.js'
@@ -62,19 +63,14 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
   const identity = yield* takeIdentity(options, isRoot)
   const owner = { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 }
   let isReadable = true
-  for (const diagnosis of checkReadable(
-    options.spoolerImport
-      .filter(file => importLanguage(file, home) === 'javascript' || existsSync(resolve(home, file)))
-      .map(file => resolve(home, file)),
-    [
-      ...(options.chdir === null ? [] : [home]),
-      ...new Set(
-        config.spools.flatMap(({ options: { spoolerChdir } }) =>
-          spoolerChdir === null ? [] : [resolve(home, spoolerChdir)],
-        ),
+  for (const diagnosis of checkReadable(importedFiles(config, home), [
+    ...(options.chdir === null ? [] : [home]),
+    ...new Set(
+      config.spools.flatMap(({ options: { spoolerChdir } }) =>
+        spoolerChdir === null ? [] : [resolve(home, spoolerChdir)],
       ),
-    ],
-  )) {
+    ),
+  ])) {
     isReadable &&= diagnosis.level !== 'error'
     yield diagnosis
   }
@@ -89,6 +85,14 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
     })
   if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home)
   yield* checkLimits(needsOf(config), identity.inotify)
+}
+
+/** The files of spooler-import, except modules that an interpreter finds. */
+function importedFiles(config: ResolvedOptions, home: string): string[] {
+  const named = handlingSpools(config).flatMap(({ options }) => options.spoolerImport)
+  return [...new Set(named)]
+    .filter(file => importLanguage(file, home) === 'javascript' || existsSync(resolve(home, file)))
+    .map(file => resolve(home, file))
 }
 
 /** Becomes the configured user, for good: rights may depend on more than file modes. */

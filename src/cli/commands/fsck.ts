@@ -76,7 +76,7 @@ async function* examine(
   const spool = realPath(directory)
   const configured = identityOf(options)
   const identity = configured ?? ownerOf(spool)
-  const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool
+  const own = spools.find(each => realPathOf(each.directory) === spool)?.options ?? anySpool.options
   const { examined, user, inUse } = openExaminedSpool(spool, {
     user: identity,
     rules: isConfigured
@@ -86,7 +86,7 @@ async function* examine(
     idTtlMs: own.spoolerIdTtlMs,
     frequencyMs: own.spoolerFrequencyMs,
     policy: retryPolicyOf(own),
-    handlers: options.spoolerImport,
+    handlers: own.spoolerImport,
   })
   yield* inUse
   yield* examineRights(examined)
