@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { symlinkSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { effectiveSettings, effectiveSpools } from '#src/config/effective.js'
+import { OPTION_TABLE, type OptionSpec } from '#src/config/option-table.js'
 import { originOf, resolveOptions } from '#src/config/options.js'
+import { keyOf } from '#src/config/spools.js'
 import { formatProblem, formatWhere } from '#src/ini/setting.js'
 import { checkGiven, readGiven } from '../ini/reading.js'
 
@@ -141,6 +143,24 @@ describe('a spool with options of its own', () => {
     )
     assert.deepEqual(asAll.handlers, plain.handlers)
     assert.equal(asAll.options.spoolerExecInput, 'packet')
+  })
+
+  it('has every option of a spool but two, under the key that the docs give', () => {
+    const specs = OPTION_TABLE.filter((spec: OptionSpec) => spec.perSpool)
+    const keys = new Map(specs.map(spec => [spec.name as string, keyOf(spec)]))
+    const without = [...keys].filter(([, key]) => key === undefined).map(([name]) => name)
+    assert.deepEqual(without.sort(), ['import', 'ini-paste'])
+    assert.deepEqual(
+      [keys.get('spooler-import'), keys.get('worker-reload-mercy')],
+      ['import', 'worker-reload-mercy'],
+    )
+    for (const [name, key] of keys) {
+      if (key === undefined) continue
+      const spec = specs.find(each => each.name === name) as OptionSpec
+      const value = spec.kind === 'text' ? 'x' : spec.kind === 'choice' ? spec.choices?.[0] : '1'
+      const [spool] = resolve(`spooler2 = dir=mail,${key}=${value}`).spools
+      assert.deepEqual([...(spool?.ownKeys ?? [])], [[name, key]])
+    }
   })
 
   it('may come from the command line and the environment', () => {
