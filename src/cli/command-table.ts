@@ -95,6 +95,20 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/doctor.js')).doctor,
   },
   {
+    name: 'unit',
+    summary: 'print the systemd unit that runs a configuration',
+    args: '<files...>',
+    argsHelp: 'ini files, each as FILE or FILE:SECTION',
+    flags: [
+      ['--hardened', 'restrict the service to what it needs'],
+      ['--user', 'a unit for systemctl --user'],
+      ['--path', 'the .path unit instead, which starts the service on the first task; needs die-on-idle'],
+      ['--socket', 'the .socket unit instead, which hands over the sockets of the configuration'],
+      ['--logrotate', 'a rule for logrotate instead, for the log file of the configuration'],
+    ],
+    load: async () => (await import('./commands/unit.js')).unit,
+  },
+  {
     name: 'ls',
     summary: 'list the tasks of spool directories, the dead letters last',
     args: '<dir...>',

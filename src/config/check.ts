@@ -73,6 +73,11 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   )
   checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
   checkSharedAreas(options.sharedarea, where, problems)
+  if (options.dieOnIdle && options.idleMs === 0)
+    problems.warning(
+      where('die-on-idle'),
+      'die-on-idle: expected idle = SECONDS with it, got none; the daemon does not stop',
+    )
 }
 
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {

@@ -16,6 +16,7 @@ import { actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
+import { IdleStop } from './idle-stop.js'
 import { Lifecycle } from './lifecycle.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
@@ -67,6 +68,7 @@ export class Daemon {
   readonly #stats: Collector
   readonly #control: DaemonControl
   readonly #quiet = new QuietSpools()
+  readonly #idleStop: IdleStop
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
@@ -85,12 +87,9 @@ export class Daemon {
     this.#sweeper = new Maintenance(events)
     this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#drain = new Drain(events, this.#options.drain)
+    this.#idleStop = new IdleStop(events, () => void this.#stop())
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
-    this.#notices = new ServiceNotices(request.manager, {
-      events,
-      master: this.#master,
-      mainPid: mainPidOf(request),
-    })
+    this.#notices = new ServiceNotices(request, events, this.#master)
     this.#network = new DaemonSockets(this.#options, {
       events,
       inherited: request.inherited,
@@ -188,6 +187,7 @@ export class Daemon {
   async #stop(): Promise<void> {
     this.#life.become('stopping')
     const mercyMs = longestMercyMs(this.#config)
+    this.#idleStop.end()
     this.#notices.stopping(mercyMs)
     const notice = setTimeout(() => this.#tellWhoRuns(mercyMs - STOP_NOTICE_MS), STOP_NOTICE_MS)
     await Promise.all([this.#schedules.stop(), this.#network.stop(mercyMs), this.#master.stop()])
@@ -283,6 +283,7 @@ export class Daemon {
     this.#schedules.serve(options, own)
     this.#sweeper.start(spools)
     await this.#control.serve(options, own)
+    this.#idleStop.serve(options.dieOnIdle ? options.idleMs : 0, [this.#master, this.#schedules])
   }
 
   #tell({ files, problems }: CheckedConfig): void {
@@ -290,10 +291,4 @@ export class Daemon {
     for (const problem of problems.warnings)
       this.#events.emit('config-warning', { message: formatProblem(problem) })
   }
-}
-
-/** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
-function mainPidOf({ logFile, isUnderRoot }: DaemonRequest): number | null {
-  if (logFile === null) return null
-  return isUnderRoot ? process.ppid : process.pid
 }

@@ -83,6 +83,11 @@ export class Schedules {
     return this.#leaderships.get(spool)?.state ?? null
   }
 
+  /** No signal waits or runs, and none is to come. */
+  get isIdle(): boolean {
+    return this.router.isIdle && (!this.#isFiring || this.#scheduler.schedules.length === 0)
+  }
+
   /** @returns false when there is no room for the signal */
   raise(number: number): boolean {
     return this.router.raise(number)

@@ -1,7 +1,7 @@
 import type { Emitter } from '../events/emitter.js'
 import type { Master, Stall } from '../supervisor/master.js'
 import { type Notification, Notifier } from '../systemd/notifier.js'
-import type { ServiceManager } from '../systemd/service-manager.js'
+import type { DaemonRequest } from './daemon-request.js'
 
 /** A status line is sent at most this often. */
 const STATUS_MS = 5000
@@ -12,12 +12,7 @@ const RETRY_MS = 1000
 /** What the daemon needs after the mercy of its workers is over. */
 const AFTER_MERCY_MS = 5000
 
-interface NoticesContext {
-  readonly events: Emitter
-  readonly master: Pick<Master, 'counts' | 'running' | 'stalls'>
-  /** The process that the service manager is to watch, if it is not the one that it started. */
-  readonly mainPid: number | null
-}
+type Watched = Pick<Master, 'counts' | 'running' | 'stalls'>
 
 /**
  * Tells the service manager how the daemon is: READY, STATUS, RELOADING, STOPPING and WATCHDOG of sd_notify(3). Without
@@ -30,7 +25,9 @@ interface NoticesContext {
  * States: starting → running ↔ reloading → stopping → ended.
  */
 export class ServiceNotices {
-  readonly #context: NoticesContext
+  readonly #events: Emitter
+  readonly #master: Watched
+  readonly #mainPid: number | null
   readonly #notifier: Notifier | undefined
   readonly #watchdogMs: number | null
   #state: 'starting' | 'running' | 'reloading' | 'stopping' | 'ended' = 'starting'
@@ -44,12 +41,19 @@ export class ServiceNotices {
   #stall: Stall | undefined
   #hasFailed = false
 
-  constructor(manager: ServiceManager | undefined, context: NoticesContext) {
-    this.#context = context
+  constructor(
+    request: Pick<DaemonRequest, 'manager' | 'logFile' | 'isUnderRoot'>,
+    events: Emitter,
+    master: Watched,
+  ) {
+    const { manager } = request
+    this.#events = events
+    this.#master = master
+    this.#mainPid = mainPidOf(request)
     this.#watchdogMs = manager?.watchdogMs ?? null
     if (manager === undefined) return
     this.#notifier = new Notifier(manager.socket, error => this.#failed(error))
-    context.events.on('tasks-reported', ({ done, reports }) => {
+    events.on('tasks-reported', ({ done, reports }) => {
       this.#done += done.length
       for (const { kind } of reports) if (kind === 'ok') this.#done++
     })
@@ -59,7 +63,7 @@ export class ServiceNotices {
   async started(): Promise<void> {
     if (this.#notifier === undefined || this.#state !== 'starting') return
     this.#state = 'running'
-    const { mainPid } = this.#context
+    const mainPid = this.#mainPid
     await this.#send({ READY: '1', ...(mainPid === null ? {} : { MAINPID: String(mainPid) }) })
     this.#beatIn(this.#beatMs)
   }
@@ -153,7 +157,7 @@ export class ServiceNotices {
   }
 
   #describe(now: number): string {
-    const { counts, running } = this.#context.master
+    const { counts, running } = this.#master
     if (this.#state === 'stopping') {
       const left = Math.ceil(Math.max(0, this.#mercyEndsAt - now) / 1000)
       return running.length === 0 ? 'stopping' : `stopping: ${running.length} tasks running, ${left} s left`
@@ -165,19 +169,24 @@ export class ServiceNotices {
   }
 
   #look(): void {
-    const { master, events } = this.#context
-    const [worst] = master.stalls
+    const [worst] = this.#master.stalls
     const stall = worst !== undefined && worst.ms >= this.#watchdogHalfMs ? worst : undefined
-    if (stall !== undefined && this.#stall === undefined) events.emit('spool-stalled', stall)
-    if (stall === undefined && this.#stall !== undefined) events.emit('spool-resumed', this.#stall)
+    if (stall !== undefined && this.#stall === undefined) this.#events.emit('spool-stalled', stall)
+    if (stall === undefined && this.#stall !== undefined) this.#events.emit('spool-resumed', this.#stall)
     this.#stall = stall
   }
 
   /** Once, until a message gets through. */
   #failed(error: string): void {
-    if (!this.#hasFailed) this.#context.events.emit('notification-failed', { error })
+    if (!this.#hasFailed) this.#events.emit('notification-failed', { error })
     this.#hasFailed = true
   }
+}
+
+/** After `daemonize`, the service manager has to be told which process stays: the root parent, if there is one. */
+function mainPidOf({ logFile, isUnderRoot }: Pick<DaemonRequest, 'logFile' | 'isUnderRoot'>): number | null {
+  if (logFile === null) return null
+  return isUnderRoot ? process.ppid : process.pid
 }
 
 function firstLine(text: string): string {

@@ -19,6 +19,8 @@ export interface EventMap {
   'identity-taken': { uid: number; gid: number; groups: readonly AdditionalGroup[] }
   'directory-entered': { directory: string }
   'daemon-started': { pid: number; version: string }
+  /** `die-on-idle`: it stops. */
+  'daemon-idle': { idleMs: number }
   'start-failed': { error: string }
   /** A message to the service manager. */
   'notification-failed': { error: string }

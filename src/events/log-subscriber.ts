@@ -68,6 +68,8 @@ function serviceLines(
         'warn',
         `unable to notify the service manager: ${error}; expected systemd-notify on PATH, and NotifyAccess=all in the unit`,
       ),
+    'daemon-idle': ({ idleMs }) =>
+      log.line('info', `*** nothing to do for ${durationText(idleMs)}: stopping (die-on-idle) ***`),
     'start-failed': ({ error }) => log.line('error', `spoold: ${error}`),
     'stop-asked': ({ signal }) =>
       log.line('info', 'SIGINT/SIGTERM received...killing workers...', { signal }),

@@ -82,6 +82,12 @@ export class Master {
     return sum
   }
 
+  /** No task is known, due or not. */
+  get isIdle(): boolean {
+    const { ready, busy, waiting } = this.counts
+    return ready + busy + waiting === 0
+  }
+
   /** What stands still though it should go on, the worst first. It has to be asked from time to time. */
   get stalls(): Stall[] {
     const all = this.#spools.flatMap(({ spool, feed, pool }) => [

@@ -7,6 +7,11 @@ export function findUser(user: string): number | undefined {
   return toNumber(isDigits(user) ? user : ask('id', ['-u', '--', user]))
 }
 
+/** undefined if the number has no name. */
+export function findUserName(uid: number): string | undefined {
+  return ask('getent', ['passwd', String(uid)])?.split(':')[0]
+}
+
 /** A user's primary group. */
 export function findPrimaryGroup(user: string): number | undefined {
   return toNumber(ask('id', ['-g', '--', user]))

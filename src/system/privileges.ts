@@ -62,7 +62,9 @@ export function ownerIdentity(uid: number, gid: number): Identity {
  * @throws SpooldError USER_UNKNOWN if this process may not take it on
  */
 export function become({ uid, gid, user, groups }: Identity): boolean {
-  if (process.geteuid?.() === uid && process.getegid?.() === gid && groups.length === 0) return false
+  const own = process.getgroups?.() ?? []
+  const hasGroups = groups.every(group => own.includes(group))
+  if (process.geteuid?.() === uid && process.getegid?.() === gid && hasGroups) return false
   try {
     setGroups(user, gid)
     process.setgid?.(gid) // must precede getgroups(), to whose result Node adds the main group: root's until now

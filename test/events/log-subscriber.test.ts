@@ -208,6 +208,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     "[spooler /s] the scan makes no progress; the service manager's watchdog is not fed",
   ],
   'spool-resumed': [{ spool, what: 'scan' }, '[spooler /s] the scan makes progress again'],
+  'daemon-idle': [{ idleMs: 60_000 }, '*** nothing to do for 60 s: stopping (die-on-idle) ***'],
   'notification-failed': [
     { error: 'spawn systemd-notify ENOENT' },
     'unable to notify the service manager: spawn systemd-notify ENOENT; expected systemd-notify on PATH, and NotifyAccess=all in the unit',

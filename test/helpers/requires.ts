@@ -18,6 +18,7 @@ const PROBES = {
     execFileSync('systemd-notify', ['--version'], { stdio: 'ignore' })
     execFileSync('systemd-analyze', ['--version'], { stdio: 'ignore' })
   },
+  logrotate: () => execFileSync('logrotate', ['--version'], { stdio: 'ignore' }),
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
   // Languages, in the versions that the examples require.
   perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),

@@ -147,6 +147,15 @@ describe('without systemd-notify', { skip }, () => {
   })
 })
 
+/** As a file server that does not answer: each thread that lists the directory waits in the call. */
+function hangInListing(pid: number, directory: string): TestProcess {
+  const process = ['-f', '-q', '-p', String(pid), '-P', directory, '-o', '/dev/null']
+  return new TestProcess('strace', [
+    ...process,
+    ...['-e', 'trace=getdents64', '-e', 'inject=getdents64:delay_enter=600s'],
+  ])
+}
+
 describe('the watchdog of a service manager', { skip }, () => {
   it('is fed by an idle daemon, at half of its time', async () => {
     const { manager } = await start({ watchdogUsec: SECOND })
@@ -182,21 +191,22 @@ describe('the watchdog of a service manager', { skip }, () => {
       ini: { 'spooler-frequency': 0.2, 'spooler-watch': 'off' },
     })
     await until('it is fed', () => manager.with('WATCHDOG').length >= 2)
-    // as a server of NFS that does not answer: each thread that lists the directory waits in the kernel's door
-    const hang = new TestProcess('strace', [
-      ...['-f', '-q', '-p', String(daemon.pid), '-P', spool, '-o', '/dev/null'],
-      ...['-e', 'trace=getdents64', '-e', 'inject=getdents64:delay_enter=600s'],
-    ])
+    const hang = hangInListing(daemon.pid, spool)
     drop(spool, 'a', packet({})) // the stamp of the directory changes: it is listed again
-    await daemon.waitFor(/the scan makes no progress; the service manager's watchdog is not fed/)
-    const fed = manager.with('WATCHDOG').length
-    const said = await until('it says so', () =>
-      manager.with('STATUS').find(({ fields }) => /stalled/.test(fields.STATUS ?? '')),
-    )
-    assert.match(said.fields.STATUS ?? '', new RegExp(`^the scan of ${spool} is stalled; `))
-    assert.equal(said.fields.WATCHDOG, undefined)
-    assert.equal(manager.with('WATCHDOG').length, fed)
-    hang.child.kill('SIGTERM')
+    let fed = 0
+    try {
+      await daemon.waitFor(/the scan makes no progress; the service manager's watchdog is not fed/)
+      fed = manager.with('WATCHDOG').length
+      const said = await until('it says so', () =>
+        manager.with('STATUS').find(({ fields }) => /stalled/.test(fields.STATUS ?? '')),
+      )
+      assert.match(said.fields.STATUS ?? '', new RegExp(`^the scan of ${spool} is stalled; `))
+      daemon.child.kill('SIGHUP') // for further messages, which it could ride on
+      await until('it has reloaded', () => manager.with('READY').length === 2)
+      assert.equal(manager.with('WATCHDOG').length, fed)
+    } finally {
+      hang.child.kill('SIGTERM')
+    }
     await hang.exited
     await daemon.waitFor(/the scan makes progress again/)
     await until('it is fed again', () => manager.with('WATCHDOG').length >= fed + 2)

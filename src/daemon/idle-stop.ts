@@ -1,0 +1,50 @@
+import type { Emitter } from '../events/emitter.js'
+
+const LOOK_MS = 1000
+
+/**
+ * `die-on-idle`: ends a daemon that has had nothing to do for a while, and which something else starts again, such as
+ * systemd. Whatever lies in a spool counts, due or not: nothing would run it meanwhile.
+ */
+export class IdleStop {
+  readonly #events: Emitter
+  readonly #stop: () => void
+  #since: number | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(events: Emitter, stop: () => void) {
+    this.#events = events
+    this.#stop = stop
+    events.on('tasks-reported', () => {
+      this.#since = undefined // it came and went between two looks
+    })
+  }
+
+  /** Call it again after a reload. @param idleMs 0: never */
+  serve(idleMs: number, parts: ReadonlyArray<{ readonly isIdle: boolean }>): void {
+    this.end()
+    if (idleMs > 0)
+      this.#timer = setInterval(
+        () =>
+          this.#look(
+            idleMs,
+            parts.every(({ isIdle }) => isIdle),
+          ),
+        Math.min(LOOK_MS, idleMs),
+      )
+  }
+
+  end(): void {
+    clearInterval(this.#timer)
+    this.#since = undefined
+  }
+
+  #look(idleMs: number, isIdle: boolean): void {
+    const now = performance.now()
+    this.#since = isIdle ? (this.#since ?? now) : undefined
+    if (this.#since === undefined || now - this.#since < idleMs) return
+    this.end()
+    this.#events.emit('daemon-idle', { idleMs })
+    this.#stop()
+  }
+}
