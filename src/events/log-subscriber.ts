@@ -1,16 +1,16 @@
 import { durationText } from '../base/duration.js'
-import { printable } from '../base/printable.js'
 import type { Log } from '../log/log.js'
-import { displayName, type TaskName } from '../task/ref.js'
-import { nameOf } from '../task/report.js'
+import { displayName } from '../task/ref.js'
 import type { Emitter } from './emitter.js'
 import { subscribeLines } from './event-log.js'
 import type { EventName, Listeners } from './event-map.js'
 import { networkLines } from './network-lines.js'
 import { PrintedLines } from './printed-lines.js'
+import { stillRun } from './running-text.js'
 import { scheduleLines, signalLines } from './signal-lines.js'
 import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
+import { workerLines } from './worker-lines.js'
 
 interface LogSubscriberOptions {
   /**
@@ -130,121 +130,4 @@ function reloadLines(log: Log): Listeners<ReloadEvent> {
       log.line('error', `the reload is rejected, keeping the current configuration: ${error}`),
     'reload-done': () => log.line('info', 'the spoolers are reloaded'),
   }
-}
-
-type WorkerEvent = Extract<
-  EventName,
-  `worker-${string}` | 'marks-left' | `host-${string}` | `task-${string}` | `tasks-${string}`
->
-
-function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<WorkerEvent> {
-  return {
-    'worker-spawned': ({ spool, pid }) =>
-      log.line('info', `spawned the uWSGI spooler on dir ${spool} with pid ${pid}`, { spool, worker: pid }),
-    'worker-died': ({ spool, pid, code, signal, running }) => {
-      printed.exited(pid)
-      const how = signal === null ? `exited with code ${code}` : `was killed by ${signal}`
-      const fields = { spool, worker: pid, code, signal, tasks: running.map(displayName) }
-      log.line('error', `[spooler ${spool} pid: ${pid}] the process ${how}${itHad(running)}`, fields)
-      log.line('error', 'OOOPS the spooler is no more...trying respawn...', { spool })
-    },
-    'worker-respawn-delayed': ({ spool, delayMs }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] workers keep failing, next spawn in ${Math.round(delayMs) / 1000} s`,
-        { spool },
-      ),
-    'worker-fork-failed': ({ spool, error }) =>
-      log.line('error', `[spooler ${spool}] cannot fork a process, retrying later: ${error}`, {
-        spool,
-      }),
-    'worker-loading': ({ spool, pid, what, afterMs }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool} pid: ${pid}] ${what} is still loading (${afterMs / 1000} s); a top-level await, or an import that waits?`,
-        { spool, worker: pid },
-      ),
-    'worker-unloadable': ({ spool, error }) => log.line('error', `[spooler ${spool}] ${error}`, { spool }),
-    'worker-recycling': ({ spool, pid, tasks }) =>
-      log.line(
-        'info',
-        `[spooler ${spool} pid: ${pid}] maximum number of tasks reached (${tasks}) recycling ...`,
-        { spool, worker: pid },
-      ),
-    'worker-faulted': ({ spool, pid, error }) =>
-      log.line(
-        'error',
-        `[spooler ${spool} pid: ${pid}] uncaught exception outside any task, replacing the process: ${error}`,
-        { spool, worker: pid },
-      ),
-    'worker-unfit': ({ spool, pid, error }) =>
-      log.line(
-        'error',
-        `[spooler ${spool} pid: ${pid}] the process cannot continue, replacing it: ${error}`,
-        {
-          spool,
-          worker: pid,
-        },
-      ),
-    'host-died': ({ spool, pid, detail }) =>
-      log.line('error', `[spooler ${spool} pid: ${pid}] ${detail}, replacing it`, {
-        spool,
-        worker: pid,
-      }),
-    'worker-overran': ({ spool, pid, running }) => {
-      const fields = { spool, worker: pid, tasks: running.map(displayName) }
-      log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)
-      for (const name of running) tasks.overran({ spool, pid }, name)
-    },
-    'worker-out-of-mercy': ({ spool, pid, running }) =>
-      log.dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {
-        spool,
-        worker: pid,
-        tasks: running.map(displayName),
-      }),
-    'marks-left': ({ spool, names, error }) =>
-      log.line(
-        'warn',
-        `[spooler ${spool}] interrupted runs count as crashes, because their marks cannot be cleared: ${named(names)}: ${error}`,
-        { spool, tasks: names.map(displayName) },
-      ),
-    'worker-stopping': ({ spool, pid }) =>
-      log.line('info', `killing the spooler with pid ${pid}`, { spool, worker: pid }),
-    'worker-stopped': ({ spool, pid }) => {
-      printed.exited(pid)
-      log.line('info', `spooler (pid: ${pid}) annihilated`, { spool, worker: pid })
-    },
-
-    'task-started': ({ spool, pid, name }) => tasks.managing({ spool, pid }, name),
-    'tasks-reported': ({ spool, pid, done, reports, known }) => {
-      for (const name of done) printed.ended(pid, name)
-      for (const report of reports) {
-        printed.ended(pid, nameOf(report))
-        tasks.reported({ spool, pid }, report, known.has(nameOf(report)))
-      }
-    },
-    'task-logged': ({ spool, pid, name, message, stream }) =>
-      log.line('info', `[spooler ${spool} pid: ${pid}] ${printable(name)}: ${message}`, {
-        spool,
-        worker: pid,
-        task: name,
-        stream,
-      }),
-    'task-printed': piece => printed.printed(piece),
-  }
-}
-
-function itHad(running: readonly TaskName[]): string {
-  return running.length === 0 ? '' : `; it had ${named(running)}`
-}
-
-function stillRun(running: readonly TaskName[]): string {
-  return running.length === 1
-    ? `1 task still runs (${named(running)}), it has`
-    : `${running.length} tasks still run (${named(running)}), they have`
-}
-
-function named(tasks: readonly TaskName[]): string {
-  const names = tasks.slice(0, 3).map(name => printable(displayName(name)))
-  return `${names.join(', ')}${tasks.length > 3 ? ', …' : ''}`
 }

@@ -1,4 +1,4 @@
-import { claimFile, type FileClaim } from '../spool/claims/claim.js'
+import { type ClaimedFile, claimFile } from '../spool/claims/claim.js'
 import { letGo } from '../spool/claims/settle.js'
 import type { Ref } from '../task/ref.js'
 import type { ExaminedSpool } from './examined-spool.js'
@@ -14,7 +14,7 @@ export async function whileHeld(
   examined: ExaminedSpool,
   ref: Ref,
   { isDue = false, fixGone }: { isDue?: boolean; fixGone?: () => Repair },
-  fix: (file: FileClaim) => Repair,
+  fix: (file: ClaimedFile) => Repair,
 ): Promise<Repair> {
   const locker = await examined.locker()
   const nowMs = isDue ? Date.now() : Number.POSITIVE_INFINITY

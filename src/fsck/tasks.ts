@@ -1,4 +1,4 @@
-import type { FileClaim } from '../spool/claims/claim.js'
+import type { ClaimedFile } from '../spool/claims/claim.js'
 import { settlePastRun } from '../spool/claims/past-run.js'
 import type { Settled } from '../spool/claims/settle.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
@@ -91,7 +91,7 @@ function repairOf({ kind, detail, atMs = 0 }: Settled): Repair {
   }
 }
 
-function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: FileClaim): Repair {
+function clearMark(examined: ExaminedSpool, { ref, fd, state, mtimeMs }: ClaimedFile): Repair {
   if ((state & RECORDED) === 0 || statsOf(examined, recordPath(ref)) !== undefined) return OVER
   writeState(fd, state & ~RECORDED)
   setTime(fd, mtimeMs) // the write has changed it

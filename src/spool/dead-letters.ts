@@ -6,7 +6,7 @@ import { moveExactly } from '../files/exact-move.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
 import { jsonNameOf } from './record-name.js'
-import type { HeldFile } from './spool-file.js'
+import type { LockedFile } from './spool-file.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
 
 /** Why a task was buried. */
@@ -67,7 +67,7 @@ export class DeadLetters {
    *
    * @returns the name of the dead letter; undefined if the file is no longer at its path
    */
-  bury(file: HeldFile, letter: DeadLetter): Ref | undefined {
+  bury(file: LockedFile, letter: DeadLetter): Ref | undefined {
     makeStateRoom(this.#spool, 'dead', letter.ref)
     const name = this.#freeName(letter.ref)
     writeWhole(this.jsonPathOf(name), JSON.stringify(letter), { flush: true })

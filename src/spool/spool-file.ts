@@ -17,7 +17,7 @@ import { ownState } from './state-byte.js'
 export const EAGER_BODY_BYTES = 1024 * 1024
 
 /** A file that this process has open and locked. */
-export interface HeldFile {
+export interface LockedFile {
   readonly ref: Ref
   readonly fd: number
   /** The path, anchored in `directory`. */

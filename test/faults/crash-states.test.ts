@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { enqueueSync } from '#src/index.js'
-import { type Changed, change, type LockedFile, openSpool, remove } from '#src/spool/admin/change.js'
+import { type Changed, change, type TargetFile, openSpool, remove } from '#src/spool/admin/change.js'
 import { hold, kick, release } from '#src/spool/admin/hold.js'
 import { move } from '#src/spool/admin/move.js'
 import { requeue } from '#src/spool/admin/requeue.js'
@@ -82,7 +82,7 @@ function afterCrash(marks: number, vars: Record<string, string> = {}): Scenario 
 }
 
 /** What a person asks for. */
-function changing(ref: string, act: (spool: string, file: LockedFile) => Changed): Scenario['act'] {
+function changing(ref: string, act: (spool: string, file: TargetFile) => Changed): Scenario['act'] {
   return spool => {
     const changed = change(at(spool), ref, file => act(spool, file))
     assert.equal(changed.kind, 'done', JSON.stringify(changed))

@@ -1,6 +1,6 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { readLocks } from '../../files/lock-table.js'
-import { type Changed, change, type LockedFile, type OpenSpool, openSpool } from '../../spool/admin/change.js'
+import { type Changed, change, type OpenSpool, openSpool, type TargetFile } from '../../spool/admin/change.js'
 import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
@@ -32,7 +32,7 @@ export interface Action {
   readonly target?: string
   /** Called once before the first change, with the identity that makes the changes. */
   prepare?(): Promise<void>
-  act(at: OpenSpool, file: LockedFile): Changed
+  act(at: OpenSpool, file: TargetFile): Changed
 }
 
 /**

@@ -9,7 +9,7 @@ import { type Locker, leasesOf, openLocker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { probeSpool } from '../probe.js'
 import { Records } from '../records.js'
-import { type HeldFile, packetState } from '../spool-file.js'
+import { type LockedFile, packetState } from '../spool-file.js'
 
 /** A spool, and how its files are locked. */
 export interface OpenSpool {
@@ -18,8 +18,8 @@ export interface OpenSpool {
   readonly locker: Locker
 }
 
-/** A file that a command holds as a run would. `ref` is its path below the spool, for a dead letter too. */
-export interface LockedFile extends HeldFile {
+/** The file that a command changes, locked as for a run. `ref` is its path below the spool, for a dead letter too. */
+export interface TargetFile extends LockedFile {
   readonly stats: Stats
 }
 
@@ -79,7 +79,7 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
  *
  * @throws the file system's error if the file cannot be changed
  */
-export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: LockedFile) => Changed): Changed {
+export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: TargetFile) => Changed): Changed {
   let directory: FileDirectory | undefined
   let path: string
   let fd: number
@@ -119,7 +119,7 @@ function refusalOfOpen(error: unknown): Changed {
   }
 }
 
-function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Changed {
+function examine(ref: Ref, fsPath: string | Buffer, fd: number): TargetFile | Changed {
   const stats = fstatSync(fd)
   const file = { ref, fsPath, fd, stats, inode: stats.ino }
   if (!stats.isFile()) return refused('it is not a regular file, so it is never run')
@@ -129,7 +129,7 @@ function examine(ref: Ref, fsPath: string | Buffer, fd: number): LockedFile | Ch
 }
 
 /** Removes the file first: a record or a reason without a file does no harm, and fsck finds it. */
-export function remove({ spool }: OpenSpool, { ref, fsPath }: LockedFile): Changed {
+export function remove({ spool }: OpenSpool, { ref, fsPath }: TargetFile): Changed {
   unlinkSync(fsPath)
   const name = deadNameOf(ref)
   try {

@@ -3,7 +3,7 @@ import type { Ref } from '../../task/ref.js'
 import { ownRecord, Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { KICKED, RECORDED, writeState } from '../state-byte.js'
-import { type Changed, DONE, type LockedFile, type OpenSpool, refused } from './change.js'
+import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './change.js'
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 
 const DAY_MS = 86_400_000
@@ -17,7 +17,7 @@ const NO_PACKET = refused('it is not a spool packet')
  */
 export function hold(
   { spool }: OpenSpool,
-  file: LockedFile,
+  file: TargetFile,
   note: Pick<TaskRecord, 'movedTo'> = {},
 ): Changed {
   const { ref, fd, stats, state } = file
@@ -44,13 +44,13 @@ export function hold(
 }
 
 /** Sets the mtime and checks it: a file system with a smaller range stores its last time, or an arbitrary one. */
-function reaches({ fd }: LockedFile, untilMs: number): boolean {
+function reaches({ fd }: TargetFile, untilMs: number): boolean {
   setTime(fd, untilMs)
   return fstatSync(fd).mtimeMs > Date.now() + DAY_MS
 }
 
 /** Holds a task by its mtime alone, if the disk has no space for the record. */
-function holdByTime({ fd, stats }: LockedFile, heldMtime: number): boolean {
+function holdByTime({ fd, stats }: TargetFile, heldMtime: number): boolean {
   setTime(fd, heldTimeFor(heldMtime))
   const isHeld = heldMtimeOf(fstatSync(fd).mtimeMs) !== undefined
   if (!isHeld) setTime(fd, stats.mtimeMs)
@@ -63,7 +63,7 @@ function holdByTime({ fd, stats }: LockedFile, heldMtime: number): boolean {
  * The mtime is set first: after a kill at that point the task is still held, and can be released again. The record stays,
  * even without any failure: clearing the bit that announces it would set the mtime to now.
  */
-export function release({ spool }: OpenSpool, file: LockedFile): Changed {
+export function release({ spool }: OpenSpool, file: TargetFile): Changed {
   const records = new Records(spool)
   const record = recordOf(records, file)
   const { heldMtime, movedTo } = record ?? {}
@@ -89,7 +89,7 @@ export function release({ spool }: OpenSpool, file: LockedFile): Changed {
  * The byte is written first: that sets the mtime to now, even if only the file's owner may set it explicitly. After a kill
  * at that point, a held task is still held; any other is kicked.
  */
-export function kick({ spool }: OpenSpool, file: LockedFile): Changed {
+export function kick({ spool }: OpenSpool, file: TargetFile): Changed {
   if (file.state === undefined) return NO_PACKET
   const nowMs = Date.now()
   const records = new Records(spool)
@@ -113,12 +113,12 @@ function hasWritten(records: Records, ref: Ref, record: TaskRecord): boolean {
 }
 
 /** The task's record, as a claim would read it. */
-export function recordOf(records: Records, { ref, state = 0, stats }: LockedFile): TaskRecord | undefined {
+export function recordOf(records: Records, { ref, state = 0, stats }: TargetFile): TaskRecord | undefined {
   return state === 0 ? undefined : ownRecord(records.read(ref), { state, mtimeMs: stats.mtimeMs })
 }
 
 /** The time that the task waits for; epoch ms. */
-function timeOf({ stats }: LockedFile, record: TaskRecord | undefined): number {
+function timeOf({ stats }: TargetFile, record: TaskRecord | undefined): number {
   return record?.isTimeUnset === true ? (record.nextRunAt ?? stats.mtimeMs) : stats.mtimeMs
 }
 

@@ -8,7 +8,7 @@ import { setTime } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
 import { hiddenRef } from '../store/draft.js'
 import { type Arrival, makeArrival } from './arrival.js'
-import { type Changed, DONE, displayPath, type LockedFile, type OpenSpool, refused } from './change.js'
+import { type Changed, DONE, displayPath, type OpenSpool, refused, type TargetFile } from './change.js'
 import { hold, recordOf } from './hold.js'
 
 const CHUNK_BYTES = 1024 * 1024
@@ -21,7 +21,7 @@ const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
  * a record, which no daemon runs, in the target); after it, in the target (and its record in the source, where fsck finds
  * it). Across file systems, see `copyAcross`.
  */
-export function move(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed {
+export function move(from: OpenSpool, to: OpenSpool, file: TargetFile): Changed {
   const refusal = whyNot(from, to, file)
   if (refusal !== undefined) return refusal
   const arrival = makeArrival(to, file.ref)
@@ -41,7 +41,7 @@ export function move(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed 
   }
 }
 
-function whyNot(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed | undefined {
+function whyNot(from: OpenSpool, to: OpenSpool, file: TargetFile): Changed | undefined {
   if (from.spool === to.spool) return refused('it is there already')
   const record = recordOf(new Records(from.spool), file)
   // the record identifies the file by its inode; a copy has another one, so it would run again
@@ -55,7 +55,7 @@ function whyNot(from: OpenSpool, to: OpenSpool, file: LockedFile): Changed | und
   return undefined
 }
 
-function bring(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arrival): Changed {
+function bring(from: OpenSpool, to: OpenSpool, file: TargetFile, arrival: Arrival): Changed {
   try {
     renameSync(file.fsPath, arrival.fsPath)
     return DONE
@@ -75,7 +75,7 @@ function bring(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arriva
  *
  * So the task never runs twice, and a task that does not run stays visible.
  */
-function copyAcross(from: OpenSpool, to: OpenSpool, file: LockedFile, arrival: Arrival): Changed {
+function copyAcross(from: OpenSpool, to: OpenSpool, file: TargetFile, arrival: Arrival): Changed {
   const { ref, directory, fsPath } = arrival
   const draft = hiddenRef(createTaskName()) // a new name: with a prefix, a name of 255 bytes would be too long
   const hidden = toFsPath(`${directory}/${draft}`)

@@ -4,7 +4,7 @@ import { Records, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { RECORDED, writeState } from '../state-byte.js'
 import { makeArrival } from './arrival.js'
-import { type Changed, type LockedFile, type OpenSpool, refused } from './change.js'
+import { type Changed, type OpenSpool, refused, type TargetFile } from './change.js'
 
 /**
  * Brings a dead letter back into its spool, due at once.
@@ -15,7 +15,7 @@ import { type Changed, type LockedFile, type OpenSpool, refused } from './change
  */
 export function requeue(
   at: OpenSpool,
-  file: LockedFile,
+  file: TargetFile,
   { keepAttempts }: { keepAttempts: boolean },
 ): Changed {
   const name = deadNameOf(file.ref)

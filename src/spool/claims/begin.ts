@@ -3,10 +3,10 @@ import type { Company } from '../../task/outcome.js'
 import { isCounted, type TaskRecord } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { BESIDE, lasting, ONCE, STARTED, writeState } from '../state-byte.js'
-import type { FileClaim } from './claim.js'
+import type { ClaimedFile } from './claim.js'
 
 interface Beginning {
-  readonly file: FileClaim
+  readonly file: ClaimedFile
   readonly record: TaskRecord | undefined
   readonly isOnce: boolean
 }

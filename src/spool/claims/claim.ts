@@ -8,11 +8,11 @@ import { baseName, type Ref, toFsPath } from '../../task/ref.js'
 import type { ReportKind } from '../../task/report.js'
 import type { Locker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
-import { dueAtMsOf, EAGER_BODY_BYTES, type HeldFile, packetFault, readBody } from '../spool-file.js'
+import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
 import { KICKED, ownState } from '../state-byte.js'
 
 /** A task file that this process holds locked, with its packet decoded. */
-export interface FileClaim extends HeldFile {
+export interface ClaimedFile extends LockedFile {
   readonly vars: Vars
   readonly mtimeMs: number
   /** Somebody set its time to a later one, as settling does. */
@@ -38,7 +38,7 @@ export interface Refusal {
 }
 
 /** A file that cannot be a task, or not yet. */
-export interface Unfit extends HeldFile {
+export interface Unfit extends LockedFile {
   readonly kind: 'incomplete' | 'malformed'
   readonly detail: string
   /** When its bytes or its inode changed last, epoch ms. */
@@ -65,7 +65,7 @@ export function claimFile(
   locker: Locker,
   nowMs: number,
   handleUnfit: HandleUnfit,
-): FileClaim | Refusal {
+): ClaimedFile | Refusal {
   const openedAtMs = Date.now()
   const isAtTop = !ref.includes('/')
   let directory: FileDirectory | undefined
@@ -92,7 +92,7 @@ export function claimFile(
   }
 }
 
-type OpenFile = Pick<HeldFile, 'ref' | 'fd' | 'fsPath' | 'directory'>
+type OpenFile = Pick<LockedFile, 'ref' | 'fd' | 'fsPath' | 'directory'>
 
 function letGo({ fd, ref, directory }: OpenFile, locker: Locker, isLocked: boolean): void {
   if (isLocked) locker.unlock(ref)
@@ -126,7 +126,7 @@ function refusalOf(error: unknown): Refusal {
   return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }
 }
 
-type Found = FileClaim | Unfit | Refusal
+type Found = ClaimedFile | Unfit | Refusal
 
 /** @param sinceMs the earliest time when it was opened, by the clock of its file system */
 function examine(file: OpenFile, nowMs: number, sinceMs: number): Found {

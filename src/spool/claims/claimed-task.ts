@@ -3,11 +3,11 @@ import { baseName, displayName, priorityOf, type Ref } from '../../task/ref.js'
 import type { TaskRecord } from '../records.js'
 import { readBody } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
-import type { FileClaim } from './claim.js'
+import type { ClaimedFile } from './claim.js'
 
 /** A task file in hand, with what its record says. */
 export class ClaimedTask {
-  readonly file: FileClaim
+  readonly file: ClaimedFile
   readonly record: TaskRecord | undefined
   /** At most once: the run is never repeated, whatever its outcome. */
   readonly isOnce: boolean
@@ -21,7 +21,7 @@ export class ClaimedTask {
 
   /** @param spool its real path, as text */
   constructor(
-    file: FileClaim,
+    file: ClaimedFile,
     record: TaskRecord | undefined,
     isOnce: boolean,
     isSharable: boolean,

@@ -10,7 +10,7 @@ import { type TaskRecord, withFailure } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
 import { markBegun } from './begin.js'
-import { claimFile, type FileClaim, type HandleUnfit } from './claim.js'
+import { type ClaimedFile, claimFile, type HandleUnfit } from './claim.js'
 import { ClaimedTask } from './claimed-task.js'
 import { type FailureOptions, Failures } from './failures.js'
 import { settlePastRun } from './past-run.js'
@@ -70,11 +70,11 @@ export class Claims {
     }
   }
 
-  #take(file: FileClaim, record: TaskRecord | undefined): ClaimedTask {
+  #take(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask {
     return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
   }
 
-  #isOnce({ vars }: FileClaim): boolean {
+  #isOnce({ vars }: ClaimedFile): boolean {
     return (lastValue(vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
   }
 
@@ -98,7 +98,7 @@ export class Claims {
   }
 
   /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
-  #resume(file: FileClaim, lastRun: LastRun | undefined): ClaimedTask | Settled {
+  #resume(file: ClaimedFile, lastRun: LastRun | undefined): ClaimedTask | Settled {
     const record = this.#failures.recordOf(file)
     const settled = settlePastRun(file, record, this.#failures, lastRun)
     if (settled === undefined) {
@@ -112,7 +112,7 @@ export class Claims {
   }
 
   /** Due at the time its last run asked for; an mtime of whole seconds is only close to it. `touch` ends the wait. */
-  #resumeAt(file: FileClaim, record: TaskRecord | undefined): ClaimedTask | Settled {
+  #resumeAt(file: ClaimedFile, record: TaskRecord | undefined): ClaimedTask | Settled {
     const { nextRunAt = 0, isTimeUnset = false } = record ?? {}
     const isWaiting = isTimeUnset || Math.abs(file.mtimeMs - nextRunAt) < 1000
     if (nextRunAt <= Date.now()) return this.#take(file, record)

@@ -7,10 +7,10 @@ import type { Ref } from '../../task/ref.js'
 import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
 import { type BuryReason, type DeadLetter, DeadLetters } from '../dead-letters.js'
 import { type Failure, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
-import { type HeldFile, setTime } from '../spool-file.js'
+import { type LockedFile, setTime } from '../spool-file.js'
 import { BURY, DONE, lasting, ONCE, RECORDED, readState, STARTED, writeState } from '../state-byte.js'
 import { reopenState } from '../state-directory.js'
-import type { FileClaim } from './claim.js'
+import type { ClaimedFile } from './claim.js'
 import { postpone, type Settled } from './settle.js'
 
 export interface FailureOptions {
@@ -49,19 +49,19 @@ export class Failures {
     this.#letters = new DeadLetters(options.spool)
   }
 
-  recordOf(file: FileClaim): TaskRecord | undefined {
+  recordOf(file: ClaimedFile): TaskRecord | undefined {
     return file.state === 0 ? undefined : ownRecord(this.#records.read(file.ref), file)
   }
 
   /** Finishes settling a run that was counted, but whose runner died before it updated the file. */
-  endCounted(file: FileClaim, { nextRunAt }: TaskRecord): Settled {
+  endCounted(file: ClaimedFile, { nextRunAt }: TaskRecord): Settled {
     const atMs = nextRunAt ?? file.mtimeMs
     postpone(file, atMs)
     return { kind: 'later', atMs }
   }
 
   /** The last runner died after the state byte said that its run is counted, and before the mtime said when the next one is. */
-  isTimeLost({ ref, mtimeMs }: FileClaim): boolean {
+  isTimeLost({ ref, mtimeMs }: ClaimedFile): boolean {
     const writtenMs = this.#records.writtenAt(ref)
     return mtimeMs >= writtenMs - TICK_MS && mtimeMs <= writtenMs + CUT_MS
   }
@@ -70,7 +70,7 @@ export class Failures {
    * Counts the run, and keeps the file for the next one unless this was the last that it may have. A run that cannot be
    * counted leaves its mark: the file waits, and does not run again before it is counted.
    */
-  settle(file: FileClaim, before: TaskRecord | undefined, run: FailedRun): Settled {
+  settle(file: ClaimedFile, before: TaskRecord | undefined, run: FailedRun): Settled {
     const nowMs = Date.now()
     const { kind, error, wish, isPast } = run
     const counted = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
@@ -85,7 +85,7 @@ export class Failures {
     return { kind, atMs, ...(error === undefined ? {} : { detail: error }) }
   }
 
-  #waitUncounted(file: FileClaim, isPast: boolean, fault: string): Settled {
+  #waitUncounted(file: ClaimedFile, isPast: boolean, fault: string): Settled {
     const atMs = Date.now() + this.#options.frequencyMs
     setTime(file.fd, atMs)
     const isOnce = (readState(file.fd) & ONCE) !== 0
@@ -114,7 +114,7 @@ export class Failures {
    * Moves the file out of the spool. If that fails (a full disk, a read-only one), the file stays and waits without being
    * run, and the burial is retried.
    */
-  bury(file: FileClaim, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
+  bury(file: ClaimedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     try {
       return this.setAside(file, record, reason, detail)
     } catch (error) {
@@ -139,7 +139,7 @@ export class Failures {
   }
 
   /** @throws if it cannot be moved; nothing has changed then */
-  setAside(file: HeldFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
+  setAside(file: LockedFile, record: TaskRecord | undefined, reason: BuryReason, detail: string): Settled {
     const letter = this.#letterOf(file.ref, record, reason, detail)
     if (!isInPlace(file) || this.#letters.bury(file, letter) === undefined) return { kind: 'gone' }
     // as it was, whatever a run has marked since; and not before, or a kill in between would let it run once more. A power
@@ -154,14 +154,14 @@ export class Failures {
   }
 
   /** It ran to SPOOL_OK, but its file could not be removed; `fault` says why. */
-  rememberDone(file: FileClaim, fault: string): Settled {
+  rememberDone(file: ClaimedFile, fault: string): Settled {
     const unmarked = this.#tryMark(file, DONE)
     const how = unmarked === undefined ? 'it will not run again' : `it may run again, because ${unmarked}`
     return { kind: 'unsettled', detail: `has finished, but its file cannot be removed, ${how}: ${fault}` }
   }
 
   /** Adds bits to the mark of its run. @returns why not */
-  #tryMark(file: FileClaim, bits: number): string | undefined {
+  #tryMark(file: ClaimedFile, bits: number): string | undefined {
     try {
       writeState(file.fd, readState(file.fd) | lasting(file.state) | STARTED | bits)
       return undefined

@@ -1,7 +1,7 @@
 import type { LastRun } from '../../task/last-run.js'
 import { isCounted, type TaskRecord } from '../records.js'
 import { type Past, pastOf } from '../state-byte.js'
-import type { FileClaim } from './claim.js'
+import type { ClaimedFile } from './claim.js'
 import type { FailedRun, Failures } from './failures.js'
 import { leaveAsFound, removeTask, type Settled } from './settle.js'
 
@@ -12,7 +12,7 @@ import { leaveAsFound, removeTask, type Settled } from './settle.js'
  * @returns undefined if nothing was left
  */
 export function settlePastRun(
-  file: FileClaim,
+  file: ClaimedFile,
   record: TaskRecord | undefined,
   failures: Failures,
   lastRun?: LastRun,
@@ -51,7 +51,7 @@ function hasBegun(past: Past): boolean {
 }
 
 /** A run that ended but could not be counted left a future mtime; a run that died did not. */
-function failureOf({ isPostponed }: FileClaim, lastRun: LastRun | undefined): FailedRun {
+function failureOf({ isPostponed }: ClaimedFile, lastRun: LastRun | undefined): FailedRun {
   if (!isPostponed) return { kind: 'crash', isPast: true, error: causeOf(lastRun) }
   return {
     kind: 'error',
@@ -64,7 +64,7 @@ function causeOf(lastRun: LastRun | undefined): string {
   return lastRun?.kind === 'crash' ? lastRun.cause : 'its process died'
 }
 
-function removeDone(file: FileClaim, failures: Failures): Settled {
+function removeDone(file: ClaimedFile, failures: Failures): Settled {
   const fault = removeTask(file, Number.POSITIVE_INFINITY)
   // it did not run: logged once, like every file that is left alone
   if (fault !== undefined)

@@ -9,7 +9,7 @@ import type { Locker } from '../locker.js'
 import { createTaskName, UWSGI_PREFIX } from '../names.js'
 import { setTime } from '../spool-file.js'
 import { lasting, RECORDED, writeState } from '../state-byte.js'
-import type { FileClaim } from './claim.js'
+import type { ClaimedFile } from './claim.js'
 
 /** What remains of a claim once its file is settled. */
 export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
@@ -21,7 +21,7 @@ const QUICK_MS = 1
  * The name under which a finished file waits for its removal. If we die in between, the sweep removes it, or moves it back
  * if its inode differs from the one in the name.
  */
-function doneName({ fd, inode }: FileClaim): string {
+function doneName({ fd, inode }: ClaimedFile): string {
   const exactly = Number.isSafeInteger(inode) ? inode : fstatSync(fd, { bigint: true }).ino
   const random = crypto().randomUUID().slice(-12) // Node draws the bytes of many at once: 6 alone cost as much as 100
   return `.spoold-done-${exactly}-${process.pid}-${random}.tmp`
@@ -42,7 +42,7 @@ export function doneInode(name: string): bigint | undefined {
  *
  * @returns the error if it could not be removed
  */
-export function removeTask(claim: FileClaim, ranMs: number): string | undefined {
+export function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
   const isAlone = ranMs < QUICK_MS && baseName(claim.ref).startsWith(UWSGI_PREFIX)
   try {
     if (isAlone) unlinkSync(claim.fsPath)
@@ -53,7 +53,7 @@ export function removeTask(claim: FileClaim, ranMs: number): string | undefined 
   return undefined
 }
 
-function removeExactly(claim: FileClaim): void {
+function removeExactly(claim: ClaimedFile): void {
   const hidden = beside(claim.fsPath, doneName(claim))
   try {
     if (!moveExactly(claim, hidden, createTaskName)) return // it was moved or replaced while it ran
@@ -72,19 +72,19 @@ function removeExactly(claim: FileClaim): void {
  *
  * @returns false if the time cannot be set (a file of another user): then only the record has it
  */
-export function postpone(claim: FileClaim, atMs: number): boolean {
+export function postpone(claim: ClaimedFile, atMs: number): boolean {
   writeState(claim.fd, lasting(claim.state) | RECORDED)
   return setTime(claim.fd, atMs)
 }
 
 /** Leaves the file as it was found, with its own time. */
-export function leaveAsFound(claim: FileClaim): void {
+export function leaveAsFound(claim: ClaimedFile): void {
   writeState(claim.fd, lasting(claim.state))
   setTime(claim.fd, claim.mtimeMs)
 }
 
 /** Ends the claim; the lock is released last. */
-export function letGo(claim: FileClaim, locker: Locker): void {
+export function letGo(claim: ClaimedFile, locker: Locker): void {
   locker.unlock(claim.ref)
   closeSync(claim.fd)
   claim.directory?.release()
