@@ -18,7 +18,18 @@ if (UV_THREADPOOL_SIZE === undefined) delete process.env.UV_THREADPOOL_SIZE // t
 // until then; TERM and INT are not, which have to end it at once.
 const early = []
 const keep = signal => early.push(signal)
-const SIGNALS = ['SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO', 'SIGPWR']
+const SIGNALS = [
+  'SIGHUP',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGALRM',
+  'SIGVTALRM',
+  'SIGPROF',
+  'SIGIO',
+  'SIGPWR',
+  'SIGTSTP',
+  'SIGTTIN',
+]
 for (const signal of SIGNALS) process.on(signal, keep)
 function release() {
   for (const signal of SIGNALS) process.off(signal, keep)

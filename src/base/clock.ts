@@ -1,3 +1,9 @@
+/** Milliseconds on a clock that all processes of this machine share, and that nobody can set. */
+export function machineNowMs(): number {
+  const [seconds, nanoseconds] = process.hrtime()
+  return seconds * 1000 + nanoseconds / 1e6
+}
+
 /** The longest delay a Node timer takes; a longer one fires at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 

@@ -164,6 +164,29 @@ export const COMMANDS: readonly Command[] = [
     ['--to <dir>', 'the other spool', 'required'],
   ),
   {
+    name: 'pause',
+    summary: 'start no more tasks of a spool, or none with a pair, until resume; exit 1 if something goes on',
+    args: '<dir...>',
+    argsHelp: 'spool directories; every daemon on them obeys within a second',
+    flags: [
+      ['--key <key=value>', 'only tasks whose packet has this pair', 'repeatable'],
+      ['--until <time>', "end by itself: '2026-12-24 08:00', +90m, or epoch seconds"],
+      ['--json', 'one JSON object per directory'],
+    ],
+    load: async () => (await import('./commands/pause.js')).pause,
+  },
+  {
+    name: 'resume',
+    summary: 'end the pause of a spool, or of the tasks with a pair',
+    args: '<dir...>',
+    flags: [
+      ['--key <key=value>', 'end the pause of these tasks', 'repeatable'],
+      ['--all', 'end every pause of the spool'],
+      ['--json', 'one JSON object per directory'],
+    ],
+    load: async () => (await import('./commands/pause.js')).resume,
+  },
+  {
     name: 'purge',
     summary: 'remove dead letters for good',
     args: '<dir...>',

@@ -97,11 +97,16 @@ export function ageOf(flag: string, text: string): number {
 
 /** Compares exact bytes; if a key occurs twice, either value may match. */
 function hasPair(text: string): Test {
-  const cut = text.indexOf('=')
-  if (cut <= 0) throw wrong('--key', 'key=value', text)
-  const [key, value] = [Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut + 1))]
+  const [key, value] = pairOf(text)
   return ({ file: { vars } }) =>
     vars !== undefined && toPairs(vars).some(([k, v]) => k.equals(key) && v.equals(value))
+}
+
+/** Parses the value of `--key`. @throws SpooldError USAGE */
+export function pairOf(text: string): readonly [key: Buffer, value: Buffer] {
+  const cut = text.indexOf('=')
+  if (cut <= 0) throw wrong('--key', 'key=value', text)
+  return [Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut + 1))]
 }
 
 function wrong(flag: string, expected: string, got: string): SpooldError {

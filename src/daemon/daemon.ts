@@ -22,6 +22,7 @@ import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
 import { Pidfiles } from './pidfiles.js'
 import type { ProcessEnvironment } from './process-environment.js'
+import { Quiet } from './quiet.js'
 import { QuietSpools } from './quiet-spools.js'
 import { Reloader, unappliedWarning } from './reload.js'
 import { Schedules } from './schedules.js'
@@ -64,6 +65,7 @@ export class Daemon {
   readonly #network: DaemonSockets
   readonly #schedules: Schedules
   readonly #drain: Drain
+  readonly #quietness: Quiet
   readonly #notices: ServiceNotices
   readonly #stats: Collector
   readonly #control: DaemonControl
@@ -86,6 +88,7 @@ export class Daemon {
       : new Pidfiles(events, tryHold, uwsgiNamedIn)
     this.#sweeper = new Maintenance(events)
     this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
+    this.#quietness = new Quiet(this.#master, events)
     this.#drain = new Drain(events, this.#options.drain)
     this.#idleStop = new IdleStop(events, () => void this.#stop())
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
@@ -175,6 +178,8 @@ export class Daemon {
       },
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
       scanNow: () => this.#master.lookNow(),
+      quiet: signal => this.#quietness.toggle(signal),
+      dump: () => {},
     })
   }
 

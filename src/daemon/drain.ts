@@ -7,7 +7,7 @@ import { nameOf, type Report } from '../task/report.js'
 const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]
 
-/** The exit code if a due task did not end with SPOOL_OK, or the drain was stopped early. */
+/** The exit code if a due task did not end with SPOOL_OK or is paused, or the drain was stopped early. */
 const EXIT_UNFINISHED = 3
 
 /**
@@ -19,6 +19,7 @@ export class Drain {
   readonly #events: Emitter
   readonly #unfinished = new Map<string, Unfinished>()
   #done = 0
+  #paused = 0
   #state: 'off' | 'draining' | 'over' = 'off'
 
   constructor(events: Emitter, isOn: boolean) {
@@ -38,17 +39,24 @@ export class Drain {
   /** 0 if every due task ended with SPOOL_OK, or if there was no drain. */
   get exitCode(): number {
     if (this.#state === 'off') return 0
-    return this.#state === 'over' && this.#unfinished.size === 0 ? 0 : EXIT_UNFINISHED
+    return this.#state === 'over' && this.#unfinished.size + this.#paused === 0 ? 0 : EXIT_UNFINISHED
   }
 
   /** Resolves when every due task has run, or when the master is stopped. */
-  async run(master: Pick<Master, 'whenDrained' | 'isStopping'>, isIdle: () => boolean): Promise<void> {
+  async run(
+    master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused'>,
+    isIdle: () => boolean,
+  ): Promise<void> {
     await master.whenDrained(isIdle)
     if (master.isStopping) return
     this.#state = 'over'
+    this.#paused = master.paused
     const kinds = [...this.#unfinished.values()]
     const counts = UNFINISHED_KINDS.map(kind => [kind, kinds.filter(each => each === kind).length] as const)
-    this.#events.emit('daemon-drained', { done: this.#done, unfinished: Object.fromEntries(counts) })
+    this.#events.emit('daemon-drained', {
+      done: this.#done,
+      unfinished: { ...Object.fromEntries(counts), paused: this.#paused },
+    })
   }
 
   #ended(spool: string, report: Report): void {

@@ -34,7 +34,16 @@ interface RootParentOptions {
   started(): void
 }
 
-const FORWARDED = ['SIGTERM', 'SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const
+const FORWARDED = [
+  'SIGTERM',
+  'SIGINT',
+  'SIGQUIT',
+  'SIGHUP',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGTSTP',
+  'SIGTTIN',
+] as const
 
 /**
  * Under `master-as-root`: the process that stays root. It holds what only root may reopen or remove (pidfiles, the

@@ -11,6 +11,10 @@ interface SignalActions {
   kill(signal: string): void
   reload(): void
   scanNow(): void
+  /** Gives out no more tasks; again: goes on. */
+  quiet(signal: string): void
+  /** Logs what every process does. */
+  dump(): void
 }
 
 /**
@@ -20,7 +24,7 @@ interface SignalActions {
 const SAME_SIGNAL_MS = 250
 
 /** Handles this process's signals. A second SIGTERM or SIGINT means: stop now. */
-export function listenToSignals({ stop, kill, reload, scanNow }: SignalActions): void {
+export function listenToSignals({ stop, kill, reload, scanNow, quiet, dump }: SignalActions): void {
   let stoppedAt: number | undefined
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.on(signal, () => {
@@ -32,7 +36,15 @@ export function listenToSignals({ stop, kill, reload, scanNow }: SignalActions):
   process.on('SIGQUIT', () => kill('SIGQUIT'))
   process.on('SIGHUP', reload)
   process.on('SIGUSR1', scanNow) // would otherwise open Node's debugger
+  let quietedAt = Number.NEGATIVE_INFINITY
+  process.on('SIGTSTP', () => {
+    const now = performance.now()
+    if (now - quietedAt > SAME_SIGNAL_MS) quiet('SIGTSTP')
+    quietedAt = now
+  })
+  process.on('SIGTTIN', dump)
   for (const signal of PASSED_OVER) process.on(signal, () => {})
   const early = new Set(takeEarlySignals())
   if (early.has('SIGHUP')) reload()
+  if (early.has('SIGTSTP')) quiet('SIGTSTP')
 }

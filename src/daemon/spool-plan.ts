@@ -113,7 +113,9 @@ async function planSpoolWorkers(
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, context.events)])
       upkeep.prepare()
       context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
-      return { spool, engineKey, feed, pool: new WorkerPool(pool, feed, context.events, context.signals) }
+      const workers = new WorkerPool(pool, feed, context.events, context.signals)
+      const pauses = upkeep.followPauses(now => workers.setPauses(now))
+      return { spool, engineKey, feed, pool: workers, pauses }
     },
   }
 }

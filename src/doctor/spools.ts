@@ -3,7 +3,10 @@ import { dirname } from 'node:path'
 import { errnoOf } from '../base/errors.js'
 import type { WatchChoice } from '../files/directory-watch.js'
 import type { LockChoice } from '../spool/locker.js'
+import { readPauses } from '../spool/pauses.js'
 import { asideCommand, checkSpool, checkWay, makeCommand, type Owner, quote } from '../spool/permissions.js'
+import { describePauses, lastingPauses } from '../task/pause.js'
+import { toByteString } from '../task/ref.js'
 import { type Diagnosis, diagnosisOf } from './diagnosis.js'
 import { checkMount, checkRoom } from './file-system.js'
 import { checkPriorities } from './priorities.js'
@@ -36,6 +39,7 @@ export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagn
       text: `uid ${process.geteuid?.()} may list, write and enter it`,
     }
     yield* checkMode(spool)
+    yield* checkPauses(spool)
     yield* checkMount(spool)
     yield* checkRoom(spool)
     if (isExternal) return
@@ -84,6 +88,16 @@ function isWritable(directory: string): boolean {
   } catch {
     return false
   }
+}
+
+function* checkPauses(spool: string): Generator<Diagnosis> {
+  const { pauses, fault } = readPauses(toByteString(spool))
+  const about = { topic: 'spool', about: spool } as const
+  const fix = `spoold resume --all ${quote(spool)}`
+  if (fault !== undefined) yield { level: 'error', ...about, text: `no task starts, because ${fault}`, fix }
+  const lasting = lastingPauses(pauses, Date.now())
+  if (lasting.length > 0)
+    yield { level: 'warning', ...about, text: `paused: ${describePauses({ pauses: lasting })}`, fix }
 }
 
 /** Anyone who may write to it decides what the handlers are called with. */

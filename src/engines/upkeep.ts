@@ -1,3 +1,5 @@
+import type { Pauses } from '../task/pause.js'
+
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
   /**
@@ -75,6 +77,13 @@ export interface DiskStats {
   readonly totalInodes: number
 }
 
+/** Follows what people pause. */
+export interface PauseFollower {
+  /** Resolves when what is paused now is known; nothing may start before. Called once. */
+  start(): Promise<void>
+  close(): void
+}
+
 /**
  * Upkeep of a spool apart from running its tasks. Tasks that are due, waiting or running are never touched. Any
  * number of processes may do it at the same time.
@@ -97,4 +106,6 @@ export interface Upkeep {
   stats(): Promise<UpkeepStats>
   /** Resolves with undefined while another process has the lease of this name. */
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined>
+  /** @param changed called within a second of a change, with all that is paused */
+  followPauses(changed: (pauses: Pauses) => void): PauseFollower
 }

@@ -1,3 +1,4 @@
+import type { Pauses } from '../task/pause.js'
 import type { TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Schedule, SignalSchedule } from '../task/schedule.js'
@@ -100,6 +101,11 @@ export interface EventMap {
   'command-overran': { command: string; pid: number }
   'command-failed': { command: string; error: string }
 
+  /** What is paused has changed; something is. */
+  'pauses-changed': { spool: string; pauses: Pauses }
+  /** Nothing is paused any more. */
+  'pauses-ended': { spool: string }
+
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }
   /** No progress for half of the time of the service manager's watchdog, which is not fed from now on. */
@@ -152,6 +158,9 @@ export interface EventMap {
   /** Running tasks delay a stop; they are killed after `mercyMs`. */
   'stop-waits': { running: readonly TaskName[]; mercyMs: number }
   'stop-forced': { signal: string }
+  /** It gives out no more tasks and signals, because of this signal or request. */
+  'quiet-began': { because: string }
+  'quiet-ended': { because: string }
   /** `--drain` has ended: the number of tasks that ran to SPOOL_OK, and of the others per outcome. */
   'daemon-drained': { done: number; unfinished: Readonly<Record<string, number>> }
   'daemon-stopped': Record<string, never>

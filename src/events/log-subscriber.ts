@@ -1,10 +1,12 @@
 import { durationText } from '../base/duration.js'
 import type { Log } from '../log/log.js'
 import { displayName } from '../task/ref.js'
+import { drainedText } from './drained-text.js'
 import type { Emitter } from './emitter.js'
 import { subscribeLines } from './event-log.js'
 import type { EventName, Listeners } from './event-map.js'
 import { networkLines } from './network-lines.js'
+import { pauseLines } from './pause-lines.js'
 import { PrintedLines } from './printed-lines.js'
 import { stillRun } from './running-text.js'
 import { scheduleLines, signalLines } from './signal-lines.js'
@@ -28,6 +30,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...reloadLines(to),
     ...workerLines(to, new TaskLines(to, isQuiet), new PrintedLines(to)),
     ...spoolLines(to),
+    ...pauseLines(to),
     ...networkLines(to, isQuiet),
     ...signalLines(to),
     ...scheduleLines(to),
@@ -91,24 +94,6 @@ function serviceLines(
     'pidfile-left': ({ file, error }) =>
       log.line('warn', `VACUUM: ${file} cannot be removed: ${error}`, { file }),
   }
-}
-
-const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {
-  retry: 'to be retried',
-  error: 'failed',
-  crash: 'crashed',
-  buried: 'buried',
-  unsettled: 'ran, but could not be settled',
-  ignore: 'ignored by all handlers',
-  unreadable: 'could not be read',
-}
-
-function drainedText(done: number, unfinished: Readonly<Record<string, number>>): string {
-  const others = Object.entries(UNFINISHED_TEXTS).flatMap(([kind, text]) => {
-    const count = unfinished[kind] ?? 0
-    return count === 0 ? [] : [`${count} ${text}`]
-  })
-  return `drained: ${[`${done} done`, ...others].join(', ')}`
 }
 
 type ReloadEvent = Extract<EventName, `reload-${string}` | `file-${string}`>

@@ -7,6 +7,7 @@ import { checkDead } from './dead.js'
 import { type ExaminedSpool, statsOf } from './examined-spool.js'
 import type { Finding } from './finding.js'
 import { checkIds, checkLeases, checkLitter, checkUnfinished } from './leftovers.js'
+import { checkPauses } from './pauses.js'
 import { checkRecords } from './records.js'
 import { checkRights, checkStateDirectories } from './rights.js'
 import { checkTasks } from './tasks.js'
@@ -31,6 +32,7 @@ const CHECKS = [
   checkTasks,
   checkVisits,
   checkDead,
+  checkPauses,
 ]
 
 /** All other repairs: done as the user of the spool, who owns what they create. */

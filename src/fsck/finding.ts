@@ -18,6 +18,8 @@ type FindingKind =
   | 'unvisited' // tasks in a directory that is not scanned
   | 'dead-unexplained' // a dead letter without its reason
   | 'dead-missing' // a reason without its file
+  | 'pause-broken' // it is unknown what is paused, so everything is
+  | 'paused' // something is
   | 'unchecked' // could not be examined
   | 'in-use' // a daemon uses the spool
 

@@ -77,6 +77,8 @@ export async function* checkIds(examined: ExaminedSpool): AsyncGenerator<Finding
 /** Versions before 0.2 used numbers. */
 const LITTER = /\.[0-9a-f]+\.tmp$/
 
+const TOP_LITTER = /^probe-[0-9a-f]+$|^(?:format|paused)\.[0-9a-f]+\.tmp$/
+
 /** Files that should have been renamed at once, and those of a probe. */
 export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Finding> {
   if (examined.graceMs === 0 || !isOurDirectory(examined, '.')) return
@@ -85,7 +87,7 @@ export async function* checkLitter(examined: ExaminedSpool): AsyncGenerator<Find
       const path = room === '.' ? `${STATE_DIRECTORY}/${name}` : `${STATE_DIRECTORY}/${room}/${name}`
       const isStill = () =>
         (statsOf(examined, path)?.ctimeMs ?? Number.POSITIVE_INFINITY) < Date.now() - examined.graceMs
-      if (!(room === '.' ? /^probe-[0-9a-f]+$/ : LITTER).test(baseName(name)) || !isStill()) continue
+      if (!(room === '.' ? TOP_LITTER : LITTER).test(baseName(name)) || !isStill()) continue
       if (room === 'dead' && examined.letters.read(name) !== undefined) continue // a task may have such a name
       yield {
         kind: 'litter',

@@ -1,6 +1,7 @@
 import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
+import type { PausedPair } from '../task/pause.js'
 import type { Ref } from '../task/ref.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import type { SignalNews } from '../task/schedule.js'
@@ -79,11 +80,15 @@ export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
   /** Instead of `open`; nothing is run. Clears the marks of tasks whose runs were ended through no fault of theirs. */
   | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly refs: readonly Ref[] }
-  /** `lastRuns`: how the last run was cut short, for those refs where it was, by their index. */
+  /**
+   * `lastRuns`: how the last run was cut short, for those refs where it was, by their index. `sentAtMs`: by
+   * `machineNowMs`, so that a worker that was stopped or blocked meanwhile reads what came after before it starts.
+   */
   | {
       readonly type: 'run'
       readonly first: number
       readonly refs: readonly Ref[]
+      readonly sentAtMs: number
       readonly lastRuns?: LastRuns
     }
   /** Its handler runs as soon as there is a free slot. */
@@ -97,6 +102,8 @@ export type MasterMessage =
     }
   /** Drop the tasks that are not started; they go to other workers. The worker answers with `cancelled`. */
   | { readonly type: 'cancel' }
+  /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
+  | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
   /** The listeners have changed. A worker starts with `WorkerOptions.isListenedTo` and without times. */
   | ({ readonly type: 'listen' } & Listening)
   /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */

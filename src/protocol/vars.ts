@@ -85,6 +85,16 @@ export function lastValue({ text, cuts }: Vars, key: string): string | undefined
   return undefined
 }
 
+/** Is there a pair of exactly this key and this value? One character per byte. */
+export function hasPair({ text, cuts }: Vars, key: string, value: string): boolean {
+  const isPart = (part: string, start: number, end: number) =>
+    end - start === part.length && text.startsWith(part, start)
+  for (let i = 0; i < cuts.length; i += 4)
+    if (isPart(key, cuts[i] ?? 0, cuts[i + 1] ?? 0) && isPart(value, cuts[i + 2] ?? 0, cuts[i + 3] ?? 0))
+      return true
+  return false
+}
+
 function utf8(bytes: string): string {
   return NOT_ASCII.test(bytes) ? Buffer.from(bytes, 'latin1').toString('utf8') : bytes
 }

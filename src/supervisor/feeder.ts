@@ -18,6 +18,8 @@ interface FeederContext {
   readonly lane: Lane
   readonly events: Emitter
   readonly signals: SignalRouter
+  /** Nothing is to be started. */
+  isBraked(): boolean
 }
 
 /** How long tasks that killed their process are held back, so that they do not starve the others. */
@@ -53,27 +55,28 @@ export class Feeder {
 
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    const { roster, feed, lane, signals } = this.#context
+    const { roster, feed, lane, signals, isBraked } = this.#context
     if (roster.isClosed) return
-    dispatch(roster.workers, {
-      signalFor: worker => signals.take(worker),
-      get ready() {
-        return lane.ready
-      },
-      due: limit => {
-        const refs = lane.take(limit)
-        this.#given += refs.length
-        return refs
-      },
-      lastRun: ref => feed.lastRunOf(ref),
-    })
+    if (!isBraked())
+      dispatch(roster.workers, {
+        signalFor: worker => signals.take(worker),
+        get ready() {
+          return lane.ready
+        },
+        due: limit => {
+          const refs = lane.take(limit)
+          this.#given += refs.length
+          return refs
+        },
+        lastRun: ref => feed.lastRunOf(ref),
+      })
     this.#watchdog.look()
   }
 
   /** For how long tasks have been due and a worker idle, and nothing was given out, in milliseconds. */
   get stalledMs(): number {
-    const { roster, lane } = this.#context
-    const mayGive = !roster.isClosed && lane.ready > 0 && [...roster.workers].some(isIdle)
+    const { roster, lane, isBraked } = this.#context
+    const mayGive = !roster.isClosed && !isBraked() && lane.ready > 0 && [...roster.workers].some(isIdle)
     return this.#stall.look(mayGive ? this.#given : undefined)
   }
 

@@ -15,6 +15,8 @@ interface GroupContext {
   readonly feed: Feed
   readonly lane: Lane
   readonly pace: RespawnPace
+  /** Nothing is to be started. */
+  isBraked(): boolean
   /** The worker is ready. */
   joined(worker: WorkerProcess): void
   /** A task may now be given to a worker. */

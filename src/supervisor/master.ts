@@ -1,5 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Counts, Feed, FeedStats } from '../engines/feed.js'
+import type { PauseFollower } from '../engines/upkeep.js'
 import type { TaskName } from '../task/ref.js'
 import type { PoolOptions } from './pool-options.js'
 import type { PoolStats } from './pool-stats.js'
@@ -11,6 +12,7 @@ interface SpoolWorkers {
   readonly spool: string
   readonly feed: Feed
   readonly pool: WorkerPool
+  readonly pauses: PauseFollower
   /** What the spool was opened with. If a reload changes it, the spool needs a new feed. */
   readonly engineKey: string
 }
@@ -51,6 +53,7 @@ export class Master {
   /** Spools that are starting, or that finish what they run after a reload has replaced them. */
   readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
+  #isQuiet = false
 
   /** The controls that handlers have over each spool. */
   get controls(): SpoolControls[] {
@@ -127,9 +130,29 @@ export class Master {
     for (const { feed } of this.#spools) feed.lookNow(stored)
   }
 
-  /** Resolves when every spool has run its due tasks, and `isIdle` holds. */
+  get isQuiet(): boolean {
+    return this.#isQuiet
+  }
+
+  /** While it is quiet, it gives out no tasks and no signals. What runs is left alone. */
+  setQuiet(isQuiet: boolean): void {
+    this.#isQuiet = isQuiet
+    for (const { pool } of this.#spools) pool.setQuiet(isQuiet)
+  }
+
+  /** How many tasks wait for the end of a pause; of a whole spool, also those that would not be due. */
+  get paused(): number {
+    return this.#spools.reduce((sum, { feed, pool }) => {
+      const whole = pool.isPaused ? feed.counts().ready + feed.parkedFor('alone') : 0
+      return sum + whole + feed.parkedFor('paused')
+    }, 0)
+  }
+
+  /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
-    while (!isIdle() || !this.#spools.every(({ feed }) => feed.isDrained))
+    const isDrained = ({ feed, pool }: SpoolWorkers) =>
+      feed.isDrained || (pool.isPaused && feed.counts().busy === 0)
+    while (!isIdle() || !this.#spools.every(isDrained))
       await new Promise(resolve => setTimeout(resolve, DRAIN_CHECK_MS))
   }
 
@@ -181,10 +204,10 @@ export class Master {
         () => setImmediate(() => workers.pool.complete()),
         () => {},
       )
-      await Promise.all([isReady, isListed])
+      await Promise.all([isReady, isListed, workers.pauses.start()])
       return workers
     } catch (error) {
-      workers.feed.close()
+      closeSources(workers)
       if (!this.isStopping) {
         await workers.pool.kill()
         this.#aside.delete(workers)
@@ -196,7 +219,7 @@ export class Master {
   /** Lets the workers finish. Meanwhile their successors share the directory with them, as two daemons would. */
   #retire(workers: SpoolWorkers): void {
     this.#aside.add(workers)
-    workers.feed.close()
+    closeSources(workers)
     void workers.pool.stop().then(() => this.#aside.delete(workers))
   }
 
@@ -215,7 +238,13 @@ export class Master {
 
   async #end(endPool: (pool: WorkerPool) => Promise<void>): Promise<void> {
     const spools = [...this.#spools, ...this.#aside]
-    for (const { feed } of spools) feed.close()
+    for (const workers of spools) closeSources(workers)
     await Promise.all(spools.map(({ pool }) => endPool(pool)))
   }
+}
+
+/** No tasks come from there any more. */
+function closeSources({ feed, pauses }: SpoolWorkers): void {
+  feed.close()
+  pauses.close()
 }

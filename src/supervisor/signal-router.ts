@@ -8,6 +8,8 @@ import type { WorkerProcess } from './worker-process.js'
 export interface SignalReceivers {
   readonly spool: string
   readonly workers: ReadonlySet<WorkerProcess>
+  /** Nothing is to be started: signals wait. */
+  readonly isBraked: boolean
   /** A signal may be waiting for one of them. */
   dispatch(): void
 }
@@ -75,9 +77,15 @@ export class SignalRouter {
     return hasRoom
   }
 
-  /** True when no signal waits or runs. */
+  /** True when no signal runs, and none waits but for the end of a pause. */
   get isIdle(): boolean {
-    return this.#waiting.length === 0 && this.#workers.every(({ signals }) => signals.size === 0)
+    const isHeldUp = ({ number, spool }: Waiting) => this.#isBraked(spool ?? this.#homeOf(number))
+    return this.#waiting.every(isHeldUp) && this.#workers.every(({ signals }) => signals.size === 0)
+  }
+
+  #isBraked(spool: string | undefined): boolean {
+    const teams = [...this.#teams].filter(team => team.spool === spool)
+    return teams.length > 0 && teams.every(({ isBraked }) => isBraked)
   }
 
   /** Takes a signal for a worker that has room. It then counts as given. */
@@ -175,10 +183,16 @@ export class SignalRouter {
 
   #wait(waiting: Waiting, isOnce: boolean): boolean {
     const isThere = ({ number, worker }: Waiting) => number === waiting.number && worker === waiting.worker
-    if (isOnce && this.#waiting.some(isThere)) return true
+    if (isOnce && (this.#waiting.some(isThere) || this.#isGiven(waiting))) return true
     if (this.#waiting.length >= MAX_WAITING) return false
     this.#waiting.push(waiting)
     return true
+  }
+
+  /** A process was given it and has not begun: it may hand it back. */
+  #isGiven({ number, worker: only }: Waiting): boolean {
+    const workers = only === null ? this.#workers : [only]
+    return workers.some(({ signals }) => signals.waiting.includes(number))
   }
 
   /**

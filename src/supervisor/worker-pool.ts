@@ -2,6 +2,8 @@ import { availableParallelism } from 'node:os'
 import { RespawnPace } from '../base/respawn-pace.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
+import type { Pauses } from '../task/pause.js'
+import { Brake } from './brake.js'
 import { clearMarks } from './clear-marks.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group } from './group.js'
@@ -42,6 +44,7 @@ export class WorkerPool implements SignalReceivers {
   readonly #loneIdleTimer = new IdleTimer(() => this.#dismissLone())
   #hasBegun = false
   readonly #unfollow: () => void
+  readonly #brake: Brake
 
   constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -50,11 +53,19 @@ export class WorkerPool implements SignalReceivers {
     this.#signals = signals
     signals.join(this)
     this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
+    this.#brake = new Brake({
+      spool: this.spool,
+      feed,
+      events,
+      workers: () => [...this.#main.roster.workers, ...this.#lone.roster.workers],
+      released: () => this.dispatch(),
+    })
     const shared = {
       feed,
       events,
       signals,
       pace: this.#pace,
+      isBraked: () => this.isBraked,
       dispatch: () => this.dispatch(),
       vacant: () => {
         this.#fill()
@@ -79,6 +90,7 @@ export class WorkerPool implements SignalReceivers {
 
   #joined(worker: WorkerProcess): void {
     if (!this.#events.isSilent('run-times')) worker.tellTimes(true)
+    this.#brake.joined(worker)
     this.dispatch()
   }
 
@@ -131,9 +143,27 @@ export class WorkerPool implements SignalReceivers {
     this.dispatch()
   }
 
+  /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
+  get isBraked(): boolean {
+    return this.#brake.isOn
+  }
+
+  /** The whole spool is paused. */
+  get isPaused(): boolean {
+    return this.#brake.isPaused
+  }
+
+  setPauses(pauses: Pauses): void {
+    this.#brake.setPauses(pauses)
+  }
+
+  setQuiet(isQuiet: boolean): void {
+    this.#brake.setQuiet(isQuiet)
+  }
+
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
-    if (!this.#hasBegun || this.#main.roster.isClosed) return
+    if (!this.#hasBegun || this.#main.roster.isClosed || this.isBraked) return
     if (this.#options.cheap) this.#fill()
     this.#main.feeder.dispatch()
     if (this.#options.cheap) this.#idleTimer.look(this.#load === 0 && this.workers.size > 0)

@@ -1,4 +1,6 @@
+import { machineNowMs } from '../base/clock.js'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { PausedPair } from '../task/pause.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { KillReason } from './cut-short.js'
 import { GivenSignals } from './given-signals.js'
@@ -120,7 +122,8 @@ export class WorkerProcess {
   run(refs: readonly Ref[], lastRuns: LastRuns): void {
     if (this.#given.size === 0) this.#lastHeardAt = performance.now()
     const first = this.#given.give(refs)
-    this.#send({ type: 'run', first, refs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
+    const sentAtMs = Math.floor(machineNowMs())
+    this.#send({ type: 'run', first, refs, sentAtMs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
 
   /**
@@ -164,6 +167,11 @@ export class WorkerProcess {
   /** Starts or stops its reports of run times. Only once it is ready. */
   tellTimes(times: boolean): void {
     this.#send({ type: 'listen', tasks: this.#isListenedTo, times })
+  }
+
+  /** From now on it starts no task that has one of these pairs. Only once it is ready. */
+  tellPaused(pairs: readonly PausedPair[]): void {
+    this.#send({ type: 'pause', pairs })
   }
 
   /** Takes no more tasks, finishes what runs, exits. */

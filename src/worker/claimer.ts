@@ -1,8 +1,11 @@
 import { Queue } from '../base/queue.js'
 import type { Awaitable, Claim, Claims } from '../engines/claims.js'
+import { hasPair } from '../protocol/vars.js'
 import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Company } from '../task/outcome.js'
+import type { PausedPair } from '../task/pause.js'
 import type { Report } from '../task/report.js'
+import { afterMessages } from './after-messages.js'
 import type { Assignment } from './assignment.js'
 import { Run } from './run.js'
 
@@ -10,6 +13,8 @@ import { Run } from './run.js'
 const BATCH_BYTES = 1024 * 1024
 /** Claiming a batch takes at most about this long, because messages wait meanwhile. */
 const BATCH_MS = 5
+/** If it took longer than this, the process was stopped, or its disk was: messages may have come meanwhile. */
+const STALLED_MS = 100
 
 interface ClaimerOptions {
   readonly claims: Claims
@@ -41,6 +46,7 @@ interface Batch {
   notices: Array<readonly [number: number, notice: ClaimNotice]> | undefined
 }
 
+// Longer than others: all that may happen to a task between its message and its run is here.
 /**
  * Claims the tasks that the master gave, and marks each as begun right before it is run.
  *
@@ -59,6 +65,8 @@ export class Claimer {
   #releasing = 0
   #isAlone = false
   #isMessageDone = false
+  /** Tasks with one of these pairs are parked. */
+  paused: readonly PausedPair[] = []
 
   constructor(options: ClaimerOptions) {
     this.#options = options
@@ -162,7 +170,13 @@ export class Claimer {
 
   #parked(claim: Claim | Report): Awaitable<Claim | Report> {
     const { isConcurrent, claims } = this.#options
+    if (this.paused.length > 0 && !('kind' in claim) && this.#isPaused(claim))
+      return claims.release(claim, 'paused')
     return isConcurrent && !('kind' in claim) && claim.mustBeAlone ? claims.release(claim, 'alone') : claim
+  }
+
+  #isPaused({ vars }: Claim): boolean {
+    return this.paused.some(([key, value]) => hasPair(vars, key, value))
   }
 
   #claimed({ number }: Assignment, claim: Claim | Report, batch: Batch): void {
@@ -192,6 +206,12 @@ export class Claimer {
   }
 
   #begin(batch: Batch): Awaitable<readonly Run[]> {
+    const isStalled = batch.runs.length > 0 && performance.now() - batch.since > STALLED_MS
+    if (!isStalled) return this.#beginAll(batch)
+    return new Promise<void>(resolve => afterMessages(resolve)).then(() => this.#beginAll(batch))
+  }
+
+  #beginAll(batch: Batch): Awaitable<readonly Run[]> {
     const { runs, isIdle, notices } = batch
     if (notices !== undefined) this.#options.announce(notices)
     if (runs.length === 0) return runs

@@ -3,9 +3,10 @@ import type { Claims } from '../engines/claims.js'
 import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
 import type { Listening } from '../ipc/reports.js'
 import { type Outcome, UNBEGUN } from '../task/outcome.js'
+import type { PausedPair } from '../task/pause.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled, isLimit, type Report } from '../task/report.js'
-import { afterMessages } from './after-messages.js'
+import { isHandled, type Report } from '../task/report.js'
+import { afterMessages, isStale } from './after-messages.js'
 import { assignmentsOf } from './assignment.js'
 import { Claimer } from './claimer.js'
 import type { Executor, ExecutorListener } from './executor.js'
@@ -73,21 +74,26 @@ export class Runner implements ExecutorListener {
     })
   }
 
-  take(first: number, refs: readonly Ref[], lastRuns: LastRuns = []): void {
+  take(first: number, refs: readonly Ref[], sentAtMs: number, lastRuns: LastRuns = []): void {
     if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
     for (const each of assignmentsOf(first, refs, lastRuns)) this.#claimer.push(each)
     if (this.#state !== 'running') this.#handBack()
-    this.#turn()
+    if (isStale(sentAtMs)) this.#turnLater()
+    else this.#turn()
   }
 
   /** Queues a signal. Its handler runs in the next free slot, before waiting tasks. */
   signal(number: number): void {
     this.#signals.take(number)
     if (this.#state !== 'running') this.#signals.handBack()
-    this.#turn()
+    this.#turnLater()
   }
 
-  /** @see ReportBuffer.listen */
+  /** Tasks with one of these pairs are not started. */
+  pause(pairs: readonly PausedPair[]): void {
+    this.#claimer.paused = pairs
+  }
+
   listen(listening: Listening): void {
     this.#reports.listen(listening)
   }
@@ -143,12 +149,10 @@ export class Runner implements ExecutorListener {
     return this.#settling
   }
 
-  /** @see ExecutorListener.starting */
   starting(run: Run, now: number): void {
     this.#reports.starting(run, now)
   }
 
-  /** @see ExecutorListener.ended */
   ended(run: Run, outcome: Outcome, ranMs: number): void {
     run.end()
     const report = this.#claims.settle(run.claim, outcome, ranMs)
@@ -161,18 +165,15 @@ export class Runner implements ExecutorListener {
     this.#settling = Promise.all([this.#settling, settled])
   }
 
-  /** @see ExecutorListener.hasRoom */
   hasRoom(): void {
     this.#pump()
   }
 
-  /** @see ExecutorListener.batchEnded */
   batchEnded(): void {
     this.#reports.tell()
     this.#pump()
   }
 
-  /** @see ExecutorListener.closed */
   closed(): void {
     this.#handBack() // other workers can run them before it is open again
     this.#endIfDrained()
@@ -195,7 +196,7 @@ export class Runner implements ExecutorListener {
         continue
       }
       const now = performance.now()
-      if (now - this.#turnSince > SLICE_MS) return this.#pumpLater()
+      if (now - this.#turnSince > SLICE_MS) return this.#turnLater()
       if (this.#claimer.isEmpty || !this.#startBatch(now)) break
     }
     if (this.#reasonToLeave !== undefined) this.#leave(this.#reasonToLeave)
@@ -203,7 +204,9 @@ export class Runner implements ExecutorListener {
     this.#endIfDrained()
   }
 
-  #pumpLater(): void {
+  /** After the messages that wait: one of them may take back what is not started. */
+  #turnLater(): void {
+    if (this.#isPumpDue) return
     this.#reports.tell()
     this.#isPumpDue = true
     afterMessages(() => {
@@ -272,8 +275,7 @@ export class Runner implements ExecutorListener {
 
   #look(report: Report): void {
     // tasks that are claimed ahead need descriptors of their own, so a count of the free ones proves nothing
-    const isCheckable = this.#executor.batchTasks === 1
-    const limit = isLimit(report) ? report.detail : isCheckable ? limitReached(report) : undefined
+    const limit = limitReached(report, this.#executor.batchTasks === 1)
     if (limit !== undefined) this.#reasonToLeave ??= { type: 'unfit', error: limit }
   }
 

@@ -64,13 +64,15 @@ export class Worker {
       case 'clear-marks':
         return void this.#clearMarks(message.options, message.refs)
       case 'run':
-        return this.#runner?.take(message.first, message.refs, message.lastRuns)
+        return this.#runner?.take(message.first, message.refs, message.sentAtMs, message.lastRuns)
       case 'signal':
         return this.#runner?.signal(message.number)
       case 'answer':
         return this.#questions.answered(message)
       case 'cancel':
         return this.#runner?.cancel()
+      case 'pause':
+        return this.#runner?.pause(message.pairs)
       case 'listen':
         return this.#runner?.listen(message)
       case 'drain':

@@ -236,6 +236,24 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { file: '/t' },
     'unable to stat() /t, events will be triggered as soon as the file is created',
   ],
+  'quiet-began': [
+    { because: 'SIGTSTP' },
+    'DATE - *** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***',
+  ],
+  'quiet-ended': [{ because: 'SIGTSTP' }, 'DATE - *** (SIGTSTP received) resuming workers ***'],
+  'pauses-changed': [
+    {
+      spool,
+      pauses: {
+        pauses: [
+          { pair: null, sinceMs: 0, untilMs: null },
+          { pair: ['kind', 'na\xc3\xafve\n'], sinceMs: 0, untilMs: 1.8e12 },
+        ],
+      },
+    },
+    '[spooler /s] paused: all tasks; tasks with kind=naïve\\x0a, until 2027-01-15T08:00:00Z',
+  ],
+  'pauses-ended': [{ spool }, '[spooler /s] resumed'],
   'reload-began': [{ because: 'SIGHUP' }, '...gracefully killing workers...'],
   'reload-refused': [{ error: 'no' }, 'the reload is rejected, keeping the current configuration: no'],
   'reload-done': [{}, 'the spoolers are reloaded'],

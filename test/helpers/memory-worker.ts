@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { machineNowMs } from '#src/base/clock.js'
 import type { TaskOptions } from '#src/client/request-from.js'
 import { MemoryClaims, type MemoryClaimsOptions } from '#src/engines/memory/claims.js'
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
@@ -105,7 +106,7 @@ export async function memoryWorker(
     if (refs.length === 0) return
     const first = given.length
     given.push(...refs.map(ref => ({ ref, name: spool.taskOf(ref)?.name, notice: undefined })))
-    worker.hear({ type: 'run', first, refs })
+    worker.hear({ type: 'run', first, refs, sentAtMs: machineNowMs() })
   }
 
   worker.hear({

@@ -36,11 +36,9 @@ async function queueOf(...names: readonly string[]) {
   for (const [number, ref] of names.entries())
     ahead.push({ number, ref, lastRun: undefined, isLast: number === names.length - 1 })
   const stateOf = (name: string) => readFileSync(join(spool, name))[3]
-  const next = (isIdle: boolean) => {
-    const runs = ahead.next(ANY, isIdle, performance.now())
-    assert.ok(!(runs instanceof Promise), 'a directory answers at once')
-    return runs.map(({ claim }) => claim)
-  }
+  /** At once, or after the messages of a busy machine. */
+  const next = async (isIdle: boolean) =>
+    (await ahead.next(ANY, isIdle, performance.now())).map(({ claim }) => claim)
   return { spool, engine, ahead, reports, stateOf, next }
 }
 
@@ -48,19 +46,19 @@ describe('what is claimed for several runs at a time', () => {
   it('begins beside others when it is sent with others, or behind others', async () => {
     await until('two were claimed in time for one message', async () => {
       const { next, stateOf, ahead } = await queueOf('a', 'b')
-      if (next(true).length === 1) return false // on a busy machine
+      if ((await next(true)).length === 1) return false // on a busy machine
       assert.deepEqual([stateOf('a'), stateOf('b')], [STARTED | BESIDE, STARTED | BESIDE])
       assert.equal(ahead.isAlone, false)
       return true
     })
     const behind = await queueOf('c')
-    assert.equal(behind.next(false).length, 1)
+    assert.equal((await behind.next(false)).length, 1)
     assert.equal(behind.stateOf('c'), STARTED | BESIDE)
   })
 
   it('begins alone when it is the only one, and then nothing is to be sent behind it', async () => {
     const { next, stateOf, ahead } = await queueOf('a')
-    assert.equal(next(true).length, 1)
+    assert.equal((await next(true)).length, 1)
     assert.equal(stateOf('a'), STARTED)
     assert.equal(ahead.isAlone, true)
   })
@@ -71,7 +69,7 @@ describe('what is claimed for several runs at a time', () => {
   ] as const) {
     it(`waits without a mark behind others, and is sent alone (${name})`, async () => {
       const { next, stateOf, ahead, engine } = await queueOf('a', name, 'b')
-      const first = next(true)
+      const first = await next(true)
       assert.deepEqual(
         first.map(({ ref }) => ref),
         ['a'],
@@ -83,7 +81,7 @@ describe('what is claimed for several runs at a time', () => {
         engine.settle(claim, UNBEGUN, 0)
       }
       assert.deepEqual(
-        next(true).map(({ ref }) => ref),
+        (await next(true)).map(({ ref }) => ref),
         [name],
       )
       assert.equal(stateOf(name), state)
@@ -92,7 +90,7 @@ describe('what is claimed for several runs at a time', () => {
 
     it(`is handed back as it was, and others may have it at once (${name})`, async () => {
       const { spool, next, stateOf, ahead, reports } = await queueOf('a', name, 'b')
-      next(true)
+      await next(true)
       ahead.drop()
       assert.deepEqual(reports, [
         { ref: name, kind: 'untouched' },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { machineNowMs } from '#src/base/clock.js'
 import type { WorkerMessage } from '#src/ipc/messages.js'
 import type { PackedReports } from '#src/ipc/reports.js'
 import { OK } from '#src/task/outcome.js'
@@ -50,7 +51,7 @@ describe('what a runner tells', () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
     const { runner, sent } = await runnerOf(spool, { quick: 0, slow: 60 })
-    runner.take(0, ['quick', 'slow'])
+    runner.take(0, ['quick', 'slow'], machineNowMs())
     await until('both are reported', () => sent.filter(({ done }) => done.length > 0).length === 2)
     const started = sent.find(({ started, done }) => started.includes(1) && done.length === 0)
     if (started === undefined) return // on a busy machine it was reported when it began

@@ -5,7 +5,9 @@ import { readLocks } from '../../files/lock-table.js'
 import { byAge } from '../../spool/admin/run-order.js'
 import { arrivedMsOf, SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
+import { maySeePauses, readPauses } from '../../spool/pauses.js'
 import { compareVersions } from '../../spool/version-order.js'
+import { describePauses, lastingPauses } from '../../task/pause.js'
 import { priorityOf, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
@@ -58,12 +60,21 @@ async function list(
     const found = options.byName
       ? lookAt(living.sort(compareVersions))
       : waitingLast(lookAt(await byAge(spool, living)), view)
+    tellPauses(directory, spool, nowMs, output)
     const tasks = inTurn(found, lookAt(dead.sort(compareVersions)))
     if (!options.json && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
     for (const line of options.json ? asJsonLines(directory, tasks, nowMs) : asTable(tasks, nowMs))
       output.line(line)
   }
   return exitCode
+}
+
+/** Not in the table: what is paused also concerns tasks that are not there yet. */
+function tellPauses(directory: string, spool: string, nowMs: number, output: Output): void {
+  const { pauses, ...fault } = readPauses(spool)
+  const now = { pauses: lastingPauses(pauses, nowMs), ...fault }
+  if (now.pauses.length > 0 || (now.fault !== undefined && maySeePauses(spool)))
+    output.complain(`${directory}: paused: ${describePauses(now)}`)
 }
 
 /** Reads a task only when its line is about to be printed. */

@@ -3,11 +3,14 @@ import { SpoolSummary } from '../../spool/admin/summary.js'
 import { sweepSpool } from '../../spool/admin/sweep.js'
 import { sweepRecords } from '../../spool/admin/sweep-records.js'
 import { noteFormat } from '../../spool/format.js'
+import { PauseWatch } from '../../spool/index/pause-watch.js'
 import { takeSpoolLease } from '../../spool/locker.js'
+import type { Pauses } from '../../task/pause.js'
 import { toByteString } from '../../task/ref.js'
 import type {
   Lease,
   LeaseListener,
+  PauseFollower,
   Purged,
   PurgeLimits,
   SweepAges,
@@ -50,5 +53,9 @@ export class DirectoryUpkeep implements Upkeep {
 
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {
     return takeSpoolLease(this.#spool, name, listener)
+  }
+
+  followPauses(changed: (pauses: Pauses) => void): PauseFollower {
+    return new PauseWatch(toByteString(this.#spool), changed)
   }
 }

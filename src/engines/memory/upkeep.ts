@@ -1,4 +1,13 @@
-import type { Lease, Purged, PurgeLimits, SweepAges, Swept, Upkeep, UpkeepStats } from '../upkeep.js'
+import type {
+  Lease,
+  PauseFollower,
+  Purged,
+  PurgeLimits,
+  SweepAges,
+  Swept,
+  Upkeep,
+  UpkeepStats,
+} from '../upkeep.js'
 import type { MemorySpool } from './spool.js'
 
 /**
@@ -67,5 +76,10 @@ export class MemoryUpkeep implements Upkeep {
         isHeld = false
       },
     }
+  }
+
+  /** Nobody outside of this process can reach its tasks. */
+  followPauses(): PauseFollower {
+    return { async start() {}, close() {} }
   }
 }

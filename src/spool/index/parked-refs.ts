@@ -68,10 +68,12 @@ export class ParkedRefs {
     this.#byReason.delete(reason)
   }
 
-  /** Forgets everything: refs that still may not run are parked again when a worker has looked at them. */
-  clear(): void {
-    this.#byReason.clear()
-    this.#size = 0
+  /**
+   * Forgets refs that may run after all if their files have changed; a worker looks, and parks them again. Not those
+   * that a person has paused: there may be a million of them, and none runs before that person says so.
+   */
+  clearDoubtful(): void {
+    for (const reason of [...this.#byReason.keys()]) if (reason !== 'paused') this.clearReason(reason)
   }
 }
 

@@ -224,11 +224,11 @@ export class TaskIndex {
     this.#makeReady(ref)
   }
 
-  /** @param recheckWaiting look again at every waiting or parked file: it may have changed without an event */
+  /** @param recheckWaiting look again at every waiting or parked file, but paused ones: it may have changed without an event */
   beginScan(recheckWaiting: boolean): void {
     if (recheckWaiting) {
       this.#waiting.clear()
-      this.#parked.clear()
+      this.#parked.clearDoubtful()
     }
     this.#harvest = this.#newWindow()
     this.#takenSinceScan.clear()

@@ -362,11 +362,13 @@ describe('a parked ref', () => {
     assert.deepEqual(index.takeParked('alone', 9), ['b'])
   })
 
-  it('is looked at again by a scan that looks at waiting files again', () => {
+  it('is looked at again by a scan that looks at waiting files again, unless a person paused it', () => {
     index.beginScan(true)
     for (const ref of ['a', 'b']) index.seen(ref, NOW)
     index.endScan()
-    assert.deepEqual(index.take(9), ['a', 'b'])
+    assert.deepEqual(index.take(9), ['b'])
+    index.unpark('paused')
+    assert.deepEqual(index.take(9), ['a'])
   })
 
   it('is one of many that take little memory: a scan tells the names of most', () => {

@@ -1,0 +1,135 @@
+import { messageOf, SpooldError } from '../../base/errors.js'
+import { pauseSpool, resumeSpool } from '../../spool/admin/pause.js'
+import { neighboursOf } from '../../spool/neighbours.js'
+import { describePair, describePauses, NO_PAUSES, type PausedPair, type Pauses } from '../../task/pause.js'
+import { toByteString } from '../../task/ref.js'
+import { asOwners } from '../acting-owner.js'
+import { parseTime } from '../at-time.js'
+import type { CommandContext } from '../context.js'
+import { jsonBytes } from '../render.js'
+import { pairOf } from '../selection.js'
+import { parseTaskPath } from '../task-paths.js'
+
+interface PauseOptions {
+  readonly key?: readonly string[]
+  readonly until?: string
+  readonly json?: boolean
+}
+
+interface ResumeOptions {
+  readonly key?: readonly string[]
+  readonly all?: boolean
+  readonly json?: boolean
+}
+
+/** `spoold pause DIR…`. @returns 1 if a spool could not be paused, or if a uWSGI goes on in it */
+export async function pause(
+  directories: readonly string[],
+  { key, until, json = false }: PauseOptions,
+  context: CommandContext,
+): Promise<number> {
+  const pair = onlyPair(key)
+  const sinceMs = Date.now()
+  const untilMs = until === undefined ? null : parseTime('--until', until, sinceMs) * 1000
+  if (untilMs !== null && untilMs <= sinceMs)
+    throw new SpooldError('USAGE', `--until: expected a time to come, got ${JSON.stringify(until)}`)
+  const others = context.ownProcess.part === undefined ? uwsgisIn(directories) : []
+  const code = await changeEach(directories, context, async (directory, spool) => {
+    const now = await pauseSpool(spool, { pair, sinceMs, untilMs })
+    const text = `${directory}: paused: ${describePauses(now)}`
+    context.output.line(json ? asJson('pause', directory, now) : text)
+  })
+  for (const { directory, pid } of others)
+    context.output.complain(
+      `${directory}: a uWSGI (pid ${pid}) works on it, knows no pauses, and goes on; stop it, or use spoold hold`,
+    )
+  return others.length > 0 ? 1 : code
+}
+
+/** `spoold resume DIR…`. @returns 1 if a spool could not be resumed */
+export async function resume(
+  directories: readonly string[],
+  { key, all = false, json = false }: ResumeOptions,
+  context: CommandContext,
+): Promise<number> {
+  const pair = onlyPair(key)
+  if (all && pair !== null) throw new SpooldError('USAGE', 'say either --key or --all')
+  return changeEach(directories, context, async (directory, spool) => {
+    const { ended, left } = await resumeSpool(spool, all ? 'all' : pair)
+    if (json) return context.output.line(asJson('resume', directory, left))
+    const what = all ? 'nothing' : describePair(pair)
+    const done =
+      ended.length > 0
+        ? `resumed: ${ended.map(({ pair: each }) => describePair(each)).join('; ')}`
+        : `not paused: ${what}`
+    const rest = left.pauses.length > 0 ? `; still paused: ${describePauses(left)}` : ''
+    context.output.line(`${directory}: ${all && ended.length === 0 ? 'resumed' : done}${rest}`)
+  })
+}
+
+/** Acts in each spool as its owner, and goes on with the next one after an error. */
+async function changeEach(
+  directories: readonly string[],
+  { output, ownProcess }: CommandContext,
+  act: (directory: string, spool: string) => Promise<void>,
+): Promise<number> {
+  output.purpose = 'change'
+  return asOwners(ownProcess, directories, async mine => {
+    let code = 0
+    for (const directory of mine)
+      try {
+        await act(directory, spoolAt(directory))
+      } catch (error) {
+        if (error instanceof SpooldError && error.code === 'USAGE') throw error
+        code = 1
+        output.complain(`${directory}: ${messageOf(error)}`)
+      }
+    return code
+  })
+}
+
+/** @returns the real path */
+function spoolAt(directory: string): string {
+  const { spool, ref } = parseTaskPath(directory)
+  if (ref === undefined) return spool
+  throw new SpooldError(
+    'USAGE',
+    `expected a spool directory, got ${directory}; to keep one task from running: spoold hold`,
+  )
+}
+
+/** Several would leave open whether a task needs all of them. */
+function onlyPair(keys: readonly string[] = []): PausedPair | null {
+  const [key, another] = keys
+  if (another !== undefined) throw new SpooldError('USAGE', 'one --key at a time: each is a pause of its own')
+  if (key === undefined) return null
+  const [name, value] = pairOf(key)
+  return [name.toString('latin1'), value.toString('latin1')]
+}
+
+/** Before this process becomes the spool's owner: it may see fewer processes then. */
+function uwsgisIn(directories: readonly string[]) {
+  return directories.flatMap(directory => {
+    try {
+      return neighboursOf(toByteString(spoolAt(directory)))
+        .filter(({ isUwsgi }) => isUwsgi)
+        .map(({ pid }) => ({ directory, pid }))
+    } catch {
+      return [] // reported where the spool is changed
+    }
+  })
+}
+
+function asJson(command: string, spooler: string, { pauses }: Pauses = NO_PAUSES): string {
+  const bytes = (text: string) => jsonBytes(Buffer.from(text, 'latin1'))
+  return JSON.stringify({
+    command,
+    spooler,
+    paused: pauses.map(({ pair, sinceMs, untilMs }) => ({
+      key: pair === null ? null : bytes(pair[0]),
+      value: pair === null ? null : bytes(pair[1]),
+      since: sinceMs,
+      until: untilMs,
+    })),
+  })
+}

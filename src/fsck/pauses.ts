@@ -1,0 +1,27 @@
+import { lstatSync } from '../files/anchored-path.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
+import { pausesPath, readPauses } from '../spool/pauses.js'
+import { quote } from '../spool/permissions.js'
+import { describePauses, lastingPauses } from '../task/pause.js'
+import { displayName, toFsPath } from '../task/ref.js'
+import type { ExaminedSpool } from './examined-spool.js'
+import type { Finding } from './finding.js'
+
+const PATH = `${STATE_DIRECTORY}/paused`
+
+/** What is paused, and a file that does not say so. Only people can decide that tasks may start again. */
+export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Finding> {
+  if (lstatSync(toFsPath(pausesPath(spool))) === undefined) return
+  const { pauses, fault } = readPauses(spool)
+  const lasting = lastingPauses(pauses, Date.now())
+  if (fault !== undefined)
+    yield {
+      kind: 'pause-broken',
+      path: PATH,
+      meaning: `${fault}, so it is unknown what is paused, and no task starts`,
+      fix: `spoold resume --all ${quote(displayName(spool))}, once tasks may start`,
+      isStill: () => readPauses(spool).fault !== undefined,
+    }
+  else if (lasting.length > 0)
+    yield { kind: 'paused', path: PATH, meaning: describePauses({ pauses: lasting }), fix: '', isNote: true }
+}

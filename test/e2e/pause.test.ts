@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { inProcess } from '../helpers/cli.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { journaled, withSignals } from '../helpers/signals.js'
+import { until } from '../helpers/until.js'
+import { startUwsgi } from '../helpers/uwsgi.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Journals the start; `gate`: then blocks its process until that file is there. */
+const HANDLER = `
+  import { existsSync } from 'node:fs'
+  const sleep = ms => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+  export default (env, task) => {
+    JOURNAL(env.n)
+    if (env.gate !== undefined) while (!existsSync(env.gate)) sleep(5)
+    return task.SPOOL_OK
+  }`
+
+/** What would start, has started by then. */
+const SOON_MS = 400
+
+const run = async (...args: string[]) => {
+  const { code, stdout, stderr } = await inProcess(args)
+  assert.equal(code, 0, stdout + stderr)
+  return stdout
+}
+
+async function pause(daemon: Daemon, spool: string, ...more: string[]): Promise<void> {
+  const before = daemon.output.length
+  await run('pause', spool, ...more)
+  await until('the daemon knows', () => daemon.output.slice(before).includes('] paused: '), 5000)
+}
+
+const start = (spool: string, ini: Record<string, string | number | string[]> = {}, handler = HANDLER) =>
+  startDaemon({ spool, handler, ini: { 'spooler-frequency': 1, ...ini } })
+
+describe('a paused spool', () => {
+  it('starts nothing, before its daemon starts and while it runs, and takes tasks all the while', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a', packet({ n: 'a' }))
+    await run('pause', spool)
+    const daemon = await start(spool)
+    await daemon.waitFor(/\] paused: all tasks$/m)
+    await run('enqueue', '--spooler', spool, 'n=b')
+    await run('kick', join(spool, 'a'))
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), [])
+    assert.equal(leftIn(spool).length, 2)
+    await run('resume', spool)
+    await until('both have run', () => leftIn(spool).length === 0, 5000)
+    assert.deepEqual(daemon.journal().sort(), ['a', 'b'])
+  })
+
+  it('starts nothing of what a blocked process had ahead, when that wakes', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await start(spool, { 'spooler-quiet': 'true' })
+    for (let i = 0; i < 2000; i++) drop(spool, `1-${i}`, packet({ n: 'fast' }))
+    await until('it is fast', () => leftIn(spool).length === 0) // from now on it is given many at a time
+    drop(spool, '2', packet({ n: 'blocked', gate }))
+    for (let i = 0; i < 200; i++) drop(spool, `3-${i}`, packet({ n: 'ahead' }))
+    await until('it blocks', () => daemon.journal().includes('blocked'))
+    await pause(daemon, spool)
+    const before = daemon.journal().length
+    writeFileSync(gate, '')
+    await until('it wakes', () => !leftIn(spool).includes('2'))
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal().slice(before), [])
+    await run('resume', spool)
+    await until('nothing is forgotten', () => leftIn(spool).length === 0)
+    assert.equal(daemon.journal().filter(n => n === 'ahead').length, 200)
+  })
+
+  it('starts nothing of what a stopped process was given, when that continues', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, { 'spooler-processes': 1 })
+    const [worker = 0] = daemon.children()
+    process.kill(worker, 'SIGSTOP')
+    drop(spool, 'a', packet({ n: 'a' }))
+    await setTimeout(SOON_MS) // it is given to the stopped process
+    await pause(daemon, spool)
+    process.kill(worker, 'SIGCONT')
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), [])
+    await run('resume', spool)
+    await until('it has run', () => leftIn(spool).length === 0, 5000)
+  })
+
+  it('ends by itself', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool)
+    const endsAtMs = Date.now() + 5000
+    await run('pause', spool, '--until', String(Math.ceil(endsAtMs / 1000)))
+    await daemon.waitFor(/paused: all tasks, until \S+$/m)
+    drop(spool, 'a', packet({ n: 'a' }))
+    await daemon.waitFor('] resumed')
+    assert.ok(Date.now() >= endsAtMs)
+    await until('it has run', () => leftIn(spool).length === 0, 5000)
+  })
+
+  it('starts nothing while its file is damaged, and says why', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool)
+    await run('pause', spool, '--key', 'n=other')
+    writeFileSync(join(spool, '.spoold/paused'), '{"pauses":[{"sin')
+    await daemon.waitFor(/paused: all tasks, because .*paused is not JSON/)
+    drop(spool, 'a', packet({ n: 'a' }))
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), [])
+    const fsck = await inProcess(['fsck', spool])
+    assert.match(fsck.stdout, /pause-broken/)
+    assert.equal(fsck.code, 1)
+    assert.equal((await inProcess(['resume', spool])).code, 1)
+    await run('resume', '--all', spool)
+    await until('it has run', () => leftIn(spool).length === 0, 5000)
+  })
+
+  it('runs no signal handler, and keeps one instance of what is periodic', async () => {
+    const spool = spoolDirectory()
+    await run('pause', spool)
+    const daemon = await withSignals(
+      `registerSignal(1, 'spooler', () => JOURNAL('1'))
+      spoold.addRbTimer(1, 0.1, 10)`,
+      { spool, ini: { 'spooler-processes': 2 } },
+    )
+    await setTimeout(2000) // its last instant is over
+    assert.deepEqual(daemon.journal(), [])
+    await run('resume', spool)
+    await journaled(daemon, /1/, 1)
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), ['1'])
+  })
+
+  it('is left by --drain, with exit code 3', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a', packet({ n: 'a' }))
+    drop(spool, 'b', packet({ n: 'b' }))
+    const drained = async () => {
+      const daemon = await startDaemon({ spool, handler: HANDLER, ini: { drain: 'true' }, isUnready: true })
+      return [await daemon.code(10_000), /drained: .*/.exec(daemon.output)?.[0]]
+    }
+    await run('pause', spool)
+    assert.deepEqual(await drained(), [3, 'drained: 0 done, 2 paused'])
+    await run('pause', spool, '--key', 'n=b')
+    await run('resume', spool)
+    assert.deepEqual(await drained(), [3, 'drained: 1 done, 1 paused'])
+    await run('resume', '--all', spool)
+    assert.deepEqual(await drained(), [0, 'drained: 1 done'])
+  })
+
+  it('says so when a uWSGI goes on in it', { skip: skipUnless('uwsgi') }, async () => {
+    const spool = spoolDirectory()
+    const uwsgi = startUwsgi({ spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
+    await uwsgi.waitFor(/spawned the uWSGI spooler/)
+    const { code, stderr } = await inProcess(['pause', spool])
+    assert.match(stderr, /a uWSGI \(pid \d+\) works on it/)
+    assert.equal(code, 1)
+  })
+})
+
+describe('paused tasks of one kind', () => {
+  it('wait, and the others run; they are read once, however often the spool is looked at', async () => {
+    const spool = spoolDirectory()
+    await run('pause', spool, '--key', 'kind=mail')
+    const daemon = await start(spool, { 'spooler-quiet': 'true' })
+    for (let i = 0; i < 3000; i++) drop(spool, `m-${i}`, packet({ n: `${i}`, kind: 'mail' }))
+    drop(spool, 'other', packet({ n: 'other', kind: 'mails' }))
+    await until('the other one has run', () => daemon.journal().length > 0)
+    const [worker = 0] = daemon.children()
+    const reads = () => Number(/^syscr: (\d+)/m.exec(readFileSync(`/proc/${worker}/io`, 'utf8'))?.[1])
+    await until('all are parked', async () => {
+      const before = reads()
+      await setTimeout(200)
+      return reads() === before
+    })
+    const before = reads()
+    for (let i = 0; i < 5; i++) {
+      daemon.child.kill('SIGUSR1')
+      await setTimeout(300)
+    }
+    assert.ok(reads() - before < 100, `${reads() - before} reads`)
+    drop(spool, 'late', packet({ n: 'late' }))
+    await until('it has run', () => daemon.journal().length === 2)
+    assert.deepEqual(daemon.journal(), ['other', 'late'])
+    await run('resume', spool, '--key', 'kind=mail')
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.equal(new Set(daemon.journal()).size, 3002)
+    assert.equal(daemon.journal().length, 3002)
+  })
+
+  it('are taken back from an interpreter that has them already', {
+    skip: skipUnless('python3'),
+  }, async () => {
+    const spool = spoolDirectory()
+    const [gate, journal] = [join(dirname(spool), 'gate'), join(dirname(spool), 'journal')]
+    const script = join(dirname(spool), 'h.py')
+    writeFileSync(
+      script,
+      `import os, time, uwsgi
+def spooler(env):
+    with open(${JSON.stringify(journal)}, 'a') as f: f.write(env[b'n'].decode() + '\\n')
+    while b'gate' in env and not os.path.exists(env[b'gate']): time.sleep(0.01)
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`,
+    )
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { import: script, 'spooler-quiet': 'true' },
+    })
+    for (let i = 0; i < 2000; i++) drop(spool, `1-${i}`, packet({ n: 'fast' }))
+    await until('it is fast', () => leftIn(spool).length === 0)
+    drop(spool, '2', packet({ n: 'blocked', gate }))
+    for (let i = 0; i < 100; i++) drop(spool, `3-${i}`, packet({ n: 'ahead', kind: 'mail' }))
+    await until('it blocks', () => daemon.journal().includes('blocked'))
+    await pause(daemon, spool, '--key', 'kind=mail')
+    const before = daemon.journal().length
+    writeFileSync(gate, '')
+    await until('it wakes', () => !leftIn(spool).includes('2'))
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal().slice(before), [])
+    rmSync(join(spool, '.spoold/paused'))
+    await until('nothing is forgotten', () => leftIn(spool).length === 0)
+  })
+})
+
+describe('a quiet daemon', () => {
+  it('starts nothing until the next SIGTSTP, or until a reload, and stops as ever', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool)
+    const toggle = async (pattern: RegExp) => {
+      const before = daemon.output.length
+      daemon.child.kill('SIGTSTP')
+      await until(`it says ${pattern}`, () => pattern.test(daemon.output.slice(before)))
+    }
+    await toggle(/\*\*\* PAUSE \(press start to resume/)
+    drop(spool, 'a', packet({ n: 'a' }))
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), [])
+    await toggle(/SIGTSTP received\) resuming workers/)
+    await until('it has run', () => daemon.journal().length === 1, 5000)
+    await setTimeout(SOON_MS) // a second signal at once would be the same one
+    await toggle(/\*\*\* PAUSE/)
+    drop(spool, 'b', packet({ n: 'b' }))
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('the spoolers are reloaded')
+    await until('it has run', () => daemon.journal().length === 2, 5000)
+    await setTimeout(SOON_MS)
+    await toggle(/\*\*\* PAUSE/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(5000), 0)
+  })
+})

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { pauseSpool, resumeSpool } from '#src/spool/admin/pause.js'
+import { PauseWatch } from '#src/spool/index/pause-watch.js'
+import { readPauses } from '#src/spool/pauses.js'
+import { describePauses, isWholePaused, type Pause, type Pauses } from '#src/task/pause.js'
+import { toByteString } from '#src/task/ref.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const WHOLE: Pause = { pair: null, sinceMs: 1, untilMs: null }
+const of = (key: string, value: string): Pause => ({ ...WHOLE, pair: [key, value] })
+const at = (spool: string) => join(spool, '.spoold/paused')
+
+/** A spool whose `paused` is this. */
+function with_(make: (path: string) => void): string {
+  const spool = spoolDirectory()
+  mkdirSync(join(spool, '.spoold'), 0o700)
+  make(at(spool))
+  return spool
+}
+
+describe('what is paused', () => {
+  it('is a file of the spool, exact to the byte, that comes and goes', async () => {
+    const spool = spoolDirectory()
+    assert.deepEqual(readPauses(toByteString(spool)), { pauses: [] })
+    const pauses = [
+      WHOLE,
+      of('kind', 'gr\xfc\xdf\x00='),
+      { ...of('__proto__', ''), untilMs: Date.now() + 60_000 },
+    ]
+    for (const each of pauses) await pauseSpool(spool, each)
+    assert.deepEqual(readPauses(toByteString(spool)), { pauses })
+    assert.equal(statSync(at(spool)).mode & 0o777, 0o600)
+    await resumeSpool(spool, ['kind', 'gr\xfc\xdf\x00='])
+    await resumeSpool(spool, null)
+    assert.deepEqual(readPauses(toByteString(spool)).pauses, pauses.slice(2))
+    const { ended, left } = await resumeSpool(spool, 'all')
+    assert.deepEqual([ended.length, left.pauses.length], [1, 0])
+    assert.throws(() => statSync(at(spool)), { code: 'ENOENT' })
+  })
+
+  it('loses none of those that are set at the same time', async () => {
+    const spool = spoolDirectory()
+    const names = Array.from({ length: 20 }, (_, i) => `n${i}`)
+    await Promise.all(names.map(name => pauseSpool(spool, of('k', name))))
+    assert.deepEqual(
+      readPauses(spool)
+        .pauses.map(({ pair }) => pair?.[1])
+        .sort(),
+      [...names].sort(),
+    )
+  })
+
+  it('is bounded, and what does not fit changes nothing', async () => {
+    const spool = spoolDirectory()
+    await pauseSpool(spool, of('k', 'v'))
+    const before = readFileSync(at(spool))
+    await assert.rejects(pauseSpool(spool, of('k', 'x'.repeat(64 * 1024))), /no room for another pause/)
+    assert.deepEqual(readFileSync(at(spool)), before)
+  })
+
+  for (const [what, make] of [
+    ['an empty file', path => writeFileSync(path, '')],
+    ['half a file', path => writeFileSync(path, '{"pauses":[{"since":1,"key":"ki')],
+    ['another form', path => writeFileSync(path, '{"pauses":[{"key":"kind","value":3,"since":1}]}')],
+    ['a list', path => writeFileSync(path, '[]')],
+    ['null', path => writeFileSync(path, 'null')],
+    ['a huge file', path => writeFileSync(path, `{"pauses":[]}${' '.repeat(70_000)}`)],
+    ['a directory', path => mkdirSync(path)],
+    ['a link that leads out', path => symlinkSync('/etc/passwd', path)],
+  ] as ReadonlyArray<readonly [string, (path: string) => void]>)
+    it(`is everything if it is ${what}`, async () => {
+      const spool = with_(make)
+      const read = readPauses(spool)
+      assert.ok(isWholePaused(read) && read.fault?.startsWith(at(spool)), read.fault)
+      await assert.rejects(pauseSpool(spool, WHOLE), /spoold resume --all/)
+      await assert.rejects(resumeSpool(spool, null), /--all/)
+      if (what === 'a directory') return
+      await resumeSpool(spool, 'all')
+      assert.equal(isWholePaused(readPauses(spool)), false)
+    })
+})
+
+describe('a watch of the pauses', () => {
+  /** What a watch has told, in words. */
+  async function watching(spool: string) {
+    const told: string[] = []
+    const watch = new PauseWatch(spool, (pauses: Pauses) => told.push(describePauses(pauses)))
+    await watch.start()
+    return { told, close: () => watch.close() }
+  }
+
+  it('tells within a second, also of a spool that has no state yet, and nothing twice', async () => {
+    const spool = spoolDirectory()
+    const { told, close } = await watching(spool)
+    const since = performance.now()
+    await pauseSpool(spool, WHOLE)
+    await until('it tells', () => told.length === 1)
+    assert.ok(performance.now() - since < 1000, `it took ${performance.now() - since} ms`)
+    await pauseSpool(spool, { ...WHOLE, sinceMs: 2 })
+    await pauseSpool(spool, of('a', 'b'))
+    await until('it tells', () => told.length === 2)
+    writeFileSync(at(spool), 'x')
+    await until('it tells', () => told.length === 3)
+    rmSync(join(spool, '.spoold'), { recursive: true })
+    await until('it tells', () => told.length === 4)
+    close()
+    assert.deepEqual(told, [
+      'all tasks',
+      'all tasks; tasks with a=b',
+      `all tasks, because ${at(spool)} is not JSON`,
+      '',
+    ])
+  })
+
+  it('knows what was paused before, and an end that comes by itself and stays', async t => {
+    const spool = spoolDirectory()
+    await pauseSpool(spool, { ...WHOLE, untilMs: Date.now() + 3_600_000 })
+    const { told, close } = await watching(spool)
+    assert.equal(told.length, 1)
+    const now = Date.now
+    const clock = t.mock.method(Date, 'now', () => now() + 3_600_000)
+    await until('it is over', () => told.length === 2)
+    clock.mock.restore() // it is set back
+    await new Promise(resolve => setTimeout(resolve, 3000)) // until the file is no longer young
+    close()
+    assert.deepEqual(told.slice(1), [''])
+  })
+})
