@@ -44,7 +44,7 @@ async function endOf(kinds: ReadonlyArray<Report['kind']>) {
   return { code: drain.exitCode, buried: unfinished.buried, error: unfinished.error }
 }
 
-describe('--drain', () => {
+describe('--drain', { concurrency: 3 }, () => {
   it('remembers what it has buried, also when a late look finds it gone', async () => {
     assert.deepEqual(await endOf(['buried', 'gone']), { code: 3, buried: 1, error: 0 })
     assert.deepEqual(await endOf(['set-aside', 'gone']), { code: 3, buried: 1, error: 0 })

@@ -40,7 +40,7 @@ async function letterOf(spool: string, name: string): Promise<DeadLetter> {
 
 const runsOf = (daemon: Daemon, name: string) => daemon.journal().filter(line => line.startsWith(`${name} `))
 
-describe('a task that always fails', () => {
+describe('a task that always fails', { concurrency: 3 }, () => {
   it('is buried after spooler-max-attempts, logged, and found with its reason', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool, { 'spooler-max-attempts': 3, 'spooler-backoff': 'none' })
@@ -108,7 +108,7 @@ describe('a task that always fails', () => {
   })
 })
 
-describe('a task that kills its process', () => {
+describe('a task that kills its process', { concurrency: 3 }, () => {
   for (const [name, answer, cause, ini] of [
     ['killed', 'process.kill(process.pid, "SIGKILL"); for (;;);', /its process was killed by SIGKILL/, {}],
     ['exits', 'process.exit(3)', /its process exited with code 3/, {}],
@@ -140,7 +140,7 @@ describe('a task that kills its process', () => {
   })
 })
 
-describe('at most once', () => {
+describe('at most once', { concurrency: 3 }, () => {
   for (const [by, handler, ini] of [
     ['spooler-delivery', ANSWERER, { 'spooler-delivery': 'at-most-once' }],
     ['the module', `${ANSWERER}\nexport const delivery = 'at-most-once'`, {}],

@@ -21,7 +21,7 @@ async function startWith(
   return Object.assign(daemon, { spool })
 }
 
-describe('a handler module', () => {
+describe('a handler module', { concurrency: 3 }, () => {
   const modules: Array<[name: string, text: string]> = [
     ['a.mjs', 'export default (env, task) => task.SPOOL_OK'],
     ['b.mjs', 'export function spooler(env, task) { return task.SPOOL_OK }'],
@@ -73,7 +73,7 @@ describe('a handler module', () => {
     })
 })
 
-describe('what a handler is given', () => {
+describe('what a handler is given', { concurrency: 3 }, () => {
   it('env: strings, the task’s name, the body in place of a key of that name, and no prototype', async () => {
     const spool = spoolDirectory()
     mkdirSync(join(spool, '5'))
@@ -191,7 +191,7 @@ describe('what a handler is given', () => {
   })
 })
 
-describe('what a handler answers', () => {
+describe('what a handler answers', { concurrency: 3 }, () => {
   const kept: Array<[answer: string, line: RegExp]> = [
     ['-1', /^/],
     ['undefined', /returned undefined; expected SPOOL_OK \(-2\), SPOOL_RETRY \(-1\), SPOOL_IGNORE \(0\)/],

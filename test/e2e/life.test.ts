@@ -113,7 +113,7 @@ describe('a worker that is killed', () => {
   })
 })
 
-describe('a stop', () => {
+describe('a stop', { concurrency: 3 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     it(`by ${signal} when idle: exit 0, no process left`, async () => {
       const spool = spoolDirectory()
@@ -212,7 +212,7 @@ describe('a stop', () => {
   })
 })
 
-describe('a reload', () => {
+describe('a reload', { concurrency: 3 }, () => {
   it('mid-task replaces the workers and kills nothing', async () => {
     const spool = spoolDirectory()
     const daemon = await startActor(spool, { 'spooler-processes': 2 })
@@ -253,7 +253,7 @@ describe('a reload', () => {
   })
 })
 
-describe('harakiri', () => {
+describe('harakiri', { concurrency: 3 }, () => {
   for (const what of ['block', 'signal'])
     it(`ends a handler that does not end (${what}); the worker is replaced and the task runs again`, async () => {
       const spool = spoolDirectory()
@@ -329,7 +329,7 @@ describe('a worker that is recycled', () => {
   })
 })
 
-describe('a handler that', () => {
+describe('a handler that', { concurrency: 3 }, () => {
   for (const [what, line] of [
     ['throw', /Error: thrown at once\n {6}at /],
     ['reject', /Error: rejected\n {6}at /],

@@ -40,7 +40,7 @@ async function drained(setup: Omit<DaemonSetup, 'handler' | 'isUnready'>): Promi
 
 const lsNames = async (spool: string, ...flags: string[]) => [...(await listed(spool, ...flags)).keys()]
 
-describe('the order of running', () => {
+describe('the order of running', { concurrency: 3 }, () => {
   it('is that of arrival, whoever made the names, and ls shows it', async () => {
     const spool = spoolDirectory()
     const names = arrivals(2000)

@@ -97,7 +97,7 @@ describe('order', () => {
   })
 })
 
-describe('a task is found', () => {
+describe('a task is found', { concurrency: 3 }, () => {
   it('the first task of a new priority overtakes those that came with it', async () => {
     const spool = spoolDirectory()
     const staged = join(dirname(spool), 'staged')
@@ -251,7 +251,7 @@ describe('a task is found', () => {
   })
 })
 
-describe('what is no task', () => {
+describe('what is no task', { concurrency: 3 }, () => {
   it('is left alone: dot-files, unfinished ones, links, FIFOs; reported once', async () => {
     const spool = spoolDirectory()
     for (const name of ['.hidden', 'a.tmp', 'b.part', 'c.lock', 'd~']) drop(spool, name)

@@ -41,7 +41,7 @@ describe('the master', () => {
   })
 })
 
-describe('a stop', () => {
+describe('a stop', { concurrency: 3 }, () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     it(`by ${signal} lets the running task end, begins no other, and exits 0`, async () => {
       const { spool, daemon, open, workers } = await busyDaemon()
@@ -145,7 +145,7 @@ describe('a signal', () => {
   })
 })
 
-describe('a pidfile', () => {
+describe('a pidfile', { concurrency: 3 }, () => {
   const withPidfile = (extra: DaemonSetup['ini'] = {}) => {
     const spool = spoolDirectory()
     return { spool, ini: { pidfile: join(dirname(spool), 'pid'), ...extra } }
@@ -215,7 +215,7 @@ describe('a pidfile', () => {
   })
 })
 
-describe('daemonize', () => {
+describe('daemonize', { concurrency: 3 }, () => {
   /** Starts into the background; the handler file is loaded when `gate` exists. */
   function background(handler?: string) {
     const spool = spoolDirectory()
@@ -320,7 +320,7 @@ describe('daemonize', () => {
   })
 })
 
-describe('the surroundings of handlers', () => {
+describe('the surroundings of handlers', { concurrency: 3 }, () => {
   const REPORT = `export default (env, task) => {
     const umask = process.umask(0); process.umask(umask)
     JOURNAL(JSON.stringify({ umask, cwd: process.cwd(), made: process.env.MADE, gone: process.env.GONE }))
@@ -373,7 +373,7 @@ describe('the surroundings of handlers', () => {
   })
 })
 
-describe('procname', () => {
+describe('procname', { concurrency: 3 }, () => {
   const CASES: ReadonlyArray<readonly [NonNullable<DaemonSetup['ini']>, string, string]> = [
     [{ 'auto-procname': true }, 'uWSGI master', 'uWSGI spooler'],
     [{ 'procname-prefix': 'app-' }, 'app-uWSGI master', 'app-uWSGI spooler'],
@@ -395,7 +395,7 @@ describe('procname', () => {
   })
 })
 
-describe('--drain', () => {
+describe('--drain', { concurrency: 3 }, () => {
   it('runs what is due and exits; what is due later, or again later, stays', async () => {
     const spool = spoolDirectory()
     const soon = Math.floor(Date.now() / 1000) + 1000
@@ -439,7 +439,7 @@ describe('--drain', () => {
   })
 })
 
-describe('a start that fails', () => {
+describe('a start that fails', { concurrency: 3 }, () => {
   it('exits 1 with the stack of a handler that cannot be loaded, and leaves no process', async () => {
     const daemon = await startDaemon({
       spool: spoolDirectory(),

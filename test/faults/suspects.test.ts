@@ -42,7 +42,7 @@ function endsOf(daemon: Daemon, n: string): number {
   return daemon.journal().filter(line => line.startsWith(`end ${n} `)).length
 }
 
-describe('several tasks in one process that dies', () => {
+describe('several tasks in one process that dies', { concurrency: 3 }, () => {
   it('are not counted for what one of them did: the guilty alone is buried', async () => {
     const spool = spoolDirectory()
     const bad = dropMany(spool, 'bad', 2, { do: 'exit' })
@@ -136,7 +136,7 @@ describe('several tasks in one process that dies', () => {
   })
 })
 
-describe('what somebody ends', () => {
+describe('what somebody ends', { concurrency: 3 }, () => {
   for (const [title, signals] of [
     ['SIGQUIT', ['SIGQUIT']],
     ['a second SIGTERM', ['SIGTERM', 'SIGTERM']],

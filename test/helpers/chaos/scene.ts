@@ -131,7 +131,7 @@ export class Scene {
   /** Waits until the daemon is ready, and a task runs. */
   async busy(): Promise<void> {
     await this.ready()
-    await until('a task runs', () => this.evidence.isAnyRunning)
+    await until('a task runs', () => this.evidence.isAnyRunning, START_MS)
   }
 
   /** Carries out an act, by default a random one, on a random process. @returns whether a process was killed */
