@@ -1,5 +1,5 @@
 // The processes that a test file has started, whatever parent, group and session they have by now.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const MARK = fileURLToPath(new URL('mark.mjs', import.meta.url))
@@ -28,10 +28,10 @@ export function startedBy(file) {
     ),
   )
   for (const each of found) for (const child of all) if (child.parent === each.pid) found.add(child)
-  return [...found].map(({ pid, args }) => ({
-    pid,
-    command: args.join(' ').trim().slice(0, LONGEST_COMMAND),
-  }))
+  return [...found].map(({ pid, args }) => {
+    const command = args.join(' ').trim().slice(0, LONGEST_COMMAND)
+    return { pid, command: `${command} (in ${workingDirectoryOf(pid)})` }
+  })
 }
 
 /** Ends a file's own process and what it has started, before anything else happens here. @returns what that was */
@@ -58,6 +58,14 @@ function look(name) {
   if ('ZX'.includes(state)) return []
   const [args, env] = ['cmdline', 'environ'].map(each => read(`/proc/${name}/${each}`).split('\0'))
   return [{ pid: Number(name), parent: Number(parent), args, env }]
+}
+
+function workingDirectoryOf(pid) {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`)
+  } catch {
+    return '?'
+  }
 }
 
 /** @returns '' for a process that is gone */

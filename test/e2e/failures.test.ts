@@ -76,6 +76,19 @@ describe('a task that always fails', { concurrency: 3 }, () => {
     assert.deepEqual(runsOf(daemon, 'done'), ['done 1'])
   })
 
+  it('has the limit that the last reload brought, and nothing else', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startAnswerer(spool)
+    ask(spool, 'retrier', 'return { retry: "100ms" }')
+    await until('it has failed twice', () => runsOf(daemon, 'retrier').length >= 2)
+    writeFileSync(daemon.iniFile, `${readFileSync(daemon.iniFile, 'utf8')}spooler-max-attempts = 3\n`)
+    daemon.child.kill('SIGHUP')
+    const { reason, attempts } = await letterOf(spool, 'retrier')
+    assert.equal(reason, 'attempts')
+    assert.ok(attempts >= 3, `${attempts}`)
+    assert.equal(runsOf(daemon, 'retrier').length, attempts)
+  })
+
   it('waits as its handler says, across a restart, and a change of its time ends the wait', async () => {
     const spool = spoolDirectory()
     const daemon = await startAnswerer(spool)

@@ -128,12 +128,12 @@ function rulesBroken(one: Case): string[] {
 /** A crash alongside others is not counted; from then on the task runs alone. */
 const UNCOUNTED_CRASHES = 1
 
-function guiltRulesBroken({ crashes, charges, maxCrashes, suicides, quits }: Case): string[] {
+function guiltRulesBroken({ runs, crashes, maxCrashes, suicides, quits }: Case): string[] {
   const broken: string[] = []
   if (suicides > maxCrashes + UNCOUNTED_CRASHES + quits)
     broken.push(`guilty, and killed its process ${suicides} times`)
-  if (crashes > suicides + charges)
-    broken.push(`guilty, ${crashes} crashes are counted, and it had ${suicides + charges}`)
+  if (crashes > runs.length)
+    broken.push(`guilty, ${crashes} crashes are counted, and it ran ${runs.length} times`)
   return broken
 }
 

@@ -51,6 +51,40 @@ describe('a scanner', () => {
     scanner.close()
   })
 
+  it('that began with a long backlog misses nothing that comes before its late watch, and hears of what comes after', async () => {
+    const spool = spoolDirectory()
+    const BACKLOG = 5500 // more than a watch is opened for at once
+    for (let i = 0; i < BACKLOG; i++) drop(spool, `t${i}`, '')
+    const index = new TaskIndex({ order: 'name', frequencyMs: 1_000_000 })
+    const rules = { ordered: false, strictNames: false }
+    const options = { spool, rules, frequencyMs: 1_000_000, watch: 'auto' as const }
+    const scanner = new Scanner(options, index, new Emitter(), () => {})
+    await scanner.start()
+    assert.equal(index.ready, BACKLOG)
+    drop(spool, 'unwatched', '')
+    const run = () => {
+      const refs = index.take(1000)
+      for (const ref of refs) rmSync(join(spool, ref), { force: true }) // a listing may have met it before
+      for (const ref of refs) index.done(ref)
+      scanner.tasksEnded(refs.length, false)
+      return refs
+    }
+    try {
+      const ran = new Set<string>()
+      await until('all have run', () => {
+        for (const ref of run()) ran.add(ref)
+        return ran.size === BACKLOG + 1
+      })
+      assert.ok(ran.has('unwatched'))
+      for (const name of ['watched', 'watched-too']) {
+        drop(spool, name, '')
+        await until(`${name} is heard of`, () => run().includes(name))
+      }
+    } finally {
+      scanner.close()
+    }
+  })
+
   it('hears of the most urgent priorities, and finds the others by their stamps, when there are many', async () => {
     const spool = spoolDirectory()
     for (let i = 1; i <= 1200; i++) mkdirSync(join(spool, String(i)))
