@@ -16,6 +16,7 @@ await build({
     spoold: 'src/cli/main.ts',
     index: 'src/index.ts',
     worker: 'src/worker/main.ts',
+    exporter: 'src/exporter/main.ts',
     rehearse: 'src/worker/rehearse.ts',
     'program-watcher': 'src/worker/program-watcher.ts',
     'own-package-hook': 'src/worker/own-package-hook.ts',

@@ -25,6 +25,7 @@ const GROUPS: Readonly<Record<OptionGroup, string>> = {
   applications: 'Web applications:',
   schedules: 'Signals and schedules:',
   network: 'Network:',
+  monitoring: 'Monitoring:',
   service: 'Service:',
   log: 'Log:',
   configuration: 'Configuration:',

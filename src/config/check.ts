@@ -4,6 +4,7 @@ import { checkControl } from '../control/option.js'
 import { readConfig, type Sources } from '../ini/read-config.js'
 import type { Problems, Where } from '../ini/setting.js'
 import { checkNetwork } from '../net/check.js'
+import { checkPublishing } from '../net/check-publishing.js'
 import { checkSchedules } from '../schedule/ini-schedules.js'
 import { isLinkToNothing, statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
@@ -70,6 +71,9 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   )
   checkControl(options.spoolerControl, (i, message) =>
     problems.error(where('spooler-control', i), `spooler-control: ${message}`),
+  )
+  checkPublishing(options, (severity, name, message) =>
+    problems[severity](where(name), `${name}: ${message}`),
   )
   checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
   checkSharedAreas(options.sharedarea, where, problems)

@@ -35,6 +35,7 @@ export type OptionGroup =
   | 'applications'
   | 'schedules'
   | 'network'
+  | 'monitoring'
   | 'service'
   | 'log'
   | 'configuration'
@@ -133,6 +134,12 @@ export const OPTION_TABLE = [
   { name: 'socket-request-timeout', kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'network', isOurs: true, help: 'disconnect a peer whose packet, or any MiB of its body, takes longer than this to arrive' },
   { name: 'socket-keepalive-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'network', isOurs: true, help: 'close a kept-open connection that has been idle for this long' },
   { name: 'socket-max-connections', kind: 'count', value: 'N', fallback: 1024, group: 'network', isOurs: true, help: 'maximum number of connections; a new one then replaces the one that has stalled longest' },
+
+  { name: 'stats', aliases: ['stats-server'], kind: 'text', value: 'ADDRESS', fallback: null, group: 'monitoring', help: "publish uWSGI's statistics as JSON on this socket: host:port, /path/to/socket or @abstract" },
+  { name: 'stats-http', kind: 'flag', fallback: false, group: 'monitoring', help: 'publish the statistics over HTTP' },
+  { name: 'stats-minified', aliases: ['stats-min'], kind: 'flag', fallback: false, group: 'monitoring', help: 'publish the statistics without white space' },
+  { name: 'stats-no-cores', kind: 'flag', fallback: false, group: 'monitoring', help: "leave out each worker's cores" },
+  { name: 'spooler-http-insecure', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'allow statistics over plain HTTP on an address that other machines can reach' },
 
   { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', help: 'run in the background once everything has started, and log to this file' },
   { name: 'pidfile', aliases: ['pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'write the process id to this file before dropping privileges; a second spoold with the same file does not start' },

@@ -2,7 +2,7 @@ import type { Action, ActionTable } from '../control/actions.js'
 import type { Collector } from '../stats/collector.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
 
-interface Acting {
+export interface Acting {
   readonly stats: Collector
   reload(): void
   scanNow(): void

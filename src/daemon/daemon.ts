@@ -8,18 +8,16 @@ import { formatProblem } from '../ini/setting.js'
 import type { Log } from '../log/log.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
-import type { Collector } from '../stats/collector.js'
 import { Master, type SpoolWorkersPlan } from '../supervisor/master.js'
 import { QuestionHandler } from '../supervisor/questions.js'
 import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
-import { actionsOf } from './actions.js'
-import { DaemonControl } from './control.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
 import { IdleStop } from './idle-stop.js'
 import { Lifecycle } from './lifecycle.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
+import { Observation } from './observation.js'
 import { Pidfiles } from './pidfiles.js'
 import type { ProcessEnvironment } from './process-environment.js'
 import { Quiet } from './quiet.js'
@@ -37,7 +35,6 @@ import {
   setProcessTitle,
   targetsOf,
 } from './spool-plan.js'
-import { observe } from './stats.js'
 import { TouchReload } from './touch-reload.js'
 import { ParentsPidfiles } from './under-root.js'
 
@@ -67,8 +64,7 @@ export class Daemon {
   readonly #drain: Drain
   readonly #quietness: Quiet
   readonly #notices: ServiceNotices
-  readonly #stats: Collector
-  readonly #control: DaemonControl
+  readonly #observation: Observation
   readonly #quiet = new QuietSpools()
   readonly #idleStop: IdleStop
   /** The configuration in effect. A rejected reload does not change it. */
@@ -99,25 +95,25 @@ export class Daemon {
       resolve: path => processEnvironment.resolve(path),
       raise: signal => this.#schedules.raise(signal),
     })
-    this.#stats = observe(events, {
-      version: request.version,
-      life: this.#life,
-      master: this.#master,
-      schedules: this.#schedules,
-      network: this.#network,
-      config: () => this.#config,
-    })
-    this.#control = new DaemonControl({
+    this.#observation = new Observation({
       events,
+      log,
       identity: this.#identity,
       resolve: path => processEnvironment.resolve(path),
-      actions: actionsOf({
-        stats: this.#stats,
+      observed: {
+        version: request.version,
+        life: this.#life,
+        master: this.#master,
+        schedules: this.#schedules,
+        network: this.#network,
+        config: () => this.#config,
+      },
+      acting: {
         reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
         scanNow: () => this.#master.lookNow(),
         reopenLog: () => log.reopen(),
         stop: () => this.#askedToStop('a control client'),
-      }),
+      },
     })
     this.#reloader = new Reloader({
       events,
@@ -158,8 +154,7 @@ export class Daemon {
     const { vacuum } = this.#options
     this.#touches.stop()
     this.#sweeper.stop()
-    this.#stats.close()
-    await this.#control.close()
+    await this.#observation.close()
     await this.#schedules.stop()
     await this.#network.close(hasFailed || (vacuum && !this.#request.isUnderRoot)) // else the parent does it
     this.#pidfiles.release(hasFailed || vacuum)
@@ -213,7 +208,7 @@ export class Daemon {
     for (const { directory } of this.#config.spools)
       if (identity !== null) makeSpoolFor(this.#surroundings.resolve(directory), identity)
     await this.#network.listen()
-    await this.#control.listen(options)
+    await this.#observation.listen(options)
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
     if (identity !== null && become(identity))
       this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
@@ -287,8 +282,8 @@ export class Daemon {
     this.#touches.watch(options)
     this.#schedules.serve(options, own)
     this.#sweeper.start(spools)
-    await this.#control.serve(options, own)
     this.#idleStop.serve(options.dieOnIdle ? options.idleMs : 0, [this.#master, this.#schedules])
+    await this.#observation.serve(options, own)
   }
 
   #tell({ files, problems }: CheckedConfig): void {

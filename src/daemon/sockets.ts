@@ -77,7 +77,8 @@ export class DaemonSockets {
   /** For people and monitoring. */
   get stats(): SocketSnapshot[] {
     const { connections } = this.#server
-    return this.#listeners.map(({ address }) => ({ address: formatAddress(address), connections }))
+    const { listen: backlog } = this.#options
+    return this.#listeners.map(({ address }) => ({ address: formatAddress(address), backlog, connections }))
   }
 
   /** Accepts no more connections; resolves when the requests in progress are answered. */

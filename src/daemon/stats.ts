@@ -7,7 +7,7 @@ import type { Lifecycle } from './lifecycle.js'
 import type { Schedules } from './schedules.js'
 import type { DaemonSockets } from './sockets.js'
 
-interface Observed {
+export interface Observed {
   readonly version: string
   readonly life: Lifecycle
   readonly master: Master
@@ -30,6 +30,7 @@ export function observe(events: Emitter, observed: Observed): Collector {
       host: hostname(),
       uid: process.geteuid?.() ?? 0,
       gid: process.getegid?.() ?? 0,
+      directory: process.cwd(),
       files: config().files,
       rssBytes: process.memoryUsage.rss(),
     }),

@@ -142,6 +142,8 @@ export interface EventMap {
 
   /** A control socket could not be opened: in this spool, or at this path. */
   'control-unavailable': { place: string; error: string }
+  'exporter-listening': { what: string; address: string }
+  'exporter-trouble': { message: string }
 
   'pidfile-written': { file: string }
   'pidfile-removed': { kind: PidfileKind }

@@ -7,6 +7,7 @@ type NetworkEvent = Extract<
   | `socket-${string}`
   | `request-${string}`
   | 'control-unavailable'
+  | `exporter-${string}`
   | 'modifier-unavailable'
   | 'peer-turned-away'
 >
@@ -37,10 +38,18 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
         log.line('info', `[spooler] written ${bytes} bytes to file ${printable(path)}`, { path })
     },
     'request-refused': ({ peer, error }) => complain(`[uwsgi-spooler] ${error} (from ${peer})`, peer),
+    'exporter-listening': ({ what, address }) => log.line('info', listeningLine(what, address), { address }),
+    'exporter-trouble': ({ message }) => log.line('warn', printable(message)),
     'modifier-unavailable': ({ peer, modifier1 }) =>
       complain(`-- unavailable modifier requested: ${modifier1} -- (from ${peer})`, peer),
     'peer-turned-away': ({ peer, because }) => complain(`${peer} was turned away: ${because}`, peer),
   }
+}
+
+/** uWSGI also prints the descriptor, which in another process means nothing (core/master.c). */
+function listeningLine(what: string, address: string): string {
+  const name = printable(address)
+  return what === 'stats' ? `*** Stats server enabled on ${name} ***` : `${what} enabled on ${name}`
 }
 
 /** Limits the lines per period; the first line after it says how many were suppressed. */

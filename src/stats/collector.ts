@@ -3,7 +3,7 @@ import type { Upkeep } from '../engines/upkeep.js'
 import type { Emitter } from '../events/emitter.js'
 import type { SpoolWorkersStats } from '../supervisor/master.js'
 import type { WorkerStats } from '../supervisor/pool-stats.js'
-import { residentBytes } from '../system/process-memory.js'
+import { memoryOf } from '../system/process-memory.js'
 import { displayName } from '../task/ref.js'
 import { RunTimes } from './run-times.js'
 import {
@@ -161,6 +161,6 @@ async function workerOf({ running, ...stats }: WorkerStats): Promise<WorkerSnaps
   return {
     ...stats,
     running: running.map(({ ref, sinceMs }) => ({ task: displayName(ref), sinceMs })),
-    rssBytes: stats.pid === 0 ? null : await residentBytes(stats.pid),
+    ...(stats.pid === 0 ? { rssBytes: null, vszBytes: null } : await memoryOf(stats.pid)),
   }
 }

@@ -29,6 +29,8 @@ export interface DaemonFacts {
   readonly host: string
   readonly uid: number
   readonly gid: number
+  /** Its working directory. */
+  readonly directory: string
   /** The configuration files in effect. */
   readonly files: readonly string[]
   /** Resident memory of the master. */
@@ -164,8 +166,9 @@ export interface WorkerSnapshot {
   /** How many tasks it runs at a time. */
   readonly concurrency: number
   readonly spawnedAtMs: number
-  /** How many runs it has reported. */
+  /** How many runs it has reported, and how long it was busy with them. */
   readonly ran: number
+  readonly busyMs: number
   /** Milliseconds per task of late; null: none has run. */
   readonly paceMs: number | null
   /** Tasks and signals that it has: they run, or wait in it. */
@@ -174,8 +177,9 @@ export interface WorkerSnapshot {
   readonly running: ReadonlyArray<{ readonly task: string; readonly sinceMs: number }>
   /** The signals whose handlers run. */
   readonly signals: readonly number[]
-  /** Resident memory, without its interpreters'; null: unknown. */
+  /** Resident and virtual memory, without its interpreters'; null: unknown. */
   readonly rssBytes: number | null
+  readonly vszBytes: number | null
 }
 
 export interface ScheduleSnapshot {
@@ -188,6 +192,8 @@ export interface ScheduleSnapshot {
 
 export interface SocketSnapshot {
   readonly address: string
+  /** How many connections may wait to be accepted. */
+  readonly backlog: number
   /** Connections that are open, of all sockets together. */
   readonly connections: number
 }

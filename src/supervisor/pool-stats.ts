@@ -15,6 +15,8 @@ export interface WorkerStats {
   readonly spawnedAtMs: number
   /** How many runs it has reported. */
   readonly ran: number
+  /** How long it was busy with them. */
+  readonly busyMs: number
   /** Milliseconds per task of late; null: none has run. */
   readonly paceMs: number | null
   /** How many tasks and signals it has: they run, or wait in it. */
@@ -48,7 +50,18 @@ export function poolStats(main: Roster, lone: Roster): PoolStats {
 }
 
 function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
-  const { pid, state, concurrency, spawnedAt, ran, paceMs = null, outstanding, begun, signals } = worker
+  const {
+    pid,
+    state,
+    concurrency,
+    spawnedAt,
+    ran,
+    busyMs,
+    paceMs = null,
+    outstanding,
+    begun,
+    signals,
+  } = worker
   return {
     pid,
     state,
@@ -56,6 +69,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     concurrency,
     spawnedAtMs: epochMs(spawnedAt),
     ran,
+    busyMs,
     paceMs,
     outstanding,
     running: begun.map(({ ref, startedAt }) => ({ ref, sinceMs: epochMs(startedAt) })),

@@ -36,6 +36,7 @@ export class WorkerProcess {
   #lastHeardAt = performance.now()
   readonly #pace = new Pace()
   #ran = 0
+  #busyMs = 0
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -82,6 +83,11 @@ export class WorkerProcess {
   /** How many runs it has reported. */
   get ran(): number {
     return this.#ran
+  }
+
+  /** How long it was busy with tasks; ms. */
+  get busyMs(): number {
+    return this.#busyMs
   }
 
   /** How many tasks and signals it has and answers for. */
@@ -269,6 +275,7 @@ export class WorkerProcess {
     const ran = done.length + ranOf(reports) + ranOf(late)
     this.#pace.note(message.busyMs, ran)
     this.#ran += ran
+    this.#busyMs += message.busyMs
     if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
       const name = this.#given.start(number, this.#lastHeardAt)

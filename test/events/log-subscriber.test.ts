@@ -42,6 +42,11 @@ const NAME = 'uwsgi_spoolfile_on_a'
 const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...string[]] } = {
   'config-read': [{ file: 'app.ini' }, '[uWSGI] getting INI configuration from app.ini'],
   'config-warning': [{ message: 'app.ini:1: warning: w' }, 'app.ini:1: warning: w'],
+  'exporter-listening': [
+    { what: 'stats', address: '127.0.0.1:1717' },
+    '*** Stats server enabled on 127.0.0.1:1717 ***',
+  ],
+  'exporter-trouble': [{ message: 'stats: in use' }, 'stats: in use'],
   'pidfile-written': [{ file: 'p' }, 'writing pidfile to p'],
   'pidfile-removed': [{ kind: 'safe pidfile' }, 'VACUUM: safe pidfile removed.'],
   'pidfile-left': [{ file: '/p', error: 'EACCES' }, 'VACUUM: /p cannot be removed: EACCES'],

@@ -29,6 +29,7 @@ const WORKER: WorkerStats = {
   concurrency: 1,
   spawnedAtMs: 1,
   ran: 5,
+  busyMs: 7,
   paceMs: null,
   outstanding: 2,
   running: [{ ref: '5/\xe9t\xe9', sinceMs: 2 }],
@@ -42,6 +43,7 @@ const DAEMON = {
   host: 'h',
   uid: 0,
   gid: 0,
+  directory: '/',
   files: ['app.ini'],
   rssBytes: 1,
 } as const

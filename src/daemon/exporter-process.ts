@@ -1,0 +1,108 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { entryFile } from '../base/package-root.js'
+import type { Options } from '../config/option-table.js'
+import type { Emitter } from '../events/emitter.js'
+import type { ExporterOptions, FromExporter, ToExporter } from '../exporter/messages.js'
+import { needsInsecure } from '../net/check-publishing.js'
+import type { DaemonSnapshot } from '../stats/snapshot.js'
+
+interface ExporterContext {
+  readonly events: Emitter
+  readonly log: { readonly fd: number }
+  snapshot(): Promise<DaemonSnapshot>
+}
+
+/** A process that keeps dying is started less and less often, up to once per minute. */
+const FIRST_RESPAWN_MS = 1000
+const LAST_RESPAWN_MS = 60_000
+
+/** The process that publishes the daemon's snapshot, while the configuration asks for one. */
+export class ExporterProcess {
+  readonly #context: ExporterContext
+  #options: ExporterOptions | undefined
+  #child: ChildProcess | undefined
+  #respawn: NodeJS.Timeout | undefined
+  #delayMs = FIRST_RESPAWN_MS
+
+  constructor(context: ExporterContext) {
+    this.#context = context
+  }
+
+  /** Puts a configuration into service. A process whose options stay the same stays, and so do its clients. */
+  async serve(options: Options): Promise<void> {
+    const wanted = exporterOptions(options)
+    if (JSON.stringify(wanted) === JSON.stringify(this.#options)) return
+    await this.stop() // its addresses have to be free
+    this.#options = wanted
+    if (wanted !== undefined) this.#spawn(wanted)
+  }
+
+  /** Resolves when it is gone. */
+  async stop(): Promise<void> {
+    clearTimeout(this.#respawn)
+    this.#options = undefined
+    const child = this.#child
+    this.#child = undefined
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const gone = new Promise<void>(resolve => child.once('exit', () => resolve()))
+    if (child.connected) child.disconnect()
+    const timer = setTimeout(() => child.kill('SIGKILL'), 1000)
+    await gone
+    clearTimeout(timer)
+  }
+
+  #spawn(options: ExporterOptions): void {
+    const { events, log } = this.#context
+    const child = fork(entryFile('exporter'), [], { stdio: ['ignore', log.fd, log.fd, 'ipc'], execArgv: [] })
+    this.#child = child
+    const startedAt = performance.now()
+    child.on('message', message => this.#hear(child, message as FromExporter))
+    child.on('error', error => events.emit('exporter-trouble', { message: error.message }))
+    child.once('close', (code, signal) => {
+      if (this.#child === child)
+        this.#died(options, signal ?? `exit code ${code}`, performance.now() - startedAt)
+    })
+    send(child, { type: 'open', options })
+  }
+
+  #died(options: ExporterOptions, how: string, livedMs: number): void {
+    if (livedMs > LAST_RESPAWN_MS) this.#delayMs = FIRST_RESPAWN_MS
+    const delayMs = this.#delayMs
+    this.#delayMs = Math.min(LAST_RESPAWN_MS, delayMs * 2)
+    this.#child = undefined
+    this.#context.events.emit('exporter-trouble', {
+      message: `the exporter died (${how}); it is started again in ${delayMs / 1000} s`,
+    })
+    this.#respawn = setTimeout(() => this.#spawn(options), delayMs)
+  }
+
+  #hear(child: ChildProcess, message: FromExporter): void {
+    const { events, snapshot } = this.#context
+    switch (message.type) {
+      case 'ask':
+        return void snapshot().then(taken => send(child, { type: 'snapshot', snapshot: taken }))
+      case 'listening':
+        return void events.emit('exporter-listening', message)
+      case 'trouble':
+        return void events.emit('exporter-trouble', { message: message.message })
+    }
+  }
+}
+
+function send(child: ChildProcess, message: ToExporter): void {
+  if (child.connected) child.send(message, () => {})
+}
+
+/** @returns undefined: there is nothing to publish */
+function exporterOptions(options: Options): ExporterOptions | undefined {
+  const { stats, statsHttp, statsMinified, statsNoCores, chmodSocket } = options
+  if (stats === null || (statsHttp && needsInsecure(stats, options))) return undefined
+  return {
+    stats: {
+      listener: { address: stats, mode: chmodSocket },
+      isHttp: statsHttp,
+      isMinified: statsMinified,
+      withCores: !statsNoCores,
+    },
+  }
+}

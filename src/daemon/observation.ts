@@ -1,0 +1,48 @@
+import type { Options } from '../config/option-table.js'
+import type { Emitter } from '../events/emitter.js'
+import type { Collector } from '../stats/collector.js'
+import type { Identity } from '../system/privileges.js'
+import { type Acting, actionsOf } from './actions.js'
+import { DaemonControl } from './control.js'
+import { ExporterProcess } from './exporter-process.js'
+import { type Observed, observe } from './stats.js'
+
+interface ObservationContext {
+  readonly events: Emitter
+  readonly log: { readonly fd: number }
+  readonly identity: Identity | null
+  readonly observed: Observed
+  readonly acting: Omit<Acting, 'stats'>
+  resolve(path: string): string
+}
+
+/** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
+export class Observation {
+  readonly #stats: Collector
+  readonly #control: DaemonControl
+  readonly #exporter: ExporterProcess
+
+  constructor({ events, log, identity, observed, acting, resolve }: ObservationContext) {
+    const stats = observe(events, observed)
+    this.#stats = stats
+    this.#control = new DaemonControl({ events, identity, resolve, actions: actionsOf({ stats, ...acting }) })
+    this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
+  }
+
+  /** Opens what needs the privileges that the process has at its start. */
+  async listen(options: Options): Promise<void> {
+    await this.#control.listen(options)
+  }
+
+  /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
+  async serve(options: Options, spools: readonly string[]): Promise<void> {
+    void this.#exporter.serve(options)
+    await this.#control.serve(options, spools)
+  }
+
+  async close(): Promise<void> {
+    await this.#exporter.stop()
+    this.#stats.close()
+    await this.#control.close()
+  }
+}

@@ -1,0 +1,19 @@
+import type { Socket } from 'node:net'
+
+const MAX_CLIENTS = 256
+
+/** The clients of one server, not too many: a new one takes the place of the oldest, which had its time. */
+export class Clients {
+  readonly #sockets = new Set<Socket>()
+
+  add(socket: Socket): void {
+    const [oldest] = this.#sockets
+    if (oldest !== undefined && this.#sockets.size >= MAX_CLIENTS) {
+      this.#sockets.delete(oldest)
+      oldest.destroy()
+    }
+    this.#sockets.add(socket)
+    socket.once('close', () => this.#sockets.delete(socket))
+    socket.on('error', () => {}) // it has hung up
+  }
+}

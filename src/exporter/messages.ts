@@ -1,0 +1,32 @@
+import type { DaemonSnapshot } from '../stats/snapshot.js'
+import type { ListenerOptions } from './listener.js'
+
+/** What the exporter publishes, and where. Sent once, as the first message. */
+export interface ExporterOptions {
+  /** uWSGI's stats server. */
+  readonly stats: StatsOptions | null
+}
+
+export interface StatsOptions {
+  readonly listener: ListenerOptions
+  /** `stats-http`: HTTP, not bare JSON. */
+  readonly isHttp: boolean
+  /** `stats-minified` */
+  readonly isMinified: boolean
+  /** False: `stats-no-cores`. */
+  readonly withCores: boolean
+}
+
+/** Daemon to exporter. */
+export type ToExporter =
+  | { readonly type: 'open'; readonly options: ExporterOptions }
+  /** The answer to `ask`. */
+  | { readonly type: 'snapshot'; readonly snapshot: DaemonSnapshot }
+
+/** Exporter to daemon. */
+export type FromExporter =
+  /** It needs a snapshot; there is no more than one question at a time. */
+  | { readonly type: 'ask' }
+  | { readonly type: 'listening'; readonly what: string; readonly address: string }
+  /** Something does not work, and is tried again; for the log. */
+  | { readonly type: 'trouble'; readonly message: string }
