@@ -5,7 +5,7 @@ import type { TaskOptions } from '../client/request-from.js'
 import type { Destination } from '../client/target.js'
 import type { CommandContext } from './context.js'
 import { type JsonTask, readJsonTasks } from './json-tasks.js'
-import { Progress } from './render.js'
+import { Progress } from './progress.js'
 import { openInput, type Pair } from './task-input.js'
 
 interface EnqueueLines {
@@ -35,7 +35,8 @@ const CHUNK = 1000
 export async function enqueueLines(work: EnqueueLines): Promise<void> {
   const { output, stdin } = work.context
   const tasks = readJsonTasks(openInput('the input', work.file, stdin))
-  const progress = new Progress(work.context, !work.isQuiet, sizeOf(work.file))
+  const progress = new Progress(output, 'tasks', !work.isQuiet)
+  const bytes = sizeOf(work.file)
   await work.opened()
   const batch = new Batch(work.destination)
   let stored = 0
@@ -50,14 +51,12 @@ export async function enqueueLines(work: EnqueueLines): Promise<void> {
       addTask(batch, task, work)
       if (batch.size < CHUNK) continue
       await flush()
-      progress.show(stored, task.bytes)
+      progress.show(stored, bytes === undefined ? undefined : task.bytes / bytes)
     }
     await flush()
   } catch (error) {
     if (batch.size > 0) await flush() // the tasks before the faulty line
     throw withCount(error, stored)
-  } finally {
-    progress.end()
   }
 }
 

@@ -15,8 +15,10 @@ export interface Io {
   stdin(): AsyncIterable<Uint8Array>
   /** Standard error leads to the systemd journal. */
   readonly isJournal?: boolean
-  /** Standard error is a terminal. */
+  /** Standard error is a terminal, which obeys escape sequences. */
   readonly isWatched: boolean
+  /** So is standard output. */
+  readonly isPrintedToTerminal?: boolean
   readonly env: Readonly<Record<string, string | undefined>>
   readonly ownProcess: OwnProcess
 }
@@ -43,7 +45,8 @@ export function processIo(ownProcess: OwnProcess): Io {
     stderr: text => writeWhole(STDERR, text),
     stdin: () => process.stdin,
     isJournal: isJournal(STDERR),
-    isWatched: isatty(STDERR),
+    isWatched: isatty(STDERR) && process.env.TERM !== 'dumb',
+    isPrintedToTerminal: isatty(STDOUT),
     env: process.env,
     ownProcess,
   }

@@ -11,6 +11,10 @@ type Purpose =
   /** It changes something: it continues without output, and exits with a code other than 0. */
   | 'change'
 
+type Streams = Pick<Io, 'stdout' | 'stderr' | 'isJournal' | 'isWatched' | 'isPrintedToTerminal'>
+
+const CLEAR_LINE = '\r\x1b[K'
+
 /** sysexits.h: EX_IOERR. */
 export const EX_IOERR = 74
 
@@ -29,12 +33,20 @@ export class Output {
   readonly #stdout: Sink
   readonly #stderr: Sink
   readonly #isJournal: boolean
+  /** A status can be shown. */
+  readonly isWatched: boolean
+  readonly #isPrintedToTerminal: boolean
+  #hasStatus = false
+  /** Since the last status. */
+  #hasPrinted = false
   #fault: unknown
 
-  constructor({ stdout, stderr, isJournal = false }: Pick<Io, 'stdout' | 'stderr' | 'isJournal'>) {
+  constructor({ stdout, stderr, isJournal = false, isWatched, isPrintedToTerminal = false }: Streams) {
     this.#stdout = stdout
     this.#stderr = stderr
     this.#isJournal = isJournal
+    this.isWatched = isWatched
+    this.#isPrintedToTerminal = isPrintedToTerminal
   }
 
   /**
@@ -48,6 +60,10 @@ export class Output {
   /** As `line`, without the newline. */
   write(text: string): void {
     if (this.#fault !== undefined) return
+    if (this.#isPrintedToTerminal) {
+      this.#clearStatus()
+      this.#hasPrinted = true
+    }
     try {
       this.#stdout(text)
     } catch (error) {
@@ -64,6 +80,25 @@ export class Output {
 
   /** Writes text to standard error as it is. */
   writeError(text: string): void {
+    this.#clearStatus()
+    this.#writeQuietly(text)
+  }
+
+  /** Shows a line on the terminal until something else is written there. Lines that run past show enough. */
+  status(text: string): void {
+    const isBusy = this.#hasPrinted
+    this.#hasPrinted = false
+    if (!this.isWatched || isBusy) return
+    this.#writeQuietly(`${CLEAR_LINE}${text}`)
+    this.#hasStatus = true
+  }
+
+  #clearStatus(): void {
+    if (this.#hasStatus) this.#writeQuietly(CLEAR_LINE)
+    this.#hasStatus = false
+  }
+
+  #writeQuietly(text: string): void {
     try {
       this.#stderr(text)
     } catch {}
@@ -71,6 +106,7 @@ export class Output {
 
   /** The exit code of a command that would exit with `own`. 0 means that everything was done and printed. */
   exitCode(own: number): number {
+    this.#clearStatus()
     if (own !== 0 || this.#fault === undefined) return own
     return hasLeft(this.#fault) && this.purpose !== 'change' ? 0 : EX_IOERR
   }

@@ -1,6 +1,5 @@
 import { isUtf8 } from 'node:buffer'
 import { printable } from '../base/printable.js'
-import type { CommandContext } from './context.js'
 
 /** Bytes in JSON: a string if they are UTF-8, else an object with their base64. */
 export function jsonBytes(bytes: Buffer): string | { base64: string } {
@@ -67,36 +66,4 @@ export function shortDuration(ms: number): string {
   if (seconds < 120) return `${seconds} s`
   if (seconds < 7200) return `${Math.round(seconds / 60)} m`
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`
-}
-
-const REDRAW_MS = 200
-const WIDTH = 30
-
-/** A progress line on standard error for a long input, if standard error is a terminal. */
-export class Progress {
-  readonly #output: CommandContext['output']
-  readonly #isShown: boolean
-  readonly #totalBytes: number | undefined
-  #drawnAt = performance.now()
-
-  /** @param totalBytes undefined if unknown */
-  constructor({ output, isWatched }: CommandContext, isWanted: boolean, totalBytes: number | undefined) {
-    this.#output = output
-    this.#isShown = isWanted && isWatched
-    this.#totalBytes = totalBytes
-  }
-
-  show(tasks: number, bytes: number): void {
-    if (!this.#isShown || performance.now() - this.#drawnAt < REDRAW_MS) return
-    this.#drawnAt = performance.now()
-    const share = this.#totalBytes ? Math.min(1, bytes / this.#totalBytes) : undefined
-    const bar =
-      share === undefined ? '' : `[${'#'.repeat(share * WIDTH).padEnd(WIDTH)}] ${Math.floor(share * 100)} % `
-    this.#output.writeError(`\r\x1b[K${bar}${tasks} tasks`)
-  }
-
-  /** Clears the line. */
-  end(): void {
-    if (this.#isShown) this.#output.writeError('\r\x1b[K')
-  }
 }

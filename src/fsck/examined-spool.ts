@@ -33,6 +33,8 @@ export interface ExaminedSpool {
   readonly records: Records
   readonly letters: DeadLetters
   readonly failures: Failures
+  /** Called for each file that a check looks at. */
+  passed(): void
   /** Only for repairs: it may create files. */
   locker(): Promise<Locker>
 }
@@ -52,9 +54,10 @@ export function statsOf({ spool }: ExaminedSpool, path: string): Stats | undefin
 /** Every file that may be a task, including those in priorities, whether or not a daemon scans them. */
 export async function* tasksIn(examined: ExaminedSpool, prefix = '', depth = 0): AsyncGenerator<Ref> {
   for await (const entry of listEntries(`${examined.spool}/${prefix}`)) {
-    if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false }))
+    if (entry.isFile() && isTaskName(entry.name, { ordered: true, strictNames: false })) {
+      examined.passed()
       yield prefix + entry.name
-    else if (entry.isDirectory() && depth < MAX_DEPTH && isPriorityDirectory(entry.name))
+    } else if (entry.isDirectory() && depth < MAX_DEPTH && isPriorityDirectory(entry.name))
       yield* tasksIn(examined, `${prefix}${entry.name}/`, depth + 1)
   }
 }
@@ -70,7 +73,10 @@ export async function* filesIn(
   for await (const entry of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}/${prefix}`)) {
     if (entry.isDirectory() && depth < MAX_DEPTH)
       yield* filesIn(examined, room, `${prefix}${entry.name}/`, depth + 1)
-    else if (entry.isFile()) yield prefix + entry.name
+    else if (entry.isFile()) {
+      examined.passed()
+      yield prefix + entry.name
+    }
   }
 }
 
@@ -81,7 +87,7 @@ export function isOurDirectory(examined: ExaminedSpool, room: string): boolean {
 }
 
 interface ExaminedSpoolOptions
-  extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs'>,
+  extends Pick<ExaminedSpool, 'rules' | 'graceMs' | 'idTtlMs' | 'passed'>,
     Omit<FailureOptions, 'spool'> {
   /** The user of the daemon; null means the owner of the directory. */
   readonly user: Owner | null
@@ -104,6 +110,7 @@ export function openExaminedSpool(
     graceMs: options.graceMs,
     idTtlMs: options.idTtlMs,
     isInUse: neighbours.length > 0,
+    passed: options.passed,
     records: new Records(bytes),
     letters: new DeadLetters(bytes),
     failures: new Failures({ ...options, spool: bytes }),

@@ -91,26 +91,6 @@ describe('spoold enqueue --json', () => {
     assert.equal(leftIn(spool).length, paths(result).length)
     assert.ok(paths(result).length > 100)
   })
-
-  it('shows a person how far it is, and no other reader', { skip: skipUnless('python3') }, async () => {
-    const spool = spoolDirectory()
-    const file = join(workspace(), 'tasks.jsonl')
-    writeFileSync(file, '{"a":1}\n'.repeat(6000))
-    const command = `${process.execPath} ${BIN} enqueue --spooler ${spool} --json ${file}`
-    // standard error is a terminal, standard output is not
-    const run = (flags: string) =>
-      new TestProcess('python3', [
-        '-c',
-        `import pty, sys; pty.spawn(['sh', '-c', ${JSON.stringify(`${command} ${flags} > /dev/null`)}])`,
-      ])
-    const watched = run('')
-    assert.equal(await watched.code(), 0)
-    assert.match(watched.output, /\[#*\s*\] \d+ % \d+ tasks/)
-    const quiet = run('--quiet')
-    assert.equal(await quiet.code(), 0)
-    assert.equal(quiet.output, '')
-    assert.equal(leftIn(spool).length, 12_000)
-  })
 })
 
 describe('spoold enqueue', () => {

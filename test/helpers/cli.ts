@@ -41,7 +41,12 @@ export function spoold(
  */
 export async function inProcess(
   args: readonly string[],
-  options: { env?: Readonly<Record<string, string>>; input?: string | Buffer } = {},
+  options: {
+    env?: Readonly<Record<string, string>>
+    input?: string | Buffer
+    /** Standard error is a terminal. */
+    isWatched?: boolean
+  } = {},
 ): Promise<CliResult> {
   let stdout = ''
   let stderr = ''
@@ -53,7 +58,7 @@ export async function inProcess(
       stderr += text
     },
     stdin: () => Readable.from([Buffer.from(options.input ?? '')]),
-    isWatched: false,
+    isWatched: options.isWatched ?? false,
     env: { ...process.env, ...options.env },
     ownProcess: {
       part: undefined,

@@ -12,6 +12,7 @@ const PROBES = {
     if (process.getuid?.() !== 0) throw new Error('not root')
   },
   mount: () => execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' }),
+  script: () => execFileSync('script', ['-qec', 'true', '/dev/null'], { stdio: 'ignore' }),
   mkfifo: () => execFileSync('mkfifo', ['--version'], { stdio: 'ignore' }),
   strace: () => execFileSync('strace', ['-V'], { stdio: 'ignore' }),
   systemd: () => {

@@ -6,6 +6,7 @@ import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
+import { Progress } from '../progress.js'
 import { jsonBytes, terminalName } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
@@ -54,12 +55,14 @@ export async function changeTasks(
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
   const groups = bySpool(taskPaths)
+  const progress = new Progress(output, 'tasks', options.quiet !== true)
+  progress.expect(taskPaths.filter(({ ref }) => ref !== undefined).length)
   return asOwners(ownProcess, [...groups.keys()], async spools => {
     if (options.dryRun !== true) await action.prepare?.()
     for (const spool of spools) {
       const members = groups.get(spool) ?? []
       try {
-        await changeIn(spool, members, { selection, options, action, report })
+        await changeIn(spool, members, { selection, options, action, report, progress })
       } catch (error) {
         report.fault(refusalOf(error, members[0]?.shown ?? spool))
       }
@@ -103,14 +106,16 @@ interface Order {
   readonly options: ChangeOptions
   readonly action: Action
   readonly report: ChangeReport
+  readonly progress: Progress
 }
 
 async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Order): Promise<void> {
-  const { selection, options, action, report } = order
+  const { selection, options, action, report, progress } = order
   const at = options.dryRun === true ? undefined : await openSpool(spool)
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
   for (const taskPath of taskPaths)
     for await (const ref of candidates(taskPath, view, order)) {
+      progress.step()
       if (!selection.mayHave(ref)) continue
       const task = view.view(ref)
       const fault = (text: string) => report.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
@@ -125,7 +130,7 @@ async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Or
 async function* candidates(
   taskPath: TaskPath,
   view: SpoolView,
-  { selection, action }: Order,
+  { selection, action, progress }: Order,
 ): AsyncGenerator<Ref> {
   if (taskPath.ref !== undefined) return yield taskPath.ref
   const states = selection.states ?? action.states
@@ -135,7 +140,10 @@ async function* candidates(
       `${taskPath.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
     )
   }
-  if (states.some(state => state !== 'dead')) yield* await view.refs(failed)
+  const refs = states.some(state => state !== 'dead') ? await view.refs(failed) : []
+  progress.expect(refs.length)
+  if (states.includes('dead') && progress.isShown) for await (const _ref of view.dead()) progress.expect(1)
+  yield* refs
   if (states.includes('dead')) yield* view.dead()
 }
 

@@ -5,11 +5,13 @@ import { retryPolicyOf } from '../../daemon/spool-plan.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
 import { openExaminedSpool } from '../../fsck/examined-spool.js'
 import type { Finding, Repair } from '../../fsck/finding.js'
+import { countLooks } from '../../fsck/looks.js'
 import { readConfig } from '../../ini/read-config.js'
 import { realPathOf } from '../../system/file-stats.js'
 import { identityOf } from '../../system/privileges.js'
 import { type OwnProcess, ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { Progress } from '../progress.js'
 import { jsonBytes, terminalName } from '../render.js'
 import { readVersion } from '../version.js'
 
@@ -44,7 +46,8 @@ export async function fsck(
   let exitCode = 0
   for (const directory of part === undefined ? all : [all[Number(part)] ?? '']) {
     const tally = { found: 0, note: 0, repaired: 0, left: 0 }
-    for await (const finding of examine(directory, config, ini !== undefined, ownProcess)) {
+    const progress = new Progress(output, 'checks')
+    for await (const finding of examine(directory, config, ini !== undefined, ownProcess, progress)) {
       const result = repair ? await repairOne(finding) : asFound(finding)
       if (result === undefined) continue
       tally[result.state]++
@@ -72,6 +75,7 @@ async function* examine(
   { options, spools, anySpool }: ResolvedOptions,
   isConfigured: boolean,
   ownProcess: OwnProcess,
+  progress: Progress,
 ): AsyncGenerator<Finding> {
   const spool = realPath(directory)
   const configured = identityOf(options)
@@ -86,8 +90,10 @@ async function* examine(
     idTtlMs: own.spoolerIdTtlMs,
     frequencyMs: own.spoolerFrequencyMs,
     policy: retryPolicyOf(own),
+    passed: () => progress.step(),
     handlers: own.spoolerImport,
   })
+  if (progress.isShown) progress.expect(await countLooks(examined))
   yield* inUse
   yield* examineRights(examined)
   if (process.geteuid?.() === 0 && identity !== null && user.uid !== 0) await ownProcess.become(identity)

@@ -4,6 +4,7 @@ import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
+import { Progress } from '../progress.js'
 import { ageOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
@@ -33,6 +34,7 @@ async function purgeAll(
   output: Output,
 ): Promise<number> {
   let code = 0
+  const progress = new Progress(output, 'dead letters')
   for (const directory of directories) {
     const { spool, ref } = parseTaskPath(directory)
     if (ref !== undefined)
@@ -40,9 +42,10 @@ async function purgeAll(
         'USAGE',
         `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
       )
+    if (!dryRun && progress.isShown) progress.expect(await count(spool, limits))
     const { removed: purged, fault } = dryRun
       ? { removed: await count(spool, limits), fault: undefined }
-      : await purgeDead(spool, limits)
+      : await purgeDead(spool, limits, () => progress.step())
     const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
     if (json) output.line(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
     else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)

@@ -60,8 +60,13 @@ interface Purged {
   readonly fault?: string
 }
 
-/** Removes the dead letters beyond the limits. @param spool its real path */
-export async function purge(spool: string, limits: PurgeLimits): Promise<Purged> {
+/**
+ * Removes the dead letters beyond the limits.
+ *
+ * @param spool its real path
+ * @param passed called after each letter that was to be removed
+ */
+export async function purge(spool: string, limits: PurgeLimits, passed?: () => void): Promise<Purged> {
   let [removed, fault]: [number, string | undefined] = [0, undefined]
   if (limits.maxAgeMs === null && limits.maxCount === null) return { removed }
   let at: OpenSpool | undefined
@@ -70,6 +75,7 @@ export async function purge(spool: string, limits: PurgeLimits): Promise<Purged>
     const faultOfThis = removeLetter(at, name)
     if (faultOfThis === undefined) removed++
     else fault ??= `${displayName(name)}: ${faultOfThis}`
+    passed?.()
     if (removed % REMOVALS_PER_TURN === 0) await setImmediate() // lets a daemon do its other work
   }
   return { removed, ...(fault === undefined ? {} : { fault }) }
