@@ -92,9 +92,9 @@ export function startTaker(directory, spool, options = []) {
   )
 }
 
-export function startSpoold(directory, spool, options = [], spoolerFlag = '--spooler') {
+export function startSpoold(directory, spool, options = [], spoolerFlag = '--spooler', source = NOOP_JS) {
   const handler = join(directory, 'noop.mjs')
-  writeFileSync(handler, NOOP_JS)
+  writeFileSync(handler, source)
   return start(
     process.execPath,
     [BIN, spoolerFlag, spool, '--spooler-import', handler, ...options],

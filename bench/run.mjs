@@ -26,6 +26,7 @@ const NAMES = [
   'hosts',
   'pickup',
   'scale',
+  'status',
   'enqueue',
   'socket',
   'hostile',

@@ -86,7 +86,46 @@ function meaningOf({ help, isOurs }) {
   return isOurs ? `**spoold** ${text}` : text
 }
 
-const PAGES = { 'options.md': optionsPage() }
+/** The tables of a page's fields, from the comments of the type: between the two marks, whatever is there is replaced. */
+function statusPage(before) {
+  const [head, , tail] = before.split(/(?<=<!-- fields: [^\n]* -->\n)|(?=<!-- end of fields -->\n)/)
+  return [head, '\n', fieldTables(TYPES), tail].join('')
+}
+
+const declared = path => readFileSync(new URL(`../build/src/${path}.d.ts`, import.meta.url), 'utf8')
+/** The snapshot, and what it has from the engines. */
+const ENGINES = ['PriorityStats', 'LookStats', 'DeadStats', 'DiskStats']
+const TYPES = [
+  ...interfacesIn(declared('stats/snapshot')),
+  ...[declared('engines/feed'), declared('engines/upkeep')]
+    .flatMap(interfacesIn)
+    .filter(([name]) => ENGINES.includes(name)),
+]
+
+function interfacesIn(source) {
+  return [...source.matchAll(/interface (\w+) \{\n(.*?)\n\}/gs)].map(([, name, body]) => [name, body])
+}
+
+function fieldTables(types) {
+  return types
+    .map(([name, body]) => {
+      const fields = [...body.matchAll(/(?:\/\*\*\s(.*?)\*\/\s*)?readonly (\w+): (.*?);(?=\n|$)/gs)]
+      const rows = fields.map(([, comment = '', field, type]) => {
+        const meaning = comment
+          .replaceAll(/\s*\n\s*\*\s?/g, ' ')
+          .trim()
+          .replace(/\.$/, '')
+        const shown = type.replaceAll(/\s+/g, ' ').replaceAll('readonly ', '').replaceAll('|', '\\|')
+        return `| \`${field}\` | \`${shown}\` | ${meaning.replaceAll('|', '\\|')} |`
+      })
+      return `### ${name}\n\n| field | type | |\n|---|---|---|\n${rows.join('\n')}\n`
+    })
+    .join('\n')
+    .concat('\n')
+}
+
+const STATUS = fileURLToPath(new URL('status.md', import.meta.url))
+const PAGES = { 'options.md': optionsPage(), 'status.md': statusPage(readFileSync(STATUS, 'utf8')) }
 const isCheck = process.argv.includes('--check')
 for (const [name, text] of Object.entries(PAGES)) {
   const file = fileURLToPath(new URL(name, import.meta.url))

@@ -64,6 +64,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'fsck',
     'systemd',
     'daemon',
+    'control',
+    'stats',
   ],
 }
 /** These alone know a library. */

@@ -109,6 +109,23 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/unit.js')).unit,
   },
   {
+    name: 'status',
+    summary:
+      'say how spools are, as their daemons see it; exit 0, or with thresholds 1 warning, 2 critical, 3 unknown',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
+    flags: [
+      ['--ini <file>', 'the configuration of the daemon'],
+      ['--control <path>', 'ask the daemon at this socket of spooler-control'],
+      ['--max-due <[warning,]critical>', 'more due tasks than this: 1000, or 500,1000'],
+      ['--max-age <[warning,]critical>', 'the oldest due task has waited for longer: 10m, or 5m,10m'],
+      ['--max-dead <[warning,]critical>', 'more dead letters'],
+      ['--max-failure-rate <[warning,]critical>', 'a larger share of the runs of five minutes failed: 5%'],
+      ['--json', 'one JSON object'],
+    ],
+    load: async () => (await import('./commands/status.js')).status,
+  },
+  {
     name: 'ls',
     summary: 'list the tasks of spool directories, the dead letters last',
     args: '<dir...>',

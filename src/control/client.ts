@@ -39,11 +39,15 @@ interface AskOptions {
 export function controlSocketsOf(spool: string): string[] {
   const state = findState(toByteString(spool))
   if (state === undefined) return []
+  const owner = lstatSync(`${state}/.`)?.uid
   return readdirSync(state)
     .filter(isControlName)
     .sort()
     .map(name => `${state}/${name}`)
-    .filter(path => lstatSync(path)?.isSocket() === true)
+    .filter(path => {
+      const stats = lstatSync(path) // another user's socket may have been linked there, to be written to by us
+      return stats?.isSocket() === true && stats.uid === owner
+    })
 }
 
 /**

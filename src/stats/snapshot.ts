@@ -1,5 +1,5 @@
 import type { LookStats, PriorityStats } from '../engines/feed.js'
-import type { DeadStats, DiskStats } from '../engines/upkeep.js'
+import type { DeadStats, DiskStats, UpkeepStats } from '../engines/upkeep.js'
 import type { ParkReason } from '../task/report.js'
 import type { Schedule } from '../task/schedule.js'
 
@@ -51,7 +51,7 @@ export interface SpoolSnapshot {
   readonly processes: Processes
   readonly dead: DeadStats
   /** Tasks that have failed or are held; a lower bound if not `isWhole`. */
-  readonly records: { readonly count: number; readonly isWhole: boolean }
+  readonly records: UpkeepStats['records']
   /** Null: unknown, or the file system does not answer. */
   readonly disk: DiskStats | null
   /** How new tasks are noticed; null: the engine is told of each. */
@@ -174,12 +174,18 @@ export interface WorkerSnapshot {
   /** Tasks and signals that it has: they run, or wait in it. */
   readonly outstanding: number
   /** What may have begun, and the latest time at which it can have. */
-  readonly running: ReadonlyArray<{ readonly task: string; readonly sinceMs: number }>
+  readonly running: readonly RunningTask[]
   /** The signals whose handlers run. */
   readonly signals: readonly number[]
   /** Resident and virtual memory, without its interpreters'; null: unknown. */
   readonly rssBytes: number | null
   readonly vszBytes: number | null
+}
+
+/** A name as text: its path in the spool. */
+interface RunningTask {
+  readonly task: string
+  readonly sinceMs: number
 }
 
 export interface ScheduleSnapshot {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { it } from 'node:test'
 import { ROOT, workspace } from '../helpers/workspace.js'
 
-it('docs/options.md is what `npm run docs` writes', () => {
+it('docs/options.md and docs/status.md are what `npm run docs` writes', () => {
   const check = (root: string) =>
     spawnSync(process.execPath, [join(root, 'docs/generate.mjs'), '--check'], { encoding: 'utf8' })
   assert.deepEqual([check(ROOT).stderr, check(ROOT).status], ['', 0])
@@ -13,9 +13,17 @@ it('docs/options.md is what `npm run docs` writes', () => {
   const copy = workspace()
   cpSync(join(ROOT, 'docs'), join(copy, 'docs'), { recursive: true })
   symlinkSync(join(ROOT, 'build'), join(copy, 'build'))
-  const page = join(copy, 'docs/options.md')
-  writeFileSync(page, readFileSync(page, 'utf8').replace('| `30` |', '| `31` |'))
-  const { stderr, status } = check(copy)
-  assert.match(stderr, /options\.md is not current; run "npm run docs"\n$/)
-  assert.equal(status, 1)
+  for (const [name, from, to] of [
+    ['options.md', '| `30` |', '| `31` |'],
+    ['status.md', '| `atMs` | `number` |', '| `atMs` | `string` |'],
+  ] as const) {
+    const page = join(copy, 'docs', name)
+    const text = readFileSync(page, 'utf8')
+    assert.notEqual(text.replace(from, to), text)
+    writeFileSync(page, text.replace(from, to))
+    const { stderr, status } = check(copy)
+    assert.ok(stderr.endsWith(`${name} is not current; run "npm run docs"\n`), stderr)
+    assert.equal(status, 1)
+    writeFileSync(page, text)
+  }
 })

@@ -16,8 +16,9 @@ export function directoryStats(
   backlog: BacklogCount,
   scanner: ScannerStats,
 ): FeedStats {
-  const { ready, busy, waiting, knowsAll, nextAtMs } = index
+  const { busy, waiting, knowsAll, nextAtMs } = index
   const census = taker.take()
+  const ready = Math.max(0, index.ready - census.surplus)
   const counted = knowsAll ? undefined : backlog.ask()
   const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)
   return {

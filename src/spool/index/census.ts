@@ -6,6 +6,8 @@ import type { TaskIndex } from './task-index.js'
 interface Census {
   /** How many each directory has, by its prefix: '' for the spool itself, `5/` for a priority. */
   readonly byPrefix: ReadonlyMap<string, number>
+  /** How many more the index counts as ready: they have another place by now, which it notices when they are taken. */
+  readonly surplus: number
   /** When the oldest became runnable; epoch ms. Undefined: there is none, or their names do not say. */
   readonly oldestMs: number | undefined
 }
@@ -36,12 +38,17 @@ export class CensusTaker {
 
 function censusOf(index: TaskIndex): Census {
   const byPrefix = new Map<string, number>()
-  let oldest = Number.POSITIVE_INFINITY
+  let [count, oldest] = [0, Number.POSITIVE_INFINITY]
   index.eachReady((ref, time) => {
+    count++
     const prefix = prefixOf(ref)
     byPrefix.set(prefix, (byPrefix.get(prefix) ?? 0) + 1)
     const since = time === 0 ? createdAtMicros(ref) : time // an order by name needs no times
     if (since !== undefined && since < oldest) oldest = since
-  })
-  return { byPrefix, oldestMs: oldest === Number.POSITIVE_INFINITY ? undefined : oldest / 1000 }
+  }, Date.now())
+  return {
+    byPrefix,
+    surplus: index.ready - count,
+    oldestMs: oldest === Number.POSITIVE_INFINITY ? undefined : oldest / 1000,
+  }
 }

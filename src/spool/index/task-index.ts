@@ -69,10 +69,12 @@ export class TaskIndex {
     return this.#window.size + this.#freshNames.size
   }
 
-  /** Calls back with each ready ref, in no particular order, and when it became runnable (epoch µs; 0: see its name). */
-  eachReady(visit: (ref: Ref, time: number) => void): void {
-    this.#window.each(visit)
-    for (const { ref, time } of this.#fresh.values()) visit(ref, time)
+  /** Calls back with each ready ref once, in no particular order, and when it became runnable (epoch µs; 0: see its name). */
+  eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
+    this.#window.each((ref, time) => {
+      if (!this.#freshNames.has(ref) && !this.#isElsewhere(ref, nowMs)) visit(ref, time)
+    })
+    for (const { ref, time } of this.#fresh.values()) if (!this.#isElsewhere(ref, nowMs)) visit(ref, time)
   }
 
   /** Everything it knows. */

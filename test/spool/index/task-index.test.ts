@@ -43,6 +43,20 @@ describe('an ordered index', () => {
     assert.deepEqual(index.take(3), ['1/urgent', '5/b', '5/c'])
   })
 
+  it('counts a ref once, wherever it was named, and not while it waits', () => {
+    const index = indexOf(['a', 'b', 'c'])
+    index.changed('a', true)
+    const [first = ''] = index.take(1)
+    index.returned(report(first, 'later', NOW + 1000), NOW)
+    index.beginScan(false)
+    for (const ref of ['a', 'b', 'c', 'd']) index.seen(ref, NOW - 1)
+    index.endScan()
+    index.changed('b', true)
+    const met: string[] = []
+    index.eachReady(ref => met.push(ref), NOW)
+    assert.deepEqual(met.sort(), ['b', 'c', 'd'])
+  })
+
   it('does not give a ref twice when an event and a scan both name it', () => {
     const index = indexOf(['a', 'b'])
     index.changed('a', true)

@@ -1,0 +1,108 @@
+import { type FieldKind, hasFields } from '../base/json-guard.js'
+import { type DaemonSnapshot, SNAPSHOT_VERSION } from './snapshot.js'
+
+type Fields = Readonly<Record<string, FieldKind>>
+
+const DAEMON: Fields = {
+  pid: 'count',
+  version: 'text',
+  state: 'text',
+  startedAtMs: 'time',
+  host: 'text',
+  files: 'texts',
+  rssBytes: 'count',
+}
+const SPOOL: Fields = {
+  directory: 'text',
+  tasks: 'object',
+  totals: 'object',
+  rates: 'object',
+  times: 'object',
+  processes: 'object',
+  dead: 'object',
+  records: 'object',
+}
+const TASKS: Fields = {
+  due: 'count',
+  isWhole: 'flag',
+  running: 'count',
+  waiting: 'count',
+  parked: 'object',
+  priorities: 'objects',
+  prioritiesLeftOut: 'count',
+}
+const TOTALS: Fields = {
+  done: 'count',
+  retried: 'count',
+  errors: 'count',
+  buried: 'count',
+  setAside: 'count',
+  crashes: 'count',
+  overran: 'count',
+}
+const RATE: Fields = { m1: 'time', m5: 'time', m15: 'time' }
+const TIMES: Fields = { count: 'count', p50Micros: 'time', p95Micros: 'time', p99Micros: 'time' }
+const PROCESSES: Fields = { wanted: 'count', present: 'count', delayed: 'count', workers: 'objects' }
+const WORKER: Fields = { pid: 'count', state: 'text', ran: 'count', running: 'objects', spawnedAtMs: 'time' }
+const DEAD: Fields = { count: 'count', isWhole: 'flag', byReason: 'object' }
+const DISK: Fields = { freeBytes: 'time', totalBytes: 'time', freeInodes: 'time', totalInodes: 'time' }
+const LOOK: Fields = { everyMs: 'time', hints: 'text', watched: 'count', refused: 'count', lastMs: 'time' }
+
+/**
+ * Checks what came from a control socket. Whoever owns a spool can answer there with anything.
+ *
+ * @returns undefined if it is no snapshot that this program understands
+ */
+export function readSnapshot(value: unknown): DaemonSnapshot | undefined {
+  const isRight =
+    hasFields(value, { version: 'count', atMs: 'time', daemon: 'object', spools: 'objects' }, {}) &&
+    isSnapshot(value as DaemonSnapshot)
+  return isRight ? (value as DaemonSnapshot) : undefined
+}
+
+function isSnapshot({ version, daemon, spools }: DaemonSnapshot): boolean {
+  return version === SNAPSHOT_VERSION && hasFields(daemon, DAEMON, {}) && spools.every(isSpool)
+}
+
+function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
+  if (!hasFields(spool, SPOOL, {})) return false
+  const { tasks, totals, rates, times, processes, dead, disk, look } = spool
+  return (
+    hasFields(tasks, TASKS, {}) &&
+    [tasks.stored, tasks.countedAtMs, tasks.oldestDueMs, tasks.nextDueMs, rates.failedShare].every(
+      isNumberOrNull,
+    ) &&
+    tasks.priorities.every(each => hasFields(each, { due: 'count' }, {}) && isTextOrNull(each.priority)) &&
+    Object.values(tasks.parked).every(isNumber) &&
+    hasFields(totals, TOTALS, {}) &&
+    [rates.done, rates.failed].every(rate => hasFields(rate, RATE, {})) &&
+    [times.ran, times.waited].every(each => hasFields(each, TIMES, {})) &&
+    hasFields(processes, PROCESSES, {}) &&
+    processes.workers.every(isWorker) &&
+    hasFields(dead, DEAD, {}) &&
+    Object.values(dead.byReason).every(isNumber) &&
+    [dead.newestMs, dead.oldestMs].every(isNumberOrNull) &&
+    (disk === null || hasFields(disk, DISK, {})) &&
+    (look === null || (hasFields(look, LOOK, {}) && isNumberOrNull(look.lastAtMs)))
+  )
+}
+
+function isWorker(worker: DaemonSnapshot['spools'][number]['processes']['workers'][number]): boolean {
+  return (
+    hasFields(worker, WORKER, {}) &&
+    isNumberOrNull(worker.rssBytes) &&
+    worker.running.every(each => hasFields(each, { task: 'text', sinceMs: 'time' }, {}))
+  )
+}
+
+function isNumber(value: unknown): boolean {
+  return Number.isFinite(value)
+}
+
+function isNumberOrNull(value: unknown): boolean {
+  return value === null || isNumber(value)
+}
+
+function isTextOrNull(value: unknown): boolean {
+  return value === null || typeof value === 'string'
+}

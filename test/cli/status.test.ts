@@ -1,0 +1,161 @@
+import assert from 'node:assert/strict'
+import { chmodSync, chownSync, linkSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { dirname, join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { giveAway, USER } from '../helpers/canaries.js'
+import { spoold } from '../helpers/cli.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const enqueue = (spool: string, ...rest: string[]) =>
+  spoold(['enqueue', '--quiet', '--spooler', spool, ...rest])
+const BLOCKED = `import { existsSync } from 'node:fs'
+  import { setTimeout } from 'node:timers/promises'
+  export default async (env, task) => {
+    JOURNAL('begun')
+    if (env.fail !== undefined) throw new Error('no')
+    while (!existsSync(env.until)) await setTimeout(10)
+    return task.SPOOL_OK
+  }`
+
+describe('spoold status', () => {
+  it('says what a daemon knows, and judges it', async () => {
+    const spool = spoolDirectory()
+    const end = join(dirname(spool), 'end')
+    for (const priority of ['3', '7']) mkdirSync(join(spool, priority)) // a new one looks like a task until it is opened
+    const daemon = await startDaemon({
+      spool,
+      handler: BLOCKED,
+      ini: { 'spooler-max-attempts': 1, 'spooler-ordered': true },
+    })
+    await enqueue(spool, 'fail=1')
+    await until('it is buried', async () => (await spoolSnapshotOf(spool)).totals.buried === 1)
+    await enqueue(spool, '--at', '+1h', 'a=b')
+    await until('a worker has looked at it', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1)
+    for (const priority of ['3', '7', '7']) await enqueue(spool, '--priority', priority, `until=${end}`)
+    await until('one runs', () => daemon.journal().length === 2)
+    await until('all are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 2)
+    const { code, stdout } = await spoold(['status', '--max-due', '1,9', '--max-dead', '0', spool])
+    const [first = '', ...screen] = stdout.trimEnd().split('\n')
+    assert.equal(
+      first,
+      'SPOOLD CRITICAL: 2 due, more than 1; 1 dead letters, more than 0; 2 due, 1 running, 1 waiting, 1 dead | due=2;1;9;0 dead=1;;0;0',
+    )
+    assert.equal(code, 2)
+    const text = screen.join('\n')
+    assert.ok(
+      text.includes(`pid ${daemon.pid} `) && text.includes('7: 2') && text.includes('1 (1 attempts)'),
+      text,
+    )
+    assert.ok(text.includes('100 % failed in 5 minutes'), text)
+    assert.match(text, /pid \d+ +\d+ s; 1 done, \d+ MB; 3\/uwsgi_spoolfile_on_/)
+    assert.deepEqual(
+      screen.filter(line => line.length > 80),
+      [],
+    )
+
+    const json = await spoold(['status', '--json', '--ini', daemon.iniFile, '--max-due', '1,9'])
+    assert.equal(json.code, 1)
+    const { version, level, spools } = JSON.parse(json.stdout)
+    assert.deepEqual(
+      [version, level, spools.length, spools[0].source, spools[0].daemon.pid],
+      [1, 'WARNING', 1, 'daemon', daemon.pid],
+    )
+    writeFileSync(end, '')
+  })
+
+  it('shows the directory where no daemon answers, also a killed one', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool })
+    daemon.child.kill('SIGKILL')
+    await daemon.exited
+    await enqueue(spool, 'a=1')
+    await enqueue(spool, '--at', '+1h', 'a=1')
+    drop(spool, 'broken', Buffer.from([17, 9]))
+    const { code, stdout } = await spoold(['status', '--json', spool])
+    const [status] = JSON.parse(stdout).spools
+    assert.equal(code, 1)
+    assert.deepEqual(
+      [status.source, status.because, status.reasons],
+      ['directory', null, ['no daemon answers']],
+    )
+    assert.deepEqual([status.states, status.tasks.stored], [{ due: 1, waiting: 1, incomplete: 1 }, 3])
+    assert.equal((await spoold(['status', '--max-due', '0', spool])).code, 2)
+  })
+
+  it('ends with 3 where it cannot know, and 64 where it is not told what', async () => {
+    const spool = spoolDirectory()
+    for (const path of [join(spool, 'gone'), '/dev/null']) {
+      const { code, stdout } = await spoold(['status', path])
+      assert.equal(code, 3)
+      assert.match(stdout, /^SPOOLD UNKNOWN: /)
+    }
+    assert.equal((await spoold(['status'])).code, 64)
+    assert.equal((await spoold(['status', '--max-due', 'x', spool])).code, 64)
+    assert.equal((await spoold(['status', '--control', join(spool, 'no.sock')])).code, 3)
+  })
+
+  it('believes no other program, and waits for none', async () => {
+    const spool = spoolDirectory()
+    mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
+    const servers: Server[] = []
+    const listen = (name: string, answer: string | undefined) =>
+      new Promise<void>(resolve => {
+        const server = createServer(socket => {
+          socket.on('error', () => {})
+          if (answer !== undefined) socket.on('data', () => socket.write(answer))
+        })
+        servers.push(server)
+        server.listen(join(spool, '.spoold', name), resolve)
+      })
+    after(() => servers.map(server => server.close()))
+    await listen('control', 'HTTP/1.1 400 Bad Request\r\n\r\n')
+    await listen('control.2', '{"v":1,"id":1,"ok":{"version":1,"spools":[{}]}}\n')
+    await listen('control.3', '{"v":1,"id":1,"ok":{"version":9}}\n')
+    const { code, stdout, stderr } = await spoold(['status', spool])
+    assert.equal(code, 3, stdout)
+    assert.match(stdout, /cannot be asked/)
+    assert.equal(stderr, '')
+  })
+})
+
+describe('spoold status of root', { skip: skipUnless('root') }, () => {
+  it('is its user in the spool of another one, and follows no link there', async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    giveAway(spool)
+    const roots = workspace()
+    const heard: string[] = []
+    const server = createServer(socket =>
+      socket.on('error', () => {}).on('data', data => heard.push(String(data))),
+    )
+    after(() => server.close())
+    await new Promise<void>(resolve => server.listen(join(roots, 'root.sock'), resolve))
+    const state = join(spool, '.spoold')
+    mkdirSync(state, { mode: 0o700 })
+    chownSync(state, USER, USER)
+    symlinkSync(join(roots, 'root.sock'), join(state, 'control'))
+    linkSync(join(roots, 'root.sock'), join(state, 'control.2'))
+    const { code, stdout } = await spoold(['status', spool])
+    assert.notEqual(code, 0, stdout)
+    assert.deepEqual(heard, [], 'nothing was sent to a socket of root')
+  })
+
+  it('asks the daemon of another user', async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o777)
+    giveAway(spool)
+    const daemon = await startDaemon({ spool, ini: { uid: USER, gid: USER } })
+    const { code, stdout } = await spoold(['status', '--json', spool])
+    assert.equal(code, 0, stdout)
+    assert.deepEqual(
+      [JSON.parse(stdout).spools[0].daemon.pid, JSON.parse(stdout).spools[0].daemon.uid],
+      [daemon.pid, USER],
+    )
+  })
+})
