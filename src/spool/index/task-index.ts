@@ -69,12 +69,11 @@ export class TaskIndex {
     return this.#window.size + this.#freshNames.size
   }
 
-  /** Calls back with each ready ref once, in no particular order, and when it became runnable (epoch µs; 0: see its name). */
+  /** Calls back with each ready ref, once, and when it became runnable (epoch µs; 0: see its name). In no order. */
   eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
-    this.#window.each((ref, time) => {
-      if (!this.#freshNames.has(ref) && !this.#isElsewhere(ref, nowMs)) visit(ref, time)
-    })
-    for (const { ref, time } of this.#fresh.values()) if (!this.#isElsewhere(ref, nowMs)) visit(ref, time)
+    const meet = (ref: Ref, time: number) => this.#isElsewhere(ref, nowMs) || visit(ref, time)
+    this.#window.each((ref, time) => this.#freshNames.has(ref) || meet(ref, time))
+    for (const { ref, time } of this.#fresh.values()) meet(ref, time)
   }
 
   /** Everything it knows. */
