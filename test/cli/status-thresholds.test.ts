@@ -16,6 +16,7 @@ const STATUS: DaemonStatus = {
     state: 'running',
     startedAtMs: AT - 60_000,
     host: 'h',
+    directory: '/',
     uid: 0,
     gid: 0,
     files: ['a.ini'],
