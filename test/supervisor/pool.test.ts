@@ -35,6 +35,22 @@ describe('a pool of workers in this process', () => {
     for (const port of ports) assert.deepEqual(await port.whenExited, { code: 30, signal: null })
   })
 
+  it('stalls when tasks are due, a worker is idle and nothing is given out, and not otherwise', async () => {
+    const spool = spoolDirectory()
+    drop(spool)
+    const { pool, feed, events } = poolOf(spool, OK)
+    const done = doneOf(events)
+    await pool.start()
+    await feed.open(() => {})
+    pool.complete()
+    assert.equal(feed.counts().ready, 1)
+    await until('it stalls, because it was not told to begin', () => pool.stalledMs > 20)
+    pool.begin()
+    await until('the task has run', () => done.length === 1)
+    assert.equal(pool.stalledMs, 0)
+    await pool.stop()
+  })
+
   it('tells how long runs took and tasks waited while somebody listens, and is not asked otherwise', async () => {
     const spool = spoolDirectory()
     const { feed, events, ports, timed, run } = poolOf(spool, OK)

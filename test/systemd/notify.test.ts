@@ -3,6 +3,7 @@ import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { giveAway, USER } from '../helpers/canaries.js'
+import { spoold } from '../helpers/cli.js'
 import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { endWithTest, untilGone } from '../helpers/proc.js'
@@ -178,6 +179,17 @@ describe('the watchdog of a service manager', { skip }, () => {
     await until('one runs', () => daemon.journal().length > 0)
     const fed = manager.with('WATCHDOG').length
     await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
+  })
+
+  it('is fed while the spool is paused, and tasks are due', async () => {
+    const { manager, spool, daemon } = await start({ watchdogUsec: SECOND / 2 })
+    assert.equal((await spoold(['pause', spool])).code, 0)
+    await daemon.waitFor(/paused/)
+    drop(spool, 'a', packet({}))
+    await until('it is due', () => manager.messages.some(({ fields }) => / 1 due/.test(fields.STATUS ?? '')))
+    const fed = manager.with('WATCHDOG').length
+    await until('it is fed', () => manager.with('WATCHDOG').length >= fed + 6)
+    assert.deepEqual(leftIn(spool), ['a'])
   })
 
   it('is not fed while the scan of a spool hangs, and again when it goes on', {

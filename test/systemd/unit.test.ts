@@ -172,7 +172,7 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
 
   /** The units of a directory whose name has all that units quote. */
   async function written(ini: DaemonSetup['ini'], ...flags: string[]) {
-    const { home, print } = application(ini, 'a b$c%d"e\\f;*g')
+    const { home, print } = application(ini, 'a b$c%z"e\\f;*g')
     mkdirSync(join(home, 'run'))
     const to = join(workspace(), 'units')
     mkdirSync(to)
