@@ -16,6 +16,15 @@ import { Watches, type WatchesOptions } from './watches.js'
 /** An entry takes 20 bytes on tmpfs, and more on disks. */
 const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
 
+/** A request for a scan: the earliest time of all that asked for one, on the clock of `performance.now()`. */
+interface Request {
+  readonly at: number
+  /** Waiting files are looked at again, too. */
+  readonly isForAll: boolean
+}
+
+const NONE: Request = { at: Number.POSITIVE_INFINITY, isForAll: false }
+
 // Longer than others: the decision when to scan is in one place.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
@@ -43,10 +52,10 @@ export class Scanner {
   #isLocal = false
   #isClosed = false
   #isSuspended = false
-  #mustRecheck = false
-  /** These on the clock of `performance.now()`. */
-  #wantedAt = Number.NEGATIVE_INFINITY
+  /** The first scan is due at once. */
+  #request: Request = { at: Number.NEGATIVE_INFINITY, isForAll: false }
   readonly #last = new ScanTimes()
+  /** These on the clock of `performance.now()`. */
   #lastPassAt = Number.NEGATIVE_INFINITY
   #lastRecheckAt = performance.now()
   #lastScanNames = 0
@@ -74,8 +83,7 @@ export class Scanner {
 
   /** Looks at everything again, including files that are not due yet. */
   scanNow(): void {
-    this.#mustRecheck = true
-    this.#wantScan(0)
+    this.#wantScan(0, true)
   }
 
   /** From now on, starting with a look at everything. */
@@ -95,7 +103,7 @@ export class Scanner {
       this.#wantScan(0)
     } else this.scanIfLow()
     // a scan that was too expensive costs little once the tasks have run
-    const isPutOff = this.#wantedAt !== Number.POSITIVE_INFINITY
+    const isPutOff = this.#request !== NONE
     if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
     this.#wakeWhenDue()
   }
@@ -113,7 +121,7 @@ export class Scanner {
 
   /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
-    const isSettled = this.#turning === undefined && this.#wantedAt === Number.POSITIVE_INFINITY
+    const isSettled = this.#turning === undefined && this.#request === NONE
     const { runsLow, ready, busy } = this.#index
     return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
   }
@@ -144,13 +152,12 @@ export class Scanner {
 
   async #scanIfNeeded(): Promise<void> {
     this.#index.promote(Date.now())
-    if (this.#index.isPastHorizon(Date.now())) this.#mustRecheck = true
+    if (this.#index.isPastHorizon(Date.now())) this.#addRequest(performance.now(), true)
     if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
     const isPass = startedAt >= this.#nextPassAt
-    if (isPass && this.#isLookAgainDue) this.#mustRecheck = true
-    const isDue = startedAt >= Math.min(this.#wantedAt, this.#suspendedScanAt)
-    if (isDue || isPass || this.#mustRecheck || this.#index.runsLow) await this.#scan()
+    if (isPass && this.#isLookAgainDue) this.#addRequest(startedAt, true)
+    if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan()
     if (!isPass) return
     this.#lastPassAt = startedAt
     this.#lastPassMs = performance.now() - startedAt
@@ -166,7 +173,7 @@ export class Scanner {
   }
 
   get #nextTurnAt(): number {
-    return Math.min(this.#nextPassAt, this.#wantedAt, this.#suspendedScanAt)
+    return Math.min(this.#nextPassAt, this.#request.at, this.#suspendedScanAt)
   }
 
   /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
@@ -177,10 +184,9 @@ export class Scanner {
   }
 
   async #scan(): Promise<void> {
-    const [startedAt, recheckWaiting] = [performance.now(), this.#mustRecheck]
+    const [startedAt, recheckWaiting] = [performance.now(), this.#request.isForAll]
     const isFirst = this.#last.at === Number.NEGATIVE_INFINITY
-    this.#mustRecheck = false
-    this.#wantedAt = Number.POSITIVE_INFINITY
+    this.#request = NONE
     this.#watches.scanBegins()
     const mayTell = !recheckWaiting && !this.#index.runsLow
     const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
@@ -243,9 +249,13 @@ export class Scanner {
     if (this.#isWatching) this.#watches.followOnly(this.#directories.listing, this.#isSuspended)
   }
 
-  #wantScan(inMs: number): void {
-    this.#wantedAt = Math.min(this.#wantedAt, performance.now() + inMs)
-    this.#wakeAt(this.#wantedAt)
+  #wantScan(inMs: number, isForAll = false): void {
+    this.#addRequest(performance.now() + inMs, isForAll)
+    this.#wakeAt(this.#request.at)
+  }
+
+  #addRequest(at: number, isForAll: boolean): void {
+    this.#request = { at: Math.min(this.#request.at, at), isForAll: this.#request.isForAll || isForAll }
   }
 
   /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
