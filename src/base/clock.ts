@@ -5,7 +5,7 @@ export function machineNowMs(): number {
 }
 
 /** The longest delay a Node timer takes; a longer one fires at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1
+export const MAX_TIMER_MS = 2 ** 31 - 1
 
 /**
  * A reusable timer. `wakeAt` only ever moves the deadline earlier; `clear` cancels it.

@@ -1,9 +1,9 @@
 import { describe, SpooldError } from '../base/errors.js'
 import { parseAddress } from '../protocol/address.js'
+import { SIGNAL_MODIFIER } from '../protocol/header.js'
 import { MAX_SIGNAL } from '../task/schedule.js'
 import { SocketConnection } from './socket-connection.js'
 
-const SIGNAL_MODIFIER = 110
 const TIMEOUT_MS = 4000
 
 /**

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { errnoOf } from '../base/errors.js'
-import { type DeadLetter, isLetter } from '../spool/dead-letters.js'
+import { type DeadLetter, isLetter, MAX_NAMESAKES } from '../spool/dead-letters.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { jsonNameOf } from '../spool/record-name.js'
 import { writeWhole } from '../spool/state-directory.js'
@@ -13,7 +13,6 @@ import { quietRecord } from './tasks.js'
 const ROOM = `${STATE_DIRECTORY}/dead`
 /** Reasons are smaller; tasks' names may end in .json, too. */
 const MAX_REASON_BYTES = 1_048_576
-const MAX_NAMESAKES = 10_000
 
 /** Dead letters without a reason, and reasons without a file. */
 export async function* checkDead(examined: ExaminedSpool): AsyncGenerator<Finding> {

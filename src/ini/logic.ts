@@ -12,13 +12,6 @@ export function logicTakesValue(key: string): boolean {
   return (CONDITIONS.has(key) || LOOPS.has(key)) && !key.endsWith('reload')
 }
 
-let isReload = false
-
-/** Makes `if-reload` true from now on: the configuration is read again for a reload. */
-export function setReload(): void {
-  isReload = true
-}
-
 interface Block {
   /** The line that opened it. */
   readonly opening: Setting
@@ -37,9 +30,9 @@ export class IniLogic {
   readonly #context: LogicContext
   #block: Block | undefined
 
-  constructor(problems: Problems, look: Pick<LogicContext, 'option' | 'variable'>) {
+  constructor(problems: Problems, context: LogicContext) {
     this.#problems = problems
-    this.#context = { ...look, isReload }
+    this.#context = context
   }
 
   get isOpen(): boolean {

@@ -15,6 +15,8 @@ export interface Sources {
   /** Its bare arguments: files, which are read after all options, as in uWSGI. */
   readonly files: readonly string[]
   readonly version: string
+  /** A running daemon reads it again: `if-reload` is true. */
+  readonly isReload?: boolean
 }
 
 export interface Config {
@@ -94,11 +96,12 @@ class ConfigReader {
   #isInherited = false
   #isOverfull = false
 
-  constructor({ environment, version }: Sources) {
+  constructor({ environment, version, isReload = false }: Sources) {
     this.#variable = name => (Object.hasOwn(environment, name) ? environment[name] : undefined)
     this.#logic = new IniLogic(this.#problems, {
       option: name => this.#firstValues.get(name),
       variable: this.#variable,
+      isReload,
     })
     this.#magic = new Magic(version)
   }

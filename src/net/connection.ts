@@ -1,6 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import { type Packet, PacketDecoder } from '../protocol/decoder.js'
-import { KEEP_OPEN, SPOOL_MODIFIER } from '../protocol/header.js'
+import { KEEP_OPEN, SIGNAL_MODIFIER, SPOOL_MODIFIER } from '../protocol/header.js'
 import { requestFromPacket, type WireRequest } from '../protocol/request-vars.js'
 import { Answers, PONG, REFUSED, STORED, type StoreActions } from './answers.js'
 import { BodyReader } from './body-reader.js'
@@ -31,7 +31,6 @@ export interface ConnectionActions extends StoreActions {
 }
 
 const PING_MODIFIER = 100
-const SIGNAL_MODIFIER = 110
 /** What one connection may have in flight. */
 const WINDOW_REQUESTS = 64
 const WINDOW_BYTES = 256 * 1024

@@ -1,8 +1,6 @@
 import type { Socket } from 'node:net'
+import { MAX_TIMER_MS } from '../base/clock.js'
 import { formatAddress } from '../protocol/address.js'
-
-/** Node's timers have 31 bits of milliseconds. */
-const MAX_TIMER_MS = 2 ** 31 - 1
 
 /** The other end is gone, or too slow to wait for. */
 export class PeerLost extends Error {}

@@ -8,6 +8,8 @@ export const MAX_BLOCK_BYTES = 0xffff
 export const MAX_PACKET_BYTES = HEADER_BYTES + MAX_BLOCK_BYTES
 /** The modifier1 of a spool request. */
 export const SPOOL_MODIFIER = 17
+/** The modifier1 of a uwsgi signal. */
+export const SIGNAL_MODIFIER = 110
 /** The modifier2 of a request that keeps the connection open. uWSGI ignores it. */
 export const KEEP_OPEN = 1
 /** The offset of modifier2: unused in uWSGI's spool files, our write-ahead mark (spool/state-byte). */

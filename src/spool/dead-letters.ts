@@ -39,7 +39,8 @@ export interface DeadLetter {
   readonly host: string
 }
 
-const MAX_NAMESAKES = 10_000
+/** The maximum number of dead letters of one name. */
+export const MAX_NAMESAKES = 10_000
 const DEAD = `${STATE_DIRECTORY}/dead/`
 
 /** The name of the dead letter at a path below the spool; undefined for any other path. */

@@ -11,7 +11,7 @@ interface Given extends GivenTask {
    */
   startedAt: number | undefined
   /** The worker announced its start, and `task-started` was emitted. */
-  isTold: boolean
+  isAnnounced: boolean
   /**
    * It was cancelled and given to another worker. A report of this worker then still says what the run did, but not
    * where the ref is now.
@@ -75,7 +75,7 @@ export class GivenTasks {
     for (const ref of refs)
       this.#owned.set(this.#next++, {
         ...{ ref, notice: undefined },
-        ...{ startedAt: undefined, isTold: false, isCancelled: false },
+        ...{ startedAt: undefined, isAnnounced: false, isCancelled: false },
       })
     return first
   }
@@ -94,7 +94,7 @@ export class GivenTasks {
   start(number: number, now: number): TaskName | undefined {
     const given = this.#begin(number, now)
     if (given === undefined) return undefined
-    given.isTold = true
+    given.isAnnounced = true
     return nameOf(given)
   }
 

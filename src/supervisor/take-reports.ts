@@ -15,8 +15,8 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
-    const { ref, notice, isTold, isCancelled } = ended
-    if (isTold) known.add(nameOf(ended))
+    const { ref, notice, isAnnounced, isCancelled } = ended
+    if (isAnnounced) known.add(nameOf(ended))
     if (isCancelled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
       if (notice !== undefined) names ??= [...done]
@@ -28,7 +28,7 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
     if (ended === undefined || (ended.isCancelled && report.kind === 'untouched')) return
-    if (ended.isTold) known.add(nameOf(ended))
+    if (ended.isAnnounced) known.add(nameOf(ended))
     const list = ended.isCancelled ? late : reports
     list.push(report)
   })

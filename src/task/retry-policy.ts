@@ -50,7 +50,7 @@ export function limitReached(
   if (maxCrashes > 0 && crashes >= maxCrashes)
     return {
       reason: 'crashes',
-      detail: `it took its process with it ${times(crashes)} while it ran alone, as often as it may (spooler-max-crashes)`,
+      detail: `it crashed its process ${times(crashes)} while it ran alone, as often as it may (spooler-max-crashes)`,
     }
   if (maxAttempts > 0 && attempts >= maxAttempts)
     return {

@@ -70,13 +70,13 @@ export class FunctionExecutor implements Executor {
   /** Counts as a failure of the run that threw. The others end as if they had not begun. */
   fault(thrown: unknown, runs: Iterable<Run>): boolean {
     const { author } = this
-    let isTold = false
+    let isReported = false
     for (const run of [...runs]) {
       const isGuilty = this.slots === 1 || run === author
-      if (isGuilty) isTold = true
+      if (isGuilty) isReported = true
       this.#ended(run, isGuilty ? fromThrown(thrown) : RELEASE)
     }
-    return isTold
+    return isReported
   }
 
   /**

@@ -90,13 +90,14 @@ export class ReportBuffer {
    */
   tell(starting?: Run): void {
     if (starting !== undefined) starting.hasStarted = true
-    const untold = starting === undefined || this.#inFlight.has(starting) ? [] : [starting]
-    for (const run of this.#inFlight) if (run.hasStarted && !run.isTold && !run.hasEnded) untold.push(run)
+    const unannounced = starting === undefined || this.#inFlight.has(starting) ? [] : [starting]
+    for (const run of this.#inFlight)
+      if (run.hasStarted && !run.isAnnounced && !run.hasEnded) unannounced.push(run)
     const hasEnded = !this.#outbox.isEmpty
-    if (!hasEnded && untold.length === 0) return
+    if (!hasEnded && unannounced.length === 0) return
     const now = performance.now()
-    for (const run of untold) run.isTold = true
-    const started = untold.map(({ number }) => number)
+    for (const run of unannounced) run.isAnnounced = true
+    const started = unannounced.map(({ number }) => number)
     this.#send(this.#outbox.take(started, now - this.#busySince))
     this.#reportedAt = now
     if (!hasEnded) return // the busy time belongs to tasks that are still running

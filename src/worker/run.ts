@@ -13,7 +13,7 @@ export class Run {
   /** Its handler has been called, as far as its executor knows. */
   hasStarted = false
   /** The master knows that it is running. */
-  isTold = false
+  isAnnounced = false
   hasEnded = false
   readonly #harakiriMs: number
   #mercyEndsAt = Number.POSITIVE_INFINITY

@@ -101,7 +101,7 @@ export class Runner implements ExecutorListener {
   /** Tells the master that `run`, or what the executor is running, has started, unless it knows. */
   announce(run = this.#executor.running): void {
     if (run === undefined) return this.#reports.tell()
-    if (!run.isTold && !run.hasEnded) this.#reports.tell(run)
+    if (!run.isAnnounced && !run.hasEnded) this.#reports.tell(run)
   }
 
   /** Hands back what is not started, and reports which tasks have begun. */
@@ -139,9 +139,9 @@ export class Runner implements ExecutorListener {
    */
   fault(thrown: unknown): boolean {
     this.#state = 'drained'
-    const isTold = this.#executor.fault(thrown, this.#inFlight)
+    const isReported = this.#executor.fault(thrown, this.#inFlight)
     this.#handBack()
-    return isTold
+    return isReported
   }
 
   /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */

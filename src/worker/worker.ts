@@ -90,8 +90,8 @@ export class Worker {
   fault(thrown: unknown): void {
     if (this.#runner === undefined) return this.#exitAfter({ type: 'unloadable', error: stackOf(thrown) }, 1)
     this.#handlers?.programs?.killAll() // before others may take their tasks
-    const isTold = this.#runner.fault(thrown)
-    const error = isTold ? toError(thrown).message : stackOf(thrown)
+    const isReported = this.#runner.fault(thrown)
+    const error = isReported ? toError(thrown).message : stackOf(thrown)
     const exit = () => this.#exitAfter({ type: 'faulted', error }, 1)
     if (this.#runner.whenSettled === undefined) exit()
     else void this.#runner.whenSettled.then(exit)

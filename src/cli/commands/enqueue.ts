@@ -95,11 +95,11 @@ async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<
 
 /** Warns once per run, about the first task with a priority that the daemon would not see. */
 function priorityWarning({ unordered }: EnqueueDestination, { output }: CommandContext): Work['warn'] {
-  let isTold = unordered === undefined
+  let isWarned = unordered === undefined
   return ({ pairs, common }) => {
     const priority = common.priority ?? pairs.findLast(([key]) => key === 'priority')?.[1]
-    if (isTold || priority === undefined || String(priority) === '') return
-    isTold = true
+    if (isWarned || priority === undefined || String(priority) === '') return
+    isWarned = true
     output.complain(`tasks with a priority are not run here: ${unordered} lacks spooler-ordered = true`)
   }
 }

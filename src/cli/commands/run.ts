@@ -7,7 +7,6 @@ import type { Options } from '../../config/option-table.js'
 import { takeInheritedSockets } from '../../daemon/inherited-sockets.js'
 import { runDaemon } from '../../daemon/run.js'
 import { socketsOfParent, tellParent } from '../../daemon/under-root.js'
-import { setReload } from '../../ini/logic.js'
 import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
 import { openLogFile } from '../../log/output.js'
@@ -53,10 +52,7 @@ export async function run(
       logFile: daemonize,
       isUnderRoot,
       manager: takeServiceManager(),
-      readConfig() {
-        setReload()
-        return checkConfig(sources)
-      },
+      readConfig: () => checkConfig({ ...sources, isReload: true }),
       started: () => (isUnderRoot ? tellParent({ started: true }) : tell({ started: true })),
     })
   } catch (error) {

@@ -120,7 +120,7 @@ export class Failures {
     } catch (error) {
       reopenState(this.#options.spool)
       const atMs = Date.now() + this.#options.frequencyMs
-      const isTold = record?.burial !== undefined || (file.state & BURY) !== 0
+      const isReported = record?.burial !== undefined || (file.state & BURY) !== 0
       if (record?.burial === undefined) {
         const { mtimeMs: countedRun } = fstatSync(file.fd)
         const pending = { ...(record ?? { attempts: 0, crashes: 0 }), countedRun, burial: { reason, detail } }
@@ -129,7 +129,7 @@ export class Failures {
         this.#tryMark(file, (reason === 'outcome-unknown' ? 0 : BURY) | (fault === undefined ? RECORDED : 0))
       }
       setTime(file.fd, atMs)
-      if (isTold) return { kind: 'later', atMs }
+      if (isReported) return { kind: 'later', atMs }
       return {
         kind: 'unsettled',
         atMs,

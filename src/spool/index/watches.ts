@@ -61,7 +61,7 @@ export class Watches {
   readonly #alarm = new Alarm(() => this.#retry())
   /** For the report of a lost watch: the interval at which the spool is still scanned. */
   frequencyMs: number
-  #isTold = false
+  #isReported = false
   #heard = 0
 
   constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
@@ -168,8 +168,8 @@ export class Watches {
     const retryAt = performance.now() + delayMs
     this.#refused.set(prefix, { inode: stamp.inode, stamp, delayMs, retryAt })
     this.#alarm.wakeAt(retryAt)
-    if (this.#isTold) return
-    this.#isTold = true
+    if (this.#isReported) return
+    this.#isReported = true
     this.#events.emit('watch-lost', {
       spool,
       prefix: displayName(prefix),
@@ -187,8 +187,8 @@ export class Watches {
   }
 
   #tellIfBack(): void {
-    if (!this.#isTold || this.#refused.size > 0 || !this.#followed.has('')) return
-    this.#isTold = false
+    if (!this.#isReported || this.#refused.size > 0 || !this.#followed.has('')) return
+    this.#isReported = false
     this.#events.emit('watch-back', { spool: this.#options.spool })
   }
 
