@@ -15,7 +15,7 @@ export interface Sources {
   /** Its bare arguments: files, which are read after all options, as in uWSGI. */
   readonly files: readonly string[]
   readonly version: string
-  /** A running daemon reads it again: `if-reload` is true. */
+  /** `if-reload` is true. */
   readonly isReload?: boolean
 }
 
@@ -99,9 +99,8 @@ class ConfigReader {
   constructor({ environment, version, isReload = false }: Sources) {
     this.#variable = name => (Object.hasOwn(environment, name) ? environment[name] : undefined)
     this.#logic = new IniLogic(this.#problems, {
+      ...{ variable: this.#variable, isReload },
       option: name => this.#firstValues.get(name),
-      variable: this.#variable,
-      isReload,
     })
     this.#magic = new Magic(version)
   }

@@ -9,21 +9,13 @@ import { Directories, type ScannedDirectories } from './directories.js'
 import { DrainRate, LONG_BACKLOG } from './drain-rate.js'
 import { lookAgainEveryMs, passEveryMs, suspendedScanEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
+import { merged, NO_REQUEST, type ScanRequest } from './scan-request.js'
 import { type ScannerStats, ScanTimes } from './scanner-stats.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
 /** An entry takes 20 bytes on tmpfs, and more on disks. */
 const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
-
-/** A request for a scan: the earliest time of all that asked for one, on the clock of `performance.now()`. */
-interface Request {
-  readonly at: number
-  /** Waiting files are looked at again, too. */
-  readonly isForAll: boolean
-}
-
-const NONE: Request = { at: Number.POSITIVE_INFINITY, isForAll: false }
 
 // Longer than others: the decision when to scan is in one place.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
@@ -53,7 +45,7 @@ export class Scanner {
   #isClosed = false
   #isSuspended = false
   /** The first scan is due at once. */
-  #request: Request = { at: Number.NEGATIVE_INFINITY, isForAll: false }
+  #request: ScanRequest = { at: Number.NEGATIVE_INFINITY, isForAll: false }
   readonly #last = new ScanTimes()
   /** These on the clock of `performance.now()`. */
   #lastPassAt = Number.NEGATIVE_INFINITY
@@ -103,7 +95,7 @@ export class Scanner {
       this.#wantScan(0)
     } else this.scanIfLow()
     // a scan that was too expensive costs little once the tasks have run
-    const isPutOff = this.#request !== NONE
+    const isPutOff = this.#request !== NO_REQUEST
     if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
     this.#wakeWhenDue()
   }
@@ -121,7 +113,7 @@ export class Scanner {
 
   /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
-    const isSettled = this.#turning === undefined && this.#request === NONE
+    const isSettled = this.#turning === undefined && this.#request === NO_REQUEST
     const { runsLow, ready, busy } = this.#index
     return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
   }
@@ -186,7 +178,7 @@ export class Scanner {
   async #scan(): Promise<void> {
     const [startedAt, recheckWaiting] = [performance.now(), this.#request.isForAll]
     const isFirst = this.#last.at === Number.NEGATIVE_INFINITY
-    this.#request = NONE
+    this.#request = NO_REQUEST
     this.#watches.scanBegins()
     const mayTell = !recheckWaiting && !this.#index.runsLow
     const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
@@ -255,7 +247,7 @@ export class Scanner {
   }
 
   #addRequest(at: number, isForAll: boolean): void {
-    this.#request = { at: Math.min(this.#request.at, at), isForAll: this.#request.isForAll || isForAll }
+    this.#request = merged(this.#request, { at, isForAll })
   }
 
   /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
