@@ -9,7 +9,15 @@ import { BIN, ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
 const EXAMPLE = join(ROOT, 'spool-examples/container')
 
 describe('the example of a container', () => {
-  it('has a configuration and a handler that run', async () => {
+  const instructions = readFileSync(join(EXAMPLE, 'Dockerfile'), 'utf8')
+    .replaceAll(/^#.*\n/gm, '')
+    .replaceAll('\\\n', ' ')
+    .split('\n')
+    .filter(Boolean)
+  const of = (name: string) =>
+    instructions.filter(line => line.startsWith(`${name} `)).map(line => line.slice(name.length).trim())
+
+  it('has a configuration and a handler that run, and a health check that knows', async () => {
     const home = workspace()
     const spool = spoolDirectory()
     cpSync(EXAMPLE, home, { recursive: true })
@@ -19,17 +27,13 @@ describe('the example of a container', () => {
     await daemon.waitFor(/is running/)
     assert.equal((await spoold(['enqueue', '--spooler', spool, 'to=joe'])).code, 0)
     await daemon.waitFor(/"msg":"[^"]*a mail to joe"/)
+    const [, check = ''] = (of('HEALTHCHECK')[0] ?? '').split(' CMD ')
+    const [, ...args] = JSON.parse(check.replace('/var/spool/app', spool)) as string[]
+    assert.equal((await spoold(args)).code, 0)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
+    assert.notEqual((await spoold(args)).code, 0)
   })
-
-  const instructions = readFileSync(join(EXAMPLE, 'Dockerfile'), 'utf8')
-    .replaceAll(/^#.*\n/gm, '')
-    .replaceAll('\\\n', ' ')
-    .split('\n')
-    .filter(Boolean)
-  const of = (name: string) =>
-    instructions.filter(line => line.startsWith(`${name} `)).map(line => line.slice(name.length).trim())
 
   it('has a Dockerfile of two stages that is not root, and whose commands are no shell’s', () => {
     assert.equal(of('FROM').length, 2)

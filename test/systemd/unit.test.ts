@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { giveAway, USER } from '../helpers/canaries.js'
@@ -215,10 +223,11 @@ describe('the units', { skip: skipUnless('systemd') }, () => {
       logto: 'log/app.log',
       pidfile: 'run/pid',
       socket: 'run/s',
+      'spooler-control': 'ctl/s',
     })
-    for (const name of ['log', 'run']) mkdirSync(join(home, name))
+    for (const name of ['log', 'run', 'ctl']) mkdirSync(join(home, name))
     const { lines } = await print('--hardened')
-    assert.deepEqual(valuesOf(lines, 'ReadWritePaths'), [`${home}/spool ${home}/run ${home}/log`])
+    assert.deepEqual(valuesOf(lines, 'ReadWritePaths'), [`${home}/spool ${home}/run ${home}/log ${home}/ctl`])
     // what systemd's ProtectHome=yes and PrivateTmp=yes would hide
     const isHomeUsed = [home, ROOT, realpathSync(process.execPath)].some(path =>
       /^\/(home|root)\//.test(path),
@@ -266,6 +275,7 @@ describe('a rule for logrotate', () => {
     assert.equal(status, 0, stderr)
     assert.equal(readFileSync(`${log}.1`, 'utf8'), 'a line\n')
     assert.equal(readFileSync(log, 'utf8'), '')
+    assert.equal(statSync(log).uid, USER)
     await untilGone(Number(waits))
   })
 

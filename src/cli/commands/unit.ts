@@ -5,6 +5,7 @@ import { SpooldError } from '../../base/errors.js'
 import { PACKAGE_ROOT } from '../../base/package-root.js'
 import { type CheckedConfig, checkConfig } from '../../config/check.js'
 import type { SpoolConfig } from '../../config/spools.js'
+import { parseControlSocket } from '../../control/option.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { formatProblem } from '../../ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../protocol/address.js'
@@ -80,6 +81,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     options.logto,
     options.daemonize,
     ...unixPaths(addresses),
+    ...options.spoolerControl.map(text => parseControlSocket(text)?.path ?? null),
   ]
   return {
     about: files.join(' '),
