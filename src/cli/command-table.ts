@@ -27,14 +27,21 @@ export interface Command {
 
 const FILTERS: readonly Flag[] = [
   ['--state <states>', 'due,waiting,retrying,held,running,incomplete,malformed,unreadable,dead'],
-  ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d'],
+  ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
   ['--newer-than <time>', 'that arrived, or were buried, more recently'],
   ['--priority <n>', 'in this priority directory'],
-  ['--key <key=value>', 'whose packet has this pair; may be repeated', 'repeatable'],
+  ['--key <key=value>', 'whose packet has exactly this pair; may be repeated', 'repeatable'],
+  [
+    '--match <key=glob>',
+    "that have a value like this, such as 'to=*@example.org'; may be repeated",
+    'repeatable',
+  ],
+  ['--grep <text>', 'with this text in the name, a value or the last error; may be repeated', 'repeatable'],
   ['--name <glob>', "whose file name matches, such as 'uwsgi_spoolfile_on_web1_*'"],
   ['--reason <reason>', 'dead letters of this reason, such as crashes'],
 ]
 
+const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
 /** A command that changes tasks; all of these select tasks with the same arguments and flags. */
@@ -128,10 +135,21 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'ls',
     summary: 'list the tasks of spool directories, the dead letters last',
-    args: '<dir...>',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
     flags: [
       ...FILTERS,
-      ['--by-name', 'in the order of spooler-ordered = true, instead of the order of arrival'],
+      INI,
+      [
+        '--sort <order>',
+        'run, priority, name, age, due, attempts, bytes or none; the default is run: as they will start',
+      ],
+      ['--by-name', 'the same as --sort name: in the order of spooler-ordered = true'],
+      ['--reverse', 'in the opposite order'],
+      ['--limit <n>', 'list at most this many of each spool'],
+      ['--show <keys>', 'a column for the values of these keys: --show to,kind', 'repeatable'],
+      ['--vars', 'a column for all keys and values'],
+      ['--by <keys>', 'count instead: by state, priority, reason or error, or by the value of a key'],
       AS_JSON_LINES,
     ],
     load: async () => (await import('./commands/ls.js')).ls,

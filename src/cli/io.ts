@@ -3,6 +3,7 @@ import { isatty } from 'node:tty'
 import { errnoOf } from '../base/errors.js'
 import { isJournal } from '../log/journal.js'
 import type { OwnProcess } from './acting-owner.js'
+import { type Screen, screenOf } from './screen.js'
 
 /**
  * The input and output of a command line: the descriptors of the process, or replacements in a test. The working directory
@@ -19,6 +20,8 @@ export interface Io {
   readonly isWatched: boolean
   /** So is standard output. */
   readonly isPrintedToTerminal?: boolean
+  /** Standard output. */
+  screen(): Screen
   readonly env: Readonly<Record<string, string | undefined>>
   readonly ownProcess: OwnProcess
 }
@@ -47,6 +50,7 @@ export function processIo(ownProcess: OwnProcess): Io {
     isJournal: isJournal(STDERR),
     isWatched: isatty(STDERR) && process.env.TERM !== 'dumb',
     isPrintedToTerminal: isatty(STDOUT),
+    screen: () => screenOf(process.env),
     env: process.env,
     ownProcess,
   }

@@ -22,44 +22,6 @@ export function isoTime(ms: number): string {
   return new Date(Math.max(-LAST_DATE_MS, Math.min(ms, LAST_DATE_MS))).toISOString()
 }
 
-/** Rows laid out together; their column widths are the minimum for the rows after them. */
-const ROWS_PER_BLOCK = 1000
-
-/**
- * Lays out a table for people, line by line. Each column is as wide as its widest cell so far; columns named in `right`
- * are right-aligned. Rows are buffered a thousand at a time, so a long table is never in memory as a whole.
- */
-export function* textTable(
-  header: readonly string[],
-  rows: Iterable<readonly string[]>,
-  right: readonly string[] = [],
-): Generator<string> {
-  const widths = header.map(() => 0)
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, i) =>
-        right.includes(header[i] ?? '') ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0),
-      )
-      .join('  ')
-      .trimEnd()
-  for (const block of blocks(header, rows)) {
-    for (const [i, width] of widths.entries())
-      widths[i] = Math.max(width, ...block.map(row => (row[i] ?? '').length))
-    for (const row of block) yield line(row)
-  }
-}
-
-function* blocks(header: readonly string[], rows: Iterable<readonly string[]>) {
-  let block = [header]
-  for (const row of rows) {
-    block.push(row)
-    if (block.length < ROWS_PER_BLOCK) continue
-    yield block
-    block = []
-  }
-  if (block.length > 0) yield block
-}
-
 /** `3 s`, `5 m`, `2 h`, `4 d`: one unit is enough. */
 export function shortDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))

@@ -1,9 +1,10 @@
 import { isPlainNumber, parseDuration } from '../base/duration.js'
 import { SpooldError } from '../base/errors.js'
+import { isSeconds, parseTime } from '../base/time-text.js'
 import { matches } from '../ini/glob.js'
-import { toPairs } from '../protocol/vars.js'
+import { valuesOf } from '../protocol/vars.js'
 import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/admin/task-view.js'
-import { baseName, displayName, priorityOf, type Ref } from '../task/ref.js'
+import { baseName, displayName, priorityOf, type Ref, toByteString } from '../task/ref.js'
 
 /** The filter flags, unparsed. */
 export interface SelectionOptions {
@@ -12,6 +13,8 @@ export interface SelectionOptions {
   readonly newerThan?: string
   readonly priority?: string
   readonly key?: readonly string[]
+  readonly match?: readonly string[]
+  readonly grep?: readonly string[]
   readonly name?: string
   readonly reason?: string
 }
@@ -33,23 +36,25 @@ type Test = (task: TaskView) => boolean
 
 /** @throws SpooldError USAGE, with what was expected */
 export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Selection {
-  const { olderThan, newerThan, priority, key = [], name, reason } = options
+  const { olderThan, newerThan, priority, key = [], match = [], grep = [], name, reason } = options
   const nameTests: Array<(ref: Ref) => boolean> = []
   const tests: Test[] = []
   if (name !== undefined) nameTests.push(ref => matches(displayName(baseName(ref)), name))
   if (priority !== undefined) nameTests.push(isOfPriority(priority))
   if (olderThan !== undefined)
-    tests.push(ageTest('--older-than', olderThan, nowMs, (age, limit) => age > limit))
+    tests.push(timeTest('--older-than', olderThan, nowMs, (since, limit) => since < limit))
   if (newerThan !== undefined)
-    tests.push(ageTest('--newer-than', newerThan, nowMs, (age, limit) => age < limit))
+    tests.push(timeTest('--newer-than', newerThan, nowMs, (since, limit) => since >= limit))
   for (const each of key) tests.push(hasPair(each))
+  for (const each of match) tests.push(hasMatch(each))
+  for (const each of grep) tests.push(contains(each))
   if (reason !== undefined) tests.push(({ letter }) => letter?.reason === reason)
   const states = statesOf(options)
   if (states !== undefined) tests.push(({ state }) => states.includes(state))
   return {
     isAll: nameTests.length + tests.length === 0,
     states,
-    needsPackets: key.length > 0,
+    needsPackets: key.length + match.length + grep.length > 0,
     mayHave: ref => nameTests.every(test => test(ref)),
     has: task => tests.every(test => test(task)),
   }
@@ -69,17 +74,37 @@ function isOfPriority(text: string): (ref: Ref) => boolean {
   return ref => priorityOf(ref.replace(/^\.spoold\/dead\//, '')) === Number(text)
 }
 
-function ageTest(
+function timeTest(
   flag: string,
   text: string,
   nowMs: number,
-  isWanted: (ageMs: number, limitMs: number) => boolean,
+  isWanted: (sinceMs: number, limitMs: number) => boolean,
 ): Test {
-  const limitMs = ageOf(flag, text)
+  const limitMs = limitOf(flag, text, nowMs)
   return task => {
     const sinceMs = sinceMsOf(task, nowMs)
-    return sinceMs !== undefined && isWanted(nowMs - sinceMs, limitMs)
+    return sinceMs !== undefined && isWanted(sinceMs, limitMs)
   }
+}
+
+/** An age, a date, or a day of the calendar, which begins at midnight in this machine's time zone; epoch ms. */
+function limitOf(flag: string, text: string, nowMs: number): number {
+  const daysAgo = ['today', 'yesterday'].indexOf(text)
+  if (daysAgo >= 0) return midnight(nowMs, daysAgo)
+  if (parseDuration(text) !== undefined) return nowMs - ageOf(flag, text)
+  const seconds = isSeconds(text) || text.startsWith('+') ? undefined : parseTime(text, nowMs)
+  if (seconds === undefined)
+    throw wrong(
+      flag,
+      "an age such as 90m, 2h or 7d, today, yesterday, or a date such as '2026-12-24 08:00'",
+      text,
+    )
+  return seconds * 1000
+}
+
+function midnight(nowMs: number, daysAgo: number): number {
+  const date = new Date(nowMs)
+  return new Date(date.getFullYear(), date.getMonth(), date.getDate() - daysAgo).getTime()
 }
 
 /**
@@ -97,16 +122,42 @@ export function ageOf(flag: string, text: string): number {
 
 /** Compares exact bytes; if a key occurs twice, either value may match. */
 function hasPair(text: string): Test {
-  const [key, value] = pairOf(text)
-  return ({ file: { vars } }) =>
-    vars !== undefined && toPairs(vars).some(([k, v]) => k.equals(key) && v.equals(value))
+  const [key, value] = bytePair('--key', 'key=value', text)
+  return hasValue(key, each => each === value)
+}
+
+/** Matches whole values, as text. */
+function hasMatch(text: string): Test {
+  const [key, pattern] = bytePair('--match', 'key=pattern', text)
+  const glob = displayName(pattern)
+  return hasValue(key, value => matches(displayName(value), glob))
 }
 
 /** Parses the value of `--key`. @throws SpooldError USAGE */
 export function pairOf(text: string): readonly [key: Buffer, value: Buffer] {
+  const [key, value] = bytePair('--key', 'key=value', text)
+  return [Buffer.from(key, 'latin1'), Buffer.from(value, 'latin1')]
+}
+
+function bytePair(flag: string, expected: string, text: string): [key: string, value: string] {
   const cut = text.indexOf('=')
-  if (cut <= 0) throw wrong('--key', 'key=value', text)
-  return [Buffer.from(text.slice(0, cut)), Buffer.from(text.slice(cut + 1))]
+  if (cut <= 0) throw wrong(flag, expected, text)
+  return [toByteString(text.slice(0, cut)), toByteString(text.slice(cut + 1))]
+}
+
+function hasValue(key: string, isWanted: (value: string) => boolean): Test {
+  return ({ file: { vars } }) =>
+    vars !== undefined && valuesOf(vars).some(pair => pair.key === key && isWanted(pair.value))
+}
+
+/** Looks for bytes in the name, in a value and in the last error. */
+function contains(text: string): Test {
+  if (text === '') throw wrong('--grep', 'a text', text)
+  const bytes = toByteString(text)
+  return ({ ref, file: { vars }, record, letter }) =>
+    ref.includes(bytes) ||
+    (vars !== undefined && valuesOf(vars).some(({ value }) => value.includes(bytes))) ||
+    ((letter ?? record)?.lastError ?? '').includes(text)
 }
 
 function wrong(flag: string, expected: string, got: string): SpooldError {

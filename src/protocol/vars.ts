@@ -57,6 +57,14 @@ export function toPairs({ text, cuts }: Vars): VarPair[] {
   return pairs
 }
 
+/** The pairs, in order, with duplicates; one character per byte. */
+export function valuesOf({ text, cuts }: Vars): Array<{ readonly key: string; readonly value: string }> {
+  const pairs = []
+  for (let i = 0; i < cuts.length; i += 4)
+    pairs.push({ key: text.slice(cuts[i], cuts[i + 1]), value: text.slice(cuts[i + 2], cuts[i + 3]) })
+  return pairs
+}
+
 const NOT_ASCII = /[\x80-\xff]/
 
 /**

@@ -1,7 +1,7 @@
-import { opendir } from 'node:fs/promises'
 import { errnoOf } from '../base/errors.js'
 import { hasFields } from '../base/json-guard.js'
-import { lstatSync, named, readFileSync, unlinkSync } from '../files/anchored-path.js'
+import { lstatSync, readFileSync, unlinkSync } from '../files/anchored-path.js'
+import { listEntries } from '../files/entries.js'
 import { moveExactly } from '../files/exact-move.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
@@ -121,7 +121,7 @@ export class DeadLetters {
   }
 
   async *#files(prefix: string): AsyncGenerator<Ref> {
-    for await (const entry of listDirectory(this.pathOf(prefix))) {
+    for await (const entry of listEntries(this.pathOf(prefix))) {
       const name = prefix + entry.name
       if (entry.isDirectory()) yield* this.#files(`${name}/`)
       else if (entry.isFile() && !this.#isJson(name)) yield name
@@ -141,14 +141,6 @@ const NAME_BYTES = 255
 function namesake(ref: Ref, suffix: string): Ref {
   const excess = Math.max(0, baseName(ref).length + suffix.length - NAME_BYTES)
   return ref.slice(0, ref.length - excess) + suffix
-}
-
-async function* listDirectory(path: string) {
-  try {
-    yield* await opendir(toFsPath(path), { encoding: 'latin1' as BufferEncoding })
-  } catch (error) {
-    if (errnoOf(error) !== 'ENOENT') throw named(error)
-  }
 }
 
 function exists(path: string): boolean {

@@ -24,7 +24,7 @@ export const COMPARE_TASKS: Readonly<Record<TaskOrder, CompareTasks>> = {
 }
 
 /** Orders directories among their siblings as uWSGI does; the files of a directory run after its priorities. */
-function comparePriorities(a: string, b: string): number {
+export function comparePriorities(a: string, b: string): number {
   return a === b ? 0 : compareVersions(`${a}${LAST}`, `${b}${LAST}`)
 }
 

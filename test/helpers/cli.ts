@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { Readable } from 'node:stream'
 import { main } from '#src/cli/program.js'
+import type { Screen } from '#src/cli/screen.js'
 import { patience } from './until.js'
 import { BIN } from './workspace.js'
 
@@ -46,6 +47,8 @@ export async function inProcess(
     input?: string | Buffer
     /** Standard error is a terminal. */
     isWatched?: boolean
+    /** What standard output can show. */
+    screen?: Screen
   } = {},
 ): Promise<CliResult> {
   let stdout = ''
@@ -59,6 +62,7 @@ export async function inProcess(
     },
     stdin: () => Readable.from([Buffer.from(options.input ?? '')]),
     isWatched: options.isWatched ?? false,
+    screen: () => options.screen ?? { columns: undefined, hasColor: false },
     env: { ...process.env, ...options.env },
     ownProcess: {
       part: undefined,

@@ -140,7 +140,8 @@ async function* candidates(
       `${taskPath.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
     )
   }
-  const refs = states.some(state => state !== 'dead') ? await view.refs(failed) : []
+  const refs: Ref[] = [] // all of them first: the changes would change the listing
+  if (states.some(state => state !== 'dead')) await view.scan(ref => refs.push(ref) > 0, failed)
   progress.expect(refs.length)
   if (states.includes('dead') && progress.isShown) for await (const _ref of view.dead()) progress.expect(1)
   yield* refs

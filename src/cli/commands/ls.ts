@@ -1,72 +1,84 @@
 import { realpathSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { printable } from '../../base/printable.js'
 import { readLocks } from '../../files/lock-table.js'
-import { byAge } from '../../spool/admin/run-order.js'
-import { arrivedMsOf, SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
-import { deadNameOf } from '../../spool/dead-letters.js'
+import { Listing, SORTS, type Sort } from '../../spool/admin/listing.js'
+import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { maySeePauses, readPauses } from '../../spool/pauses.js'
-import { compareVersions } from '../../spool/version-order.js'
+import { keepHeapSmall } from '../../system/small-heap.js'
 import { describePauses, lastingPauses } from '../../task/pause.js'
-import { priorityOf, type Ref, toByteString } from '../../task/ref.js'
+import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import type { Output } from '../output.js'
-import { isoTime, jsonBytes, shortDuration, terminalName, textTable } from '../render.js'
+import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { type Output, ReaderGone } from '../output.js'
+import { terminalName } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
+import { Table } from '../table.js'
+import { GROUP_SORTS, type GroupSort, TaskGroups } from '../task-groups.js'
+import { type ShownValues, taskAsJson, taskColumns } from '../task-rows.js'
 
-interface LsOptions extends SelectionOptions {
+interface LsOptions extends SelectionOptions, IniOptions {
   readonly json?: boolean
-  /** Sort as uWSGI's spooler-ordered does. */
+  /** The same as --sort name. */
   readonly byName?: boolean
+  readonly sort?: string
+  readonly reverse?: boolean
+  readonly limit?: string
+  readonly show?: readonly string[]
+  readonly vars?: boolean
+  readonly by?: string
+}
+
+/** What the options ask for. */
+interface Order {
+  readonly selection: Selection
+  readonly sort: Sort
+  readonly isReversed: boolean
+  /** For each spool; Infinity: all. */
+  readonly limit: number
+  /** Set if tasks are counted instead of listed. */
+  readonly by?: { readonly words: readonly string[]; readonly sort: GroupSort }
+  readonly shown: ShownValues
+  readonly isJson: boolean
+}
+
+/** Prints the tasks of one spool. */
+interface Printer {
+  /** Returns false if it wants no more. */
+  add(task: TaskView): boolean
+  end(): void
 }
 
 /**
- * `spoold ls DIR…`: prints the tasks of spools in the order in which they will run, then the dead letters.
+ * `spoold ls DIR…`: prints the tasks of spools in the order in which they will run, then the dead letters; with `--by`, how
+ * many there are of each kind.
  *
  * @returns 1 if a part of a spool could not be listed, or if a file could not be read for a filter
  */
 export async function ls(
-  directories: readonly string[],
+  named: readonly string[],
   options: LsOptions,
-  { output, ownProcess }: CommandContext,
+  context: CommandContext,
 ): Promise<number> {
+  const { output, ownProcess } = context
   output.purpose = 'look'
-  const selection = selectionOf(options)
-  return asOwners(ownProcess, directories, mine => list(mine, selection, options, output))
-}
-
-async function list(
-  directories: readonly string[],
-  selection: Selection,
-  options: LsOptions,
-  output: Output,
-): Promise<number> {
-  const locks = readLocks()
-  const nowMs = Date.now()
-  let exitCode = 0
-  for (const [i, directory] of directories.entries()) {
-    const spool = realPath(directory)
-    const view = new SpoolView(spool, locks, nowMs)
-    const { living, dead, isWhole } = await listRefs(directory, view, selection, output)
-    if (!isWhole) exitCode = 1
-    const lookAt = (refs: readonly Ref[]) => look(view, refs, selection, unread)
-    const unread = ({ ref, file }: TaskView) => {
-      exitCode = 1
-      output.complain(
-        `${directory}/${terminalName(Buffer.from(ref, 'latin1'))} cannot be read: ${file.detail}`,
-      )
+  keepHeapSmall()
+  const order = orderOf(options)
+  const directories = spoolsOf(named, options)
+  return asOwners(ownProcess, directories, async mine => {
+    const [locks, nowMs] = [readLocks(), Date.now()]
+    let exitCode = 0
+    for (const [i, directory] of mine.entries()) {
+      const spool = realPath(directory)
+      tellPauses(directory, spool, nowMs, output)
+      if (!order.isJson && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
+      const printer = printerFor(directory, order, nowMs, context)
+      const listing = { directory, spool, view: new SpoolView(spool, locks, nowMs), nowMs }
+      if (!(await list(listing, order, printer, output))) exitCode = 1
+      printer.end()
     }
-    const found = options.byName
-      ? lookAt(living.sort(compareVersions))
-      : waitingLast(lookAt(await byAge(spool, living)), view)
-    tellPauses(directory, spool, nowMs, output)
-    const tasks = inTurn(found, lookAt(dead.sort(compareVersions)))
-    if (!options.json && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
-    for (const line of options.json ? asJsonLines(directory, tasks, nowMs) : asTable(tasks, nowMs))
-      output.line(line)
-  }
-  return exitCode
+    return exitCode
+  })
 }
 
 /** Not in the table: what is paused also concerns tasks that are not there yet. */
@@ -77,71 +89,120 @@ function tellPauses(directory: string, spool: string, nowMs: number, output: Out
     output.complain(`${directory}: paused: ${describePauses(now)}`)
 }
 
-/** Reads a task only when its line is about to be printed. */
-function* look(
-  view: SpoolView,
-  refs: readonly Ref[],
-  { has, needsPackets }: Selection,
-  unread: (task: TaskView) => void,
-): Generator<TaskView> {
-  for (const ref of refs) {
-    const task = view.view(ref)
-    if (task === undefined) continue
-    if (has(task)) yield task
-    else if (needsPackets && task.file.isUnread === true) unread(task)
+/** @throws SpooldError USAGE */
+function orderOf(options: LsOptions): Order {
+  const { json = false, byName = false, reverse = false, limit, show = [], vars = false, by } = options
+  if (byName && options.sort !== undefined)
+    throw new SpooldError('USAGE', '--by-name is the same as --sort name: give one of them')
+  const words = by?.split(',').filter(word => word !== '')
+  if (words?.length === 0) throw wrong('--by', 'state, priority, reason, error or a key', by ?? '')
+  return {
+    selection: selectionOf(options),
+    sort: words === undefined ? oneOf(SORTS, options.sort ?? (byName ? 'name' : 'run')) : 'none',
+    isReversed: reverse,
+    limit: limit === undefined ? Number.POSITIVE_INFINITY : countOf('--limit', limit),
+    ...(words === undefined ? {} : { by: { words, sort: oneOf(GROUP_SORTS, options.sort ?? 'count') } }),
+    shown: { keys: show.flatMap(keys => keys.split(',')).filter(key => key !== ''), hasAll: vars },
+    isJson: json,
   }
 }
 
-/** Due tasks first, then waiting ones by time. Those are read again: a million views would take a gigabyte. */
-function* waitingLast(tasks: Iterable<TaskView>, view: SpoolView): Generator<TaskView> {
-  const waiting: Array<Pick<TaskView, 'ref' | 'dueAtMs'>> = []
-  for (const task of tasks) {
-    const { ref, state, dueAtMs } = task
-    if (state === 'waiting' || state === 'retrying') waiting.push({ ref, dueAtMs })
-    else yield task
-  }
-  for (const { ref } of waiting.sort((a, b) => a.dueAtMs - b.dueAtMs)) {
-    const task = view.view(ref)
-    if (task !== undefined) yield task
-  }
+function oneOf<Word extends string>(words: readonly Word[], text: string): Word {
+  const known = words.find(word => word === text)
+  if (known === undefined) throw wrong('--sort', `one of ${words.join(', ')}`, text)
+  return known
 }
 
-function* inTurn<T>(...parts: Iterable<T>[]): Generator<T> {
-  for (const part of parts) yield* part
+function countOf(flag: string, text: string): number {
+  if (!/^[0-9]{1,15}$/.test(text) || Number(text) === 0) throw wrong(flag, 'a whole number from 1', text)
+  return Number(text)
 }
 
-/** The contents of a spool, as far as this user may see them. */
-interface Listing {
-  readonly living: Ref[]
-  readonly dead: Ref[]
-  readonly isWhole: boolean
-}
-
-async function listRefs(
+function printerFor(
   directory: string,
-  view: SpoolView,
-  { states, mayHave }: Selection,
+  order: Order,
+  nowMs: number,
+  { output, screen }: CommandContext,
+): Printer {
+  const { by, shown, isJson, isReversed } = order
+  const print = (line: string) => output.line(line)
+  if (by !== undefined) {
+    const groups = new TaskGroups(by.words, nowMs)
+    return {
+      add(task) {
+        groups.add(task)
+        return true
+      },
+      end() {
+        const table = new Table(groups.columns(), screen(), print)
+        for (const group of groups.sorted(by.sort, isReversed).slice(0, order.limit))
+          if (isJson) print(JSON.stringify(groups.asJson(directory, group)))
+          else table.add(group)
+        if (!isJson) table.end()
+      },
+    }
+  }
+  const table = new Table(taskColumns(shown, nowMs), screen(), print)
+  let count = 0
+  return {
+    add(task) {
+      if (isJson) print(JSON.stringify(taskAsJson(directory, task, shown, nowMs)))
+      else table.add(task)
+      return ++count < order.limit
+    },
+    end() {
+      if (!isJson) table.end()
+    },
+  }
+}
+
+interface Listed {
+  /** As the user named it. */
+  readonly directory: string
+  /** Its real path, a byte string. */
+  readonly spool: string
+  readonly view: SpoolView
+  readonly nowMs: number
+}
+
+/** @returns false if a part of the spool could not be listed or read */
+async function list(
+  { directory, spool, view, nowMs }: Listed,
+  { selection, sort, isReversed }: Order,
+  printer: Printer,
   output: Output,
-): Promise<Listing> {
-  let [living, isWhole]: [Ref[], boolean] = [[], true]
-  const failed = (prefix: string, error: unknown) => {
-    isWhole = false
-    output.complain(
-      `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
-    )
+): Promise<boolean> {
+  const { states, mayHave, needsPackets } = selection
+  const complaints = new Set<string>()
+  const complain = (ref: Ref, fault: string) => {
+    const text = `${directory}/${terminalName(Buffer.from(ref, 'latin1'))} cannot be ${fault}`
+    if (!complaints.has(text)) output.complain(text) // a long listing looks at everything several times
+    complaints.add(text)
   }
-  const dead: Ref[] = []
+  const failed = (prefix: Ref, error: unknown) => complain(prefix, `listed: ${messageOf(error)}`)
+  const has = (task: TaskView) => {
+    if (selection.has(task)) return true
+    if (needsPackets && task.file.isUnread === true) complain(task.ref, `read: ${task.file.detail}`)
+    return false
+  }
+  let isWanted = true
+  const take = (task: TaskView) => {
+    isWanted = printer.add(task)
+    return isWanted
+  }
+  const listing = new Listing(spool, view, { sort, isReversed, mayHave, has, failed }, nowMs)
   try {
-    if (states === undefined || states.some(state => state !== 'dead')) living = await view.refs(failed)
+    if (states === undefined || states.some(state => state !== 'dead')) await listing.living(take)
   } catch (error) {
-    throw unlisted(directory, error)
+    throw errnoOf(error) === undefined ? error : unlisted(directory, error)
   }
   try {
-    if (states === undefined || states.includes('dead')) for await (const ref of view.dead()) dead.push(ref)
+    if (isWanted && (states === undefined || states.includes('dead'))) await listing.dead(take)
   } catch (error) {
+    if (error instanceof ReaderGone) throw error
     failed('.spoold/dead', error) // only the spool's user may read it
   }
-  return { living: living.filter(mayHave), dead: dead.filter(mayHave), isWhole }
+  return complaints.size === 0
 }
 
 function realPath(directory: string): string {
@@ -167,83 +228,6 @@ function whyUnlisted(directory: string, error: unknown): string {
   }
 }
 
-const COLUMNS = ['STATE', 'PRIORITY', 'DUE IN', 'AGE', 'BYTES', 'FAILED', 'NAME', 'NOTE']
-
-function asTable(tasks: Iterable<TaskView>, nowMs: number): Generator<string> {
-  return textTable(COLUMNS, cellsOf(tasks, nowMs), COLUMNS.slice(1, -2))
-}
-
-function* cellsOf(tasks: Iterable<TaskView>, nowMs: number): Generator<string[]> {
-  for (const task of tasks) {
-    const { ref, state, dueAtMs, file, record, letter } = task
-    const waits = state === 'waiting' || state === 'retrying'
-    const dueIn = waits ? shortDuration(dueAtMs - nowMs) : state === 'due' ? 'now' : ''
-    const failed = (letter ?? record)?.attempts ?? 0
-    yield [
-      state,
-      priorityCell(deadNameOf(ref) ?? ref),
-      dueIn,
-      ageOf(task, nowMs),
-      String(file.bytes),
-      failed === 0 ? '' : String(failed),
-      terminalName(Buffer.from(ref, 'latin1')),
-      noteOf(task, nowMs),
-    ]
-  }
-}
-
-/** The name of its directory: `05` is not `5`. */
-function priorityCell(ref: Ref): string {
-  return priorityOf(ref) === null ? '' : ref.slice(0, ref.indexOf('/'))
-}
-
-function ageOf(task: TaskView, nowMs: number): string {
-  const sinceMs = sinceMsOf(task, nowMs)
-  return sinceMs === undefined ? '' : shortDuration(nowMs - sinceMs)
-}
-
-const MAX_NOTE_CHARS = 80
-
-/** The most important fact about a task. */
-function noteOf({ state, file, record, letter }: TaskView, nowMs: number): string {
-  if (state === 'running') {
-    const { pid, startedAtMs } = file
-    const since = startedAtMs === undefined ? '' : `for ${shortDuration(nowMs - startedAtMs)}`
-    return [pid === undefined ? '' : `pid ${pid}`, since].filter(part => part !== '').join(', ')
-  }
-  const moved = record?.movedTo === undefined ? '' : `a move to ${record.movedTo} did not end`
-  const why =
-    letter === undefined
-      ? moved || record?.lastError
-      : `${letter.reason}: ${letter.lastError ?? letter.detail}`
-  const [line = ''] = (why ?? file.detail ?? '').split('\n', 1)
-  return printable(line.length > MAX_NOTE_CHARS ? `${line.slice(0, MAX_NOTE_CHARS)}…` : line)
-}
-
-function* asJsonLines(spooler: string, tasks: Iterable<TaskView>, nowMs: number): Generator<string> {
-  for (const task of tasks) yield JSON.stringify(asJson(spooler, task, nowMs))
-}
-
-function asJson(spooler: string, task: TaskView, nowMs: number) {
-  const { ref, state, dueAtMs, file, record, letter } = task
-  const { attempts, crashes, lastError } = letter ?? record ?? {}
-  const { pid, startedAtMs } = file
-  const arrivedMs = arrivedMsOf(task, nowMs)
-  return {
-    state,
-    spooler,
-    name: jsonBytes(Buffer.from(ref, 'latin1')),
-    priority: priorityOf(deadNameOf(ref) ?? ref),
-    ...(letter === undefined
-      ? { due: isoTime(dueAtMs) }
-      : { buried: isoTime(letter.buriedAt), reason: letter.reason }),
-    ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
-    mtime: isoTime(file.mtimeMs),
-    bytes: file.bytes,
-    ...(file.detail === undefined ? {} : { detail: file.detail }),
-    ...(attempts === undefined ? {} : { attempts, crashes }),
-    ...(lastError === undefined ? {} : { lastError }),
-    ...(pid === undefined ? {} : { pid }),
-    ...(startedAtMs === undefined ? {} : { started: isoTime(startedAtMs) }),
-  }
+function wrong(flag: string, expected: string, got: string): SpooldError {
+  return new SpooldError('USAGE', `${flag}: expected ${expected}, got ${JSON.stringify(got)}`)
 }

@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs'
+import { isLocal } from '../../files/local.js'
 import type { Locks } from '../../files/lock-table.js'
 import { type Ref, toFsPath } from '../../task/ref.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
@@ -69,16 +70,15 @@ export class SpoolView {
   }
 
   /**
-   * Lists the tasks, including those in priority directories, even if the spool is not ordered.
+   * Calls `visit` for each task, including those in priority directories, even if the spool is not ordered. It ends when
+   * `visit` returns false.
    *
    * @throws the file system's error if the spool cannot be listed
    */
-  async refs(failed: ScanVisitor['failed']): Promise<Ref[]> {
-    const refs: Ref[] = []
-    const task = (ref: Ref) => refs.push(ref) > 0
-    const visitor = { task, directory() {}, listed() {}, unvisited() {}, failed }
-    await scanSpool(this.#spool, { ordered: true, strictNames: false }, visitor)
-    return refs
+  async scan(visit: (ref: Ref) => boolean, failed: ScanVisitor['failed']): Promise<void> {
+    const visitor = { task: visit, directory() {}, listed() {}, unvisited() {}, failed }
+    const rules = { ordered: true, strictNames: false }
+    await scanSpool(this.#spool, rules, visitor, await isLocal(this.#spool).catch(() => false))
   }
 
   /** The paths of the dead letters, in directory order. */
