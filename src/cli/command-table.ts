@@ -47,10 +47,11 @@ const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 /** A command that changes tasks; all of these select tasks with the same arguments and flags. */
 const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: readonly Flag[]): Command => ({
   ...row,
-  args: '<path...>',
-  argsHelp: 'files, as ls names them; or spool directories, with filters or --all',
+  args: '[path...]',
+  argsHelp: 'files, as ls names them; or spool directories, with filters or --all; with --ini, bare names',
   flags: [
     ...FILTERS,
+    INI,
     ['--all', 'all tasks of a spool that the command is for'],
     ['--dry-run', 'only say what would be done'],
     ['--quiet', 'print only what could not be done'],
@@ -158,8 +159,9 @@ export const COMMANDS: readonly Command[] = [
     name: 'show',
     summary:
       'show everything about a task or dead letter: its packet, its failures, and which process runs it',
-    args: '<file...>',
-    flags: [['--json', 'as JSON, bytes that are not UTF-8 as base64']],
+    args: '[file...]',
+    argsHelp: 'files, as ls names them; with --ini, bare names',
+    flags: [INI, ['--json', 'as JSON, bytes that are not UTF-8 as base64']],
     load: async () => (await import('./commands/show.js')).show,
   },
   change({
@@ -224,8 +226,10 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'purge',
     summary: 'remove dead letters for good',
-    args: '<dir...>',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
     flags: [
+      INI,
       ['--max-age <time>', 'those that are older: 90m, 2h, 30d'],
       ['--max-count <n>', 'keep at most this many, removing the oldest'],
       ['--all', 'all of them'],

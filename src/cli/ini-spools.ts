@@ -1,6 +1,8 @@
+import { basename, join } from 'node:path'
 import { SpooldError } from '../base/errors.js'
-import { type ResolvedOptions, resolveOptions } from '../config/options.js'
+import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
+import { placesOf } from './task-paths.js'
 import { readVersion } from './version.js'
 
 /** The flag of commands that find their spools in a configuration. */
@@ -8,21 +10,18 @@ export interface IniOptions {
   readonly ini?: string
 }
 
-/** Reads a configuration as far as it is valid: a command that looks at its spools does not depend on the rest. */
-export function readIni(file: string): ResolvedOptions {
+/**
+ * The spools that a configuration names, each once; those that other daemons run are the last. Errors elsewhere in the file
+ * do not matter here.
+ */
+function spoolsIn(file: string): string[] {
   const config = readConfig({ environment: {}, commandLine: [], files: [file], version: readVersion() })
-  const resolved = resolveOptions(config)
+  const { spools } = resolveOptions(config)
   const [problem] = config.problems.errors
-  if (resolved.spools.length === 0) {
+  if (spools.length === 0) {
     const because = problem === undefined ? '' : `: ${problem.message}`
     throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
   }
-  return resolved
-}
-
-/** The spools that a configuration names, each once; those that other daemons run are the last. */
-export function spoolsIn(file: string): string[] {
-  const { spools } = readIni(file)
   const own = spools.filter(({ isExternal }) => !isExternal)
   return [...new Set([...own, ...spools].map(({ directory }) => directory))]
 }
@@ -36,4 +35,25 @@ export function spoolsOf(named: readonly string[], { ini }: IniOptions): readonl
   if (named.length > 0) return named
   if (ini === undefined) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
   return spoolsIn(ini)
+}
+
+/**
+ * The paths that a command is for. With `--ini`, a bare name is looked up in the configuration's spools, their priorities and
+ * dead letters; without any path, they are the spools themselves.
+ *
+ * @returns for each argument its path, or several if tasks have the same name
+ * @throws SpooldError USAGE, CONFIG_INVALID
+ */
+export function pathsOf(named: readonly string[], { ini }: IniOptions): ReadonlyArray<readonly string[]> {
+  if (ini === undefined) {
+    if (named.length === 0) throw new SpooldError('USAGE', 'name a file or a spool directory, or --ini FILE')
+    return named.map(path => [path])
+  }
+  const spools = spoolsIn(ini)
+  if (named.length === 0) return spools.map(spool => [spool])
+  return named.map(name => {
+    if (basename(name) !== name) return [name]
+    const found = spools.flatMap(spool => placesOf(spool, name))
+    return found.length > 0 ? found : [spools.length === 1 ? join(spools[0] ?? '', name) : name]
+  })
 }

@@ -30,22 +30,31 @@ export function parseTaskPath(path: string): TaskPath {
 
 /** Hints at other places of a task: log lines contain only its name, without its priority or `.spoold/dead`. */
 function elsewhere(path: string): string {
-  const [spool, name] = [dirname(path), basename(path)]
   try {
-    const dead = join(STATE_DIRECTORY, 'dead')
-    const places = [
-      '',
-      ...prioritiesIn(spool),
-      dead,
-      ...prioritiesIn(join(spool, dead)).map(each => join(dead, each)),
-    ]
-    const found = places
-      .map(place => join(spool, place, name))
-      .filter(each => lstatSync(each, { throwIfNoEntry: false })?.isFile())
+    const found = placesOf(dirname(path), basename(path))
     return found.length === 0 ? '' : `; there is ${found.join(', ')}`
   } catch {
     return '' // not a spool, or unreadable
   }
+}
+
+const DEAD = join(STATE_DIRECTORY, 'dead')
+
+/**
+ * The paths of the tasks and dead letters with a name, which is all that log lines contain. The priorities are searched
+ * only for a name that is not outside of them: to find them, the whole spool is listed.
+ *
+ * @throws the file system's error if the spool cannot be listed
+ */
+export function placesOf(spool: string, name: string): string[] {
+  const foundIn = (places: readonly string[]) =>
+    places
+      .map(place => join(spool, place, name))
+      .filter(path => lstatSync(path, { throwIfNoEntry: false })?.isFile())
+  const direct = foundIn(['', DEAD])
+  if (direct.length > 0) return direct
+  const dead = prioritiesIn(join(spool, DEAD)).map(each => join(DEAD, each))
+  return foundIn([...prioritiesIn(spool), ...dead])
 }
 
 /** Cached: of thousands of paths that a shell has expanded, thousands may be gone by now. */

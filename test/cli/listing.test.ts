@@ -36,8 +36,8 @@ function furnished(): string {
   file(arrived('old', 9000), { kind: 'mail', to: 'joe@example.org', n: '1' })
   file(arrived('young', 5), { kind: 'mail', to: 'jane@example.com', long: 'x'.repeat(40) })
   file(`5/${arrived('urgent', 60)}`, { kind: 'report', to: 'jim' })
-  file(arrived('later', 300), { kind: 'report' }, NOW + 500)
-  file(arrived('sooner', 200), { kind: '' }, NOW + 100)
+  file(arrived('later', 280), { kind: 'report' }, NOW + 500)
+  file(arrived('sooner', 215), { kind: '' }, NOW + 100)
   const letter = {
     ...failed,
     ref: arrived('dead', 400),
@@ -220,7 +220,7 @@ describe('ls --by', () => {
       [
         ['3', '3 h', 'mail'],
         ['2', '5 m', 'report'],
-        ['1', '3 m', undefined],
+        ['1', '4 m', undefined],
       ],
     )
   })

@@ -5,13 +5,14 @@ import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { type IniOptions, pathsOf } from '../ini-spools.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'
 import { jsonBytes, terminalName } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
 
-export interface ChangeOptions extends SelectionOptions {
+export interface ChangeOptions extends SelectionOptions, IniOptions {
   readonly all?: boolean
   readonly dryRun?: boolean
   readonly quiet?: boolean
@@ -50,7 +51,11 @@ export async function changeTasks(
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
   const report = new ChangeReport(action, options, output)
-  const taskPaths = parseTaskPaths(paths, report, ownProcess.part === undefined)
+  const taskPaths = parseTaskPaths(
+    pathsOf(paths, options).map(onlyOne),
+    report,
+    ownProcess.part === undefined,
+  )
   const whole = taskPaths.find(({ ref }) => ref === undefined)
   if (whole !== undefined && selection.isAll && options.all !== true)
     throw new SpooldError('USAGE', `which tasks in ${whole.shown}? Use filters, or --all`)
@@ -69,6 +74,12 @@ export async function changeTasks(
     }
     return report.end()
   })
+}
+
+function onlyOne(paths: readonly string[]): string {
+  const [path = '', ...others] = paths
+  if (others.length === 0) return path
+  throw new SpooldError('USAGE', `several tasks have this name: ${paths.join(', ')}; give the path of one`)
 }
 
 /** Why a whole spool was refused; the next spool is processed all the same. */

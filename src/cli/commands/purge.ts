@@ -3,12 +3,13 @@ import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/ad
 import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'
 import { ageOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
-interface PurgeOptions {
+interface PurgeOptions extends IniOptions {
   readonly maxAge?: string
   readonly maxCount?: string
   readonly all?: boolean
@@ -18,13 +19,13 @@ interface PurgeOptions {
 
 /** `spoold purge DIR…`: removes dead letters for good, and prints how many. */
 export async function purge(
-  directories: readonly string[],
+  named: readonly string[],
   options: PurgeOptions,
   { output, ownProcess }: CommandContext,
 ): Promise<number> {
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const limits = limitsOf(options)
-  return asOwners(ownProcess, directories, mine => purgeAll(mine, limits, options, output))
+  return asOwners(ownProcess, spoolsOf(named, options), mine => purgeAll(mine, limits, options, output))
 }
 
 async function purgeAll(

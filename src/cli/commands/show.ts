@@ -11,11 +11,12 @@ import { EAGER_BODY_BYTES, readBody } from '../../spool/spool-file.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { type IniOptions, pathsOf } from '../ini-spools.js'
 import type { Output } from '../output.js'
 import { isoTime, jsonBytes } from '../render.js'
 import { parseTaskPath } from '../task-paths.js'
 
-interface ShowOptions {
+interface ShowOptions extends IniOptions {
   readonly json?: boolean
 }
 
@@ -27,12 +28,14 @@ const MAX_SHOWN_CHARS = 200
  *
  * @returns 1 if one of several tasks could not be shown
  */
-export function show(
-  files: readonly string[],
+export async function show(
+  named: readonly string[],
   options: ShowOptions,
   { output, ownProcess }: CommandContext,
 ): Promise<number> {
   output.purpose = 'look'
+  if (named.length === 0) throw new SpooldError('USAGE', 'name a task: its file, or its name and --ini FILE')
+  const files = pathsOf(named, options).flat()
   return asOwners(ownProcess, files, async mine => showAll(mine, options, output), spoolOf)
 }
 
