@@ -1,32 +1,10 @@
-import type { CommandContext } from './context.js'
-
-interface Runnable {
-  /**
-   * @param args the positional arguments
-   * @param options as commander parses them by the row's `flags`; each command declares their type for itself
-   * @returns the exit code
-   */
-  run(args: readonly string[], options: object, context: CommandContext): number | Promise<number>
-}
-
-/** `-n, --name <value>`, its help, and optionally whether it is required or may be given several times. */
-type Flag = readonly [flags: string, help: string, kind?: 'required' | 'repeatable']
-
-/** A command: its name, its help text and its flags. */
-export interface Command {
-  readonly name: string
-  readonly summary: string
-  readonly args: string
-  readonly argsHelp?: string
-  readonly flags: readonly Flag[]
-  /** The command also accepts the configuration's options as flags. */
-  readonly takesConfiguration?: true
-  /** Loads the command on demand, so that commands that scripts call often start without the daemon's libraries. */
-  load(): Promise<Runnable['run']>
-}
+import type { Command, Flag } from './command.js'
 
 const FILTERS: readonly Flag[] = [
-  ['--state <states>', 'due,waiting,retrying,held,running,incomplete,malformed,unreadable,dead'],
+  [
+    '--state <states>',
+    'due, waiting, retrying, held, running, incomplete, malformed, unreadable or dead; several are separated by commas',
+  ],
   ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
   ['--newer-than <time>', 'that arrived, or were buried, more recently'],
   ['--priority <n>', 'in this priority directory'],
@@ -268,5 +246,13 @@ export const COMMANDS: readonly Command[] = [
       ['--ini <file>', 'the first socket of this configuration'],
     ],
     load: async () => (await import('./commands/signal.js')).signal,
+  },
+  {
+    name: 'completion',
+    summary: 'print a completion script for a shell, to be sourced or saved',
+    args: '<shell>',
+    argsHelp: 'bash, zsh or fish',
+    flags: [],
+    load: async () => (await import('./commands/completion.js')).completionOf(COMMANDS),
   },
 ]

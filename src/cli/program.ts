@@ -3,9 +3,11 @@ import { errnoOf, SpooldError, toError } from '../base/errors.js'
 import { obeyEarlySignals } from '../daemon/early-signals.js'
 import type { Setting } from '../ini/setting.js'
 import { refuseChangedBytes } from './argument-bytes.js'
-import { COMMANDS, type Command as CommandRow } from './command-table.js'
+import type { Command as CommandRow } from './command.js'
+import { COMMANDS } from './command-table.js'
 import { type CommandContext, sourcesOf } from './context.js'
 import { commandExitCode } from './exit-code.js'
+import { HELP_LAYOUT } from './help-layout.js'
 import type { Io } from './io.js'
 import { refuseMistyped } from './mistyped.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
@@ -67,7 +69,9 @@ function createProgram(
     .version(readVersion(), '--version')
     .enablePositionalOptions()
     .exitOverride()
+    .configureHelp(HELP_LAYOUT)
     .configureOutput({
+      getOutHelpWidth: () => context.screen().columns ?? 80,
       writeOut(text) {
         output.purpose = 'look'
         output.write(text)
@@ -141,11 +145,14 @@ Examples:
   spoold app.ini                                     run
   spoold --spooler /var/spool/app --spooler-import handler.js
   spoold check app.ini                               is it right?
-  spoold doctor app.ini                              is the machine ready for it?
+  spoold doctor app.ini                              is the machine ready?
   spoold enqueue --spooler /var/spool/app to=joe     store a task
   spoold ls /var/spool/app                           what is there?
   spoold fsck /var/spool/app                         is anything wrong there?
   spoold requeue --reason crashes /var/spool/app     once more, please
 
-Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP reloads; USR1 looks for tasks now.
-Exit codes: 0 stopped, 1 wrong configuration or start-up error, 3 --drain, and not all of it was done. Commands: 0 done, 1 not all of it, 64 wrong usage, 74 not all printed.`
+Signals: TERM, INT stop gracefully (twice: at once); QUIT stops at once; HUP
+reloads; USR1 looks for tasks now.
+Exit codes: 0 stopped, 1 wrong configuration or start-up error, 3 --drain, and
+not all of it was done. Commands: 0 done, 1 not all of it, 64 wrong usage, 74
+not all printed.`

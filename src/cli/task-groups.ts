@@ -29,6 +29,8 @@ const FACTS: Readonly<Record<string, (task: TaskView) => string | undefined>> = 
     return error === '' ? undefined : latin1(error)
   },
 }
+/** For completion. */
+export const GROUP_FACTS = Object.keys(FACTS)
 /** Before a key that has the name of a fact. */
 const KEY_PREFIX = 'key:'
 

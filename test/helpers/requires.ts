@@ -20,6 +20,12 @@ const PROBES = {
     execFileSync('systemd-analyze', ['--version'], { stdio: 'ignore' })
   },
   logrotate: () => execFileSync('logrotate', ['--version'], { stdio: 'ignore' }),
+  zsh: () => execFileSync('zsh', ['-c', 'zmodload zsh/zpty'], { stdio: 'ignore' }),
+  fish: () => execFileSync('fish', ['--version'], { stdio: 'ignore' }),
+  man: () => {
+    execFileSync('man', ['--version'], { stdio: 'ignore' })
+    execFileSync('groff', ['--version'], { stdio: 'ignore' })
+  },
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
   // Languages, in the versions that the examples require.
   perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),

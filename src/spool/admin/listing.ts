@@ -21,7 +21,7 @@ export const SORTS = ['run', 'priority', 'name', 'age', 'due', 'attempts', 'byte
 export type Sort = (typeof SORTS)[number]
 
 /** Which tasks of a spool are listed, and in which order. */
-export interface ListingPlan {
+interface ListingPlan {
   readonly sort: Sort
   readonly isReversed: boolean
   /** Tests the path alone, before the file is opened. */
