@@ -1,9 +1,12 @@
 // `npm run docs` writes the generated pages; with `--check` it only says whether they are current. They come from what
 // `npm run build` compiles.
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { COMMANDS } from '../build/src/cli/command-table.js'
 import { OPTION_TABLE } from '../build/src/config/option-table.js'
 import { keyOf } from '../build/src/config/spools.js'
+import { manualPage } from './man-page.mjs'
 
 const PREAMBLE = `<!-- Written by \`npm run docs\` from src/config/option-table.ts. Change it there. -->
 
@@ -125,12 +128,18 @@ function fieldTables(types) {
 }
 
 const STATUS = fileURLToPath(new URL('status.md', import.meta.url))
-const PAGES = { 'options.md': optionsPage(), 'status.md': statusPage(readFileSync(STATUS, 'utf8')) }
+const PAGES = {
+  'options.md': optionsPage(),
+  'status.md': statusPage(readFileSync(STATUS, 'utf8')),
+  'man/spoold.1': manualPage(COMMANDS, OPTION_TABLE),
+}
 const isCheck = process.argv.includes('--check')
 for (const [name, text] of Object.entries(PAGES)) {
   const file = fileURLToPath(new URL(name, import.meta.url))
-  if (!isCheck) writeFileSync(file, text)
-  else if (readFileSync(file, 'utf8') !== text) {
+  if (!isCheck) {
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, text)
+  } else if (readFileSync(file, 'utf8') !== text) {
     console.error(`${file} is not current; run "npm run docs"`)
     process.exitCode = 1
   }

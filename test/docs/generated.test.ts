@@ -2,20 +2,24 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { it } from 'node:test'
+import { describe, it } from 'node:test'
+import { COMMANDS } from '#src/cli/command-table.js'
+import { OPTION_TABLE } from '#src/config/option-table.js'
+import { skipUnless } from '../helpers/requires.js'
 import { ROOT, workspace } from '../helpers/workspace.js'
 
-it('docs/options.md and docs/status.md are what `npm run docs` writes', () => {
+it('generated pages are what `npm run docs` writes', () => {
   const check = (root: string) =>
     spawnSync(process.execPath, [join(root, 'docs/generate.mjs'), '--check'], { encoding: 'utf8' })
   assert.deepEqual([check(ROOT).stderr, check(ROOT).status], ['', 0])
 
   const copy = workspace()
   cpSync(join(ROOT, 'docs'), join(copy, 'docs'), { recursive: true })
-  symlinkSync(join(ROOT, 'build'), join(copy, 'build'))
+  for (const name of ['build', 'package.json']) symlinkSync(join(ROOT, name), join(copy, name))
   for (const [name, from, to] of [
     ['options.md', '| `30` |', '| `31` |'],
     ['status.md', '| `atMs` | `number` |', '| `atMs` | `string` |'],
+    ['man/spoold.1', '(default: 30)', '(default: 31)'],
   ] as const) {
     const page = join(copy, 'docs', name)
     const text = readFileSync(page, 'utf8')
@@ -26,4 +30,37 @@ it('docs/options.md and docs/status.md are what `npm run docs` writes', () => {
     assert.equal(status, 1)
     writeFileSync(page, text)
   }
+})
+
+describe('the manual page', () => {
+  const page = join(ROOT, 'docs/man/spoold.1')
+
+  it('has every command, flag and option', () => {
+    const text = readFileSync(page, 'utf8')
+      .replaceAll('\\-', '-')
+      .replace(/\\f[BRI]|\\&/g, '')
+    for (const { name, flags } of COMMANDS) {
+      assert.ok(text.includes(`\n.SS\nspoold ${name}\n`), name)
+      for (const [names] of flags) assert.ok(text.includes(/--[\w-]+/.exec(names)?.[0] ?? '?'), names)
+    }
+    for (const { name } of OPTION_TABLE) assert.ok(text.includes(`--${name}`), name)
+  })
+
+  it('renders without a warning', { skip: skipUnless('man') }, () => {
+    const groff = spawnSync('groff', ['-man', '-Tutf8', '-ww', '-z', page], { encoding: 'utf8' })
+    assert.deepEqual([groff.stderr, groff.status], ['', 0])
+    const man = spawnSync('man', ['--warnings=w', '-l', page], {
+      encoding: 'utf8',
+      env: { ...process.env, MANPAGER: 'cat', MANWIDTH: '80', LC_ALL: 'C.UTF-8' },
+    })
+    assert.deepEqual([man.stderr, man.status], ['', 0])
+    assert.match(man.stdout, /--spooler-frequency SECONDS/)
+    assert.ok(man.stdout.split('\n').every(line => line.length <= 80))
+  })
+
+  it('comes with the package', () => {
+    const { man, files } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    assert.deepEqual(man, ['docs/man/spoold.1']) // npm links it only out of an array
+    assert.ok(files.includes('docs/man'))
+  })
 })
