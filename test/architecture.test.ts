@@ -76,6 +76,7 @@ const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   ini: 'ini/lines.ts',
   croner: 'schedule/cron.ts',
   pino: 'log/log.ts',
+  'string-width': 'cli/text-width.ts',
 }
 /** What changes a file system by a path. Rooms that act in a spool have it from files/anchored-path.ts, apart from these. */
 const CHANGES_BY_PATH =

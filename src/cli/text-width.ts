@@ -1,6 +1,7 @@
-import stringWidth from 'string-width'
+import { onDemand } from '../base/on-demand.js'
 import { printableLine } from '../base/printable.js'
 
+const loadStringWidth = onDemand<typeof import('string-width')>('string-width')
 const ASCII = /^[\x20-\x7e]*$/
 /** More than any line shows, and little enough to be measured. */
 const MAX_MEASURED_CHARS = 1000
@@ -13,7 +14,7 @@ export function cellText(text: string): string {
 
 /** The number of columns that a text without control characters takes: CJK and emoji take two, combining marks none. */
 export function widthOf(text: string): number {
-  return ASCII.test(text) ? text.length : stringWidth(text)
+  return ASCII.test(text) ? text.length : loadStringWidth().default(text)
 }
 
 /** Cuts a text to a number of columns, between characters as people see them; a cut one ends in `…`. */
