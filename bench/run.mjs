@@ -27,6 +27,7 @@ const NAMES = [
   'pickup',
   'scale',
   'status',
+  'listing',
   'enqueue',
   'socket',
   'hostile',

@@ -1,5 +1,7 @@
 import type { Command, Flag } from './command.js'
 
+// Longer than others: it has every command, and nothing else.
+
 const FILTERS: readonly Flag[] = [
   [
     '--state <states>',

@@ -19,8 +19,8 @@ export interface TaskSort {
 }
 
 /** The numbers of tasks and bytes that a window holds at most; it then drops the half that comes last. */
-const MAX_TASKS = 128 * 1024
-const MAX_BYTES = 12 * 1024 * 1024
+const MAX_TASKS = 80 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 
 /**
  * Keeps the tasks that come first in an order, out of any number that it is offered. The names lie outside of V8's heap:
