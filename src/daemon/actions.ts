@@ -1,9 +1,11 @@
 import type { Action, ActionTable } from '../control/actions.js'
 import type { Collector } from '../stats/collector.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import type { Quiet } from './quiet.js'
 
 export interface Acting {
   readonly stats: Collector
+  readonly quiet: Pick<Quiet, 'set'>
   reload(): void
   scanNow(): void
   reopenLog(): void
@@ -11,7 +13,7 @@ export interface Acting {
 }
 
 /** What clients of the control sockets, and letters in the master FIFO, can have done. docs/control.md lists it. */
-export function actionsOf({ stats, reload, scanNow, reopenLog, stop }: Acting): ActionTable {
+export function actionsOf({ stats, quiet, reload, scanNow, reopenLog, stop }: Acting): ActionTable {
   const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
   return {
     snapshot: {
@@ -19,6 +21,8 @@ export function actionsOf({ stats, reload, scanNow, reopenLog, stop }: Acting): 
       args: { 'spool?': 'text' },
       run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
     },
+    quiet: order(() => quiet.set(true, 'a control client')),
+    unquiet: order(() => quiet.set(false, 'a control client')),
     scan: order(scanNow),
     reload: order(reload),
     'reopen-log': order(reopenLog),

@@ -13,6 +13,7 @@ import { QuestionHandler } from '../supervisor/questions.js'
 import { additionalGroups, become, type Identity, identityOf } from '../system/privileges.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
+import { dumpProcesses } from './dump.js'
 import { IdleStop } from './idle-stop.js'
 import { Lifecycle } from './lifecycle.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
@@ -109,6 +110,7 @@ export class Daemon {
         config: () => this.#config,
       },
       acting: {
+        quiet: this.#quietness,
         reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
         scanNow: () => this.#master.lookNow(),
         reopenLog: () => log.reopen(),
@@ -174,7 +176,7 @@ export class Daemon {
       reload: () => this.#reloader.ask({ kind: 'signal', signal: 'SIGHUP' }),
       scanNow: () => this.#master.lookNow(),
       quiet: signal => this.#quietness.toggle(signal),
-      dump: () => {},
+      dump: () => dumpProcesses(this.#master, this.#events),
     })
   }
 
@@ -204,14 +206,13 @@ export class Daemon {
   async #start(): Promise<void> {
     const options = this.#options
     this.#tell(this.#config)
-    const identity = this.#identity
     for (const { directory } of this.#config.spools)
-      if (identity !== null) makeSpoolFor(this.#surroundings.resolve(directory), identity)
+      if (this.#identity !== null) makeSpoolFor(this.#surroundings.resolve(directory), this.#identity)
     await this.#network.listen()
     await this.#observation.listen(options)
     if (options.pidfile !== null) await this.#pidfiles.acquire('pidfile', options.pidfile)
-    if (identity !== null && become(identity))
-      this.#events.emit('identity-taken', { ...identity, groups: additionalGroups() })
+    if (this.#identity !== null && become(this.#identity))
+      this.#events.emit('identity-taken', { ...this.#identity, groups: additionalGroups() })
     const spools = this.#prepareSpools(this.#config)
     if (options.chdir !== null) this.#events.emit('directory-entered', { directory: options.chdir })
     const plans = await this.#plan(spools, this.#config)

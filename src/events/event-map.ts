@@ -1,5 +1,5 @@
 import type { Pauses } from '../task/pause.js'
-import type { TaskName } from '../task/ref.js'
+import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Schedule, SignalSchedule } from '../task/schedule.js'
 import type { Stream } from '../task/stream.js'
@@ -160,6 +160,17 @@ export interface EventMap {
   /** Running tasks delay a stop; they are killed after `mercyMs`. */
   'stop-waits': { running: readonly TaskName[]; mercyMs: number }
   'stop-forced': { signal: string }
+  /** Somebody asked what the processes do. `kernel`: the state of the process, and where it waits. */
+  'process-described': {
+    spool: string
+    pid: number
+    state: string
+    running: ReadonlyArray<{ readonly ref: Ref; readonly forMs: number }>
+    signals: readonly number[]
+    /** How many tasks and signals it was given and has not started. */
+    ahead: number
+    kernel: string | null
+  }
   /** It gives out no more tasks and signals, because of this signal or request. */
   'quiet-began': { because: string }
   'quiet-ended': { because: string }

@@ -158,9 +158,10 @@ describe('a paused spool', () => {
     const spool = spoolDirectory()
     const uwsgi = startUwsgi({ spool, handler: 'uwsgi.spooler = lambda env: uwsgi.SPOOL_OK' })
     await uwsgi.waitFor(/spawned the uWSGI spooler/)
-    const { code, stderr } = await inProcess(['pause', spool])
-    assert.match(stderr, /a uWSGI \(pid \d+\) works on it/)
-    assert.equal(code, 1)
+    await until('it is named', async () => {
+      const { code, stderr } = await inProcess(['pause', spool])
+      return code === 1 && /a uWSGI \(pid \d+\) works on it/.test(stderr)
+    })
   })
 })
 
@@ -256,5 +257,20 @@ describe('a quiet daemon', () => {
     await toggle(/\*\*\* PAUSE/)
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(5000), 0)
+  })
+})
+
+describe('SIGTTIN', () => {
+  it('logs what every worker does, also one that blocks', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const daemon = await start(spool, { 'spooler-processes': 2 })
+    drop(spool, 'a', packet({ n: 'a', gate }))
+    await until('it blocks', () => daemon.journal().includes('a'))
+    daemon.child.kill('SIGTTIN')
+    await daemon.waitFor(/pid: \d+\] ready: runs a for \d+ m?s; 0 ahead; [RS] \(/)
+    await daemon.waitFor(/pid: \d+\] ready: runs nothing; 0 ahead; S \(sleeping\)/)
+    writeFileSync(gate, '')
+    await until('it has run', () => leftIn(spool).length === 0)
   })
 })

@@ -241,6 +241,18 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { file: '/t' },
     'unable to stat() /t, events will be triggered as soon as the file is created',
   ],
+  'process-described': [
+    {
+      spool,
+      pid,
+      state: 'ready',
+      running: [{ ref: NAME, forMs: 61_000 }],
+      signals: [3],
+      ahead: 2,
+      kernel: 'S (sleeping) in do_wait',
+    },
+    `[spooler /s pid: 7] ready: runs ${NAME} for 61 s, the handler of signal 3; 2 ahead; S (sleeping) in do_wait`,
+  ],
   'quiet-began': [
     { because: 'SIGTSTP' },
     'DATE - *** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***',
