@@ -72,8 +72,8 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   checkControl(options.spoolerControl, (i, message) =>
     problems.error(where('spooler-control', i), `spooler-control: ${message}`),
   )
-  checkPublishing(options, (severity, name, message) =>
-    problems[severity](where(name), `${name}: ${message}`),
+  checkPublishing(options, (severity, name, message, i) =>
+    problems[severity](where(name, i), `${name}: ${message}`),
   )
   checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
   checkSharedAreas(options.sharedarea, where, problems)

@@ -5,6 +5,7 @@ import type { Emitter } from '../events/emitter.js'
 import type { ExporterOptions, FromExporter, ToExporter } from '../exporter/messages.js'
 import { needsInsecure } from '../net/check-publishing.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import { pushOptions } from './push-options.js'
 
 interface ExporterContext {
   readonly events: Emitter
@@ -95,14 +96,18 @@ function send(child: ChildProcess, message: ToExporter): void {
 
 /** @returns undefined: there is nothing to publish */
 function exporterOptions(options: Options): ExporterOptions | undefined {
+  const stats = statsOptions(options)
+  const pushes = pushOptions(options)
+  return stats === null && pushes.length === 0 ? undefined : { stats, pushes }
+}
+
+function statsOptions(options: Options): ExporterOptions['stats'] {
   const { stats, statsHttp, statsMinified, statsNoCores, chmodSocket } = options
-  if (stats === null || (statsHttp && needsInsecure(stats, options))) return undefined
+  if (stats === null || (statsHttp && needsInsecure(stats, options))) return null
   return {
-    stats: {
-      listener: { address: stats, mode: chmodSocket },
-      isHttp: statsHttp,
-      isMinified: statsMinified,
-      withCores: !statsNoCores,
-    },
+    listener: { address: stats, mode: chmodSocket },
+    isHttp: statsHttp,
+    isMinified: statsMinified,
+    withCores: !statsNoCores,
   }
 }

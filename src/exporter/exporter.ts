@@ -1,7 +1,11 @@
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import { Carbon } from './carbon.js'
 import { RetriedListener } from './listener.js'
-import type { ExporterOptions, FromExporter, ToExporter } from './messages.js'
+import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
+import { type Destination, Pusher } from './pusher.js'
+import { StatsFile } from './stats-file.js'
 import { StatsServer } from './stats-server.js'
+import { Statsd } from './statsd.js'
 
 /** A daemon that needs longer is as good as blocked. */
 const ANSWER_MS = 3000
@@ -15,6 +19,7 @@ interface Waiting {
 export class Exporter {
   readonly #send: (message: FromExporter) => void
   readonly #listeners: RetriedListener[] = []
+  readonly #pushers: Pusher[] = []
   #waiting: Waiting | undefined
 
   constructor(send: (message: FromExporter) => void) {
@@ -32,14 +37,16 @@ export class Exporter {
   }
 
   async close(): Promise<void> {
+    for (const pusher of this.#pushers) pusher.close()
     await Promise.all(this.#listeners.map(listener => listener.close()))
   }
 
-  #open({ stats }: ExporterOptions): void {
+  #open({ stats, pushes }: ExporterOptions): void {
     if (stats !== null) {
       const server = new StatsServer(stats, () => this.#snapshot())
       this.#listen('stats', stats.listener, server)
     }
+    for (const push of pushes) this.#push(push)
   }
 
   #listen(
@@ -56,6 +63,15 @@ export class Exporter {
     )
   }
 
+  #push(options: PushOptions): void {
+    const { kind, everyMs, withCores } = options
+    const pusher = new Pusher(destinationOf(options), everyMs, withCores, {
+      snapshot: () => this.#snapshot(),
+      trouble: message => this.#send({ type: 'trouble', message: `${kind}: ${message}` }),
+    })
+    this.#pushers.push(pusher)
+  }
+
   /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */
   #snapshot(): Promise<DaemonSnapshot> {
     this.#waiting ??= this.#ask()
@@ -69,6 +85,17 @@ export class Exporter {
     })
     this.#send({ type: 'ask' })
     return { answered, promise }
+  }
+}
+
+function destinationOf(options: PushOptions): Destination {
+  switch (options.kind) {
+    case 'carbon':
+      return new Carbon(options)
+    case 'statsd':
+      return new Statsd(options)
+    case 'file':
+      return new StatsFile(options)
   }
 }
 

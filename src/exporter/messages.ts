@@ -1,11 +1,22 @@
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import type { CarbonOptions } from './carbon.js'
 import type { ListenerOptions } from './listener.js'
+import type { StatsFileOptions } from './stats-file.js'
+import type { StatsdOptions } from './statsd.js'
 
 /** What the exporter publishes, and where. Sent once, as the first message. */
 export interface ExporterOptions {
   /** uWSGI's stats server. */
   readonly stats: StatsOptions | null
+  readonly pushes: readonly PushOptions[]
 }
+
+/** Where statistics are pushed to, and how often. */
+export type PushOptions = { readonly everyMs: number; readonly withCores: boolean } & (
+  | ({ readonly kind: 'carbon' } & CarbonOptions)
+  | ({ readonly kind: 'statsd' } & StatsdOptions)
+  | ({ readonly kind: 'file' } & StatsFileOptions)
+)
 
 export interface StatsOptions {
   readonly listener: ListenerOptions

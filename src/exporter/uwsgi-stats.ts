@@ -24,7 +24,7 @@ const NO_PAST: Past = { runs: 0, errors: 0, overran: 0, respawns: 0 }
  * worker processes stand in `spoolers`, as uWSGI's spoolers do, and in `workers` too, where those tools look. What uWSGI
  * does not know is under `spoold`: the snapshot itself, without what is in the rest.
  */
-export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean): object {
+export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean) {
   const { daemon, spools, schedules, sockets } = snapshot
   const seats = spools.flatMap(seatsOf)
   const crons = schedules.flatMap(({ schedule }) => (schedule.kind === 'command' ? [schedule] : []))
@@ -54,6 +54,8 @@ export function uwsgiStats(snapshot: DaemonSnapshot, withCores: boolean): object
   }
 }
 
+export type UwsgiStats = ReturnType<typeof uwsgiStats>
+
 /** As uWSGI prints it: tabs, and no space behind a colon (core/stats.c). Node indents empty lists less. */
 export function printed(document: object, isMinified: boolean): string {
   if (isMinified) return JSON.stringify(document)
@@ -78,7 +80,7 @@ function pastOf({ totals, processes }: SpoolSnapshot): Past {
   }
 }
 
-function workerOf({ worker, past }: Seat, id: number, withCores: boolean): object {
+function workerOf({ worker, past }: Seat, id: number, withCores: boolean) {
   const requests = (worker?.ran ?? 0) + past.runs
   const cores = Array.from({ length: worker?.concurrency ?? 1 }, (_, core) => coreOf(worker, core, requests))
   return {
@@ -128,7 +130,7 @@ function statusOf(worker: WorkerSnapshot | null): string {
   return worker.running.length > 0 ? 'busy' : 'idle'
 }
 
-function spoolerOf({ spool, worker, past }: Seat): object {
+function spoolerOf({ spool, worker, past }: Seat) {
   return {
     dir: spool.directory,
     pid: worker?.pid ?? 0,

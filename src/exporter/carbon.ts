@@ -1,0 +1,125 @@
+import { connect } from 'node:net'
+import { hostname } from 'node:os'
+import type { UwsgiStats } from './uwsgi-stats.js'
+
+export interface CarbonOptions {
+  readonly servers: ReadonlyArray<{ readonly host: string; readonly port: number }>
+  readonly timeoutMs: number
+  readonly everyMs: number
+  /** The name of this instance. */
+  readonly id: string
+  readonly root: string
+  readonly withWorkers: boolean
+  /** Takes the place of dots in the host's name; null: they stay. */
+  readonly hostnameDots: string | null
+  /** What is sent as average run time while nothing ran since the last push. */
+  readonly idleAverage: 'last' | 'zero' | 'none'
+}
+
+type Worker = UwsgiStats['workers'][number]
+
+/** Graphite's plain text, with the names of uWSGI's carbon plugin (plugins/carbon/carbon.c). */
+export class Carbon {
+  readonly #options: CarbonOptions
+  readonly #prefix: string
+  #lastRequests: number | undefined
+  /** By process id: the run time when the last push was made, in µs. */
+  #lastRunningTimes = new Map<number, number>()
+
+  constructor(options: CarbonOptions) {
+    const { root, id, hostnameDots } = options
+    const host = hostnameDots === null ? hostname() : hostname().replaceAll('.', hostnameDots)
+    this.#options = options
+    this.#prefix = `${root === '' || root.endsWith('.') ? root : `${root}.`}${host}.${id}`
+  }
+
+  /** Sends to each server, and tries all of them. @throws AggregateError those that could not be reached */
+  async push(stats: UwsgiStats, seconds: number): Promise<void> {
+    const text = this.lines(stats, seconds).join('')
+    const { servers, timeoutMs } = this.#options
+    const sent = await Promise.allSettled(servers.map(server => send(server, text, timeoutMs)))
+    const failed = sent.flatMap(result => (result.status === 'rejected' ? [result.reason] : []))
+    if (failed.length > 0) throw new AggregateError(failed, failed.map(String).join('; '))
+  }
+
+  lines({ workers }: UwsgiStats, seconds: number): string[] {
+    const lines: string[] = []
+    const add = (name: string, value: number) =>
+      lines.push(`${this.#prefix}.${name} ${Math.round(value)} ${seconds}\n`)
+    const active = workers.filter(({ status }) => status !== 'cheap')
+    const busyness = new Map(active.map(worker => [worker.pid, this.#busyness(worker)]))
+    const requests = total(workers, 'requests')
+    const average = this.#average(requests)
+    add('requests', requests)
+    for (const worker of this.#options.withWorkers ? workers : []) {
+      const each = (name: string, value: number) => add(`worker${worker.id}.${name}`, value)
+      each('requests', worker.requests)
+      each('rss_size', worker.rss)
+      each('vsz_size', worker.vsz)
+      if (average !== null) each('avg_rt', worker.avg_rt * average)
+      each('tx', worker.tx)
+      each('busyness', busyness.get(worker.pid) ?? 0)
+      each('harakiri', worker.harakiri_count)
+      each('respawns', worker.respawn_count)
+      each('exceptions', worker.exceptions)
+    }
+    add('rss_size', total(active, 'rss'))
+    add('vsz_size', total(active, 'vsz'))
+    if (average !== null) add('avg_rt', mean(active.map(worker => worker.avg_rt)) * average)
+    add('tx', total(workers, 'tx'))
+    add('busyness', mean([...busyness.values()]))
+    add('active_workers', active.length)
+    add('busy_workers', active.filter(({ status }) => status === 'busy').length)
+    add('idle_workers', active.filter(({ status }) => status === 'idle').length)
+    add('harakiri', total(workers, 'harakiri_count'))
+    add('respawns', total(workers, 'respawn_count'))
+    add('exceptions', total(workers, 'exceptions'))
+    this.#lastRequests = requests
+    this.#lastRunningTimes = new Map(active.map(worker => [worker.pid, worker.running_time]))
+    return lines
+  }
+
+  /** How much of the average is sent: all or nothing of it; null: it is left out. */
+  #average(requests: number): 0 | 1 | null {
+    if (this.#lastRequests !== undefined && this.#lastRequests !== requests) return 1
+    return { last: 1, zero: 0, none: null }[this.#options.idleAverage] as 0 | 1 | null
+  }
+
+  /** The share of the time since the last push, in percent. A run that has not ended counts whole. */
+  #busyness({ pid, status, running_time }: Worker): number {
+    const ranMicros = running_time - (this.#lastRunningTimes.get(pid) ?? 0)
+    if (ranMicros <= 0) return status === 'busy' ? 100 : 0
+    return Math.min(100, ranMicros / (this.#options.everyMs * 10))
+  }
+}
+
+function total(
+  workers: readonly Worker[],
+  field: 'requests' | 'rss' | 'vsz' | 'tx' | 'harakiri_count' | 'respawn_count' | 'exceptions',
+): number {
+  return workers.reduce((sum, worker) => sum + worker[field], 0)
+}
+
+function mean(numbers: readonly number[]): number {
+  return numbers.length === 0 ? 0 : numbers.reduce((sum, number) => sum + number, 0) / numbers.length
+}
+
+function send(
+  { host, port }: CarbonOptions['servers'][number],
+  text: string,
+  timeoutMs: number,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host, port })
+    const timer = setTimeout(
+      () => socket.destroy(new Error(`${host}:${port} did not take it within ${timeoutMs / 1000} s`)),
+      timeoutMs,
+    )
+    socket.once('error', reject)
+    socket.once('close', hadError => {
+      clearTimeout(timer)
+      if (!hadError) resolve()
+    })
+    socket.resume().end(text)
+  })
+}
