@@ -42,6 +42,7 @@ const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: reado
 
 const tasks = () => import('./commands/tasks.js')
 
+// Longer than others: one row per command.
 /** docs/commands.md describes each. */
 export const COMMANDS: readonly Command[] = [
   {
@@ -112,6 +113,16 @@ export const COMMANDS: readonly Command[] = [
       ['--json', 'one JSON object'],
     ],
     load: async () => (await import('./commands/status.js')).status,
+  },
+  {
+    name: 'shape',
+    summary: 'count tasks by the value of a key and by age in minutes, as qshape does for mail',
+    args: '<dir...>',
+    flags: [
+      ['--by <key>', 'the key whose values are counted (default: ud_spool_func)'],
+      ['--json', 'one JSON object per directory'],
+    ],
+    load: async () => (await import('./commands/shape.js')).shape,
   },
   {
     name: 'ls',

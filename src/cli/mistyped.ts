@@ -9,7 +9,6 @@ const ADVICE: Readonly<Record<string, string>> = {
   stop: 'send SIGTERM to the daemon: kill $(cat PIDFILE), or systemctl stop',
   restart: 'SIGHUP reloads the daemon: kill -HUP $(cat PIDFILE), or systemctl reload',
   reload: 'send SIGHUP to the daemon: kill -HUP $(cat PIDFILE), or systemctl reload',
-  status: 'spoold ls DIR says what is in a spool, spoold doctor app.ini whether the installation is right',
   list: 'spoold ls DIR lists the tasks',
   version: 'spoold --version prints it',
   drain: 'spoold --drain app.ini runs what is due',

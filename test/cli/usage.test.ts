@@ -114,7 +114,6 @@ describe('a word that is no command', { concurrency: 4 }, () => {
     [['start', 'app.ini'], 'start: no such file, and no command; spoold app.ini runs the daemon'],
     [['stop'], 'stop: no such file, and no command; send SIGTERM to the daemon'],
     [['restart'], 'restart: no such file, and no command; SIGHUP reloads the daemon'],
-    [['status'], 'status: no such file, and no command; spoold ls DIR says what is in a spool'],
     [['version'], 'version: no such file, and no command; spoold --version prints it'],
     [['constructor'], 'constructor: no such file, and no command; see spoold --help'],
   ] as const)

@@ -1,0 +1,145 @@
+import { realpathSync } from 'node:fs'
+import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
+import { readLocks } from '../../files/lock-table.js'
+import { toPairs } from '../../protocol/vars.js'
+import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/admin/task-view.js'
+import { scanSpool } from '../../spool/scan.js'
+import { toByteString } from '../../task/ref.js'
+import { asOwners } from '../acting-owner.js'
+import type { CommandContext } from '../context.js'
+import type { Output } from '../output.js'
+import { terminalName, textTable } from '../render.js'
+
+interface ShapeOptions {
+  readonly by?: string
+  readonly json?: boolean
+}
+
+const MINUTE = 60_000
+/** Each bucket's upper bound in minutes, as in Postfix's qshape; what is older is in one more. */
+const BOUNDS = [5, 10, 20, 40, 80, 160, 320, 640, 1280]
+/** The function that uwsgidecorators run. */
+const FUNCTION = 'ud_spool_func'
+/** More values than this are one row: they are a stranger's input. */
+const MOST_ROWS = 1000
+const LONGEST_VALUE = 30
+const NONE = '(none)'
+const OTHERS = '(others)'
+
+/** `spoold shape DIR…`: how many tasks of which kind arrived how long ago. @returns 1 if a part could not be listed */
+export async function shape(
+  directories: readonly string[],
+  options: ShapeOptions,
+  { output, ownProcess }: CommandContext,
+): Promise<number> {
+  output.purpose = 'look'
+  return asOwners(ownProcess, directories, async mine => {
+    let exitCode = 0
+    for (const directory of mine) exitCode = Math.max(exitCode, await shapeOf(directory, options, output))
+    return exitCode
+  })
+}
+
+async function shapeOf(
+  directory: string,
+  { by = FUNCTION, json }: ShapeOptions,
+  output: Output,
+): Promise<number> {
+  const nowMs = Date.now()
+  const shape = new Shape(Buffer.from(by), nowMs)
+  let exitCode = 0
+  try {
+    const spool = toByteString(realpathSync(directory))
+    const view = new SpoolView(spool, readLocks(), nowMs)
+    await scanSpool(
+      spool,
+      { ordered: true, strictNames: false },
+      {
+        task(ref) {
+          const task = view.view(ref)
+          if (task !== undefined) shape.add(task)
+          return true
+        },
+        directory() {},
+        listed() {},
+        unvisited() {},
+        failed(prefix, error) {
+          exitCode = 1
+          output.complain(
+            `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
+          )
+        },
+      },
+    )
+  } catch (error) {
+    if (errnoOf(error) === undefined || error instanceof SpooldError) throw error
+    throw new SpooldError('SPOOL_UNUSABLE', `${directory} cannot be listed: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+  if (json) output.line(JSON.stringify({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows }))
+  else for (const line of textTable(COLUMNS, shape.cells, COLUMNS.slice(1))) output.line(line)
+  return exitCode
+}
+
+const COLUMNS = ['MINUTES', 'T', ...BOUNDS.map(String), `${BOUNDS.at(-1)}+`]
+
+interface Row {
+  readonly name: string
+  readonly total: number
+  readonly counts: readonly number[]
+}
+
+/** Counts by value and age; memory grows with neither. */
+class Shape {
+  readonly #key: Buffer
+  readonly #nowMs: number
+  readonly #total = newCounts()
+  readonly #byValue = new Map<string, number[]>()
+
+  constructor(key: Buffer, nowMs: number) {
+    this.#key = key
+    this.#nowMs = nowMs
+  }
+
+  add(task: TaskView): void {
+    const minutes = (this.#nowMs - (arrivedMsOf(task, this.#nowMs) ?? this.#nowMs)) / MINUTE
+    const place = BOUNDS.findIndex(bound => minutes < bound)
+    const at = place < 0 ? BOUNDS.length : place
+    for (const counts of [this.#total, this.#countsOf(this.#valueOf(task))])
+      counts[at] = (counts[at] ?? 0) + 1
+  }
+
+  /** The total first, then the values with most tasks. */
+  get rows(): Row[] {
+    const rows = [...this.#byValue].map(([name, counts]) => rowOf(name, counts))
+    return [rowOf('TOTAL', this.#total), ...rows.sort((a, b) => b.total - a.total)]
+  }
+
+  get cells(): string[][] {
+    return this.rows.map(({ name, total, counts }) => [name, String(total), ...counts.map(String)])
+  }
+
+  #valueOf({ file: { vars } }: TaskView): string {
+    const pair = vars === undefined ? undefined : toPairs(vars).findLast(([key]) => key.equals(this.#key))
+    if (pair === undefined) return NONE
+    const text = terminalName(pair[1])
+    return text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE - 1)}…` : text
+  }
+
+  #countsOf(value: string): number[] {
+    const isNew = !this.#byValue.has(value)
+    const name = isNew && this.#byValue.size >= MOST_ROWS ? OTHERS : value
+    const counts = this.#byValue.get(name) ?? newCounts()
+    this.#byValue.set(name, counts)
+    return counts
+  }
+}
+
+function newCounts(): number[] {
+  return [...BOUNDS, 0].map(() => 0)
+}
+
+function rowOf(name: string, counts: readonly number[]): Row {
+  return { name, counts, total: counts.reduce((sum, count) => sum + count, 0) }
+}
