@@ -136,6 +136,7 @@ describe('spoold status of root', { skip: skipUnless('root') }, () => {
     )
     after(() => server.close())
     await new Promise<void>(resolve => server.listen(join(roots, 'root.sock'), resolve))
+    chmodSync(join(roots, 'root.sock'), 0o777)
     const state = join(spool, '.spoold')
     mkdirSync(state, { mode: 0o700 })
     chownSync(state, USER, USER)
