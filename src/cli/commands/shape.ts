@@ -8,7 +8,8 @@ import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
-import { terminalName, textTable } from '../render.js'
+import { terminalName } from '../render.js'
+import { type Column, Table } from '../table.js'
 
 interface ShapeOptions {
   readonly by?: string
@@ -78,17 +79,30 @@ async function shapeOf(
     })
   }
   if (json) output.line(JSON.stringify({ spooler: directory, by, boundsMinutes: BOUNDS, rows: shape.rows }))
-  else for (const line of textTable(COLUMNS, shape.cells, COLUMNS.slice(1))) output.line(line)
+  else {
+    const table = new Table(COLUMNS, PLAIN, line => output.line(line))
+    for (const row of shape.rows) table.add(row)
+    table.end()
+  }
   return exitCode
 }
-
-const COLUMNS = ['MINUTES', 'T', ...BOUNDS.map(String), `${BOUNDS.at(-1)}+`]
 
 interface Row {
   readonly name: string
   readonly total: number
   readonly counts: readonly number[]
 }
+
+const right = (title: string, cell: (row: Row) => string): Column<Row> => ({ title, cell, isRight: true })
+const COLUMNS: ReadonlyArray<Column<Row>> = [
+  { title: 'MINUTES', cell: ({ name }) => name },
+  right('T', ({ total }) => String(total)),
+  ...[...BOUNDS.map(String), `${BOUNDS.at(-1)}+`].map((title, i) =>
+    right(title, ({ counts }) => String(counts[i] ?? 0)),
+  ),
+]
+/** It fits 80 columns as it is. */
+const PLAIN = { columns: undefined, hasColor: false }
 
 /** Counts by value and age; memory grows with neither. */
 class Shape {
@@ -114,10 +128,6 @@ class Shape {
   get rows(): Row[] {
     const rows = [...this.#byValue].map(([name, counts]) => rowOf(name, counts))
     return [rowOf('TOTAL', this.#total), ...rows.sort((a, b) => b.total - a.total)]
-  }
-
-  get cells(): string[][] {
-    return this.rows.map(({ name, total, counts }) => [name, String(total), ...counts.map(String)])
   }
 
   #valueOf({ file: { vars } }: TaskView): string {
