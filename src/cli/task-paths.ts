@@ -41,20 +41,15 @@ function elsewhere(path: string): string {
 const DEAD = join(STATE_DIRECTORY, 'dead')
 
 /**
- * The paths of the tasks and dead letters with a name, which is all that log lines contain. The priorities are searched
- * only for a name that is not outside of them: to find them, the whole spool is listed.
+ * The paths of the tasks and dead letters with a name, which is all that log lines contain.
  *
  * @throws the file system's error if the spool cannot be listed
  */
 export function placesOf(spool: string, name: string): string[] {
-  const foundIn = (places: readonly string[]) =>
-    places
-      .map(place => join(spool, place, name))
-      .filter(path => lstatSync(path, { throwIfNoEntry: false })?.isFile())
-  const direct = foundIn(['', DEAD])
-  if (direct.length > 0) return direct
   const dead = prioritiesIn(join(spool, DEAD)).map(each => join(DEAD, each))
-  return foundIn([...prioritiesIn(spool), ...dead])
+  return ['', ...prioritiesIn(spool), DEAD, ...dead]
+    .map(place => join(spool, place, name))
+    .filter(path => lstatSync(path, { throwIfNoEntry: false })?.isFile())
 }
 
 /** Cached: of thousands of paths that a shell has expanded, thousands may be gone by now. */
