@@ -6,6 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { COMMANDS } from '../build/src/cli/command-table.js'
 import { OPTION_TABLE } from '../build/src/config/option-table.js'
 import { keyOf } from '../build/src/config/spools.js'
+import { fullName } from '../build/src/exporter/exposition.js'
+import { METRICS } from '../build/src/exporter/metrics.js'
 import { manualPage } from './man-page.mjs'
 
 const PREAMBLE = `<!-- Written by \`npm run docs\` from src/config/option-table.ts. Change it there. -->
@@ -127,9 +129,29 @@ function fieldTables(types) {
     .concat('\n')
 }
 
+const METRICS_PREAMBLE = `<!-- Written by \`npm run docs\` from src/exporter/metrics.ts. Change it there. -->
+
+# Metrics
+
+All that \`spooler-metrics\` and \`spooler-metrics-file\` publish; [monitoring](monitoring.md) says how. A metric whose value is
+not known is left out. Counters count since the daemon started, or took up the spool.
+
+| metric | type | labels | meaning |
+|---|---|---|---|
+`
+
+function metricsPage() {
+  const rows = METRICS.map(
+    metric =>
+      `| \`${fullName(metric)}\` | ${metric.type} | ${metric.labels.map(each => `\`${each}\``).join(', ')} | ${metric.help} |`,
+  )
+  return `${METRICS_PREAMBLE}${rows.join('\n')}\n`
+}
+
 const STATUS = fileURLToPath(new URL('status.md', import.meta.url))
 const PAGES = {
   'options.md': optionsPage(),
+  'metrics.md': metricsPage(),
   'status.md': statusPage(readFileSync(STATUS, 'utf8')),
   'man/spoold.1': manualPage(COMMANDS, OPTION_TABLE),
 }

@@ -96,16 +96,19 @@ function send(child: ChildProcess, message: ToExporter): void {
 
 /** @returns undefined: there is nothing to publish */
 function exporterOptions(options: Options): ExporterOptions | undefined {
+  const { spoolerMetrics, spoolerMetricsFile: metricsFile, chmodSocket: mode } = options
   const stats = statsOptions(options)
+  const metrics = spoolerMetrics === null ? null : { address: spoolerMetrics, mode }
   const pushes = pushOptions(options)
-  return stats === null && pushes.length === 0 ? undefined : { stats, pushes }
+  const isSilent = stats === null && metrics === null && metricsFile === null && pushes.length === 0
+  return isSilent ? undefined : { stats, metrics, metricsFile, pushes }
 }
 
 function statsOptions(options: Options): ExporterOptions['stats'] {
-  const { stats, statsHttp, statsMinified, statsNoCores, chmodSocket } = options
+  const { stats, statsHttp, statsMinified, statsNoCores, chmodSocket: mode } = options
   if (stats === null || (statsHttp && needsInsecure(stats, options))) return null
   return {
-    listener: { address: stats, mode: chmodSocket },
+    listener: { address: stats, mode },
     isHttp: statsHttp,
     isMinified: statsMinified,
     withCores: !statsNoCores,

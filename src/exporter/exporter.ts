@@ -1,7 +1,10 @@
+import type { Socket } from 'node:net'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
 import { Carbon } from './carbon.js'
 import { RetriedListener } from './listener.js'
 import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
+import { MetricsFile } from './metrics-file.js'
+import { metricsServer } from './metrics-server.js'
 import { type Destination, Pusher } from './pusher.js'
 import { StatsFile } from './stats-file.js'
 import { StatsServer } from './stats-server.js'
@@ -18,8 +21,7 @@ interface Waiting {
 /** Publishes what a daemon tells of itself, in a process of its own: clients that flood it do not slow a single task. */
 export class Exporter {
   readonly #send: (message: FromExporter) => void
-  readonly #listeners: RetriedListener[] = []
-  readonly #pushers: Pusher[] = []
+  readonly #opened: Array<{ close(): void | Promise<void> }> = []
   #waiting: Waiting | undefined
 
   constructor(send: (message: FromExporter) => void) {
@@ -37,24 +39,32 @@ export class Exporter {
   }
 
   async close(): Promise<void> {
-    for (const pusher of this.#pushers) pusher.close()
-    await Promise.all(this.#listeners.map(listener => listener.close()))
+    await Promise.all(this.#opened.map(each => each.close()))
   }
 
-  #open({ stats, pushes }: ExporterOptions): void {
-    if (stats !== null) {
-      const server = new StatsServer(stats, () => this.#snapshot())
-      this.#listen('stats', stats.listener, server)
+  #open({ stats, metrics, metricsFile, pushes }: ExporterOptions): void {
+    const snapshot = () => this.#snapshot()
+    if (stats !== null) this.#listen('stats', stats.listener, new StatsServer(stats, snapshot))
+    if (metrics !== null) {
+      this.#listen('metrics', metrics, metricsServer(metrics.address, snapshot))
+      snapshot().catch(() => {}) // run times are measured from now on, and not from the first scrape
     }
+    if (metricsFile !== null)
+      this.#opened.push(
+        new MetricsFile(metricsFile, {
+          snapshot,
+          trouble: message => this.#send({ type: 'trouble', message }),
+        }),
+      )
     for (const push of pushes) this.#push(push)
   }
 
   #listen(
     what: string,
     options: ConstructorParameters<typeof RetriedListener>[0],
-    server: Pick<StatsServer, 'accept'>,
+    server: { accept(socket: Socket): void },
   ): void {
-    this.#listeners.push(
+    this.#opened.push(
       new RetriedListener(options, {
         accept: socket => server.accept(socket),
         listening: address => this.#send({ type: 'listening', what, address }),
@@ -69,7 +79,7 @@ export class Exporter {
       snapshot: () => this.#snapshot(),
       trouble: message => this.#send({ type: 'trouble', message: `${kind}: ${message}` }),
     })
-    this.#pushers.push(pusher)
+    this.#opened.push(pusher)
   }
 
   /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */

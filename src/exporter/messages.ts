@@ -8,6 +8,10 @@ import type { StatsdOptions } from './statsd.js'
 export interface ExporterOptions {
   /** uWSGI's stats server. */
   readonly stats: StatsOptions | null
+  /** Where metrics are scraped. */
+  readonly metrics: ListenerOptions | null
+  /** The file to which metrics are written, a path as configured. */
+  readonly metricsFile: string | null
   readonly pushes: readonly PushOptions[]
 }
 

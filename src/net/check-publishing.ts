@@ -9,10 +9,13 @@ type Complain = (severity: 'error' | 'warning', name: string, message: string, i
 interface PublishingOptions {
   readonly stats: string | null
   readonly statsHttp: boolean
+  readonly spoolerMetrics: string | null
   readonly spoolerHttpInsecure: boolean
   readonly statsPush: readonly string[]
   readonly carbon: readonly string[]
 }
+
+const INSTEAD = 'use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure'
 
 /** HTTP over a network, without encryption and for whoever can reach it, has to be asked for. */
 export function needsInsecure(
@@ -24,7 +27,7 @@ export function needsInsecure(
 
 /** @param problem is called with each */
 export function checkPublishing(options: PublishingOptions, problem: Complain): void {
-  const { stats, statsHttp, statsPush, carbon } = options
+  const { statsPush, carbon } = options
   for (const [i, text] of statsPush.entries())
     attempt(
       () => parsePush(text),
@@ -35,19 +38,35 @@ export function checkPublishing(options: PublishingOptions, problem: Complain): 
       () => parseHostPort(text),
       message => problem('error', 'carbon', message, i),
     )
+  attempt(
+    () => checkStats(options, problem),
+    message => problem('error', 'stats', message),
+  )
+  attempt(
+    () => checkMetrics(options, problem),
+    message => problem('error', 'spooler-metrics', message),
+  )
+}
+
+function checkStats(options: PublishingOptions, problem: Complain): void {
+  const { stats, statsHttp } = options
   if (stats === null) return
-  try {
-    if (statsHttp && needsInsecure(stats, options))
-      problem(
-        'warning', // in an ini that a uWSGI shares, this is no reason to run no tasks
-        'stats',
-        `${stats} is left closed: whoever can reach it would read it over plain HTTP; use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure`,
-      )
-    else if (!isLocal(parseAddress(stats)))
-      problem('warning', 'stats', `whoever can reach ${stats} can read the names of tasks and files`)
-  } catch (error) {
-    problem('error', 'stats', messageOf(error))
-  }
+  if (statsHttp && needsInsecure(stats, options))
+    problem(
+      'warning', // in an ini that a uWSGI shares, this is no reason to run no tasks
+      'stats',
+      `${stats} is left closed: whoever can reach it would read it over plain HTTP; ${INSTEAD}`,
+    )
+  else if (!isLocal(parseAddress(stats)))
+    problem('warning', 'stats', `whoever can reach ${stats} can read the names of tasks and files`)
+}
+
+/** @throws SpooldError ADDRESS_INVALID */
+function checkMetrics(options: PublishingOptions, problem: Complain): void {
+  const { spoolerMetrics } = options
+  if (spoolerMetrics === null || !needsInsecure(spoolerMetrics, options)) return
+  const message = `whoever can reach ${spoolerMetrics} would read it over plain HTTP; ${INSTEAD}`
+  problem('error', 'spooler-metrics', message)
 }
 
 function attempt(parse: () => unknown, failed: (message: string) => void): void {

@@ -3,23 +3,12 @@ import { hasFields } from '../base/json-guard.js'
 import { lstatSync, readFileSync, unlinkSync } from '../files/anchored-path.js'
 import { listEntries } from '../files/entries.js'
 import { moveExactly } from '../files/exact-move.js'
+import type { BuryReason } from '../task/bury-reasons.js'
 import { baseName, type Ref, toFsPath } from '../task/ref.js'
 import { createTaskName, STATE_DIRECTORY } from './names.js'
 import { jsonNameOf } from './record-name.js'
 import type { LockedFile } from './spool-file.js'
 import { hasStateRoom, makeStateRoom, stateRoom, writeWhole } from './state-directory.js'
-
-/** Why a task was buried. */
-export const BURY_REASONS = [
-  'attempts', // reached spooler-max-attempts failed runs
-  'crashes', // crashed its process spooler-max-crashes times
-  'asked', // the handler asked for it
-  'outcome-unknown', // runs at most once, and its process died during the run
-  'malformed', // not a spool packet
-  'incomplete', // shorter than its own header says
-  'unknown', // the reason was lost; written by fsck
-] as const
-export type BuryReason = (typeof BURY_REASONS)[number]
 
 /** Why a task is a dead letter: the JSON next to its file. Times are epoch ms. */
 export interface DeadLetter {

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { request } from 'node:http'
+import { existsSync, statSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { type Daemon, type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
+import { ask, exporterOf } from '../helpers/exporter.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { childrenOf } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
@@ -32,32 +32,6 @@ function readAll(address: number | string): Promise<string> {
     })
     socket.on('error', reject)
     socket.on('close', () => resolve(text))
-  })
-}
-
-function ask(port: number, headers: Record<string, string> = {}, method = 'GET') {
-  return new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; text: string }>(
-    (resolve, reject) => {
-      const asked = request({ host: '127.0.0.1', port, method, headers, agent: false }, response => {
-        let text = ''
-        response.on('data', data => {
-          text += data
-        })
-        response.on('end', () => resolve({ status: response.statusCode, headers: response.headers, text }))
-      })
-      asked.on('error', reject)
-      asked.end()
-    },
-  )
-}
-
-function exporterOf(daemon: Daemon): number | undefined {
-  return childrenOf(daemon.pid).find(pid => {
-    try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('exporter.cjs')
-    } catch {
-      return false // it has ended
-    }
   })
 }
 
@@ -104,9 +78,9 @@ describe('the stats server', () => {
     assert.equal(status, 200)
     assert.equal(JSON.parse(text).spoolers.length, 1)
     assert.equal(headers['access-control-allow-origin'], undefined)
-    assert.equal((await ask(port, { host: `localhost:${port}` })).status, 200)
-    assert.equal((await ask(port, { host: `rebound.example:${port}` })).status, 421)
-    assert.equal((await ask(port, {}, 'POST')).status, 405)
+    assert.equal((await ask(port, '/', { host: `localhost:${port}` })).status, 200)
+    assert.equal((await ask(port, '/', { host: `rebound.example:${port}` })).status, 421)
+    assert.equal((await ask(port, '/', {}, 'POST')).status, 405)
   })
 
   it('over HTTP, is left closed on an address that others reach, and the tasks run', async () => {

@@ -26,6 +26,7 @@ const PROBES = {
     execFileSync('man', ['--version'], { stdio: 'ignore' })
     execFileSync('groff', ['--version'], { stdio: 'ignore' })
   },
+  promtool: () => execFileSync('promtool', ['--version'], { stdio: 'ignore' }),
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
   // Languages, in the versions that the examples require.
   perl: () => execFileSync('perl', ['-MTime::HiRes', '-e', 'use 5.014'], { stdio: 'ignore' }),

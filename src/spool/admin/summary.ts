@@ -1,8 +1,9 @@
 import { statfs } from 'node:fs/promises'
 import { Slices } from '../../base/slices.js'
 import { listEntries } from '../../files/entries.js'
+import { BURY_REASONS, type BuryReason } from '../../task/bury-reasons.js'
 import { type Ref, toFsPath } from '../../task/ref.js'
-import { BURY_REASONS, type BuryReason, DeadLetters } from '../dead-letters.js'
+import { DeadLetters } from '../dead-letters.js'
 import { hasStateRoom, stateRoom } from '../state-directory.js'
 
 /** Of more files than this, only so many are read. */
