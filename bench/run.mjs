@@ -31,6 +31,7 @@ const NAMES = [
   'enqueue',
   'socket',
   'hostile',
+  'observed',
   'poison',
 ]
 const FILE = join(ROOT, 'docs/benchmarks.md')
