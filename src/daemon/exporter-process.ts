@@ -16,6 +16,8 @@ interface ExporterContext {
 /** A process that keeps dying is started less and less often, up to once per minute. */
 const FIRST_RESPAWN_MS = 1000
 const LAST_RESPAWN_MS = 60_000
+/** It only closes sockets. */
+const END_MS = 1000
 
 /** The process that publishes the daemon's snapshot, while the configuration asks for one. */
 export class ExporterProcess {
@@ -23,6 +25,7 @@ export class ExporterProcess {
   #options: ExporterOptions | undefined
   #child: ChildProcess | undefined
   #respawn: NodeJS.Timeout | undefined
+  #last = Promise.resolve()
   #delayMs = FIRST_RESPAWN_MS
 
   constructor(context: ExporterContext) {
@@ -30,16 +33,28 @@ export class ExporterProcess {
   }
 
   /** Puts a configuration into service. A process whose options stay the same stays, and so do its clients. */
-  async serve(options: Options): Promise<void> {
+  serve(options: Options): Promise<void> {
     const wanted = exporterOptions(options)
-    if (JSON.stringify(wanted) === JSON.stringify(this.#options)) return
-    await this.stop() // its addresses have to be free
-    this.#options = wanted
-    if (wanted !== undefined) this.#spawn(wanted)
+    return this.#inTurn(async () => {
+      if (JSON.stringify(wanted) === JSON.stringify(this.#options)) return
+      await this.#end() // its addresses have to be free
+      this.#options = wanted
+      if (wanted !== undefined) this.#spawn(wanted)
+    })
   }
 
   /** Resolves when it is gone. */
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
+    return this.#inTurn(() => this.#end())
+  }
+
+  /** Reloads may follow one another faster than a process ends. */
+  #inTurn(act: () => Promise<void>): Promise<void> {
+    this.#last = this.#last.then(act)
+    return this.#last
+  }
+
+  async #end(): Promise<void> {
     clearTimeout(this.#respawn)
     this.#options = undefined
     const child = this.#child
@@ -47,7 +62,7 @@ export class ExporterProcess {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
     const gone = new Promise<void>(resolve => child.once('exit', () => resolve()))
     if (child.connected) child.disconnect()
-    const timer = setTimeout(() => child.kill('SIGKILL'), 1000)
+    const timer = setTimeout(() => child.kill('SIGKILL'), END_MS)
     await gone
     clearTimeout(timer)
   }
