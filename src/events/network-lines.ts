@@ -39,7 +39,7 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
     },
     'request-refused': ({ peer, error }) => complain(`[uwsgi-spooler] ${error} (from ${peer})`, peer),
     'exporter-listening': ({ what, address }) => log.line('info', listeningLine(what, address), { address }),
-    'exporter-trouble': ({ message }) => log.line('warn', printable(message)),
+    'exporter-trouble': ({ message }) => log.line('warn', `[spooler exporter] ${printable(message)}`),
     'modifier-unavailable': ({ peer, modifier1 }) =>
       complain(`-- unavailable modifier requested: ${modifier1} -- (from ${peer})`, peer),
     'peer-turned-away': ({ peer, because }) => complain(`${peer} was turned away: ${because}`, peer),
@@ -49,7 +49,7 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
 /** uWSGI also prints the descriptor, which in another process means nothing (core/master.c). */
 function listeningLine(what: string, address: string): string {
   const name = printable(address)
-  return what === 'stats' ? `*** Stats server enabled on ${name} ***` : `${what} enabled on ${name}`
+  return `*** ${what === 'stats' ? 'Stats server' : what} enabled on ${name} ***`
 }
 
 /** Limits the lines per period; the first line after it says how many were suppressed. */
