@@ -88,11 +88,9 @@ describe('spooler-metrics', () => {
   it('does not start on an address that others reach, unless spooler-http-insecure', async () => {
     const ini = { 'spooler-metrics': '0.0.0.0:0' }
     const refused = await startDaemon({ spool: spoolDirectory(), ini, isUnready: true })
+    const expected = /app\.ini:\d+: error: spooler-metrics: whoever can reach 0\.0\.0\.0:0 would read it/
+    await until('the error', () => expected.test(refused.output))
     assert.equal(await refused.code(), 1)
-    assert.match(
-      refused.output,
-      /app\.ini:\d+: error: spooler-metrics: whoever can reach 0\.0\.0\.0:0 would read it/,
-    )
   })
 })
 
