@@ -153,7 +153,8 @@ export const OPTION_TABLE = [
   { name: 'carbon-idle-avg', kind: 'choice', choices: ['last', 'zero', 'none'], fallback: 'last', group: 'monitoring', help: 'what is pushed as average run time while nothing has run since the last push' },
   { name: 'spooler-metrics', kind: 'text', value: 'ADDRESS', fallback: null, group: 'monitoring', isOurs: true, help: 'publish metrics for Prometheus over HTTP, at /metrics: host:port, /path/to/socket or @abstract' },
   { name: 'spooler-metrics-file', kind: 'text', value: 'FILE', fallback: null, group: 'monitoring', isOurs: true, help: 'write the metrics to this file every 15 seconds, for the textfile collector of node_exporter: a path that ends with .prom' },
-  { name: 'spooler-http-insecure', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'allow statistics and metrics over plain HTTP on an address that other machines can reach' },
+  { name: 'spooler-alarm', kind: 'text', isList: true, value: 'KEY=VALUE,…', group: 'monitoring', isOurs: true, help: 'log alarms, and post them to a webhook: url=https://… or url=@FILE, secret=@FILE to sign them, max-due=N, max-age=10m, min-free=PERCENT' },
+  { name: 'spooler-http-insecure', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'allow statistics, metrics and alarms over plain HTTP on addresses that other machines can reach' },
 
   { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', help: 'run in the background once everything has started, and log to this file' },
   { name: 'pidfile', aliases: ['pidfile2'], kind: 'text', value: 'FILE', fallback: null, group: 'service', help: 'write the process id to this file before dropping privileges; a second spoold with the same file does not start' },

@@ -3,6 +3,7 @@ import { entryFile } from '../base/package-root.js'
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import type { ExporterOptions, FromExporter, ToExporter } from '../exporter/messages.js'
+import { parseAlarm } from '../net/alarm-target.js'
 import { needsInsecure } from '../net/check-publishing.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
 import { pushOptions } from './push-options.js'
@@ -99,6 +100,8 @@ export class ExporterProcess {
         return void snapshot().then(taken => send(child, { type: 'snapshot', snapshot: taken }))
       case 'listening':
         return void events.emit('exporter-listening', message)
+      case 'alarm':
+        return void events.emit('exporter-alarm', { message: message.message })
       case 'trouble':
         return void events.emit('exporter-trouble', { message: message.message })
     }
@@ -115,8 +118,11 @@ function exporterOptions(options: Options): ExporterOptions | undefined {
   const stats = statsOptions(options)
   const metrics = spoolerMetrics === null ? null : { address: spoolerMetrics, mode }
   const pushes = pushOptions(options)
-  const isSilent = stats === null && metrics === null && metricsFile === null && pushes.length === 0
-  return isSilent ? undefined : { stats, metrics, metricsFile, pushes }
+  const { spoolerAlarm, spoolerHttpInsecure: allowsPlain } = options
+  const alarms = spoolerAlarm.map(text => ({ ...parseAlarm(text), allowsPlain }))
+  const servesNone = stats === null && metrics === null && metricsFile === null
+  const isSilent = servesNone && pushes.length === 0 && alarms.length === 0
+  return isSilent ? undefined : { stats, metrics, metricsFile, pushes, alarms }
 }
 
 function statsOptions(options: Options): ExporterOptions['stats'] {

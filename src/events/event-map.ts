@@ -143,6 +143,7 @@ export interface EventMap {
   /** A control socket could not be opened: in this spool, or at this path. */
   'control-unavailable': { place: string; error: string }
   'exporter-listening': { what: string; address: string }
+  'exporter-alarm': { message: string }
   'exporter-trouble': { message: string }
 
   'pidfile-written': { file: string }

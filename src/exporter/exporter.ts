@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import { Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
 import { RetriedListener } from './listener.js'
 import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
@@ -42,7 +43,7 @@ export class Exporter {
     await Promise.all(this.#opened.map(each => each.close()))
   }
 
-  #open({ stats, metrics, metricsFile, pushes }: ExporterOptions): void {
+  #open({ stats, metrics, metricsFile, pushes, alarms }: ExporterOptions): void {
     const snapshot = () => this.#snapshot()
     if (stats !== null) this.#listen('stats', stats.listener, new StatsServer(stats, snapshot))
     if (metrics !== null) {
@@ -57,6 +58,14 @@ export class Exporter {
         }),
       )
     for (const push of pushes) this.#push(push)
+    if (alarms.length > 0)
+      this.#opened.push(
+        new Alarms(alarms, {
+          snapshot,
+          alarm: message => this.#send({ type: 'alarm', message }),
+          trouble: message => this.#send({ type: 'trouble', message }),
+        }),
+      )
   }
 
   #listen(

@@ -1,4 +1,5 @@
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import type { AlarmOptions } from './alarms.js'
 import type { CarbonOptions } from './carbon.js'
 import type { ListenerOptions } from './listener.js'
 import type { StatsFileOptions } from './stats-file.js'
@@ -13,6 +14,7 @@ export interface ExporterOptions {
   /** The file to which metrics are written, a path as configured. */
   readonly metricsFile: string | null
   readonly pushes: readonly PushOptions[]
+  readonly alarms: readonly AlarmOptions[]
 }
 
 /** Where statistics are pushed to, and how often. */
@@ -43,5 +45,7 @@ export type FromExporter =
   /** It needs a snapshot; there is no more than one question at a time. */
   | { readonly type: 'ask' }
   | { readonly type: 'listening'; readonly what: string; readonly address: string }
+  /** Something is alarming, or no longer is; for the log. */
+  | { readonly type: 'alarm'; readonly message: string }
   /** Something does not work, and is tried again; for the log. */
   | { readonly type: 'trouble'; readonly message: string }

@@ -1,5 +1,6 @@
 import { messageOf } from '../base/errors.js'
 import { isLocal, parseAddress } from '../protocol/address.js'
+import { parseAlarm, webhookUrl } from './alarm-target.js'
 import { parseHostPort, parsePush } from './stats-push.js'
 
 /** @param i which value of a list */
@@ -13,6 +14,7 @@ interface PublishingOptions {
   readonly spoolerHttpInsecure: boolean
   readonly statsPush: readonly string[]
   readonly carbon: readonly string[]
+  readonly spoolerAlarm: readonly string[]
 }
 
 const INSTEAD = 'use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure'
@@ -37,6 +39,11 @@ export function checkPublishing(options: PublishingOptions, problem: Complain): 
     attempt(
       () => parseHostPort(text),
       message => problem('error', 'carbon', message, i),
+    )
+  for (const [i, text] of options.spoolerAlarm.entries())
+    attempt(
+      () => checkAlarm(text, options.spoolerHttpInsecure),
+      message => problem('error', 'spooler-alarm', message, i),
     )
   attempt(
     () => checkStats(options, problem),
@@ -67,6 +74,12 @@ function checkMetrics(options: PublishingOptions, problem: Complain): void {
   if (spoolerMetrics === null || !needsInsecure(spoolerMetrics, options)) return
   const message = `whoever can reach ${spoolerMetrics} would read it over plain HTTP; ${INSTEAD}`
   problem('error', 'spooler-metrics', message)
+}
+
+/** Files are read when there is something to post: whoever checks may not be allowed to. @throws SpooldError CONFIG_INVALID */
+function checkAlarm(text: string, allowsPlain: boolean): void {
+  const { webhook } = parseAlarm(text)
+  if (webhook !== null && 'text' in webhook.url) webhookUrl(webhook.url.text, allowsPlain)
 }
 
 function attempt(parse: () => unknown, failed: (message: string) => void): void {

@@ -21,7 +21,7 @@ export function spoold(
   const child = spawn(process.execPath, [BIN, ...args], {
     cwd: options.cwd,
     env: { ...process.env, ...options.env },
-    timeout: LONGEST_MS * patience(),
+    timeout: Math.round(LONGEST_MS * patience()),
     killSignal: 'SIGKILL',
   })
   let stdout = ''

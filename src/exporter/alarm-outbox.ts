@@ -1,0 +1,37 @@
+import type { Alarm } from './alarm-conditions.js'
+
+/**
+ * What has not been delivered: one alarm for each kind and spool, however long the receiver is away. Counts add up, and the
+ * newest state takes the place of an older one.
+ */
+export class AlarmOutbox {
+  #waiting = new Map<string, Alarm>()
+  #replaced = 0
+
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0
+  }
+
+  add(alarm: Alarm): void {
+    const key = `${alarm.kind} ${alarm.spool}`
+    const before = this.#waiting.get(key)
+    if (alarm.kind !== 'buried' && before !== undefined) this.#replaced++
+    const isSum = alarm.kind === 'buried' && before?.kind === 'buried'
+    this.#waiting.set(key, isSum ? { ...alarm, count: alarm.count + before.count } : alarm)
+  }
+
+  /** Empties it. */
+  take(): { readonly alarms: readonly Alarm[]; readonly replaced: number } {
+    const taken = { alarms: [...this.#waiting.values()], replaced: this.#replaced }
+    this.#waiting = new Map()
+    this.#replaced = 0
+    return taken
+  }
+
+  /** What was taken has not been delivered, and is older than all that came since. */
+  giveBack({ alarms, replaced }: ReturnType<AlarmOutbox['take']>): void {
+    const since = this.take()
+    this.#replaced = replaced + since.replaced
+    for (const alarm of [...alarms, ...since.alarms]) this.add(alarm)
+  }
+}

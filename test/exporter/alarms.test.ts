@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { dirname, join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, packet } from '../helpers/files.js'
+import { childrenOf } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const SECRET = 'zq-secret-of-the-test-71'
+const TOKEN = 'zq-token-of-the-test-72'
+
+interface Received {
+  readonly path: string | undefined
+  readonly signature: string | string[] | undefined
+  readonly body: string
+  readonly alarms: ReadonlyArray<Record<string, unknown>>
+  readonly replaced: number
+}
+
+/** @param answer called with the number of each request, from 1 */
+async function receiver(answer: (response: ServerResponse, number: number) => void) {
+  const received: Received[] = []
+  const server = createServer((request, response) => {
+    let body = ''
+    request.on('data', data => {
+      body += data
+    })
+    request.on('end', () => {
+      const { alarms, replaced } = body === '' ? { alarms: [], replaced: 0 } : JSON.parse(body)
+      const signature = request.headers['x-spoold-signature']
+      received.push({ path: request.url, signature, body, alarms, replaced })
+      answer(response, received.length)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { received, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+const taken = (response: ServerResponse) => response.writeHead(204).end()
+const troubles = (output: string) => output.split('alarms are not delivered').length - 1
+
+describe('spooler-alarm', () => {
+  it('posts each burial once, signed, and shows neither secret nor URL', async () => {
+    const hook = await receiver(taken)
+    const spool = spoolDirectory()
+    const [urlFile, secretFile] = [join(dirname(spool), 'url'), join(dirname(spool), 'secret')]
+    writeFileSync(urlFile, `${hook.url}/${TOKEN}\n`, { mode: 0o600 })
+    writeFileSync(secretFile, `${SECRET}\n`, { mode: 0o644 })
+    const daemon = await startDaemon({
+      spool,
+      ini: { 'spooler-alarm': `url=@${urlFile},secret=@${secretFile}` },
+      handler: `export default env => env.do === 'bury' ? { bury: 'never' } : -2`,
+    })
+    await daemon.waitFor(/alarms are not delivered: .*secret: .* got mode 644; run chmod 600/)
+    chmodSync(secretFile, 0o600)
+    for (const count of [1, 2]) {
+      drop(spool, undefined, packet({ do: 'bury' }))
+      const { path, body, signature, alarms } = await until(
+        'the message arrives',
+        () => hook.received[count - 1],
+      )
+      assert.equal(path, `/${TOKEN}`)
+      assert.equal(signature, `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`)
+      const [{ at: _, ...alarm } = {}, ...others] = alarms
+      const text = 'a task became a dead letter'
+      assert.deepEqual([alarm, others], [{ kind: 'buried', state: 'happened', spool, text, count: 1 }, []])
+    }
+    await daemon.waitFor(`alarm: buried: [spooler ${spool}] a task became a dead letter`)
+    const printed = await Promise.all(
+      ['check', 'config'].map(command => spoold([command, daemon.iniFile], { cwd: daemon.directory })),
+    )
+    const shown = [
+      daemon.output,
+      JSON.stringify(printed),
+      ...[daemon.pid, ...childrenOf(daemon.pid)].flatMap(pid =>
+        ['cmdline', 'environ'].map(file => readFileSync(`/proc/${pid}/${file}`, 'latin1')),
+      ),
+    ].join('\n')
+    assert.ok(shown.includes(secretFile), 'what is searched has the configuration')
+    for (const hidden of [SECRET, TOKEN]) assert.equal(shown.includes(hidden), false)
+    assert.equal(hook.received.length, 2)
+  })
+
+  it('follows no redirect, complains once, and delivers later', async () => {
+    const hook = await receiver((response, number) =>
+      number <= 2 ? response.writeHead(307, { location: '/elsewhere' }).end('x') : taken(response),
+    )
+    const spool = spoolDirectory()
+    const handler = `export default () => ({ bury: 'never' })`
+    const daemon = await startDaemon({ spool, ini: { 'spooler-alarm': `url=${hook.url}/hook` }, handler })
+    drop(spool, undefined, packet({ a: '1' }))
+    await until('the third attempt', () => hook.received.length === 3)
+    assert.deepEqual(
+      hook.received.map(({ path, alarms }) => [path, alarms[0]?.count]),
+      Array(3).fill(['/hook', 1]),
+    )
+    assert.match(daemon.output, /127\.0\.0\.1:\d+ answered with status 307; redirects are not followed/)
+    assert.equal(troubles(daemon.output), 1)
+  })
+
+  it('waits for a receiver that hangs without delaying anything, and then sends the current state', async () => {
+    let hanging: ServerResponse | undefined
+    const hook = await receiver((response, number) => {
+      if (number === 1) hanging = response
+      else taken(response)
+    })
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'gate')
+    const handler = `import { existsSync } from 'node:fs'
+      export default async (env, task) => {
+        while (!existsSync(${JSON.stringify(gate)})) await new Promise(resolve => setTimeout(resolve, 20))
+        JOURNAL(task.name)
+        return -2
+      }`
+    const daemon = await startDaemon({
+      spool,
+      handler,
+      ini: { 'spooler-alarm': `url=${hook.url},max-due=2` },
+    })
+    for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a: String(i) }))
+    await until('the alarm is being posted', () => hanging)
+    assert.match(daemon.output, /alarm: long: .* 4 due tasks; the limit is 2/)
+    writeFileSync(gate, '')
+    await until('all tasks have run', () => daemon.journal().length === 5)
+    await daemon.waitFor(/alarm cleared: long: .* 0 due tasks/)
+    assert.equal(hook.received.length, 1)
+    hanging?.destroy()
+    const { alarms, replaced } = await until('the next message', () => hook.received[1])
+    assert.deepEqual([alarms.map(({ kind, state }) => [kind, state]), replaced], [[['long', 'cleared']], 1])
+    assert.equal(troubles(daemon.output), 1)
+  })
+
+  it('knows workers that crash again and again', async () => {
+    const spool = spoolDirectory()
+    const broken = join(dirname(spool), 'broken')
+    const handler = `import { existsSync } from 'node:fs'
+      if (existsSync(${JSON.stringify(broken)})) process.kill(process.pid, 'SIGKILL')
+      export default () => process.kill(process.pid, 'SIGKILL')`
+    const ini = { 'spooler-alarm': 'max-due=1000', 'spooler-max-crashes': 1 }
+    const daemon = await startDaemon({ spool, handler, ini })
+    writeFileSync(broken, '')
+    drop(spool, undefined, packet({ a: '1' }))
+    await daemon.waitFor(/alarm: crashing: .* 1 of 1 worker processes wait to be started again/)
+    assert.ok(existsSync(broken))
+  })
+
+  it('refuses a secret in the ini, and plain HTTP to other machines, without showing them', async () => {
+    for (const [value, expected] of [
+      [`url=https://hooks.example/${TOKEN},secret=${SECRET}`, 'expected secret=@FILE with an absolute path'],
+      [`url=http://hooks.example/${TOKEN}`, 'would travel to hooks.example over plain HTTP'],
+      [`url=https://me:${SECRET}@hooks.example/`, 'expected a URL without user and password'],
+      [`url=ftp://hooks.example/${TOKEN}`, 'expected url=https://'],
+      ['max-due=many', 'max-due: expected a number such as 1000, got "many"'],
+    ] as const) {
+      const daemon = await startDaemon({
+        spool: spoolDirectory(),
+        ini: { 'spooler-alarm': value },
+        isUnready: true,
+      })
+      assert.equal(await daemon.code(), 1)
+      assert.match(daemon.output, /app\.ini:\d+: error: spooler-alarm: /)
+      assert.ok(daemon.output.includes(expected), daemon.output)
+      for (const hidden of [SECRET, TOKEN]) assert.equal(daemon.output.includes(hidden), false)
+    }
+  })
+})
