@@ -16,12 +16,14 @@ import { isLocal } from '../files/local.js'
 import { tryHold } from '../files/record-lock.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { makeState } from '../spool/state-directory.js'
-import { toByteString } from '../task/ref.js'
+import { toByteString, toFsPath } from '../task/ref.js'
 import { CONTROL_LOCK, controlNames } from './names.js'
 
 /** The control socket of this daemon in one spool. */
 export interface SpoolSocket {
   readonly name: string
+  /** False once `.spoold` or the socket in it was removed or replaced: then no client finds this one. */
+  isReachable(): boolean
   /** Stops listening, and removes the socket if it is still ours. */
   close(): void
 }
@@ -51,7 +53,7 @@ export async function listenInSpool(spool: string, accept: (socket: Socket) => v
     server = await startServer(hidden, accept)
     chmodSync(hidden, 0o600)
     const name = await takeName(directory, hidden, await isLocal(bytes))
-    return socketOf(server, directory, name)
+    return socketOf(server, directory, name, `${bytes}/${STATE_DIRECTORY}/${name}`)
   } catch (error) {
     server?.close()
     directory.release()
@@ -129,11 +131,19 @@ function isDead(path: string): Promise<boolean> {
   })
 }
 
-function socketOf(server: Server, directory: Directory, name: string): SpoolSocket {
+/** @param clientPath where clients look for it, a byte string */
+function socketOf(server: Server, directory: Directory, name: string, clientPath: string): SpoolSocket {
   const path = `${directory.path}/${name}`
   const inode = lstatExactlySync(path)?.ino
   return {
     name,
+    isReachable() {
+      try {
+        return inode !== undefined && lstatExactlySync(toFsPath(clientPath))?.ino === inode
+      } catch {
+        return false
+      }
+    },
     close() {
       if (inode !== undefined && lstatExactlySync(path)?.ino === inode) removeQuietly(path)
       server.close(() => directory.release())

@@ -18,6 +18,7 @@ interface ControlContext {
 
 interface Open {
   readonly server: ControlServer
+  isReachable(): boolean
   close(): void
 }
 
@@ -45,12 +46,16 @@ export class DaemonControl {
     }
   }
 
-  /** Opens a socket in each of these spools, and closes those in others. @param spools real paths */
+  /**
+   * Opens a socket in each of these spools, also where somebody removed it, and closes those in others.
+   *
+   * @param spools real paths
+   */
   async serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
     const isOff = spoolerControl.some(text => parseControlSocket(text) === null)
     const wanted = new Set(isOff ? [] : spools)
     for (const [spool, open] of this.#inSpools)
-      if (!wanted.has(spool)) {
+      if (!wanted.has(spool) || !open.isReachable()) {
         open.close()
         this.#inSpools.delete(spool)
       }
@@ -73,6 +78,7 @@ export class DaemonControl {
     const socket: SpoolSocket = await listenInSpool(spool, each => server.accept(each))
     this.#inSpools.set(spool, {
       server,
+      isReachable: () => socket.isReachable(),
       close() {
         server.close()
         socket.close()

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, lstatSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, lstatSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -113,6 +113,24 @@ describe('control sockets', () => {
       controlsIn(spool).map(async name => (await snapshotOf(spool, name)).daemon.pid),
     )
     assert.deepEqual(pids.sort(), daemons.map(({ pid }) => pid).sort())
+  })
+
+  it('are opened again by a reload where somebody removed them', async () => {
+    const { spool, daemon } = await withDaemon()
+    const reload = async () => {
+      const before = daemon.output.split('reloaded').length
+      daemon.child.kill('SIGHUP')
+      await until('it is reloaded', () => daemon.output.split('reloaded').length > before)
+    }
+    const inode = statSync(controlOf(spool)).ino
+    await reload()
+    assert.equal(statSync(controlOf(spool)).ino, inode)
+    rmSync(join(spool, '.spoold'), { recursive: true })
+    await reload()
+    await until('there is a socket', () => existsSync(controlOf(spool)))
+    assert.equal((await snapshotOf(spool)).daemon.pid, daemon.pid)
+    await stop(daemon)
+    assert.deepEqual(controlsIn(spool), [])
   })
 
   it('are found where the path is longer than a socket address', async () => {
