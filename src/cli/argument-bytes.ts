@@ -17,7 +17,8 @@ export function refuseChangedBytes(argv: readonly string[]): void {
   const raw = rawArguments()
   const changed = suspects.find(arg => raw === undefined || raw.has(arg))
   if (changed === undefined) return
-  const [, key] = /^([^=\ufffd]+)=/.exec(changed) ?? []
+  const isPair = argv[0] === 'enqueue' && !changed.startsWith('-')
+  const [, key] = (isPair && /^([^=\ufffd]+)=/.exec(changed)) || []
   const hint = key === undefined ? '' : `; put the bytes into a file and write ${key}=@FILE`
   throw new SpooldError(
     'USAGE',

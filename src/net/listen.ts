@@ -1,6 +1,7 @@
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { chmod, chown, lstat, open, readFile, readlink, rename, rm } from 'node:fs/promises'
 import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
+import { dirname, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { type Address, formatAddress, socketPath } from '../protocol/address.js'
 
@@ -172,7 +173,7 @@ function listenerOf(server: Server, address: Address, inode?: number): Listener 
 
 function unusable(address: Address, error: unknown): SpooldError {
   const name = formatAddress(address)
-  const reason = errnoOf(error) === 'EADDRINUSE' ? 'another program listens on it' : messageOf(error)
+  const reason = reasonOf(address, error)
   const advice =
     errnoOf(error) === 'EACCES' && address.kind === 'tcp'
       ? '; ports below 1024 need root, or another port'
@@ -181,6 +182,14 @@ function unusable(address: Address, error: unknown): SpooldError {
     cause: error,
     details: { address: name },
   })
+}
+
+function reasonOf(address: Address, error: unknown): string {
+  if (errnoOf(error) === 'EADDRINUSE') return 'another program listens on it'
+  // libuv reports a missing directory as EACCES
+  const directory = address.kind === 'unix' ? dirname(resolve(address.path)) : '/'
+  if (errnoOf(error) === 'EACCES' && !existsSync(directory)) return `there is no directory ${directory}`
+  return messageOf(error)
 }
 
 function libuvBefore(major: number, minor: number): boolean {

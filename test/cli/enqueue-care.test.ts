@@ -94,6 +94,7 @@ describe('spoold enqueue refuses', { concurrency: 4 }, () => {
       '.',
     ])
     assert.equal(other.status, 64)
+    assert.doesNotMatch(other.stderr.toString(), /@FILE/, 'only pairs of enqueue are read from files')
   })
 
   it('a file without end, and one that is too long, as a value', async () => {

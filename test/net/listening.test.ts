@@ -59,6 +59,13 @@ describe('a unix socket', () => {
     assert.ok(!existsSync(path))
   })
 
+  it('in a directory that is missing is reported as that', async () => {
+    const spool = spoolDirectory()
+    const directory = join(dirname(spool), 'missing')
+    const daemon = await startDaemon({ spool, ini: { stats: join(directory, 'stats.sock') } })
+    await daemon.waitFor(`stats.sock: there is no directory ${directory}\n`)
+  })
+
   it('of a live server is not taken, and goes on serving', async () => {
     const spool = spoolDirectory()
     const path = join(dirname(spool), 'app.sock')
