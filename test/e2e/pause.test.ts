@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { inProcess } from '../helpers/cli.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -267,6 +268,10 @@ describe('SIGTTIN', () => {
     const daemon = await start(spool, { 'spooler-processes': 2 })
     drop(spool, 'a', packet({ n: 'a', gate }))
     await until('it blocks', () => daemon.journal().includes('a'))
+    await until('both workers are ready', async () => {
+      const { processes } = await spoolSnapshotOf(spool)
+      return processes.workers.filter(({ state }) => state === 'ready').length === 2
+    })
     daemon.child.kill('SIGTTIN')
     await daemon.waitFor(/pid: \d+\] ready: runs a for \d+ m?s; 0 ahead; [RS] \(/)
     await daemon.waitFor(/pid: \d+\] ready: runs nothing; 0 ahead; S \(sleeping\)/)

@@ -5,6 +5,7 @@ export function printedBetween(log: string): Map<string, string[]> {
   const printed = new Map<string, string[]>()
   const running = new Set<string>()
   for (const line of log.split('\n')) {
+    if (/^\*\*\* spoold \S+ is running \(pid: \d+\) \*\*\*$/.test(line)) continue // the first tasks may have begun by then
     const [, begun] = /\] managing request (\S+) \.\.\.$/.exec(line) ?? []
     const [, done] = /\] done with task (\S+) after /.exec(line) ?? []
     if (begun !== undefined) {
