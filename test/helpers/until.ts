@@ -7,10 +7,10 @@ export const witnesses = new Set<() => string>()
 /** A file has ten minutes. */
 const MOST_PATIENT = 5
 
-/** What a deadline is multiplied by: how many processes share a processor of this machine at present. */
+/** What a deadline is multiplied by, a whole number: how many processes share a processor of this machine at present. */
 export function patience(): number {
   const [lastMinute = 0] = loadavg()
-  return Math.min(MOST_PATIENT, Math.max(1, lastMinute / availableParallelism()))
+  return Math.min(MOST_PATIENT, Math.max(1, Math.ceil(lastMinute / availableParallelism())))
 }
 
 /**
