@@ -1,3 +1,4 @@
+import { errnoOf } from '../base/errors.js'
 import { lstatSync } from '../files/anchored-path.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { pausesPath, readPauses } from '../spool/pauses.js'
@@ -11,7 +12,7 @@ const PATH = `${STATE_DIRECTORY}/paused`
 
 /** What is paused, and a file that does not say so. Only people can decide that tasks may start again. */
 export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Finding> {
-  if (lstatSync(toFsPath(pausesPath(spool))) === undefined) return
+  if (!isThere(toFsPath(pausesPath(spool)))) return
   const { pauses, fault } = readPauses(spool)
   const lasting = lastingPauses(pauses, Date.now())
   if (fault !== undefined)
@@ -24,4 +25,14 @@ export async function* checkPauses({ spool }: ExaminedSpool): AsyncGenerator<Fin
     }
   else if (lasting.length > 0)
     yield { kind: 'paused', path: PATH, meaning: describePauses({ pauses: lasting }), fix: '', isNote: true }
+}
+
+/** What stands in the place of `.spoold` is another finding. */
+function isThere(path: ReturnType<typeof toFsPath>): boolean {
+  try {
+    return lstatSync(path) !== undefined
+  } catch (error) {
+    if (errnoOf(error) === 'ENOTDIR') return false
+    throw error
+  }
 }
