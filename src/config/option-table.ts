@@ -173,6 +173,7 @@ export const OPTION_TABLE = [
   { name: 'procname', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of every process' },
   { name: 'procname-master', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of the master' },
   { name: 'spooler-control', kind: 'text', isList: true, value: 'PATH[,role=ROLE][,mode=MODE]', group: 'service', isOurs: true, help: 'another control socket, besides .spoold/control in each spool: role=viewer only reads (mode 0660), role=operator also acts (the default, mode 0600); off: no sockets in the spools' },
+  { name: 'master-fifo', kind: 'text', isList: true, value: 'FILE', group: 'service', help: 'obey letters written to this FIFO, which is created if missing: q stop, Q stop at once, r reload, l reopen the log, p pause or go on, s log what every process does' },
   { name: 'idle', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'service', help: 'with die-on-idle: how long there has to be nothing to do' },
   { name: 'die-on-idle', kind: 'flag', fallback: false, group: 'service', help: 'stop once every spool has been empty for idle seconds and there are no schedules; for daemons that systemd starts on the first task' },
   { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit: 0 if all of it succeeded, 3 otherwise' },

@@ -76,7 +76,7 @@ load-file-in-cache load-file-in-cache-gzip lock-engine locks log-alarm log-backu
 log-encoder log-filter log-ioerror log-master-bufsize log-maxsize log-req-encoder log-req-route log-route
 log-sendfile log-slow log-socket log-zeromq logfile-chmod logformat logger logger-req loop lq-alarm lua
 lua-gc-freq lua-load lua-postfork-mule lua-postfork-spooler lua-postfork-worker lua-postload map-socket
-master-fifo max-apps max-fd max-requests max-requests-delta max-vars max-worker-lifetime
+max-apps max-fd max-requests max-requests-delta max-vars max-worker-lifetime
 max-worker-lifetime-delta mem-collector-freq metric metric-alarm metric-dir metric-threshold metrics-dir
 mime-file mimefile min-worker-lifetime mode mongrel2 mono-app mono-assembly mono-config mono-exec
 mono-gc-freq mono-index mono-key mono-version mount-as-emperor mount-as-root mount-as-vassal mount-asap

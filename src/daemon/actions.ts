@@ -5,14 +5,14 @@ import type { Quiet } from './quiet.js'
 
 export interface Acting {
   readonly stats: Collector
-  readonly quiet: Pick<Quiet, 'set'>
+  readonly quiet: Pick<Quiet, 'set' | 'toggle'>
   reload(): void
   scanNow(): void
   reopenLog(): void
   stop(): void
 }
 
-/** What clients of the control sockets, and letters in the master FIFO, can have done. docs/control.md lists it. */
+/** What clients of the control sockets can have done. docs/control.md lists it. */
 export function actionsOf({ stats, quiet, reload, scanNow, reopenLog, stop }: Acting): ActionTable {
   const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
   return {

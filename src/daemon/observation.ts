@@ -5,6 +5,7 @@ import type { Identity } from '../system/privileges.js'
 import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
 import { ExporterProcess } from './exporter-process.js'
+import { MasterFifos } from './master-fifo.js'
 import { type Observed, observe } from './stats.js'
 
 interface ObservationContext {
@@ -21,11 +22,13 @@ export class Observation {
   readonly #stats: Collector
   readonly #control: DaemonControl
   readonly #exporter: ExporterProcess
+  readonly #fifos: MasterFifos
 
   constructor({ events, log, identity, observed, acting, resolve }: ObservationContext) {
     const stats = observe(events, observed)
     this.#stats = stats
     this.#control = new DaemonControl({ events, identity, resolve, actions: actionsOf({ stats, ...acting }) })
+    this.#fifos = new MasterFifos(events, acting)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
   }
 
@@ -36,11 +39,13 @@ export class Observation {
 
   /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
   async serve(options: Options, spools: readonly string[]): Promise<void> {
+    this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
     await this.#control.serve(options, spools)
   }
 
   async close(): Promise<void> {
+    this.#fifos.close()
     await this.#exporter.stop()
     this.#stats.close()
     await this.#control.close()

@@ -106,6 +106,7 @@ const FIXED = [
   'chownSocket',
   'listen',
   'spoolerControl',
+  'masterFifo',
 ] as const satisfies ReadonlyArray<keyof Options>
 
 /** A warning about changed options that a reload cannot apply, by their names in an ini. */

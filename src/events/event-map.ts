@@ -142,6 +142,8 @@ export interface EventMap {
 
   /** A control socket could not be opened: in this spool, or at this path. */
   'control-unavailable': { place: string; error: string }
+  /** Something that came through a FIFO of `master-fifo` was not obeyed. */
+  'fifo-ignored': { path: string; why: string }
   'exporter-listening': { what: string; address: string }
   'exporter-alarm': { message: string }
   'exporter-trouble': { message: string }

@@ -7,6 +7,7 @@ type NetworkEvent = Extract<
   | `socket-${string}`
   | `request-${string}`
   | 'control-unavailable'
+  | 'fifo-ignored'
   | `exporter-${string}`
   | 'modifier-unavailable'
   | 'peer-turned-away'
@@ -33,6 +34,8 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
       log.line('warn', `VACUUM: unix socket ${file} cannot be removed: ${error}`, { file }),
     'control-unavailable': ({ place, error }) =>
       log.line('warn', `[spooler ${printable(place)}] no control socket: ${error}`, { place }),
+    'fifo-ignored': ({ path, why }) =>
+      log.line('warn', `[spooler] master fifo ${printable(path)}: ignored: ${printable(why)}`, { path }),
     'request-stored': ({ path, bytes }) => {
       if (!isQuiet(path))
         log.line('info', `[spooler] written ${bytes} bytes to file ${printable(path)}`, { path })

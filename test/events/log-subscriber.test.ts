@@ -42,6 +42,10 @@ const NAME = 'uwsgi_spoolfile_on_a'
 const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...string[]] } = {
   'config-read': [{ file: 'app.ini' }, '[uWSGI] getting INI configuration from app.ini'],
   'config-warning': [{ message: 'app.ini:1: warning: w' }, 'app.ini:1: warning: w'],
+  'fifo-ignored': [
+    { path: '/run/app.fifo', why: 'expected one of q, got Z' },
+    '[spooler] master fifo /run/app.fifo: ignored: expected one of q, got Z',
+  ],
   'exporter-listening': [
     { what: 'stats', address: '127.0.0.1:1717' },
     '*** Stats server enabled on 127.0.0.1:1717 ***',

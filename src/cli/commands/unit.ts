@@ -81,6 +81,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     options.logto,
     options.daemonize,
     ...unixPaths(addresses),
+    ...options.masterFifo,
     ...options.spoolerControl.map(text => parseControlSocket(text)?.path ?? null),
   ]
   return {

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  lchownSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { USER } from '../helpers/canaries.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { startUwsgi } from '../helpers/uwsgi.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Never blocks: without a reader it fails. */
+function send(fifo: string, letters: string): void {
+  const fd = openSync(fifo, constants.O_WRONLY | constants.O_NONBLOCK)
+  try {
+    writeSync(fd, letters)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+async function withFifo(prepare: (fifo: string) => void = () => {}, isUnready = false) {
+  const spool = spoolDirectory()
+  const fifo = join(dirname(spool), 'fifo')
+  prepare(fifo)
+  const setup = { spool, ini: { 'master-fifo': [fifo, `${fifo}.2`] } }
+  const daemon = await startDaemon(isUnready ? { ...setup, isUnready } : setup)
+  return { spool, fifo, daemon }
+}
+
+const times = (daemon: Daemon, text: string) => daemon.output.split(text).length - 1
+
+describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
+  it('pauses, goes on, dumps, reloads, reopens the log and stops, by any of the FIFOs, and leaves them', async () => {
+    const { spool, fifo, daemon } = await withFifo()
+    assert.equal(lstatSync(fifo).mode & 0o777, 0o600)
+    send(fifo, 'p\n')
+    await daemon.waitFor('*** PAUSE')
+    drop(spool, 'a')
+    send(`${fifo}.2`, 'ls')
+    await daemon.waitFor(/runs nothing; \d+ ahead/)
+    assert.deepEqual(leftIn(spool), ['a'])
+    send(fifo, 'p')
+    await until('it goes on', () => leftIn(spool).length === 0, 5000)
+    send(fifo, 'r')
+    await daemon.waitFor('reloaded')
+    send(fifo, 'q\n')
+    assert.equal(await daemon.code(), 0)
+    assert.ok(lstatSync(fifo).isFIFO())
+  })
+
+  it('takes over a FIFO that is there, and Q stops at once', async () => {
+    const { fifo, daemon } = await withFifo(path => execFileSync('mkfifo', [path]))
+    send(fifo, 'Q')
+    assert.equal(await daemon.code(), 0)
+    assert.equal(times(daemon, 'ignored'), 0)
+  })
+
+  it('bounds a flood, logs what it ignores, and runs tasks meanwhile', async () => {
+    const { spool, fifo, daemon } = await withFifo()
+    send(fifo, 'Zw0'.repeat(20_000))
+    await daemon.waitFor(/ignored: expected one of q, Q, r, R, l, p, s, got [Zw0]{3}\n/)
+    assert.ok(times(daemon, 'ignored') < 10)
+    send(fifo, 's'.repeat(60_000))
+    await daemon.waitFor('runs nothing')
+    drop(spool, 'a')
+    await until('the task has run', () => leftIn(spool).length === 0, 5000)
+    assert.ok(times(daemon, 'runs nothing') < 1000)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+
+  it('refuses a file and a link, and leaves them as they are', async () => {
+    const refused = async (prepare: (fifo: string) => void) => {
+      const { fifo, daemon } = await withFifo(prepare, true)
+      assert.notEqual(await daemon.code(), 0)
+      assert.match(daemon.output, /master-fifo \S+ cannot be used: .* not a FIFO; name another path/)
+      return fifo
+    }
+    const file = await refused(path => writeFileSync(path, 'precious'))
+    assert.equal(readFileSync(file, 'utf8'), 'precious')
+    const link = await refused(path => {
+      execFileSync('mkfifo', [`${path}.real`])
+      symlinkSync(`${path}.real`, path)
+    })
+    assert.ok(lstatSync(link).isSymbolicLink())
+  })
+
+  it('as root refuses the FIFO of another user', { skip: skipUnless('root') }, async () => {
+    const { daemon } = await withFifo(path => {
+      execFileSync('mkfifo', [path])
+      chmodSync(path, 0o666)
+      lchownSync(path, USER, USER)
+    }, true)
+    assert.notEqual(await daemon.code(), 0)
+    assert.match(daemon.output, /it belongs to uid 65534, who could command this daemon/)
+  })
+
+  it('has the letters p and q in common with uWSGI, which leaves its FIFO too', {
+    skip: skipUnless('uwsgi'),
+  }, async () => {
+    const spool = spoolDirectory()
+    const fifo = join(dirname(spool), 'fifo')
+    const socket = join(dirname(spool), 'uwsgi.sock')
+    const uwsgi = startUwsgi({
+      spool,
+      handler: '',
+      args: ['--master-fifo', fifo, '--socket', socket],
+    })
+    await uwsgi.waitFor('spawned uWSGI worker')
+    await until('it reads', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
+    assert.equal(lstatSync(fifo).mode & 0o777, 0o600)
+    const { fifo: ours, daemon } = await withFifo()
+    const PAUSED = '*** PAUSE (press start to resume, if you do not have a joypad send SIGTSTP) ***'
+    for (const [path, process] of [
+      [fifo, uwsgi],
+      [ours, daemon],
+    ] as const) {
+      send(path, 'p')
+      await process.waitFor(PAUSED)
+      await until('it reads again', () => {
+        try {
+          send(path, 'q') // uWSGI makes a new FIFO whenever a writer leaves
+          return true
+        } catch {
+          return false
+        }
+      })
+      assert.equal(await process.code(), 0)
+      assert.ok(lstatSync(path).isFIFO())
+    }
+  })
+})
