@@ -1,4 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
+import { messageOf } from '../base/errors.js'
 import { entryFile } from '../base/package-root.js'
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
@@ -70,7 +71,12 @@ export class ExporterProcess {
 
   #spawn(options: ExporterOptions): void {
     const { events, log } = this.#context
-    const child = fork(entryFile('exporter'), [], { stdio: ['ignore', log.fd, log.fd, 'ipc'], execArgv: [] })
+    let child: ChildProcess
+    try {
+      child = fork(entryFile('exporter'), [], { stdio: ['ignore', log.fd, log.fd, 'ipc'], execArgv: [] })
+    } catch (error) {
+      return this.#died(options, messageOf(error), 0) // the system has no memory for another process
+    }
     this.#child = child
     const startedAt = performance.now()
     child.on('message', message => this.#hear(child, message as FromExporter))

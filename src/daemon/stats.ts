@@ -27,6 +27,7 @@ export function observe(events: Emitter, observed: Observed): Collector {
       version,
       state: life.state,
       startedAtMs,
+      isQuiet: master.isQuiet,
       host: hostname(),
       uid: process.geteuid?.() ?? 0,
       gid: process.getegid?.() ?? 0,

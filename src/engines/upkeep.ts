@@ -55,6 +55,8 @@ export interface UpkeepStats {
   readonly dead: DeadStats
   /** Tasks that have failed or are held. */
   readonly records: { readonly count: number; readonly isWhole: boolean }
+  /** What people have paused, as far as it is not over. */
+  readonly paused: Pauses
   /** Where the tasks are stored; null: unknown, or the file system does not answer. */
   readonly disk: DiskStats | null
 }

@@ -94,7 +94,10 @@ export class Exporter {
   /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */
   #snapshot(): Promise<DaemonSnapshot> {
     this.#waiting ??= this.#ask()
-    return withDeadline(this.#waiting.promise)
+    return withDeadline(this.#waiting.promise).catch(error => {
+      this.#waiting = undefined // the next one asks anew
+      throw error
+    })
   }
 
   #ask(): Waiting {

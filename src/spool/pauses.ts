@@ -1,7 +1,7 @@
 import { errnoOf, messageOf } from '../base/errors.js'
 import { hasFields } from '../base/json-guard.js'
 import { lstatSync, readFileSync } from '../files/anchored-path.js'
-import { NO_PAUSES, type Pause, type Pauses } from '../task/pause.js'
+import { lastingPauses, NO_PAUSES, type Pause, type Pauses } from '../task/pause.js'
 import { displayName, toFsPath } from '../task/ref.js'
 import { STATE_DIRECTORY } from './names.js'
 import { findState, makeState, writeWhole } from './state-directory.js'
@@ -17,7 +17,7 @@ export function pausesPath(spool: string): string {
 
 /**
  * What `.spoold/paused` says, including pauses that are over by now. A file that cannot be read, or that is not what
- * spoold writes, pauses the whole spool: nobody knows what must not start.
+ * spoold writes, pauses the whole spool: it is unknown what must not start.
  *
  * @param spool its real path, a byte string
  */
@@ -33,6 +33,12 @@ export function readPauses(spool: string): Pauses {
   } catch {
     return faulty(spool, 'is not JSON')
   }
+}
+
+/** As `readPauses`, without those that are over. */
+export function currentPauses(spool: string): Pauses {
+  const found = readPauses(spool)
+  return { ...found, pauses: lastingPauses(found.pauses, Date.now()) }
 }
 
 /** Only the spool's user may enter `.spoold`; to anyone else, what is paused is unknown. */

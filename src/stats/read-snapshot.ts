@@ -8,6 +8,7 @@ const DAEMON: Fields = {
   version: 'text',
   state: 'text',
   startedAtMs: 'time',
+  isQuiet: 'flag',
   host: 'text',
   files: 'texts',
   rssBytes: 'count',
@@ -21,6 +22,7 @@ const SPOOL: Fields = {
   processes: 'object',
   dead: 'object',
   records: 'object',
+  paused: 'object',
 }
 const TASKS: Fields = {
   due: 'count',
@@ -66,7 +68,7 @@ function isSnapshot({ version, daemon, spools }: DaemonSnapshot): boolean {
 
 function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
   if (!hasFields(spool, SPOOL, {})) return false
-  const { tasks, totals, rates, times, processes, dead, disk, look } = spool
+  const { tasks, totals, rates, times, processes, dead, paused, disk, look } = spool
   return (
     hasFields(tasks, TASKS, {}) &&
     [tasks.stored, tasks.countedAtMs, tasks.oldestDueMs, tasks.nextDueMs, rates.failedShare].every(
@@ -82,8 +84,20 @@ function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
     hasFields(dead, DEAD, {}) &&
     Object.values(dead.byReason).every(isNumber) &&
     [dead.newestMs, dead.oldestMs].every(isNumberOrNull) &&
+    arePauses(paused) &&
     (disk === null || hasFields(disk, DISK, {})) &&
     (look === null || (hasFields(look, LOOK, {}) && isNumberOrNull(look.lastAtMs)))
+  )
+}
+
+function arePauses(paused: DaemonSnapshot['spools'][number]['paused']): boolean {
+  if (!hasFields(paused, { pauses: 'objects' }, { fault: 'text' })) return false
+  const isPair = (pair: unknown) =>
+    Array.isArray(pair) && pair.length === 2 && pair.every(each => typeof each === 'string')
+  const isTime = (ms: unknown) => isNumber(ms) && !Number.isNaN(new Date(Number(ms)).getTime())
+  return paused.pauses.every(
+    ({ pair, sinceMs, untilMs }) =>
+      isTime(sinceMs) && (untilMs === null || isTime(untilMs)) && (pair === null || isPair(pair)),
   )
 }
 

@@ -26,6 +26,8 @@ export interface DaemonFacts {
   readonly version: string
   readonly state: 'starting' | 'running' | 'reloading' | 'stopping' | 'stopped'
   readonly startedAtMs: number
+  /** It gives out no tasks until it is asked to (SIGTSTP). */
+  readonly isQuiet: boolean
   readonly host: string
   readonly uid: number
   readonly gid: number
@@ -52,6 +54,7 @@ export interface SpoolSnapshot {
   readonly dead: DeadStats
   /** Tasks that have failed or are held; a lower bound if not `isWhole`. */
   readonly records: UpkeepStats['records']
+  readonly paused: UpkeepStats['paused']
   /** Null: unknown, or the file system does not answer. */
   readonly disk: DiskStats | null
   /** How new tasks are noticed; null: the engine is told of each. */

@@ -69,6 +69,23 @@ describe('spoold status', () => {
     writeFileSync(end, '')
   })
 
+  it('names what is paused, and a quiet daemon, with or without a daemon that says so', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool })
+    assert.equal((await spoold(['pause', '--key', 'kind=mail', spool])).code, 0)
+    assert.match((await spoold(['status', spool])).stdout, /^ +paused +tasks with kind=mail$/m)
+    assert.equal((await spoold(['pause', '--until', '2100-01-01T00:00:00Z', spool])).code, 0)
+    daemon.child.kill('SIGTSTP')
+    await until('it is quiet', () => daemon.output.includes('PAUSE'))
+    const { stdout } = await spoold(['status', spool])
+    assert.match(stdout, /^SPOOLD OK: .* 0 dead, paused/)
+    assert.match(stdout, /all tasks, until 2100-01-01T00:00:00Z/)
+    assert.match(stdout, /quiet: it gives out no tasks/)
+    daemon.child.kill('SIGKILL')
+    await daemon.exited
+    assert.match((await spoold(['status', spool])).stdout, /all tasks, until 2100-01-01T00:00:00Z/)
+  })
+
   it('shows the directory where no daemon answers, also a killed one', async () => {
     const spool = spoolDirectory()
     const daemon = await startDaemon({ spool })

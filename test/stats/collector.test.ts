@@ -40,6 +40,7 @@ const DAEMON = {
   version: '1.2.3',
   state: 'running',
   startedAtMs: 1,
+  isQuiet: false,
   host: 'h',
   uid: 0,
   gid: 0,

@@ -1,5 +1,6 @@
 import { printable } from '../../base/printable.js'
 import type { Distribution, Rate, SpoolSnapshot, TaskCounts, WorkerSnapshot } from '../../stats/snapshot.js'
+import { describePauses, isWholePaused } from '../../task/pause.js'
 import { shortDuration } from '../render.js'
 import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
 import { dueOf } from './thresholds.js'
@@ -17,6 +18,8 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
   }
   yield printable(status.directory)
   yield* row('daemon', status.source === 'daemon' ? daemonOf(status) : [noDaemon(status)])
+  const paused = describePauses(status.paused)
+  if (paused !== '') yield* row('paused', [printable(paused)])
   yield* row('tasks', tasksOf(status))
   const priorities = prioritiesOf(status.tasks)
   if (priorities.length > 0) yield* row('priorities', priorities)
@@ -38,16 +41,18 @@ export function summaryOf(statuses: readonly SpoolStatus[]): string {
     `${sum(({ tasks }) => tasks.running)} running`,
     `${count(sum(({ tasks }) => tasks.waiting))} waiting`,
   ]
-  return [...parts, `${count(sum(({ dead }) => dead.count))} dead`].join(', ')
+  const paused = known.some(each => isWholePaused(each.paused)) ? ['paused'] : []
+  return [...parts, `${count(sum(({ dead }) => dead.count))} dead`, ...paused].join(', ')
 }
 
 function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
-  const { pid, host, version, state, startedAtMs, files } = daemon
+  const { pid, host, version, state, startedAtMs, isQuiet, files } = daemon
   const who = `pid ${pid} on ${printable(host)}`
   return [
     who,
     `spoold ${printable(version)}`,
     `${printable(state)} for ${shortDuration(atMs - startedAtMs)}`,
+    ...(isQuiet ? ['quiet: it gives out no tasks'] : []),
     ...files.map(printable),
   ]
 }

@@ -5,6 +5,7 @@ import { sweepRecords } from '../../spool/admin/sweep-records.js'
 import { noteFormat } from '../../spool/format.js'
 import { PauseWatch } from '../../spool/index/pause-watch.js'
 import { takeSpoolLease } from '../../spool/locker.js'
+import { currentPauses } from '../../spool/pauses.js'
 import type { Pauses } from '../../task/pause.js'
 import { toByteString } from '../../task/ref.js'
 import type {
@@ -46,9 +47,10 @@ export class DirectoryUpkeep implements Upkeep {
     return sweepRecords(toByteString(this.#spool), Date.now() - ageMs)
   }
 
-  stats(): Promise<UpkeepStats> {
-    this.#summary ??= new SpoolSummary(toByteString(this.#spool))
-    return this.#summary.take()
+  async stats(): Promise<UpkeepStats> {
+    const spool = toByteString(this.#spool)
+    this.#summary ??= new SpoolSummary(spool)
+    return { ...(await this.#summary.take()), paused: currentPauses(spool) }
   }
 
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined> {

@@ -1,3 +1,4 @@
+import { NO_PAUSES } from '../../task/pause.js'
 import type {
   Lease,
   PauseFollower,
@@ -58,6 +59,7 @@ export class MemoryUpkeep implements Upkeep {
     return {
       dead: { count: this.#spool.dead.size, isWhole: true, byReason, oldestMs, newestMs },
       records: { count: failed, isWhole: true },
+      paused: NO_PAUSES,
       disk: null,
     }
   }
