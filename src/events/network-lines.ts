@@ -42,7 +42,7 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
     },
     'request-refused': ({ peer, error }) => complain(`[uwsgi-spooler] ${error} (from ${peer})`, peer),
     'exporter-listening': ({ what, address }) => log.line('info', listeningLine(what, address), { address }),
-    'exporter-alarm': ({ message }) => log.line('warn', printable(message)),
+    'exporter-alarm': ({ message }) => log.line('warn', `[spooler exporter] ${printable(message)}`),
     'exporter-trouble': ({ message }) => log.line('warn', `[spooler exporter] ${printable(message)}`),
     'modifier-unavailable': ({ peer, modifier1 }) =>
       complain(`-- unavailable modifier requested: ${modifier1} -- (from ${peer})`, peer),

@@ -50,7 +50,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { what: 'stats', address: '127.0.0.1:1717' },
     '*** Stats server enabled on 127.0.0.1:1717 ***',
   ],
-  'exporter-alarm': [{ message: 'alarm: disk' }, 'alarm: disk'],
+  'exporter-alarm': [{ message: 'alarm: disk' }, '[spooler exporter] alarm: disk'],
   'exporter-trouble': [{ message: 'stats: in use' }, '[spooler exporter] stats: in use'],
   'pidfile-written': [{ file: 'p' }, 'writing pidfile to p'],
   'pidfile-removed': [{ kind: 'safe pidfile' }, 'VACUUM: safe pidfile removed.'],
