@@ -1,4 +1,4 @@
-/** Milliseconds on a clock that all processes of this machine share, and that nobody can set. */
+/** Milliseconds on a clock that all processes of this machine share, and that cannot be set. */
 export function machineNowMs(): number {
   const [seconds, nanoseconds] = process.hrtime()
   return seconds * 1000 + nanoseconds / 1e6

@@ -80,7 +80,7 @@ export class MemoryUpkeep implements Upkeep {
     }
   }
 
-  /** Nobody outside of this process can reach its tasks. */
+  /** No other process can reach its tasks. */
   followPauses(): PauseFollower {
     return { async start() {}, close() {} }
   }

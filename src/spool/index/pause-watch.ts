@@ -25,7 +25,7 @@ export class PauseWatch {
   #seen: string | undefined
   #content = JSON.stringify(NO_PAUSES)
   #pauses: Pauses = NO_PAUSES
-  #told = describePauses(NO_PAUSES)
+  #reported = describePauses(NO_PAUSES)
 
   /** @param spool its real path, a byte string @param changed called with what is paused from now on */
   constructor(spool: string, changed: (pauses: Pauses) => void) {
@@ -57,8 +57,8 @@ export class PauseWatch {
     const { pauses, fault } = this.#pauses
     this.#pauses = { ...(fault === undefined ? {} : { fault }), pauses: lastingPauses(pauses, Date.now()) }
     const now = describePauses(this.#pauses)
-    if (now === this.#told) return
-    this.#told = now
+    if (now === this.#reported) return
+    this.#reported = now
     this.#changed(this.#pauses)
   }
 
