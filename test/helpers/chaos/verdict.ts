@@ -128,12 +128,13 @@ function rulesBroken(one: Case): string[] {
 /** A crash alongside others is not counted; from then on the task runs alone. */
 const UNCOUNTED_CRASHES = 1
 
-function guiltRulesBroken({ runs, crashes, maxCrashes, suicides, quits }: Case): string[] {
+function guiltRulesBroken({ crashes, cuts, maxCrashes, suicides, quits }: Case): string[] {
   const broken: string[] = []
   if (suicides > maxCrashes + UNCOUNTED_CRASHES + quits)
     broken.push(`guilty, and killed its process ${suicides} times`)
-  if (crashes > runs.length)
-    broken.push(`guilty, ${crashes} crashes are counted, and it ran ${runs.length} times`)
+  // not the runs that its handler recorded: it may be killed between the mark and the handler's first line
+  if (crashes > cuts)
+    broken.push(`guilty, ${crashes} crashes are counted, and it was cut short ${cuts} times`)
   return broken
 }
 
