@@ -143,7 +143,8 @@ for (const language of ['perl', 'ruby'] as const) {
       writeFileSync(gate, '')
       await until('its child goes on', () => daemon.journal().includes('outlived'))
       drop(spool)
-      await until('the next is over', () => daemon.journal().filter(line => line === 'done').length === 2)
+      const times = (line: string) => daemon.journal().filter(each => each === line).length
+      await until('the next is over, and its child', () => times('done') === 2 && times('outlived') === 2)
     })
 
     it('gives back what it has and did not start when the daemon stops', async () => {

@@ -119,7 +119,11 @@ describe('a crowd of bad peers', () => {
 })
 
 /** What Node's own libraries look at when they are first used, or want memory. */
-const OF_NODE = new Set(['/sys/devices/system/cpu/cpu0/tsc_freq_khz', '/proc/sys/vm/overcommit_memory'])
+const OF_NODE = new Set([
+  '/sys/devices/system/cpu/cpu0/tsc_freq_khz',
+  '/sys/devices/system/cpu/online',
+  '/proc/sys/vm/overcommit_memory',
+])
 
 /** The paths of a trace, in its order: what is named by way of an open directory under the path by which that was opened. */
 function pathsOf(trace: string, opened: Map<string, string>): string[] {
