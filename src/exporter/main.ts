@@ -4,7 +4,7 @@ import type { ToExporter } from './messages.js'
 /** The entry point of the exporter's process. The daemon forks it and sends the first message. */
 
 const exporter = new Exporter(message => {
-  if (process.connected) process.send?.(message)
+  if (process.connected) process.send?.(message, undefined, undefined, () => {}) // the daemon may have just gone
 })
 
 process.on('message', (message: ToExporter) => exporter.hear(message))

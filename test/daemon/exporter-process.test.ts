@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { closeSync, openSync } from 'node:fs'
 import { after, describe, it } from 'node:test'
 import { checkConfig } from '#src/config/check.js'
 import { ExporterProcess } from '#src/daemon/exporter-process.js'
@@ -14,6 +15,16 @@ const statsAt = (value: string) =>
     files: [],
     version: '1.2.3',
   }).options
+
+/** @returns what has to be closed again */
+function useUpDescriptors(): number[] {
+  const opened: number[] = []
+  try {
+    for (;;) opened.push(openSync('/dev/null', 'r'))
+  } catch {
+    return opened
+  }
+}
 
 describe('the process that publishes', () => {
   it('is one at most, however fast reloads follow one another, and none after the end', async () => {
@@ -33,6 +44,23 @@ describe('the process that publishes', () => {
     await until('it listens again', () => listening.length >= 2)
     assert.equal(childrenOf(process.pid).length, 1)
     void exporter.serve(statsAt('127.0.0.1:0'))
+    await exporter.stop()
+    assert.deepEqual(childrenOf(process.pid), [])
+  })
+
+  it('is tried again when there is no descriptor left for it, and holds up no end', async () => {
+    const events = new Emitter()
+    const troubles: string[] = []
+    events.on('exporter-trouble', ({ message }) => troubles.push(message))
+    const snapshot = () => Promise.reject(new Error('it is not asked'))
+    const exporter = new ExporterProcess({ events, log: { fd: 2 }, snapshot })
+    const opened = useUpDescriptors()
+    try {
+      await exporter.serve(statsAt('127.0.0.1:0'))
+    } finally {
+      for (const fd of opened) closeSync(fd)
+    }
+    await until('it says so', () => troubles.some(message => message.includes('is started again in')))
     await exporter.stop()
     assert.deepEqual(childrenOf(process.pid), [])
   })
