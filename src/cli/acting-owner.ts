@@ -1,47 +1,9 @@
-import { spawn } from 'node:child_process'
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { loadLockLibraries } from '../spool/locker.js'
 import { STATE_DIRECTORY } from '../spool/names.js'
 import { realPathOf } from '../system/file-stats.js'
-import { become, type Identity, ownerIdentity } from '../system/privileges.js'
-
-/** Operations on the command's own process. Tests replace them. */
-export interface OwnProcess {
-  /** The part of the command that this process carries out; undefined: all of it. */
-  readonly part: string | undefined
-  /** Takes on an identity for good. */
-  become(identity: Identity): Promise<void>
-  /** Runs the same command line in another process, for one part of it. @returns its exit code */
-  runPart(name: string): Promise<number>
-}
-
-/** Set in the environment of a process that carries out one part of its command. */
-const PART = '_SPOOLD_PART'
-
-/** Call it once: it removes the variable, so that programs started by the command do not inherit it. */
-export function takeOwnProcess(): OwnProcess {
-  const part = process.env[PART]
-  delete process.env[PART]
-  return { part, become: becomeForGood, runPart }
-}
-
-/** Loads the libraries first: Node's packages are often readable by root only. */
-async function becomeForGood(identity: Identity): Promise<void> {
-  await loadLockLibraries()
-  become(identity)
-}
-
-function runPart(name: string): Promise<number> {
-  const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
-    stdio: 'inherit',
-    env: { ...process.env, [PART]: name },
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', code => resolve(code ?? 1))
-  })
-}
+import { type Identity, ownerIdentity } from '../system/privileges.js'
+import type { OwnProcess } from './own-process.js'
 
 /**
  * The identity that a root command takes on, for good, before it acts in a spool. The spool's daemon can then use the files

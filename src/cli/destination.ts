@@ -7,7 +7,8 @@ import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { type Identity, identityOf } from '../system/privileges.js'
-import { type OwnProcess, ownerOf } from './acting-owner.js'
+import { ownerOf } from './acting-owner.js'
+import type { OwnProcess } from './own-process.js'
 import { readVersion } from './version.js'
 
 /** The flags of `spoold enqueue` that say where tasks go; exactly one must be given. */

@@ -2,7 +2,7 @@ import { writeSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { errnoOf } from '../base/errors.js'
 import { isJournal } from '../log/journal.js'
-import type { OwnProcess } from './acting-owner.js'
+import type { OwnProcess } from './own-process.js'
 import { type Screen, screenOf } from './screen.js'
 
 /**

@@ -1,6 +1,6 @@
 import { type EarlySignals, keepEarlySignals } from '../daemon/early-signals.js'
-import { takeOwnProcess } from './acting-owner.js'
 import { processIo } from './io.js'
+import { takeOwnProcess } from './own-process.js'
 import { main } from './program.js'
 
 /** Runs the program, from its command line to its exit code. */

@@ -91,13 +91,15 @@ function createProgram(
       const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot) }
       done(await run(sourcesOf(files, context), options))
     })
-  addOptionFlags(program, settings, argv)
+  const [word = ''] = argv
+  if (!NAMES.includes(word) || word === 'help') addOptionFlags(program, settings, argv)
   for (const row of COMMANDS) {
     const command = addCommand(program, row).action(async (args: string | string[], options: object) => {
       const act = await row.load()
       done(await act([args].flat(), options, context))
     })
-    if (row.takesConfiguration === true) addOptionFlags(command, settings, argv)
+    if (row.takesConfiguration === true && [row.name, 'help'].includes(word))
+      addOptionFlags(command, settings, argv)
   }
   return program
 }
