@@ -1,15 +1,12 @@
-import { Heap } from '../../base/heap.js'
-import { prefixOf, type Ref } from '../../task/ref.js'
+import type { Ref } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
-import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
-import { ArrivalWindow } from './arrival-window.js'
+import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
 import { Patience } from './patience.js'
+import { ReadyRefs } from './ready-refs.js'
 import { WaitingList } from './waiting-list.js'
-import { type Placed, SortedWindow, type Window } from './window.js'
 
-// Longer than others: the states of a ref, and all their transitions, are in one place.
 interface TaskIndexOptions {
   readonly order: TaskOrder
   readonly frequencyMs: number
@@ -35,45 +32,31 @@ const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
  * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
  */
 export class TaskIndex {
-  readonly #order: TaskOrder
   readonly #frequencyMs: number
-  readonly #windowSize: number
-  /** The refs that the last scan met. */
-  #window: Window
-  /** Refs that became ready since that scan. */
-  readonly #fresh: Heap<Placed>
-  readonly #freshNames = new Set<Ref>()
+  /** Of no use to an order by name. */
+  readonly #isByTime: boolean
+  readonly #ready: ReadyRefs
   /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
   readonly #busy = new Map<Ref, number>()
   readonly #waiting = new WaitingList()
   readonly #parked: ParkedRefs
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
-  /** More refs are due than the window holds. */
-  #overflowed = false
-  /** A scan in progress: what it has found so far, and what was given away in the meantime. */
-  #harvest: Window | undefined
-  readonly #takenSinceScan = new Set<Ref>()
 
   constructor({ order, frequencyMs, windowSize = WINDOW, parkedSize }: TaskIndexOptions) {
-    const compare = COMPARE_TASKS[order]
-    this.#order = order
     this.#frequencyMs = frequencyMs
-    this.#windowSize = windowSize
+    this.#isByTime = order !== 'name'
+    this.#ready = new ReadyRefs(order, windowSize)
     this.#parked = new ParkedRefs(parkedSize)
-    this.#window = this.#newWindow()
-    this.#fresh = new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
 
   get ready(): number {
-    return this.#window.size + this.#freshNames.size
+    return this.#ready.size
   }
 
   /** Calls back with each ready ref, once, and when it became runnable (epoch µs; 0: see its name). In no order. */
   eachReady(visit: (ref: Ref, time: number) => void, nowMs: number): void {
-    const meet = (ref: Ref, time: number) => this.#isElsewhere(ref, nowMs) || visit(ref, time)
-    this.#window.each((ref, time) => this.#freshNames.has(ref) || meet(ref, time))
-    for (const { ref, time } of this.#fresh.values()) meet(ref, time)
+    this.#ready.each((ref, time) => this.#isElsewhere(ref, nowMs) || visit(ref, time))
   }
 
   /** Everything it knows. */
@@ -101,12 +84,12 @@ export class TaskIndex {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return this.#overflowed && this.#window.size < this.#windowSize / 4
+    return this.#ready.runsLow
   }
 
   /** All due refs are known: a scan of what changed since the last one finds the rest. */
   get knowsAll(): boolean {
-    return !this.#overflowed
+    return this.#ready.areAll
   }
 
   /** Some waiting refs came due, and only a recheckWaiting scan can find their names. */
@@ -144,7 +127,7 @@ export class TaskIndex {
   take(limit: number, nowMs = Date.now()): Ref[] {
     const taken: Ref[] = []
     while (taken.length < limit) {
-      const ref = this.#next()
+      const ref = this.#ready.next()
       if (ref === undefined) break
       if (this.#isElsewhere(ref, nowMs)) continue // named by an event and by a scan
       this.#give(ref)
@@ -165,13 +148,13 @@ export class TaskIndex {
     const count = this.#parked.countOf(reason)
     const named = this.#parked.take(reason, count)
     for (const ref of named) this.#makeReady(ref)
-    this.#overflowed ||= named.length < count
+    if (named.length < count) this.#ready.missSome()
     this.#parked.clearReason(reason)
   }
 
   #give(ref: Ref): void {
     this.#busy.set(ref, 0)
-    if (this.#harvest !== undefined) this.#takenSinceScan.add(ref)
+    this.#ready.given(ref)
   }
 
   /** It is with a worker, or not to run now. */
@@ -231,70 +214,26 @@ export class TaskIndex {
       this.#waiting.clear()
       this.#parked.clearDoubtful()
     }
-    this.#harvest = this.#newWindow()
-    this.#takenSinceScan.clear()
-    this.#overflowed = false
+    this.#ready.beginScan()
   }
 
   /** The scan in progress met a task's name. Returns whether it should continue. */
   seen(ref: Ref, nowMs: number): boolean {
-    const harvest = this.#harvest
-    if (harvest === undefined) return false
-    if (this.#isElsewhere(ref, nowMs)) return true
-    const isWorthMore = harvest.add(ref, this.#timeOf(ref, nowMs))
-    this.#overflowed ||= harvest.isOverflowed
-    return isWorthMore
+    if (!this.#ready.isScanning) return false
+    return this.#isElsewhere(ref, nowMs) || this.#ready.seen(ref, this.#timeOf(ref, nowMs))
   }
 
   /** @param isAsBefore what is known of this directory (its prefix) is still true: the scan left it out */
   endScan(isAsBefore?: (prefix: string) => boolean): void {
-    const harvest = this.#harvest ?? this.#newWindow()
-    this.#harvest = undefined
-    if (isAsBefore !== undefined) harvest.adopt(this.#window, ref => isAsBefore(prefixOf(ref)))
-    const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
-    harvest.seal(isNowhereElse ? undefined : ref => this.#isGivenOrFresh(ref))
-    this.#overflowed ||= harvest.isOverflowed
-    this.#window = harvest
-    this.#takenSinceScan.clear()
-  }
-
-  /** Given away since the scan met it, or ready by an event. (With a full window, a fresh ref may be listed twice.) */
-  #isGivenOrFresh(ref: Ref): boolean {
-    return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
-  }
-
-  #newWindow(): Window {
-    return this.#order === 'arrival'
-      ? new ArrivalWindow(this.#windowSize)
-      : new SortedWindow(this.#order, this.#windowSize)
+    this.#ready.endScan(isAsBefore)
   }
 
   #makeReady(ref: Ref): void {
-    if (this.#freshNames.has(ref)) return
-    if (this.#freshNames.size >= this.#windowSize) {
-      this.#overflowed = true
-      return
-    }
-    this.#freshNames.add(ref)
-    this.#fresh.push({ ref, time: this.#timeOf(ref, Date.now()) })
+    if (!this.#ready.has(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
   }
 
-  /** When it became runnable; of no use to an order by name. */
+  /** When it became runnable. */
   #timeOf(ref: Ref, nowMs: number): number {
-    return this.#order === 'name' ? 0 : this.#arrivals.of(ref, nowMs)
-  }
-
-  #next(): Ref | undefined {
-    const fresh = this.#fresh.peek()
-    if (fresh === undefined || !this.#comesFirst(fresh)) return this.#window.next()
-    this.#fresh.pop()
-    this.#freshNames.delete(fresh.ref)
-    return fresh.ref
-  }
-
-  #comesFirst(fresh: Placed): boolean {
-    const first = this.#window.peek()
-    if (first === undefined) return this.#window.isBeforeTheRest(fresh)
-    return COMPARE_TASKS[this.#order](fresh.ref, fresh.time, first.ref, first.time) < 0
+    return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
   }
 }
