@@ -98,13 +98,16 @@ export class TaskIndex {
   }
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
-  changed(ref: Ref, renamed: boolean): boolean {
+  changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
     const renames = this.#busy.get(ref)
     if (renames !== undefined) {
       if (renamed) this.#busy.set(ref, renames + 1)
       return false
     }
-    if (!this.#waiting.endOnChange(ref)) return false
+    const waited = this.#waiting.endOnChange(ref)
+    if (waited === 'goes on') return false
+    // of a task that ran, the first event may be of its own settling: its place is that of its next run
+    if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#parked.remove(ref)
     this.#patience.end(ref)
     this.#makeReady(ref)

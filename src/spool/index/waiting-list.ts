@@ -54,13 +54,15 @@ export class WaitingList {
     return second !== undefined && Math.abs(second) * 1000 > nowMs
   }
 
-  /** The file changed. Ends the wait and returns true, unless the file waits for a time that we set ourselves. */
-  endOnChange(ref: Ref): boolean {
-    if (this.#size === 0) return true
+  /** The file changed. Ends the wait, if there is one, unless the file waits for a time that we set ourselves. */
+  endOnChange(ref: Ref): 'no wait' | 'ended' | 'goes on' {
+    if (this.#size === 0) return 'no wait'
     const key = hash(ref)
-    if ((this.#shardOf(key).get(key) ?? 0) < 0) return false
+    const second = this.#shardOf(key).get(key)
+    if (second === undefined) return 'no wait'
+    if (second < 0) return 'goes on'
     this.#forget(key)
-    return true
+    return 'ended'
   }
 
   /** Removes and returns one ref that is due; undefined if there is none. */

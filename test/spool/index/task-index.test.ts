@@ -210,6 +210,29 @@ describe('an index in order of arrival', () => {
       assert.deepEqual(index.take(9, NOW + 1000), order)
     })
 
+  for (const kind of ['retry', 'error', 'later'] as const)
+    it(`gives what ended with ${kind} by the time of the change that ended its wait, which may be its own settling`, () => {
+      const old = madeAt(5_000_000)
+      const index = indexOf([old], { order: 'arrival' })
+      index.take(1)
+      index.returned(report(old, kind, NOW + 30_000), NOW)
+      assert.ok(index.changed(old, false, NOW + 100))
+      const order = [madeAt(-50_000), old, madeAt(-200_000)]
+      scan(index, [...order].reverse(), NOW + 300)
+      assert.deepEqual(index.take(9, NOW + 300), order)
+    })
+
+  for (const kind of ['locked', 'incomplete'] as const)
+    it(`gives what was ${kind} and then changed by the time in its name: it has been runnable`, () => {
+      const old = madeAt(5_000_000)
+      const index = indexOf([old], { order: 'arrival' })
+      index.take(1)
+      index.returned(report(old, kind), NOW)
+      assert.ok(index.changed(old, false, NOW + 1))
+      scan(index, [madeAt(4_000_000)], NOW + 1)
+      assert.deepEqual(index.take(9, NOW + 1), [old, madeAt(4_000_000)])
+    })
+
   for (const kind of ['locked', 'incomplete'] as const)
     it(`gives what was ${kind} by the time in its name: it has been runnable`, () => {
       const old = madeAt(5_000_000)
@@ -460,7 +483,8 @@ describe('a waiting list', () => {
     const list = new WaitingList()
     for (let i = 0; i < 1000; i++) list.add(`t${i % 100}`, NOW + i, true)
     assert.equal(list.size, 100)
-    assert.ok(list.endOnChange('t7'))
+    assert.equal(list.endOnChange('t7'), 'ended')
+    assert.equal(list.endOnChange('t7'), 'no wait')
     assert.deepEqual(
       [list.size, list.isWaiting('t7', NOW - 1), list.isWaiting('t8', NOW - 1)],
       [99, false, true],
