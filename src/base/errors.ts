@@ -8,6 +8,7 @@ export const ERROR_CATALOGUE = {
     'A spool directory cannot be used; the message says which check failed and the command that fixes it.',
   LOCKS_UNUSABLE: 'The requested kind of lock does not work in this directory.',
   HANDLER_UNLOADABLE: 'A handler file could not be loaded, or exports no function.',
+  ALGORITHM_UNLOADABLE: 'The file of a `cheaper-algo` could not be loaded, or exports no function.',
   PIDFILE_HELD: 'Another running spoold holds the pidfile.',
   USER_UNKNOWN: 'The user or group to run as does not exist, or this process may not become it.',
   LOG_UNWRITABLE: 'The log file could not be opened.',

@@ -1,0 +1,84 @@
+import { realpathSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, messageOf, SpooldError } from '../../base/errors.js'
+import type { Algorithm, Decision, Snapshot } from './algorithm.js'
+import { manual } from './manual.js'
+import type { ScalingOptions } from './scaling-options.js'
+import { spare } from './spare.js'
+
+export interface NamedAlgorithm {
+  /** As `cheaper-algo` names it. */
+  readonly name: string
+  /** It is also asked between ticks: when tasks arrive or end. */
+  readonly isEager: boolean
+  /** What it says in the log before the first tick. */
+  readonly introduce: (options: ScalingOptions) => readonly string[]
+  /** Begins without a state; what is returned keeps it from one decision to the next. */
+  readonly open: () => (snapshot: Snapshot) => Decision
+}
+
+type Extras = Partial<Pick<NamedAlgorithm, 'isEager' | 'introduce'>>
+
+function named<State>(
+  name: string,
+  decide: Algorithm<State>,
+  { isEager = false, introduce = () => [] }: Extras = {},
+): NamedAlgorithm {
+  const open = () => {
+    let state: State | undefined
+    return (snapshot: Snapshot) => {
+      const decision = decide(snapshot, state)
+      state = decision?.state // a module of the user's may answer nothing
+      return decision
+    }
+  }
+  return { name, isEager, introduce, open }
+}
+
+/** As `cheaper-algos-list` shows them; the first is the default. */
+export const ALGORITHMS: readonly NamedAlgorithm[] = [named('spare', spare), named('manual', manual)]
+
+/**
+ * One of those, or what a module of the user's exports, as its default or as `decide`: a name with a slash is its file.
+ *
+ * @throws SpooldError ALGORITHM_UNLOADABLE
+ */
+export async function loadAlgorithm(name: string): Promise<NamedAlgorithm> {
+  const known = ALGORITHMS.find(algorithm => algorithm.name === name)
+  if (known !== undefined) return known
+  if (name.includes('/')) return named(name, await importAlgorithm(resolve(name)))
+  const names = ALGORITHMS.map(algorithm => algorithm.name).join(', ')
+  throw new SpooldError(
+    'ALGORITHM_UNLOADABLE',
+    `expected one of ${names}, or a file like ./mine.mjs, got ${describe(name)}`,
+  )
+}
+
+async function importAlgorithm(path: string): Promise<Algorithm> {
+  let exported: object
+  try {
+    exported = await import(pathToFileURL(realpathSync(path)).href)
+  } catch (error) {
+    throw new SpooldError('ALGORITHM_UNLOADABLE', `${path} could not be loaded: ${messageOf(error)}`)
+  }
+  const decide = decideOf(exported)
+  if (decide !== undefined) return decide
+  const names = Object.keys(exported).join(', ') || 'nothing'
+  throw new SpooldError(
+    'ALGORITHM_UNLOADABLE',
+    `${path} exports no algorithm: expected a default function or one named "decide", got ${names}`,
+  )
+}
+
+function decideOf(exported: object): Algorithm | undefined {
+  const inner = 'default' in exported ? exported.default : undefined
+  const candidates = [inner, 'decide' in exported ? exported.decide : undefined]
+  if (typeof inner === 'object' && inner !== null && 'default' in inner) candidates.push(inner.default)
+  return candidates.find(isAlgorithm)
+}
+
+/** What it returns is checked at each decision. */
+function isAlgorithm(value: unknown): value is Algorithm {
+  return typeof value === 'function'
+}

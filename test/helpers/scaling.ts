@@ -1,0 +1,39 @@
+import type { ScaledWorker, Snapshot } from '#src/supervisor/scaling/algorithm.js'
+import { SCALING_DEFAULTS, type ScalingOptions } from '#src/supervisor/scaling/scaling-options.js'
+import { Histogram } from '#src/task/histogram.js'
+
+export const SECOND = 1_000_000
+
+/** uWSGI's defaults, for 2 to 10 workers. */
+export const OPTIONS: ScalingOptions = { ...SCALING_DEFAULTS, minimum: 2, maximum: 10 }
+
+/** `b`: busy, `i`: idle, `s`: starting. */
+export function workers(states: string, busyMicros = 0): ScaledWorker[] {
+  return [...states].map((state, at) => ({
+    number: at + 1,
+    isStarting: state === 's',
+    isBusy: state === 'b',
+    busyMicros,
+  }))
+}
+
+/** What an algorithm sees; unless said otherwise, all is quiet. */
+export function snapshot(states: string, given: Partial<Snapshot> = {}): Snapshot {
+  const living = given.workers ?? workers(states)
+  return {
+    options: OPTIONS,
+    nowMicros: SECOND,
+    openedMicros: 0,
+    workers: living,
+    delayed: 0,
+    target: living.length + (given.delayed ?? 0),
+    canSpawn: true,
+    backlog: 0,
+    running: living.filter(({ isBusy }) => isBusy).length,
+    arrived: 0,
+    finished: 0,
+    runs: new Histogram(),
+    waits: new Histogram(),
+    ...given,
+  }
+}
