@@ -42,6 +42,7 @@ const SHORT = [
   'cli/ls',
   'cli/output',
   'cli/show',
+  'cli/wait.',
   'e2e/bad-input',
   'e2e/drain',
   'e2e/drop',

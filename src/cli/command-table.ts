@@ -155,6 +155,21 @@ export const COMMANDS: readonly Command[] = [
     flags: [INI, ['--json', 'as JSON, bytes that are not UTF-8 as base64']],
     load: async () => (await import('./commands/show.js')).show,
   },
+  {
+    name: 'wait',
+    summary:
+      'wait until tasks have ended; exit 0 if all are done, 1 if one is dead, 124 if one has not ended in time',
+    args: '[path...]',
+    argsHelp:
+      'files, as enqueue and ls name them, or a spool and an id: DIR/ID; with --ini, bare names and ids',
+    flags: [
+      INI,
+      ['--timeout <time>', 'wait no longer than this: 30s, 10m, 1h'],
+      ['--quiet', 'print only what is dead or has not ended'],
+      ['--json', 'one JSON object per task'],
+    ],
+    load: async () => (await import('./commands/wait.js')).wait,
+  },
   change({
     name: 'rm',
     summary: 'remove tasks, or dead letters with --state dead',

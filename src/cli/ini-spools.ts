@@ -57,3 +57,20 @@ export function pathsOf(named: readonly string[], { ini }: IniOptions): Readonly
     return found.length > 0 ? found : [spools.length === 1 ? join(spools[0] ?? '', name) : name]
   })
 }
+
+/**
+ * As `pathsOf`, for tasks that may be gone, or are named by their ids.
+ *
+ * @returns for each argument its path, or the paths that it may have
+ * @throws SpooldError USAGE, CONFIG_INVALID
+ */
+export function candidatesOf(
+  named: readonly string[],
+  { ini }: IniOptions,
+): ReadonlyArray<readonly string[]> {
+  if (named.length === 0)
+    throw new SpooldError('USAGE', 'name a task: its file, or its name or id and --ini FILE')
+  if (ini === undefined) return named.map(path => [path])
+  const spools = spoolsIn(ini)
+  return named.map(name => (basename(name) === name ? spools.map(spool => join(spool, name)) : [name]))
+}

@@ -82,7 +82,7 @@ function wholeSpool(path: string): TaskPath {
 }
 
 /** Only the spool's own path is resolved; below it, symlinks are not followed, so no user can redirect a priority. */
-function taskAt(path: string): TaskPath {
+export function taskAt(path: string): Required<TaskPath> {
   const named = resolve(path)
   const top = spoolAbove(dirname(named))
   const real = realpathSync(top)

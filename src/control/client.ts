@@ -28,6 +28,8 @@ interface AskOptions {
   readonly timeoutMs?: number
   /** Called for each event of a verb that streams. */
   event?(event: unknown): void
+  /** Ends the connection; the request then fails as `unreachable`. */
+  readonly signal?: AbortSignal
 }
 
 /**
@@ -62,12 +64,13 @@ export function askDaemon(
   args: object,
   options: AskOptions = {},
 ): Promise<unknown> {
-  const { timeoutMs = ANSWER_MS, event } = options
+  const { timeoutMs = ANSWER_MS, event, signal } = options
   const socket = connect(path)
   return new Promise<unknown>((resolve, reject) => {
     const fail = (code: string, message: string) => reject(new ControlFailure(code, message))
     if (timeoutMs > 0)
       socket.setTimeout(timeoutMs, () => fail('unreachable', `no answer within ${timeoutMs / 1000} s`))
+    signal?.addEventListener('abort', () => socket.destroy(), { once: true })
     socket.once('error', error => fail('unreachable', messageOf(error)))
     socket.once('close', () => fail('unreachable', 'the connection was closed without an answer'))
     socket.once('connect', () => socket.write(formatRequest({ id: 1, verb, args })))

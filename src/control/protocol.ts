@@ -10,7 +10,7 @@
 const CONTROL_VERSION = 1
 
 /** The longest request, in bytes, with its newline. */
-export const MAX_REQUEST_BYTES = 8192
+export const MAX_REQUEST_BYTES = 65_536
 
 /** What a socket lets its clients do: a `viewer` reads, an `operator` also acts. */
 export type Role = 'viewer' | 'operator'

@@ -5,6 +5,7 @@ import type { Quiet } from './quiet.js'
 
 export interface Acting {
   readonly stats: Collector
+  readonly watch: { readonly action: Action }
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
   reload(): void
   scanNow(): void
@@ -13,7 +14,7 @@ export interface Acting {
 }
 
 /** What clients of the control sockets can have done. docs/control.md lists it. */
-export function actionsOf({ stats, quiet, reload, scanNow, reopenLog, stop }: Acting): ActionTable {
+export function actionsOf({ stats, watch, quiet, reload, scanNow, reopenLog, stop }: Acting): ActionTable {
   const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
   return {
     snapshot: {
@@ -21,6 +22,7 @@ export function actionsOf({ stats, quiet, reload, scanNow, reopenLog, stop }: Ac
       args: { 'spool?': 'text' },
       run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
     },
+    wait: watch.action,
     quiet: order(() => quiet.set(true, 'a control client')),
     unquiet: order(() => quiet.set(false, 'a control client')),
     scan: order(scanNow),

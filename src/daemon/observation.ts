@@ -7,19 +7,21 @@ import { DaemonControl } from './control.js'
 import { ExporterProcess } from './exporter-process.js'
 import { MasterFifos } from './master-fifo.js'
 import { type Observed, observe } from './stats.js'
+import { TaskWatch } from './task-watch.js'
 
 interface ObservationContext {
   readonly events: Emitter
   readonly log: { readonly fd: number }
   readonly identity: Identity | null
   readonly observed: Observed
-  readonly acting: Omit<Acting, 'stats'>
+  readonly acting: Omit<Acting, 'stats' | 'watch'>
   resolve(path: string): string
 }
 
 /** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
 export class Observation {
   readonly #stats: Collector
+  readonly #watch: TaskWatch
   readonly #control: DaemonControl
   readonly #exporter: ExporterProcess
   readonly #fifos: MasterFifos
@@ -27,7 +29,9 @@ export class Observation {
   constructor({ events, log, identity, observed, acting, resolve }: ObservationContext) {
     const stats = observe(events, observed)
     this.#stats = stats
-    this.#control = new DaemonControl({ events, identity, resolve, actions: actionsOf({ stats, ...acting }) })
+    this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
+    const actions = actionsOf({ stats, watch: this.#watch, ...acting })
+    this.#control = new DaemonControl({ events, identity, resolve, actions })
     this.#fifos = new MasterFifos(events, acting)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
   }
@@ -48,6 +52,7 @@ export class Observation {
     this.#fifos.close()
     await this.#exporter.stop()
     this.#stats.close()
+    this.#watch.close()
     await this.#control.close()
   }
 }

@@ -82,6 +82,15 @@ export class DeadLetters {
     if (hasStateRoom(this.#spool, 'dead')) yield* this.#files('')
   }
 
+  /** The letters of one task name, the earliest first. */
+  *namesakesOf(ref: Ref): Generator<Ref> {
+    for (let n = 1; n < MAX_NAMESAKES; n++) {
+      const name = nameOfNth(ref, n)
+      if (!exists(this.pathOf(name))) return
+      yield name
+    }
+  }
+
   /** Removes the reason of a removed file. */
   forget(name: Ref): void {
     try {
@@ -103,7 +112,7 @@ export class DeadLetters {
 
   #freeName(ref: Ref): Ref {
     for (let n = 1; n < MAX_NAMESAKES; n++) {
-      const name = n === 1 ? ref : namesake(ref, `.${n}`)
+      const name = nameOfNth(ref, n)
       if (!exists(this.pathOf(name)) && !isFileOfSomebody(this.jsonPathOf(name))) return name
     }
     throw new Error(`there are ${MAX_NAMESAKES} dead letters named ${ref}`)
@@ -122,6 +131,10 @@ export class DeadLetters {
     if (!name.endsWith('.json')) return name.endsWith('.tmp')
     return exists(this.pathOf(name.slice(0, -5))) || !isFileOfSomebody(this.pathOf(name))
   }
+}
+
+function nameOfNth(ref: Ref, n: number): Ref {
+  return n === 1 ? ref : namesake(ref, `.${n}`)
 }
 
 const NAME_BYTES = 255

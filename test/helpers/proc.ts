@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { after } from 'node:test'
 import { childrenOf, isAlive } from './process.js'
 import { until } from './until.js'
@@ -27,6 +27,17 @@ export function sessionOf(pid: number): number {
 
 export function openFile(pid: number, fd: number): string {
   return readlinkSync(`/proc/${pid}/fd/${fd}`)
+}
+
+/** How many sockets a process has open: one more when a client has connected to it, or it to a server. */
+export function socketsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).filter(fd => {
+    try {
+      return openFile(pid, Number(fd)).startsWith('socket:')
+    } catch {
+      return false // closed meanwhile
+    }
+  }).length
 }
 
 /** Kills a daemon that has detached from its starter, and its workers, by pid, when the test ends. */

@@ -1,0 +1,65 @@
+import { existsSync, lstatSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import { taskOfId } from '../../spool/admin/fate.js'
+import { isUwsgiName, STATE_DIRECTORY } from '../../spool/names.js'
+import { toByteString } from '../../task/ref.js'
+import { placesOf, type TaskPath, taskAt } from '../task-paths.js'
+
+/** A task that may be gone by now. */
+export type AwaitedTask = Required<TaskPath>
+
+/**
+ * The tasks that an argument means: the files at its paths; otherwise those of that name in a spool's priorities and dead
+ * letters; otherwise those that were stored under that id; otherwise one that is gone.
+ *
+ * @param paths several if it may be in one of several spools
+ * @throws SpooldError USAGE, FILE_UNREADABLE
+ */
+export function awaitedTasks(paths: readonly string[]): AwaitedTask[] {
+  for (const find of [filesAt, placesNamed, tasksOfId]) {
+    const found = paths.flatMap(find)
+    if (found.length > 0) return found
+  }
+  const [path = ''] = paths
+  const named = taskIn(path)
+  const isSpool = existsSync(join(named.spool, STATE_DIRECTORY))
+  if (isSpool || isUwsgiName(toByteString(basename(path)), RULES)) return [named]
+  throw new SpooldError('FILE_UNREADABLE', `${path} does not exist, and ${named.spool} is no spool`)
+}
+
+const RULES = { ordered: false, strictNames: false }
+
+function filesAt(path: string): AwaitedTask[] {
+  const stats = lstatSync(path, { throwIfNoEntry: false })
+  if (stats?.isDirectory() === true)
+    throw new SpooldError('USAGE', `expected a task, got the directory ${path}`)
+  return stats === undefined ? [] : [taskIn(path)]
+}
+
+/** Those that may still run, or else the latest dead letter. */
+function placesNamed(path: string): AwaitedTask[] {
+  try {
+    const places = placesOf(dirname(path), basename(path))
+    const alive = places.filter(place => !place.includes(`/${STATE_DIRECTORY}/`))
+    return (alive.length > 0 ? alive : places.slice(-1)).map(taskIn)
+  } catch {
+    return [] // closed to us, or no directory
+  }
+}
+
+function tasksOfId(path: string): AwaitedTask[] {
+  const named = taskIn(path)
+  const ref = taskOfId(toByteString(named.spool), basename(path))
+  return ref === undefined ? [] : [{ ...named, ref }]
+}
+
+function taskIn(path: string): AwaitedTask {
+  try {
+    return taskAt(path)
+  } catch (error) {
+    throw new SpooldError('FILE_UNREADABLE', `${path} cannot be looked for: ${messageOf(error)}`, {
+      cause: error,
+    })
+  }
+}

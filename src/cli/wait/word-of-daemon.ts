@@ -1,0 +1,97 @@
+import { hasFields } from '../../base/json-guard.js'
+import { askDaemon } from '../../control/client.js'
+import { MAX_REQUEST_BYTES } from '../../control/protocol.js'
+import type { Ref } from '../../task/ref.js'
+
+/** What a daemon says of tasks that ended. */
+export interface Word {
+  readonly done: readonly Ref[]
+  readonly dead: readonly Ref[]
+}
+
+/** Of a request: the spool's path, and what is neither. */
+const OTHER_BYTES = 8192
+/** A daemon has 64 connections for everybody. Tasks beyond these are only looked at. */
+const MOST_REQUESTS = 8
+/** How long a daemon may take to begin to listen. */
+const BEGIN_MS = 2000
+
+/**
+ * Listens to what one daemon says of tasks, over its control socket.
+ *
+ * @param path of the socket
+ * @param ended resolves when the daemon can say no more
+ */
+export class WordOfDaemon {
+  readonly ended: Promise<void>
+  /** Resolves when no end of a task is missed any more, or when that cannot be had. */
+  readonly begun: Promise<void>
+  readonly #abort = new AbortController()
+  #isListening = false
+
+  constructor(path: string, spool: string, refs: readonly Ref[], say: (word: Word) => void) {
+    const requests = chunksOf(refs).map(tasks => this.#ask(path, { spool, tasks }, say))
+    const allBegun = Promise.all(requests.map(({ begun }) => begun)).then(each => {
+      this.#isListening = each.every(Boolean)
+    })
+    this.begun = Promise.race([
+      allBegun,
+      new Promise<void>(resolve => {
+        setTimeout(resolve, BEGIN_MS).unref()
+      }),
+    ])
+    const end = () => {
+      this.#isListening = false
+      this.close()
+    }
+    this.ended = Promise.all(requests.map(({ ended }) => ended)).then(end, end)
+  }
+
+  /** It says how tasks end that it runs. */
+  get isListening(): boolean {
+    return this.#isListening
+  }
+
+  close(): void {
+    this.#abort.abort()
+  }
+
+  #ask(path: string, args: WaitArgs, say: (word: Word) => void) {
+    let begin = (_hasBegun: boolean) => {}
+    const begun = new Promise<boolean>(resolve => {
+      begin = resolve
+    })
+    const ended = askDaemon(path, 'wait', args, {
+      timeoutMs: 0,
+      signal: this.#abort.signal,
+      event(event) {
+        begin(true)
+        if (hasFields(event, { done: 'texts', dead: 'texts' }, {})) say(event as Word)
+      },
+    })
+    const failed = () => begin(false)
+    ended.then(failed, failed)
+    return { begun, ended }
+  }
+}
+
+interface WaitArgs {
+  readonly spool: string
+  readonly tasks: readonly Ref[]
+}
+
+function chunksOf(refs: readonly Ref[]): Ref[][] {
+  const chunks: Ref[][] = []
+  let room = 0
+  for (const ref of refs) {
+    const bytes = Buffer.byteLength(JSON.stringify(ref)) + 1
+    if (bytes > room) {
+      if (chunks.length === MOST_REQUESTS) break
+      chunks.push([])
+      room = MAX_REQUEST_BYTES - OTHER_BYTES
+    }
+    room -= bytes
+    chunks.at(-1)?.push(ref)
+  }
+  return chunks
+}

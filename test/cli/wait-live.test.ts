@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { rmSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { inProcess, spoold } from '../helpers/cli.js'
+import { spoolSnapshotOf } from '../helpers/control.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { socketsOf } from '../helpers/proc.js'
+import { TestProcess } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
+
+const BLOCKED = `import { existsSync } from 'node:fs'
+  import { setTimeout } from 'node:timers/promises'
+  export default async (env, task) => {
+    JOURNAL('begun')
+    while (!existsSync(env.until)) await setTimeout(10)
+    return task.SPOOL_OK
+  }`
+
+const waiting = (...args: string[]) => new TestProcess(process.execPath, [BIN, 'wait', ...args])
+/** Its standard streams are sockets, too. */
+const isConnected = ({ pid }: TestProcess) => socketsOf(pid) > 3
+const lines = (text: string) => text.split('\n').filter(Boolean)
+
+describe('spoold wait, beside a daemon', { concurrency: 3 }, () => {
+  it('outlives the daemon, and learns from the next one', async () => {
+    const spool = spoolDirectory()
+    const end = join(dirname(spool), 'end')
+    const task = drop(spool, undefined, packet({ until: end }))
+    const ini = { 'worker-reload-mercy': 1 } // for as long the dead daemon's worker goes on
+    const daemon = await startDaemon({ spool, handler: BLOCKED, ini })
+    await until('it runs', () => daemon.journal().length === 1)
+    const wait = waiting(task)
+    await until('it is connected', () => isConnected(wait))
+    daemon.child.kill('SIGKILL')
+    await daemon.exited
+    await until('it notices', () => !isConnected(wait))
+    const next = await startDaemon({ spool, handler: BLOCKED, ini })
+    await until('it runs again', () => next.journal().length === 2)
+    await until('it is connected again', () => isConnected(wait))
+    writeFileSync(end, '')
+    assert.equal(await wait.code(), 0)
+    assert.equal(wait.output, `done ${task}\n`)
+  })
+
+  it('says of 1,000 tasks how each ended', async () => {
+    const spool = spoolDirectory()
+    const tasks = Array.from({ length: 1000 }, (_, i) =>
+      drop(spool, undefined, packet({ say: i % 100 === 0 ? 'bury' : 'ok' })),
+    )
+    const wait = waiting(...tasks)
+    await startDaemon({
+      spool,
+      handler: `export default (env, task) => (env.say === 'bury' ? { bury: 'no' } : task.SPOOL_OK)`,
+      ini: { 'spooler-processes': 2 },
+    })
+    assert.equal(await wait.code(), 1)
+    const said = lines(wait.output).map(line => line.replace(/^spoold: /, '').split(' ')[0])
+    const count = (word: string) => said.filter(each => each === word).length
+    assert.deepEqual([count('done') + count('gone'), count('dead')], [990, 10])
+    // those that ended before the daemon had a control socket are only gone
+    const again = waiting(...tasks.filter((_, i) => i % 100 === 0))
+    assert.equal(await again.code(), 1)
+    assert.equal(lines(again.output).length, 10)
+  })
+
+  it('hears of each of 1,000 tasks while they are held back', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool })
+    assert.equal((await spoold(['pause', spool])).code, 0)
+    await daemon.waitFor('paused')
+    const tasks = Array.from({ length: 1000 }, () => drop(spool))
+    const wait = waiting(...tasks)
+    const end = `${tasks.at(-1)}`
+    const other = waiting('--timeout', '0', end)
+    assert.equal(await other.code(), 124)
+    await until('it waits', () => isConnected(wait))
+    assert.equal((await spoold(['resume', spool])).code, 0)
+    assert.equal(await wait.code(), 0)
+    assert.deepEqual(lines(wait.output).sort(), tasks.map(task => `done ${task}`).sort())
+  })
+
+  it('notices a removal, beside a daemon that says nothing of it', async () => {
+    const spool = spoolDirectory()
+    await startDaemon({ spool })
+    const task = drop(spool, undefined, packet({ at: '9999999999' }))
+    const wait = waiting('--json', task)
+    await until('it is known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 1)
+    rmSync(task)
+    assert.equal(await wait.code(), 0)
+    assert.match(JSON.parse(wait.output).result, /^(?:gone|unknown)$/)
+  })
+
+  it('goes by names and ids of a configuration', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    const ini = join(dirname(spool), 'wait.ini')
+    writeFileSync(ini, `[uwsgi]\nspooler = ${spool}\nspooler = ${other}\n`)
+    const [name = ''] = [basename(drop(other))]
+    const stored = await spoold(['enqueue', '--spooler', other, '--id', 'order 7', 'a=b'])
+    const path = stored.stdout.trim()
+    const held = await inProcess(['wait', '--ini', ini, '--timeout', '0', name, 'order 7'])
+    assert.equal(held.code, 124)
+    assert.deepEqual(
+      lines(held.stderr)
+        .map(line => line.split(' ')[1])
+        .sort(),
+      [join(other, name), path].sort(),
+    )
+    await startDaemon({ spool: other })
+    const { code, stdout } = await spoold(['wait', '--ini', ini, name, 'order 7'])
+    assert.deepEqual([code, lines(stdout).length], [0, 2])
+    assert.deepEqual(leftIn(other), [])
+    const gone = await inProcess(['wait', '--ini', ini, 'order 7'])
+    assert.deepEqual([gone.code, gone.stdout.startsWith('done or unknown ')], [0, true])
+  })
+})
