@@ -1,72 +1,13 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { type Daemon, startDaemon } from '../helpers/daemon.js'
-import { drop, leftIn, packet } from '../helpers/files.js'
+import { act, assertGone, ended, linesOf, pidOf, startActor, started } from '../helpers/actor.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
 import { patience, until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-
-/**
- * Does what the task's `do` says. `start` and `end` lines tell what ran; `hold` runs until the file named in `until` exists.
- */
-const ACTOR = `
-import { existsSync } from 'node:fs'
-const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
-const acts = {
-  ok: () => {},
-  hold: async env => { while (!existsSync(env.until)) await sleep(5) },
-  block: () => { for (;;) {} },
-  exit: () => process.exit(0),
-  'exit-1': () => process.exit(1),
-  abort: () => process.abort(),
-  throw: () => { throw new Error('thrown at once') },
-  reject: async () => { await sleep(5); throw new Error('rejected') },
-  'throw-late': () => { setTimeout(() => { throw new Error('thrown late') }, 20); return new Promise(() => {}) },
-  'throw-after': () => { setTimeout(() => { throw new Error('thrown after') }, 20) },
-  'reject-late': () => { setTimeout(() => Promise.reject(new Error('rejected late')), 20); return new Promise(() => {}) },
-  'ignore-term': async env => { process.on('SIGTERM', () => {}); while (!existsSync(env.until)) await sleep(5) },
-  signal: (env, task) => new Promise(resolve => task.signal.addEventListener('abort', () => { JOURNAL('warned ' + env.n); resolve() })),
-  leak: () => { (globalThis.leaked ??= []).push(Buffer.alloc(5e6, 1)) },
-}
-export default async (env, task) => {
-  JOURNAL('start ' + env.n + ' ' + process.pid + ' ' + task.attempt)
-  await acts[env.do](env, task)
-  JOURNAL('end ' + env.n)
-  return task.SPOOL_OK
-}`
-
-type Ini = NonNullable<Parameters<typeof startDaemon>[0]['ini']>
-
-async function startActor(spool: string, ini: Ini = {}): Promise<Daemon> {
-  return startDaemon({ spool, handler: ACTOR, ini: { 'spooler-frequency': 1, ...ini } })
-}
-
-let count = 0
-/** Drops a task that does this. @returns its number */
-function act(spool: string, what: string, more: Record<string, string> = {}): string {
-  const n = String(++count)
-  drop(spool, undefined, packet({ n, do: what, ...more }))
-  return n
-}
-
-const linesOf = (daemon: Daemon, word: string, n: string) =>
-  daemon.journal().filter(line => line.startsWith(`${word} ${n} `) || line === `${word} ${n}`)
-const started = (daemon: Daemon, n: string, times = 1) =>
-  until(`task ${n} has started ${times} times`, () => linesOf(daemon, 'start', n).length >= times)
-const ended = (daemon: Daemon, n: string) =>
-  until(`task ${n} has ended`, () => linesOf(daemon, 'end', n).length > 0)
-const pidOf = (daemon: Daemon, n: string) => Number(linesOf(daemon, 'start', n).at(-1)?.split(' ')[2])
-
-/** No process is left, and no lock is held on what is left. */
-async function assertGone(spool: string, pids: readonly number[]): Promise<void> {
-  await until('no process is left', () => !pids.some(isAlive))
-  const script = `import fcntl, sys, os
-for f in sys.argv[1:]: fcntl.lockf(open(f, 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)`
-  execFileSync('python3', ['-c', script, ...leftIn(spool).map(name => join(spool, name))])
-}
 
 describe('a worker that is killed', () => {
   it('its task runs again at once, its neighbours are untouched, it is replaced', async () => {
@@ -86,30 +27,6 @@ describe('a worker that is killed', () => {
     assert.match(daemon.output, /OOOPS the spooler is no more\.\.\.trying respawn\.\.\./)
     await until('there are two again', () => daemon.children().length === 2)
     await until('both are removed', () => leftIn(spool).length === 0)
-  })
-
-  it('one after the other, at random, 30 times: every task is run', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool, { 'spooler-processes': 3, 'spooler-quiet': true })
-    const numbers = Array.from({ length: 600 }, () => act(spool, 'ok'))
-    for (let i = 0; i < 30; i++) {
-      const done = daemon.journal().length
-      await until('a task has run since', () => daemon.journal().length > done || leftIn(spool).length === 0)
-      const worker = daemon.children().at(i % 3)
-      if (worker !== undefined && isAlive(worker)) process.kill(worker, 'SIGKILL')
-      for (let j = 0; j < 10; j++) numbers.push(act(spool, 'ok'))
-    }
-    await until('all have run', () => leftIn(spool).length === 0, 60_000)
-    const ran = new Set(
-      daemon
-        .journal()
-        .filter(line => line.startsWith('end'))
-        .map(line => line.split(' ')[1]),
-    )
-    assert.deepEqual(
-      numbers.filter(n => !ran.has(n)),
-      [],
-    )
   })
 })
 
@@ -231,26 +148,6 @@ describe('a reload', { concurrency: 3 }, () => {
     await until('the old ones are gone', () => !before.some(isAlive) && daemon.children().length === 2)
     assert.equal(linesOf(daemon, 'start', running).length, 1)
   })
-
-  it('under load, ten times: nothing is lost, nothing is run twice', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool, { 'spooler-processes': 2, 'spooler-quiet': true })
-    const numbers: string[] = []
-    for (let i = 0; i < 10; i++) {
-      for (let j = 0; j < 100; j++) numbers.push(act(spool, 'ok'))
-      daemon.child.kill('SIGHUP')
-      await until('it is done', () => daemon.output.split('the spoolers are reloaded').length === i + 2)
-    }
-    await until('all have run', () => leftIn(spool).length === 0)
-    assert.deepEqual(
-      daemon
-        .journal()
-        .filter(line => line.startsWith('end'))
-        .map(line => line.slice(4))
-        .sort(),
-      [...numbers].sort(),
-    )
-  })
 })
 
 describe('harakiri', { concurrency: 3 }, () => {
@@ -326,83 +223,6 @@ describe('a worker that is recycled', () => {
     assert.equal(new Set(pids).size, 3)
     for (const pid of new Set(pids)) assert.ok(pids.filter(each => each === pid).length <= 10)
     assert.doesNotMatch(daemon.output, /OOOPS/)
-  })
-})
-
-describe('a handler that', { concurrency: 3 }, () => {
-  for (const [what, line] of [
-    ['throw', /Error: thrown at once\n {6}at /],
-    ['reject', /Error: rejected\n {6}at /],
-    ['throw-late', /Error: thrown late\n {6}at /],
-    ['reject-late', /Error: rejected late\n {6}at /],
-  ] as const)
-    it(`fails (${what}): the error is logged with its stack, the task is kept, others run`, async () => {
-      const spool = spoolDirectory()
-      const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
-      const bad = act(spool, what)
-      await daemon.waitFor(/failed, runs again in \d+ s/)
-      const good = act(spool, 'ok')
-      await ended(daemon, good)
-      assert.match(daemon.output, line)
-      assert.equal(linesOf(daemon, 'start', bad).length, 1)
-      await until('only it is left', () => leftIn(spool).length === 1)
-    })
-
-  it('throws after its task is done: that task stays done, the process is replaced', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool)
-    const n = act(spool, 'throw-after')
-    await daemon.waitFor('uncaught exception outside any task')
-    const good = act(spool, 'ok')
-    await ended(daemon, good)
-    assert.equal(linesOf(daemon, 'start', n).length, 1)
-    await until('both are removed', () => leftIn(spool).length === 0)
-  })
-
-  for (const what of ['exit', 'exit-1', 'abort'])
-    it(`takes its process with it (${what}): the daemon lives, others run, the task comes again with backoff`, async () => {
-      const spool = spoolDirectory()
-      const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
-      const bad = act(spool, what)
-      await started(daemon, bad, 2)
-      const good = act(spool, 'ok')
-      await ended(daemon, good)
-      await started(daemon, bad, 3)
-      assert.ok(daemon.isRunning)
-    })
-
-  it('leaks is recycled before it hurts', async () => {
-    const spool = spoolDirectory()
-    for (let i = 0; i < 40; i++) act(spool, 'leak')
-    const daemon = await startActor(spool, { 'spooler-max-tasks': 5 })
-    await until('all have run', () => leftIn(spool).length === 0, 30_000)
-    assert.ok(daemon.isRunning)
-  })
-
-  it('ignores SIGTERM does not hold up a stop', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool, { 'worker-reload-mercy': 0.5 })
-    const n = act(spool, 'ignore-term', { until: '/nonexistent' })
-    await started(daemon, n)
-    const workers = daemon.children()
-    daemon.child.kill('SIGTERM')
-    assert.equal(await daemon.code(), 0)
-    await assertGone(spool, workers)
-  })
-
-  it('is slow does not keep others from what was given to its worker ahead', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startActor(spool, { 'spooler-processes': 2, 'spooler-quiet': true })
-    for (let i = 0; i < 500; i++) act(spool, 'ok') // fast tasks are given in batches
-    await until('the fast ones have run', () => leftIn(spool).length === 0)
-    const gate = join(daemon.directory, 'gate')
-    const slow = act(spool, 'hold', { until: gate })
-    const others = Array.from({ length: 50 }, () => act(spool, 'ok'))
-    for (const n of others) await ended(daemon, n)
-    assert.equal(linesOf(daemon, 'end', slow).length, 0)
-    writeFileSync(gate, '')
-    await ended(daemon, slow)
-    assert.equal(linesOf(daemon, 'start', slow).length, 1)
   })
 })
 

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { act, assertGone, ended, linesOf, startActor, started } from '../helpers/actor.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+describe('a handler that', { concurrency: 3 }, () => {
+  for (const [what, line] of [
+    ['throw', /Error: thrown at once\n {6}at /],
+    ['reject', /Error: rejected\n {6}at /],
+    ['throw-late', /Error: thrown late\n {6}at /],
+    ['reject-late', /Error: rejected late\n {6}at /],
+  ] as const)
+    it(`fails (${what}): the error is logged with its stack, the task is kept, others run`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
+      const bad = act(spool, what)
+      await daemon.waitFor(/failed, runs again in \d+ s/)
+      const good = act(spool, 'ok')
+      await ended(daemon, good)
+      assert.match(daemon.output, line)
+      assert.equal(linesOf(daemon, 'start', bad).length, 1)
+      await until('only it is left', () => leftIn(spool).length === 1)
+    })
+
+  it('throws after its task is done: that task stays done, the process is replaced', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startActor(spool)
+    const n = act(spool, 'throw-after')
+    await daemon.waitFor('uncaught exception outside any task')
+    const good = act(spool, 'ok')
+    await ended(daemon, good)
+    assert.equal(linesOf(daemon, 'start', n).length, 1)
+    await until('both are removed', () => leftIn(spool).length === 0)
+  })
+
+  for (const what of ['exit', 'exit-1', 'abort'])
+    it(`takes its process with it (${what}): the daemon lives, others run, the task comes again with backoff`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startActor(spool, { 'spooler-frequency': 1000 })
+      const bad = act(spool, what)
+      await started(daemon, bad, 2)
+      const good = act(spool, 'ok')
+      await ended(daemon, good)
+      await started(daemon, bad, 3)
+      assert.ok(daemon.isRunning)
+    })
+
+  it('leaks is recycled before it hurts', async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 40; i++) act(spool, 'leak')
+    const daemon = await startActor(spool, { 'spooler-max-tasks': 5 })
+    await until('all have run', () => leftIn(spool).length === 0, 30_000)
+    assert.ok(daemon.isRunning)
+  })
+
+  it('ignores SIGTERM does not hold up a stop', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startActor(spool, { 'worker-reload-mercy': 0.5 })
+    const n = act(spool, 'ignore-term', { until: '/nonexistent' })
+    await started(daemon, n)
+    const workers = daemon.children()
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    await assertGone(spool, workers)
+  })
+
+  it('is slow does not keep others from what was given to its worker ahead', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startActor(spool, { 'spooler-processes': 2, 'spooler-quiet': true })
+    for (let i = 0; i < 500; i++) act(spool, 'ok') // fast tasks are given in batches
+    await until('the fast ones have run', () => leftIn(spool).length === 0)
+    const gate = join(daemon.directory, 'gate')
+    const slow = act(spool, 'hold', { until: gate })
+    const others = Array.from({ length: 50 }, () => act(spool, 'ok'))
+    for (const n of others) await ended(daemon, n)
+    assert.equal(linesOf(daemon, 'end', slow).length, 0)
+    writeFileSync(gate, '')
+    await ended(daemon, slow)
+    assert.equal(linesOf(daemon, 'start', slow).length, 1)
+  })
+})
