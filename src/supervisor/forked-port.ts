@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process'
-import { setTimeout } from 'node:timers/promises'
+import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../base/package-root.js'
 import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PortExit, WorkerPort } from './worker-port.js'
@@ -7,6 +7,18 @@ import type { PortExit, WorkerPort } from './worker-port.js'
 const STDERR = 2
 const ENTRY = entryFile('worker')
 const LAST_WORDS_MS = 1000
+/** A worker exits after these messages. */
+const LAST_WORDS: ReadonlySet<(WorkerMessage | MarksCleared)['type']> = new Set([
+  'drained',
+  'faulted',
+  'unloadable',
+  'marks-cleared',
+])
+/**
+ * Node's exit waits for its threads: for ever if one is blocked in a system call that a handler made (opening a pipe,
+ * reading from a dead network disk), and rarely for one of V8's own (https://github.com/nodejs/node/issues/54918).
+ */
+const EXIT_MS = 5000
 
 /** What a worker process is forked with. */
 export interface ForkOptions {
@@ -41,7 +53,16 @@ export class ForkedPort implements WorkerPort {
   }
 
   listen(hear: (message: WorkerMessage | MarksCleared) => void): void {
-    this.#child.on('message', message => hear(message as WorkerMessage | MarksCleared))
+    this.#child.on('message', value => {
+      const message = value as WorkerMessage | MarksCleared
+      hear(message)
+      if (LAST_WORDS.has(message.type)) this.#killUnlessItExits()
+    })
+  }
+
+  #killUnlessItExits(): void {
+    const timer = setTimeout(() => this.kill(), EXIT_MS)
+    void this.whenExited.then(() => clearTimeout(timer))
   }
 
   send(message: MasterMessage): void {
@@ -62,6 +83,6 @@ async function exitOf(child: ChildProcess): Promise<PortExit> {
   })
   // the exit event may come before the last messages have been read
   if (child.connected && exit.unforked === undefined)
-    await Promise.race([new Promise(read => child.once('disconnect', read)), setTimeout(LAST_WORDS_MS)])
+    await Promise.race([new Promise(read => child.once('disconnect', read)), wait(LAST_WORDS_MS)])
   return exit
 }

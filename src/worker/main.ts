@@ -42,6 +42,7 @@ process.on('message', (message: MasterMessage) => worker.hear(message))
 
 // the master is gone: finish what runs, so that it does not run twice, and leave no orphan
 process.on('disconnect', () => {
+  process.on('exit', () => process.kill(process.pid, 'SIGKILL')) // Node's own exit may hang (forked-port.ts)
   setTimeout(() => process.exit(EXIT_REQUESTED), ORPHAN_MERCY_MS).unref()
   worker.drain(ORPHAN_MERCY_MS)
 })

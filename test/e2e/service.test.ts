@@ -6,7 +6,7 @@ import { spoold } from '../helpers/cli.js'
 import { type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { endWithTest, openFile, sessionOf, titleOf, untilGone } from '../helpers/proc.js'
-import { isAlive, TestProcess } from '../helpers/process.js'
+import { childrenOf, isAlive, TestProcess } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
@@ -297,9 +297,11 @@ describe('daemonize', { concurrency: 3 }, () => {
     const { starter, text, pid: pidfile, log } = background()
     await until('it loads', () => text().includes('spawned the uWSGI spooler'))
     const pid = Number(readFileSync(pidfile, 'utf8'))
+    const workers = childrenOf(pid)
     endWithTest(pid)
     process.kill(pid, 'SIGKILL')
     assert.equal(await starter.code(), 1)
+    await untilGone(...workers)
     assert.equal(starter.output, `spoold: [START_FAILED] the daemon ended before it ran; ${log} says why\n`)
   })
 
