@@ -64,8 +64,8 @@ function rowOf(spec) {
   return `| ${[namesOf(spec), shownValue(spec), shownDefault(spec), shownKey(spec), meaningOf(spec)].join(' | ')} |`
 }
 
-function namesOf({ name, aliases = [], short }) {
-  const others = [...aliases, ...(short === undefined ? [] : [`-${short}`])]
+function namesOf({ name, aliases = [], plain = [], short }) {
+  const others = [...aliases, ...plain, ...(short === undefined ? [] : [`-${short}`])]
   return [name, ...others].map(each => `\`${each}\``).join(', ')
 }
 

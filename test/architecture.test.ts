@@ -19,7 +19,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ipc: GROUND,
   schedule: GROUND,
   ini: [...GROUND, 'system'],
-  config: [...GROUND, 'system', 'ini', 'protocol', 'schedule', 'net', 'control'],
+  config: [...GROUND, 'system', 'ini', 'protocol', 'schedule', 'net', 'control', 'supervisor/scaling'],
   control: FILES,
   spool: FILES,
   'spool/index': FILES,
@@ -28,7 +28,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'spool/admin': [...FILES, 'spool/store', 'spool/claims'],
   engines: [...FILES, 'spool/index', 'spool/claims', 'spool/store', 'spool/admin'],
   worker: [...GROUND, 'protocol', 'system', 'ipc', 'schedule', 'engines'],
-  supervisor: [...GROUND, 'ipc', 'engines'],
+  supervisor: [...GROUND, 'ipc', 'engines', 'supervisor/scaling'],
+  'supervisor/scaling': GROUND,
   stats: [...GROUND, 'system', 'engines', 'supervisor'],
   exporter: [...GROUND, 'protocol', 'net', 'stats'],
   client: [...GROUND, 'protocol', 'engines'],
@@ -45,6 +46,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'engines',
     'worker',
     'supervisor',
+    'supervisor/scaling',
     'stats',
     'exporter',
     'client',
@@ -66,6 +68,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'daemon',
     'control',
     'stats',
+    'supervisor/scaling',
   ],
 }
 /** These alone know a library. */
@@ -111,7 +114,7 @@ const files = sourcesIn('src').map(file => ({ file, text: readFileSync(join(ROOT
 
 const importsOf = (text: string) =>
   [...text.matchAll(/(?:from|import\(|onDemand<\w+>\()\s*'([^']+)'/g)].map(([, name = '']) => name)
-const ROOMS_WITHIN = ['spool/index', 'spool/claims', 'spool/store', 'spool/admin']
+const ROOMS_WITHIN = ['spool/index', 'spool/claims', 'spool/store', 'spool/admin', 'supervisor/scaling']
 const roomOf = (file: string) =>
   ROOMS_WITHIN.find(room => file.startsWith(`${room}/`)) ??
   (file.includes('/') ? (file.split('/')[0] ?? '') : '')

@@ -21,6 +21,7 @@ const GROUPS: Readonly<Record<OptionGroup, string>> = {
   spools: 'Spools:',
   failures: 'Failures:',
   workers: 'Workers:',
+  scaling: 'Adaptive processes:',
   handlers: 'Handlers:',
   applications: 'Web applications:',
   schedules: 'Signals and schedules:',
@@ -63,7 +64,8 @@ function addOption(spec: OptionSpec, collect: (key: string, flag: Option) => voi
   const value = argumentOf(spec)
   const short = spec.short === undefined ? '' : `-${spec.short}, `
   collect(spec.name, new Option(`${short}--${spec.name}${value}`, helpOf(spec)).helpGroup(GROUPS[spec.group]))
-  for (const alias of spec.aliases ?? []) collect(alias, new Option(`--${alias}${value}`).hideHelp())
+  for (const alias of [...(spec.aliases ?? []), ...(spec.plain ?? [])])
+    collect(alias, new Option(`--${alias}${value}`).hideHelp())
 }
 
 function argumentOf(spec: OptionSpec): string {

@@ -88,7 +88,11 @@ function createProgram(
     .action(async (files: string[], { inBackground, underRoot }) => {
       const { run } = await import('./commands/run.js')
       const sockets = (count: string | undefined) => (count === undefined ? undefined : Number(count))
-      const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot) }
+      const print = (text: string) => {
+        output.purpose = 'look'
+        output.write(text)
+      }
+      const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot), print }
       done(await run(sourcesOf(files, context), options))
     })
   const [word = ''] = argv

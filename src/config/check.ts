@@ -9,6 +9,7 @@ import { checkSchedules } from '../schedule/ini-schedules.js'
 import { isLinkToNothing, statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
+import { checkScaling } from './check-scaling.js'
 import type { Options } from './option-table.js'
 import { originOf, type ResolvedOptions, resolveOptions } from './options.js'
 import { checkSharedAreas } from './shared-areas.js'
@@ -77,11 +78,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   )
   checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
   checkSharedAreas(options.sharedarea, where, problems)
-  if (options.dieOnIdle && options.idleMs === 0)
-    problems.warning(
-      where('die-on-idle'),
-      'die-on-idle: expected idle = SECONDS with it, got none; the daemon does not stop',
-    )
+  checkScaling(resolved, home, problems)
 }
 
 function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void {

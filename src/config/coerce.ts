@@ -25,6 +25,8 @@ export function coerce(spec: OptionSpec, text: string): Coerced {
       return coerceNumber(text, wholeNumber, 'a whole number from 0')
     case 'seconds':
       return coerceSeconds(spec, text)
+    case 'megabytes':
+      return coerceMegabytes(text)
     case 'octal':
       // without a value: "for lazy and brave users" (core/socket.c, bind_to_unix)
       if (spec.name === 'chmod-socket' && TRUE.has(text.toLowerCase())) return { value: 0o666 }
@@ -97,6 +99,13 @@ function coerceSeconds({ name }: OptionSpec, text: string): Coerced {
   if (seconds <= MAX_SECONDS) return { ...coerced, value: Math.round(seconds * 1000) }
   const warning = `expected at most ${MAX_SECONDS} seconds (24 days), got ${describe(text)}, which counts as so many`
   return { value: MAX_SECONDS * 1000, warning }
+}
+
+/** With a fraction, as in uWSGI (core/uwsgi.c, uwsgi_opt_set_megabytes). The value is in bytes. */
+function coerceMegabytes(text: string): Coerced {
+  const megabytes = (digits: string) =>
+    /^\+?[0-9]{1,9}(?:\.[0-9]*)?$/.test(digits) ? Math.floor(Number(digits) * 1024 * 1024) : undefined
+  return coerceNumber(text, megabytes, 'a number of megabytes')
 }
 
 function coerceChoice({ name, choices = [] }: OptionSpec, text: string): Coerced {

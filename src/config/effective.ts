@@ -86,5 +86,6 @@ function* inOrder(handlers: Written['handlers'], origins: Written['origins']): G
 /** The value as an ini file would have it, in the option's own unit. */
 function textOf({ kind }: OptionSpec, value: unknown): string {
   if (kind === 'seconds') return String(Number(value) / 1000)
+  if (kind === 'megabytes') return String(Number(value) / 1024 / 1024)
   return kind === 'octal' ? Number(value).toString(8).padStart(3, '0') : String(value)
 }

@@ -1,10 +1,15 @@
+import { SCALING_OPTIONS } from './scaling-option-table.js'
+
 /**
  * Every option, once: the source of ini keys, command-line flags, environment names, `--help`, docs/options.md and the
- * type `Options`. Users write seconds here; after `coerce` everything is in milliseconds.
+ * type `Options`. Users write seconds and megabytes;
+ * after `coerce` they are milliseconds and bytes.
  */
 export interface OptionSpec {
   readonly name: string
   readonly aliases?: readonly string[]
+  /** Names of uWSGI's that mean its request workers: they count only in a configuration that serves no requests. */
+  readonly plain?: readonly string[]
   readonly short?: string
   readonly kind: OptionKind
   /** May be given several times; the values accumulate. Otherwise the last one counts. */
@@ -26,11 +31,12 @@ export interface OptionSpec {
 }
 
 /** `octal`: a file mode. `directive`: controls how the configuration is read, and has no value afterwards. */
-type OptionKind = 'flag' | 'count' | 'seconds' | 'text' | 'octal' | 'choice' | 'directive'
+type OptionKind = 'flag' | 'count' | 'seconds' | 'megabytes' | 'text' | 'octal' | 'choice' | 'directive'
 export type OptionGroup =
   | 'spools'
   | 'failures'
   | 'workers'
+  | 'scaling'
   | 'handlers'
   | 'applications'
   | 'schedules'
@@ -71,10 +77,11 @@ export const OPTION_TABLE = [
   { name: 'spooler-harakiri', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'workers', perSpool: true, help: 'kill a worker whose task runs longer than this; 0 = never' },
   { name: 'spooler-start-timeout', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', perSpool: true, isOurs: true, help: 'give up on a worker that takes longer than this to load its handlers; 0 = never' },
   { name: 'spooler-chdir', kind: 'text', value: 'DIR', fallback: null, group: 'workers', perSpool: true, help: 'change to this directory before each task (default: the directory of the task)' },
-  { name: 'spooler-cheap', kind: 'flag', fallback: false, group: 'workers', perSpool: true, help: 'keep no worker processes while there is nothing to run' },
   { name: 'worker-reload-mercy', kind: 'seconds', value: 'SECONDS', fallback: 60, group: 'workers', perSpool: true, help: 'how long a running task may continue after a stop or reload before it is killed' },
   { name: 'touch-spoolers-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'replace the workers when this file is touched' },
   { name: 'touch-reload', kind: 'text', isList: true, value: 'FILE', group: 'workers', help: 'reload the configuration and replace the workers when this file is touched' },
+
+  ...SCALING_OPTIONS,
 
   { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'load a handler: a JavaScript module (its default export, or an export named spooler), Python (.py, or the name of a module), Perl (.pl) or Ruby (.rb)' },
   { name: 'spooler-python-import', aliases: ['spooler-pyimport', 'spooler-py-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, which sets uwsgi.spooler' },
@@ -174,8 +181,6 @@ export const OPTION_TABLE = [
   { name: 'procname-master', kind: 'text', value: 'TEXT', fallback: null, group: 'service', help: 'the name of the master' },
   { name: 'spooler-control', kind: 'text', isList: true, value: 'PATH[,role=ROLE][,mode=MODE]', group: 'service', isOurs: true, help: 'another control socket, besides .spoold/control in each spool: role=viewer only reads (mode 0660), role=operator also acts (the default, mode 0600); off: no sockets in the spools' },
   { name: 'master-fifo', kind: 'text', isList: true, value: 'FILE', group: 'service', help: 'obey letters written to this FIFO, which is created if missing: q stop, Q stop at once, r reload, l reopen the log, p pause or go on, s log what every process does' },
-  { name: 'idle', kind: 'seconds', value: 'SECONDS', fallback: 0, group: 'service', help: 'with die-on-idle: how long there has to be nothing to do' },
-  { name: 'die-on-idle', kind: 'flag', fallback: false, group: 'service', help: 'stop once every spool has been empty for idle seconds and there are no schedules; for daemons that systemd starts on the first task' },
   { name: 'drain', kind: 'flag', fallback: false, group: 'service', isOurs: true, help: 'run what is due, then exit: 0 if all of it succeeded, 3 otherwise' },
 
   { name: 'spooler-quiet', kind: 'flag', fallback: false, group: 'log', perSpool: true, help: 'do not log individual tasks that succeed' },
@@ -195,17 +200,22 @@ export const OPTION_TABLE = [
   { name: 'die-on-term', kind: 'flag', fallback: true, group: 'configuration', help: 'accepted for compatibility: SIGTERM always stops the daemon' },
 ] as const satisfies readonly OptionSpec[]
 
+// Longer than others: one row per option.
 type Spec = (typeof OPTION_TABLE)[number]
 type Camel<Name extends string> = Name extends `${infer Head}-${infer Tail}`
   ? `${Head}${Capitalize<Camel<Tail>>}`
   : Name
-type PropertyOf<S extends Spec> = S extends { kind: 'seconds' } ? `${Camel<S['name']>}Ms` : Camel<S['name']>
+type PropertyOf<S extends Spec> = S extends { kind: 'seconds' }
+  ? `${Camel<S['name']>}Ms`
+  : S extends { kind: 'megabytes' }
+    ? `${Camel<S['name']>}Bytes`
+    : Camel<S['name']>
 type OrNull<S, Value> = S extends { fallback: null } ? Value | null : Value
 type ValueOf<S extends Spec> = S extends { isList: true }
   ? readonly string[]
   : S extends { kind: 'flag' }
     ? boolean | (S extends { choices: readonly (infer Choice)[] } ? Choice : never)
-    : S extends { kind: 'count' | 'seconds' | 'octal' }
+    : S extends { kind: 'count' | 'seconds' | 'megabytes' | 'octal' }
       ? OrNull<S, number>
       : S extends { choices: readonly (infer Choice)[] }
         ? Choice
@@ -225,7 +235,7 @@ export type SpoolOptions = ValuesOf<PerSpool>
 
 const BY_NAME: ReadonlyMap<string, OptionSpec> = new Map(
   OPTION_TABLE.flatMap((spec: OptionSpec) =>
-    [spec.name, ...(spec.aliases ?? [])].map(name => [name, spec] as const),
+    [spec.name, ...(spec.aliases ?? []), ...(spec.plain ?? [])].map(name => [name, spec] as const),
   ),
 )
 
@@ -237,8 +247,10 @@ export function optionNames(): string[] {
   return [...BY_NAME.keys()]
 }
 
+const UNITS: Readonly<Partial<Record<OptionKind, string>>> = { seconds: 'Ms', megabytes: 'Bytes' }
+
 /** `spooler-frequency` → `spoolerFrequencyMs` */
 export function propertyName({ name, kind }: OptionSpec): string {
   const camel = name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
-  return kind === 'seconds' ? `${camel}Ms` : camel
+  return `${camel}${UNITS[kind] ?? ''}`
 }

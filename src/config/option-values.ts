@@ -15,6 +15,8 @@ export class OptionValues {
   readonly #values = new Map<string, unknown>()
   readonly #origins = new Map<string, Where[]>()
   readonly #handlers: HandlerSetting[] = []
+  /** What each option was called where it was written. */
+  readonly keys = new Map<string, string>()
 
   get origins(): Origins {
     return this.#origins
@@ -55,6 +57,7 @@ export class OptionValues {
     const before = this.#values.get(name)
     this.#values.set(name, isList ? [...(Array.isArray(before) ? before : []), value] : value)
     this.#origins.set(name, isList ? [...(this.#origins.get(name) ?? []), where] : [where])
+    this.keys.set(name, key)
     if (spec.givesHandlers && isList) this.#handlers.push([name, text])
     return true
   }

@@ -4,6 +4,7 @@ import { type Config, ENVIRONMENT } from '../ini/read-config.js'
 import { formatWhere, type Problems, type Setting, type Where } from '../ini/setting.js'
 import { findOption, type OptionSpec, type Options, optionNames, type SpoolOptions } from './option-table.js'
 import { defaultsOf, OptionValues, type Origins } from './option-values.js'
+import { meaningsOf } from './plain-names.js'
 import { resolveSpools, type SpoolConfig, type SpoolSettings } from './spools.js'
 import { suggestName } from './suggestion.js'
 import { uwsgiArity } from './uwsgi-names.js'
@@ -12,6 +13,8 @@ export interface ResolvedOptions {
   /** The daemon's options. */
   readonly options: Options
   readonly origins: Origins
+  /** What each option was called where it was written. */
+  readonly labels: ReadonlyMap<string, string>
   /** In order, with repetitions. Tasks may be enqueued in each; the first is the default, as in uWSGI. */
   readonly spools: readonly SpoolConfig[]
   /** What holds for a spool that has no options of its own, or that the configuration does not name. */
@@ -40,24 +43,29 @@ export function resolveOptions(config: Config): ResolvedOptions {
   const values = new OptionValues()
   const named: Setting[] = []
   const environment: Array<readonly [string, string | undefined]> = []
-  for (const setting of config.settings) {
-    const spec = findOption(setting.key)
+  const { settings, optionOf } = meaningsOf(config)
+  for (const setting of settings) {
+    const spec = optionOf(setting)
     if (spec === undefined || setting.isPlaceholder === true) continue
     if (spec.name === 'env' || spec.name === 'unenv')
       environment.push(...environmentChange(setting, config.problems))
     if (spec.kind === 'directive') continue
     if (values.take(spec, setting, config.problems) && NAMES_SPOOLS.has(spec.name)) named.push(setting)
   }
-  reportUnknown(config, values.get('strict') === true)
-  const { origins, handlers } = values
+  reportUnknown(config, setting => optionOf(setting) !== undefined, values.get('strict') === true)
+  const { origins, handlers, keys: labels } = values
   const typed = (isWanted: (spec: OptionSpec) => boolean) => ({
     ...defaultsOf(isWanted),
     ...values.typed(isWanted),
   })
-  const anySpool = { options: typed(isPerSpool) as SpoolOptions, origins, handlers, ownKeys: new Map() }
+  const anySpool = {
+    options: typed(isPerSpool) as SpoolOptions,
+    ...{ origins, handlers, labels, ownKeys: new Map() },
+  }
   return {
     options: typed(spec => !isPerSpool(spec) && !NAMES_SPOOLS.has(spec.name)) as Options,
     origins,
+    labels,
     spools: resolveSpools(named, anySpool, config.problems),
     anySpool,
     settings: config.settings.map(({ key, value }) => [key, value] as const),
@@ -89,7 +97,11 @@ function environmentChange(
 const MAX_SUGGESTIONS = 100
 
 /** Lists the uWSGI options without effect in one warning. Any other unknown key is probably misspelt. */
-function reportUnknown({ settings, references, problems }: Config, isStrict: boolean): void {
+function reportUnknown(
+  { settings, references, problems }: Config,
+  hasEffect: (setting: Setting) => boolean,
+  isStrict: boolean,
+): void {
   let suggestions = 0
   const complaint = (setting: Setting) => unknownOption(setting, suggestions++ < MAX_SUGGESTIONS)
   const known = new Set([...optionNames(), ...LOGIC_KEYS])
@@ -100,7 +112,7 @@ function reportUnknown({ settings, references, problems }: Config, isStrict: boo
     if (setting.isPlaceholder === true) {
       if (known.has(key) || isIgnored)
         problems.error(where, `${key} is an option, so it cannot be a placeholder; write set = ${key}=…`)
-    } else if (known.has(key)) continue
+    } else if (known.has(key) || hasEffect(setting)) continue
     else if (OTHER_FILES.has(key) && setting.value !== '')
       problems.error(
         where,

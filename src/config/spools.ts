@@ -13,6 +13,8 @@ export interface SpoolSettings {
   readonly origins: Origins
   /** Its handlers but for applications, in the order of the configuration. */
   readonly handlers: readonly HandlerSetting[]
+  /** What each option was called where it was written. */
+  readonly labels: ReadonlyMap<string, string>
   /** The options that its `spooler2` gives, and its key for each. */
   readonly ownKeys: ReadonlyMap<string, string>
 }
@@ -52,9 +54,8 @@ function keysOf(table: readonly OptionSpec[]): Map<string, OptionSpec> {
 }
 
 /** What messages call an option of a spool: `spooler-harakiri`, or `spooler2: harakiri`. */
-export function labelOf({ ownKeys }: SpoolSettings, name: string): string {
-  const key = ownKeys.get(name)
-  return key === undefined ? name : `spooler2: ${key}`
+export function labelOf({ labels }: Pick<SpoolSettings, 'labels'>, name: string): string {
+  return labels.get(name) ?? name
 }
 
 /** The spools whose tasks are run here; if there is none, what would hold for one. */
@@ -137,6 +138,7 @@ function describedSpool(
     options: { ...shared.options, ...noOthers, ...own },
     origins: new Map([...shared.origins, ...values.origins]),
     handlers,
+    labels: new Map([...shared.labels, ...values.keys]),
     ownKeys,
   }
 }

@@ -15,10 +15,7 @@ call-as-user-atexit call-as-vassal call-as-vassal1 call-as-vassal3 call-asap cal
 call-post-jail call-pre-app call-pre-jail cap carbon carbon-freq carbon-hostname-dots carbon-id
 carbon-idle-avg carbon-max-retry carbon-retry-delay carbon-root carbon-timeout cgi cgi-allowed-ext
 cgi-buffer-size cgi-helper cgi-index cgi-loadlib cgi-map-helper cgi-safe cgi-timeout cgi-unset cgroup
-cgroup-dir-mode cgroup-opt chdir2 cheaper cheaper-algo cheaper-busyness-backlog-alert
-cheaper-busyness-backlog-multiplier cheaper-busyness-backlog-nonzero cheaper-busyness-backlog-step
-cheaper-busyness-max cheaper-busyness-min cheaper-busyness-multiplier cheaper-busyness-penalty cheaper-idle
-cheaper-initial cheaper-overload cheaper-rss-limit-hard cheaper-rss-limit-soft cheaper-step check-interval
+cgroup-dir-mode cgroup-opt chdir2
 check-mount check-mountpoint check-static chroot chunked-input-limit chunked-input-timeout clock
 clojure-load collect-header config connect-and-read coroae cpu-affinity cron-curl cron-curl-legion
 cron-legion curl-cron curl-cron-legion declare-option declare-option2 del-header dlopen
@@ -33,7 +30,7 @@ emperor-use-clone emperor-use-fork-server emperor-wait-for-command-ignore empero
 emperor-wrapper-fallback emperor-wrapper-override envdir error-page-403 error-page-404 error-page-500
 error-route error-route-host error-route-if error-route-if-not error-route-label error-route-qs
 error-route-referer error-route-remote-addr error-route-remote-user error-route-run error-route-status
-error-route-uri error-route-user-agent evil-reload-on-as evil-reload-on-rss exception-handler
+error-route-uri error-route-user-agent exception-handler
 exec-as-emperor exec-as-root exec-as-user exec-as-user-atexit exec-as-vassal exec-asap exec-in-jail
 exec-post-app exec-post-jail exec-pre-app exec-pre-jail extract fallback-config farm fastcgi-modifier1
 fastcgi-modifier2 fastcgi-nph-socket fastcgi-socket fastrouter fastrouter-buffer-size
@@ -65,7 +62,7 @@ http-resubscribe http-server-name-as-http-host http-socket http-socket-modifier1
 http-stats http-stats-server http-stud-prefix http-subscription-fallback-key http-subscription-server
 http-timeout http-to http-to-https http-uid http-use-base http-use-code-string http-use-pattern http-var
 http-workers http-zerg http11-socket httprouter https https-session-context https-socket https-socket-modifier1
-https-socket-modifier2 https2 idle ienv immediate-gid immediate-uid
+https-socket-modifier2 https2 ienv immediate-gid immediate-uid
 inject-after inject-before iprint jail jail-attach jail-ip4 jail-ip6 jail2 jid-file jidfile js json jvm-class
 jvm-classpath jvm-main-class jvm-opt jwsgi ldap legion legion-attach-daemon legion-cron legion-cron-curl
 legion-curl-cron legion-death legion-death-on-lord-error legion-freq legion-join legion-lord legion-mcast
@@ -76,9 +73,9 @@ load-file-in-cache load-file-in-cache-gzip lock-engine locks log-alarm log-backu
 log-encoder log-filter log-ioerror log-master-bufsize log-maxsize log-req-encoder log-req-route log-route
 log-sendfile log-slow log-socket log-zeromq logfile-chmod logformat logger logger-req loop lq-alarm lua
 lua-gc-freq lua-load lua-postfork-mule lua-postfork-spooler lua-postfork-worker lua-postload map-socket
-max-apps max-fd max-requests max-requests-delta max-vars max-worker-lifetime
-max-worker-lifetime-delta mem-collector-freq metric metric-alarm metric-dir metric-threshold metrics-dir
-mime-file mimefile min-worker-lifetime mode mongrel2 mono-app mono-assembly mono-config mono-exec
+max-apps max-fd max-requests max-requests-delta max-vars
+mem-collector-freq metric metric-alarm metric-dir metric-threshold metrics-dir
+mime-file mimefile mode mongrel2 mono-app mono-assembly mono-config mono-exec
 mono-gc-freq mono-index mono-key mono-version mount-as-emperor mount-as-root mount-as-vassal mount-asap
 mount-check mount-in-jail mount-post-jail mount-pre-jail mountpoint-check mule-harakiri mule-msg-recv-size
 mule-reload-mercy mules multicast multicast-loop multicast-ttl namespace namespace-keep-mount namespace-net
@@ -101,8 +98,8 @@ rawrouter-fallback rawrouter-gracetime rawrouter-harakiri rawrouter-max-retries 
 rawrouter-quiet rawrouter-ss rawrouter-stats rawrouter-stats-server rawrouter-subscription-server
 rawrouter-subscription-slot rawrouter-timeout rawrouter-to rawrouter-use-base rawrouter-use-code-string
 rawrouter-use-pattern rawrouter-workers rawrouter-zerg rb-gc-freq reload
-reload-mercy reload-on-as reload-on-exception-repr reload-on-exception-type reload-on-exception-value
-reload-on-fd reload-on-pss reload-on-rss reload-on-uss rem-header remap-modifier req-logger resolve
+reload-mercy reload-on-exception-repr reload-on-exception-type reload-on-exception-value
+reload-on-fd reload-on-pss reload-on-uss rem-header remap-modifier req-logger resolve
 response-header-collect response-headers-limit response-route response-route-host response-route-if
 response-route-if-not response-route-label response-route-qs response-route-referer response-route-remote-addr
 response-route-remote-user response-route-run response-route-status response-route-uri response-route-user-agent
@@ -155,7 +152,7 @@ zeromq zeromq-socket zeus zmq zmq-socket
 /** Options with an optional value: `--ksm`, `--ksm=10`. */
 const OPTIONAL = `
 check-cache exit fastrouter-use-cache fastrouter-use-socket http-enable-proxy-protocol
-http-keepalive http-manage-expect http-use-cache http-use-socket ksm log-syslog memory-report mule mule-msg-size
+http-keepalive http-manage-expect http-use-cache http-use-socket ksm log-syslog mule mule-msg-size
 plshell pyshell pyshell-oneshot rawrouter-use-cache rawrouter-use-socket rbshell snmp
 ssl-session-use-cache ssl-sessions-use-cache ssl-verify-depth sslrouter-use-cache sslrouter-use-socket
 tuntap-use-credentials zabbix-template
@@ -166,9 +163,9 @@ const FLAGS = `
 abstract-socket alarm-list alarms-list autoload cache-no-expire cache-report-freed-items cache-use-last-modified
 carbon-name-resolve carbon-no-workers carbon-resolve-names carbon-use-metrics catch-exceptions cflags
 cgi-async-max-attempts cgi-close-stdin-on-eof cgi-do-not-kill-on-error cgi-dontresolve cgi-from-docroot cgi-mode
-cgi-optimize cgi-optimized cgi-path-info cheap cheaper-algo-list cheaper-algos-list cheaper-busyness-verbose
-cheaper-list check-static-docroot clock-list clocks-list close-on-exec close-on-exec2 command-mode config-py
-daemons-honour-stdin die-on-idle die-on-no-workers disable-async-warn-on-queue-full disable-logging
+cgi-optimize cgi-optimized cgi-path-info
+check-static-docroot clock-list clocks-list close-on-exec close-on-exec2 command-mode config-py
+daemons-honour-stdin die-on-no-workers disable-async-warn-on-queue-full disable-logging
 disable-sendfile disable-write-exception dot-h drop-after-apps drop-after-init dump-options dynamic-apps
 early-emperor early-php early-python emperor-graceful-shutdown emperor-magic-exec emperor-no-blacklist
 emperor-nofollow emperor-subreaper emperor-tyrant emperor-tyrant-initgroups emperor-tyrant-nofollow

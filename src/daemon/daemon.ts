@@ -14,7 +14,7 @@ import { additionalGroups, become, type Identity, identityOf } from '../system/p
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
 import { dumpProcesses } from './dump.js'
-import { IdleStop } from './idle-stop.js'
+import { IdleStop, idleMsOf } from './idle-stop.js'
 import { Lifecycle } from './lifecycle.js'
 import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
@@ -276,14 +276,15 @@ export class Daemon {
    * Puts a configuration into service: where tasks may be stored, which files are watched, what is scheduled and
    * swept.
    */
-  async #serve({ options }: CheckedConfig, spools: readonly PreparedSpool[]): Promise<void> {
+  async #serve(config: CheckedConfig, spools: readonly PreparedSpool[]): Promise<void> {
+    const { options } = config
     const own = spools.filter(({ isExternal }) => !isExternal).map(({ spool }) => spool)
     this.#quiet.set(spools)
     this.#network.serve(options, new SpoolTargets(targetsOf(spools)))
     this.#touches.watch(options)
     this.#schedules.serve(options, own)
     this.#sweeper.start(spools)
-    this.#idleStop.serve(options.dieOnIdle ? options.idleMs : 0, [this.#master, this.#schedules])
+    this.#idleStop.serve(idleMsOf(config), [this.#master, this.#schedules])
     await this.#observation.serve(options, own)
   }
 

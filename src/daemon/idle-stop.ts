@@ -1,6 +1,13 @@
+import type { ResolvedOptions } from '../config/options.js'
 import type { Emitter } from '../events/emitter.js'
 
 const LOOK_MS = 1000
+
+/** How long a daemon may have nothing to do; 0: for ever. A spool without idle seconds does not keep it. */
+export function idleMsOf({ options, spools, anySpool }: ResolvedOptions): number {
+  if (!options.spoolerDieOnIdle) return 0
+  return Math.max(...[anySpool, ...spools].map(spool => spool.options.spoolerIdleMs))
+}
 
 /**
  * `die-on-idle`: ends a daemon that has had nothing to do for a while, and which something else starts again, such as

@@ -10,6 +10,7 @@ import { socketsOfParent, tellParent } from '../../daemon/under-root.js'
 import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
 import { openLogFile } from '../../log/output.js'
+import { ALGORITHMS } from '../../supervisor/scaling/algorithms.js'
 import { passWatchdogOn, takeServiceManager } from '../../systemd/service-manager.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
 
@@ -18,6 +19,8 @@ interface RunOptions {
   readonly backgroundSockets: number | undefined
   /** Set in the child of a root parent: the number of sockets passed by the parent. */
   readonly parentsSockets: number | undefined
+  /** Writes to standard output. */
+  print(text: string): void
 }
 
 const STOPS = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const
@@ -28,9 +31,13 @@ type Word = { readonly started: true } | { readonly failed: string; readonly cod
 /** `spoold [app.ini] [--option value…]`: runs the daemon. @returns the exit code */
 export async function run(
   sources: Sources,
-  { backgroundSockets, parentsSockets }: RunOptions,
+  { backgroundSockets, parentsSockets, print }: RunOptions,
 ): Promise<number> {
   const config = checkConfig(sources)
+  if (config.options.spoolerCheaperAlgosList) {
+    print(listOfAlgorithms())
+    return 0
+  }
   const { errors, warnings } = config.problems
   if (errors.length > 0)
     throw new SpooldError(
@@ -61,6 +68,12 @@ export async function run(
     else tell({ failed: messageOf(error), code: code ?? '' })
     throw error
   }
+}
+
+/** As uWSGI prints it (core/uwsgi.c, cheaper_algo_list). */
+function listOfAlgorithms(): string {
+  const names = ALGORITHMS.map(({ name }) => `${name}\n`).join('')
+  return `\n*** uWSGI loaded cheaper algorithms ***\n${names}--- end of cheaper algorithms list ---\n\n`
 }
 
 /** With master-as-root, a separate parent stays root; the process that works in the spools does not. */

@@ -96,7 +96,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     startMs: starts.includes(0) ? 0 : Math.max(0, ...starts),
     mercyMs: longestMercyMs(config),
     isOnce: options.drain,
-    isOnDemand: options.dieOnIdle,
+    isOnDemand: options.spoolerDieOnIdle,
     hasLowPort: addresses.some(address => address.kind === 'tcp' && address.port > 0 && address.port < 1024),
     isNetworked: addresses.some(({ kind }) => kind === 'tcp'),
     systemdVersion: systemdVersion(),
@@ -110,7 +110,7 @@ function own({ spools }: CheckedConfig): readonly SpoolConfig[] {
 }
 
 function watched({ config, files }: Origin) {
-  if (!config.options.dieOnIdle)
+  if (!config.options.spoolerDieOnIdle)
     throw new SpooldError(
       'CONFIG_INVALID',
       `expected die-on-idle = true and idle = 60 in ${files.join(' ')}: a .path unit starts a daemon that ends when there is nothing to do`,
