@@ -14,7 +14,7 @@ interface ObservationContext {
   readonly log: { readonly fd: number }
   readonly identity: Identity | null
   readonly observed: Observed
-  readonly acting: Omit<Acting, 'stats' | 'watch'>
+  readonly acting: Omit<Acting, 'stats' | 'watch' | 'nextOf'>
   resolve(path: string): string
 }
 
@@ -30,7 +30,8 @@ export class Observation {
     const stats = observe(events, observed)
     this.#stats = stats
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
-    const actions = actionsOf({ stats, watch: this.#watch, ...acting })
+    const nextOf: Acting['nextOf'] = (spool, limit) => observed.master.nextOf(spool, limit)
+    const actions = actionsOf({ stats, watch: this.#watch, nextOf, ...acting })
     this.#control = new DaemonControl({ events, identity, resolve, actions })
     this.#fifos = new MasterFifos(events, acting)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })

@@ -136,6 +136,11 @@ export interface Feed {
    */
   stats(): FeedStats
   /**
+   * The refs that are taken, and then those that `take` would give, in that order: at most `limit`, and fewer than there are
+   * if the feed does not know more. It may be a moment old. Absent if tasks have no refs before they are taken.
+   */
+  next?(limit: number): readonly Ref[]
+  /**
    * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
    * not count.
    */

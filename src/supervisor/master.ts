@@ -1,36 +1,14 @@
 import { SpooldError } from '../base/errors.js'
-import type { Counts, Feed, FeedStats } from '../engines/feed.js'
-import type { PauseFollower } from '../engines/upkeep.js'
-import type { TaskName } from '../task/ref.js'
-import type { PoolOptions } from './pool-options.js'
-import type { PoolStats } from './pool-stats.js'
+import type { Counts } from '../engines/feed.js'
+import type { Ref, TaskName } from '../task/ref.js'
 import type { SpoolControls } from './questions.js'
+import {
+  closeSources,
+  type SpoolWorkers,
+  type SpoolWorkersPlan,
+  type SpoolWorkersStats,
+} from './spool-workers.js'
 import type { Replacement, WorkerPool } from './worker-pool.js'
-
-/** One spool: its tasks and the processes that run them. */
-interface SpoolWorkers {
-  readonly spool: string
-  readonly feed: Feed
-  readonly pool: WorkerPool
-  readonly pauses: PauseFollower
-  /** What the spool was opened with. If a reload changes it, the spool needs a new feed. */
-  readonly engineKey: string
-}
-
-/** A spool that is run, for people and monitoring. */
-export interface SpoolWorkersStats {
-  readonly spool: string
-  readonly feed: FeedStats
-  readonly pool: PoolStats
-}
-
-/** What a reload wants: the same spool with other processes, or a spool to open. */
-export interface SpoolWorkersPlan {
-  readonly spool: string
-  readonly engineKey: string
-  readonly pool: PoolOptions
-  open(): Promise<SpoolWorkers>
-}
 
 /** Part of a daemon that makes no progress, and for how long. */
 export interface Stall {
@@ -65,6 +43,11 @@ export class Master {
 
   get stats(): SpoolWorkersStats[] {
     return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
+  }
+
+  /** @returns `Feed.next`; undefined: no such spool is run, or it cannot say */
+  nextOf(spool: string, limit: number): readonly Ref[] | undefined {
+    return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit)
   }
 
   /** The running tasks, including those of spools that are being replaced. */
@@ -241,10 +224,4 @@ export class Master {
     for (const workers of spools) closeSources(workers)
     await Promise.all(spools.map(({ pool }) => endPool(pool)))
   }
-}
-
-/** No tasks come from there any more. */
-function closeSources({ feed, pauses }: SpoolWorkers): void {
-  feed.close()
-  pauses.close()
 }

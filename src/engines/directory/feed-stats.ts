@@ -1,5 +1,5 @@
 import type { BacklogCount, CountedBacklog } from '../../spool/index/backlog-count.js'
-import type { CensusTaker } from '../../spool/index/census.js'
+import type { Census } from '../../spool/index/census.js'
 import type { ScannerStats } from '../../spool/index/scanner-stats.js'
 import type { TaskIndex } from '../../spool/index/task-index.js'
 import { compareVersions } from '../../spool/version-order.js'
@@ -12,12 +12,11 @@ const MOST_PRIORITIES = 100
 /** What is known of a directory's tasks. */
 export function directoryStats(
   index: TaskIndex,
-  taker: CensusTaker,
+  census: Census,
   backlog: BacklogCount,
   scanner: ScannerStats,
 ): FeedStats {
   const { busy, waiting, knowsAll, nextAtMs } = index
-  const census = taker.take()
   const ready = Math.max(0, index.ready - census.surplus)
   const counted = knowsAll ? undefined : backlog.ask()
   const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)

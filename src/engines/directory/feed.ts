@@ -1,7 +1,9 @@
+import { Rationed } from '../../base/rationed.js'
 import type { Emitter } from '../../events/emitter.js'
 import type { WatchChoice } from '../../files/directory-watch.js'
 import { BacklogCount } from '../../spool/index/backlog-count.js'
-import { CensusTaker } from '../../spool/index/census.js'
+import { bestReady } from '../../spool/index/best-ready.js'
+import { type Census, censusOf } from '../../spool/index/census.js'
 import { Scanner } from '../../spool/index/scanner.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
@@ -24,6 +26,12 @@ export interface DirectoryFeedOptions {
   readonly watch: WatchChoice
 }
 
+/** A window has up to 120,000 refs, and the master looks at them all: for these shares of its time at most. */
+const CENSUS_PAUSE = 100
+const BEST_PAUSE = 20
+/** How many of the next tasks are known at most. */
+const MOST_NEXT = 2000
+
 /** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
 export class DirectoryFeed implements Feed {
   readonly #options: DirectoryFeedOptions
@@ -31,7 +39,8 @@ export class DirectoryFeed implements Feed {
   readonly #scanner: Scanner
   readonly #longLocks: LongLocks
   readonly #lastRuns = new LastRuns()
-  readonly #census: CensusTaker
+  readonly #census: Rationed<Census>
+  readonly #best: Rationed<readonly Ref[]>
   readonly #backlog: BacklogCount
   #wakeUp = () => {}
 
@@ -44,7 +53,8 @@ export class DirectoryFeed implements Feed {
       this.#wakeUp(),
     )
     this.#longLocks = new LongLocks(spool, events)
-    this.#census = new CensusTaker(this.#index)
+    this.#census = new Rationed(() => censusOf(this.#index), CENSUS_PAUSE)
+    this.#best = new Rationed(() => bestReady(this.#index, order, MOST_NEXT), BEST_PAUSE)
     this.#backlog = new BacklogCount(spool, rules)
   }
 
@@ -125,7 +135,13 @@ export class DirectoryFeed implements Feed {
   }
 
   stats(): FeedStats {
-    return directoryStats(this.#index, this.#census, this.#backlog, this.#scanner.stats)
+    return directoryStats(this.#index, this.#census.get(), this.#backlog, this.#scanner.stats)
+  }
+
+  next(limit: number): readonly Ref[] {
+    const given = [...this.#index.busyRefs]
+    const isGiven = new Set(given)
+    return [...given, ...this.#best.get().filter(ref => !isGiven.has(ref))].slice(0, limit)
   }
 
   get isDrained(): boolean {

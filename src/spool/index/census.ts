@@ -3,7 +3,7 @@ import { createdAtMicros } from '../names.js'
 import type { TaskIndex } from './task-index.js'
 
 /** What the ready refs of an index are. */
-interface Census {
+export interface Census {
   /** How many each directory has, by its prefix: '' for the spool itself, `5/` for a priority. */
   readonly byPrefix: ReadonlyMap<string, number>
   /** How many more the index counts as ready: they have another place by now, which it notices when they are taken. */
@@ -12,31 +12,7 @@ interface Census {
   readonly oldestMs: number | undefined
 }
 
-/** A window has up to 120,000 refs: the next census waits a hundred times as long as the last one took. */
-const PAUSE = 100
-
-/** Takes a census of an index, when asked and not more often than is cheap. */
-export class CensusTaker {
-  readonly #index: TaskIndex
-  #last: Census | undefined
-  /** On the clock of `performance.now()`. */
-  #nextAt = Number.NEGATIVE_INFINITY
-
-  constructor(index: TaskIndex) {
-    this.#index = index
-  }
-
-  take(): Census {
-    const now = performance.now()
-    if (this.#last !== undefined && now < this.#nextAt) return this.#last
-    this.#last = censusOf(this.#index)
-    const endedAt = performance.now()
-    this.#nextAt = endedAt + PAUSE * (endedAt - now)
-    return this.#last
-  }
-}
-
-function censusOf(index: TaskIndex): Census {
+export function censusOf(index: TaskIndex): Census {
   const byPrefix = new Map<string, number>()
   let [count, oldest] = [0, Number.POSITIVE_INFINITY]
   index.eachReady((ref, time) => {

@@ -68,6 +68,11 @@ export class TaskIndex {
     return this.#busy.size
   }
 
+  /** In the order in which they were taken. */
+  get busyRefs(): Iterable<Ref> {
+    return this.#busy.keys()
+  }
+
   /** Known, but not to run now: not yet due, or parked. */
   get waiting(): number {
     return this.#waiting.size + this.#parked.size

@@ -46,6 +46,16 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(order, ['2', '1', '4', '0', '3'])
     })
 
+    it('knows what it gave and will give, if tasks have refs before they are taken', async () => {
+      const { feed } = await withTasks({}, { priority: 9 }, { priority: 3 }, {})
+      await feed.open(() => {})
+      const [first = assert.fail()] = feed.take(1)
+      const next = feed.next?.(10)
+      if (next === undefined) return assert.equal(engine, 'memory')
+      assert.deepEqual(feed.next?.(2), next.slice(0, 2))
+      assert.deepEqual(next, [first, ...feed.take(10)])
+    })
+
     it('hears of a task that this process stored', async () => {
       const { feed, store } = await withTasks()
       let calls = 0
