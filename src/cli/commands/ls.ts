@@ -10,6 +10,7 @@ import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { nextTasks } from '../next-tasks.js'
 import { type Output, ReaderGone } from '../output.js'
 import { terminalName } from '../render.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
@@ -165,13 +166,19 @@ interface Listed {
   readonly nowMs: number
 }
 
+/** Only the first to start are wanted, which a daemon may know. */
+function isFirst({ sort, isReversed, by }: Order): boolean {
+  return sort === 'run' && !isReversed && by === undefined
+}
+
 /** @returns false if a part of the spool could not be listed or read */
 async function list(
   { directory, spool, view, nowMs }: Listed,
-  { selection, sort, isReversed }: Order,
+  order: Order,
   printer: Printer,
   output: Output,
 ): Promise<boolean> {
+  const { selection, sort, isReversed } = order
   const { states, mayHave, needsPackets } = selection
   const complaints = new Set<string>()
   const complain = (ref: Ref, fault: string) => {
@@ -189,6 +196,14 @@ async function list(
   const take = (task: TaskView) => {
     isWanted = printer.add(task)
     return isWanted
+  }
+  const next = isFirst(order)
+    ? await nextTasks(spool, view, order.limit, ref => mayHave(ref), has)
+    : undefined
+  if (next !== undefined) {
+    if (!order.isJson) output.complain(`${directory}: ${next.source}`)
+    next.tasks.every(take)
+    return complaints.size === 0
   }
   const listing = new Listing(spool, view, { sort, isReversed, mayHave, has, failed }, nowMs)
   try {

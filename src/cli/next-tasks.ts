@@ -1,0 +1,116 @@
+import { messageOf } from '../base/errors.js'
+import { bytesOf } from '../base/json-bytes.js'
+import { hasFields } from '../base/json-guard.js'
+import { askDaemon, controlSocketsOf } from '../control/client.js'
+import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
+import { isPriorityDirectory, isTaskName } from '../spool/names.js'
+import { displayName, type Ref } from '../task/ref.js'
+
+/** The tasks that daemons will start next, in that order. */
+interface NextTasks {
+  readonly tasks: readonly TaskView[]
+  /** Where they come from, for people. */
+  readonly source: string
+}
+
+/** More are not asked for: the directory itself is listed. */
+const MOST_WANTED = 1000
+/** Some have ended, or do not pass a filter, when they are looked at. */
+const MOST_ASKED = 2000
+/** A daemon that is busy for longer is not waited for. */
+const ANSWER_MS = 1000
+
+/**
+ * Asks the daemons of a spool what runs and what they will start next. Their answers take turns.
+ *
+ * @param spool its real path, a byte string
+ * @param limit how many tasks are wanted
+ * @param mayHave tests a name before the file is opened
+ * @returns undefined if there are not so many, or if a daemon cannot say
+ */
+export async function nextTasks(
+  spool: string,
+  view: SpoolView,
+  limit: number,
+  mayHave: (ref: Ref) => boolean,
+  has: (task: TaskView) => boolean,
+): Promise<NextTasks | undefined> {
+  if (limit > MOST_WANTED) return undefined
+  const answers = await askAll(spool)
+  const tasks: TaskView[] = []
+  for (const ref of inTurns(answers.map(({ refs }) => refs))) {
+    const task = mayHave(ref) ? view.view(ref) : undefined
+    if (task === undefined || isWaiting(task) || !has(task)) continue
+    if (tasks.push(task) === limit) return { tasks, source: sourceOf(answers) }
+  }
+  return undefined
+}
+
+interface Answer {
+  readonly pid: number
+  readonly refs: readonly Ref[]
+}
+
+/** @returns none, if none is there, or if one cannot say */
+async function askAll(spool: string): Promise<Answer[]> {
+  try {
+    const answers = await Promise.all(controlSocketsOf(displayName(spool)).map(path => ask(path, spool)))
+    return answers.filter(answer => answer !== undefined)
+  } catch {
+    return [] // the control socket is for the spool's user
+  }
+}
+
+/** @returns undefined if the daemon is dead */
+async function ask(path: string, spool: string): Promise<Answer | undefined> {
+  try {
+    const args = { spool: displayName(spool), limit: MOST_ASKED }
+    const answer = answerOf(await askDaemon(path, 'next', args, { timeoutMs: ANSWER_MS }))
+    if (answer === undefined) throw new Error('another program than spoold answered')
+    return answer
+  } catch (error) {
+    if (messageOf(error).includes('ECONNREFUSED')) return undefined
+    throw error
+  }
+}
+
+/** Whoever owns the spool can answer with anything. */
+function answerOf(value: unknown): Answer | undefined {
+  if (!hasFields(value, { pid: 'count' }, {})) return undefined
+  const { pid, tasks } = value as { readonly pid: number; readonly tasks: unknown }
+  if (!Array.isArray(tasks) || tasks.length > MOST_ASKED) return undefined
+  const refs = tasks.map(each => bytesOf(each)?.toString('latin1'))
+  return refs.every(isRef) ? { pid, refs } : undefined
+}
+
+const RULES = { ordered: true, strictNames: false }
+
+/** May a task have this path below its spool? */
+function isRef(ref: string | undefined): ref is Ref {
+  if (ref === undefined || ref.includes('\0')) return false
+  const [name = '', ...priorities] = ref.split('/').reverse()
+  return name !== '' && isTaskName(name, RULES) && priorities.every(isPriorityDirectory)
+}
+
+/** The first of each, then the second of each, …; each once. */
+function* inTurns(lists: ReadonlyArray<readonly Ref[]>): Generator<Ref> {
+  const given = new Set<Ref>()
+  const longest = Math.max(0, ...lists.map(({ length }) => length))
+  for (let i = 0; i < longest; i++)
+    for (const { [i]: ref } of lists) {
+      if (ref === undefined || given.has(ref)) continue
+      given.add(ref)
+      yield ref
+    }
+}
+
+function isWaiting({ state }: TaskView): boolean {
+  return state === 'waiting' || state === 'retrying'
+}
+
+function sourceOf(answers: readonly Answer[]): string {
+  const pids = answers.map(({ pid }) => pid).join(', ')
+  return answers.length === 1
+    ? `as its daemon will start them (pid ${pids})`
+    : `as its daemons will start them (pids ${pids})`
+}
