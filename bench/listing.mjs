@@ -1,6 +1,7 @@
 // `spoold ls` on a directory of a million tasks, from exec: time, processor time and memory.
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { BIN, fill, median, startSpoold, until, withDirectory } from './harness.mjs'
 
 const FILES = 1_000_000
@@ -45,6 +46,7 @@ async function beside(options, directory, spool, measure) {
   const daemon = startSpoold(directory, spool, all, '--spooler', BUSY)
   try {
     await until('it runs', () => daemon.log().includes('is running'))
+    await setTimeout(1000) // the names are read by then
     return measure()
   } finally {
     await daemon.stop()

@@ -1,5 +1,4 @@
 import { messageOf } from '../base/errors.js'
-import { bytesOf } from '../base/json-bytes.js'
 import { hasFields } from '../base/json-guard.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
 import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
@@ -76,20 +75,19 @@ async function ask(path: string, spool: string): Promise<Answer | undefined> {
 
 /** Whoever owns the spool can answer with anything. */
 function answerOf(value: unknown): Answer | undefined {
-  if (!hasFields(value, { pid: 'count' }, {})) return undefined
-  const { pid, tasks } = value as { readonly pid: number; readonly tasks: unknown }
-  if (!Array.isArray(tasks) || tasks.length > MOST_ASKED) return undefined
-  const refs = tasks.map(each => bytesOf(each)?.toString('latin1'))
-  return refs.every(isRef) ? { pid, refs } : undefined
+  if (!hasFields(value, { pid: 'count', tasks: 'texts' }, {})) return undefined
+  const { pid, tasks } = value as { readonly pid: number; readonly tasks: readonly string[] }
+  return tasks.length <= MOST_ASKED && tasks.every(isRef) ? { pid, refs: tasks } : undefined
 }
 
 const RULES = { ordered: true, strictNames: false }
+const NO_BYTES = /[\u0100-\uffff]/
 
 /** May a task have this path below its spool? */
-function isRef(ref: string | undefined): ref is Ref {
-  if (ref === undefined || ref.includes('\0')) return false
-  const [name = '', ...priorities] = ref.split('/').reverse()
-  return name !== '' && isTaskName(name, RULES) && priorities.every(isPriorityDirectory)
+function isRef(text: string): boolean {
+  const [name = '', ...priorities] = text.split('/').reverse()
+  if (name === '' || text.includes('\0') || NO_BYTES.test(text)) return false
+  return isTaskName(name, RULES) && priorities.every(isPriorityDirectory)
 }
 
 /** The first of each, then the second of each, …; each once. */

@@ -126,7 +126,7 @@ describe('ls --limit beside a daemon', () => {
     const secret = join(dirname(spool), 'secret')
     writeFileSync(secret, packet({ secret: 'zq-31' }))
     mkdirSync(join(spool, '.spoold'), { mode: 0o700 })
-    const names = ['../secret', '.spoold/../../secret', '5/../../secret', '', '5/', 'a\0b', 7, { base64: 7 }]
+    const names = ['../secret', '.spoold/../../secret', '5/../../secret', '', '5/', 'a\0b', 'a\u012fb', 7]
     let asked = 0
     const server = createServer(socket => {
       socket.on('error', () => {})
@@ -159,8 +159,7 @@ describe('the verb next', () => {
       const { tasks } = (await askDaemon(controlOf(spool), 'next', { spool })) as { tasks: unknown[] }
       return tasks.length === 3 ? tasks : undefined
     })
-    const encoded = { base64: bytes.subarray(spool.length + 1).toString('base64') }
-    assert.deepEqual(answer, ['2', encoded, nameOf(1)])
+    assert.deepEqual(answer, ['2', bytes.subarray(spool.length + 1).toString('latin1'), nameOf(1)])
     const limited = await askDaemon(controlOf(spool), 'next', { spool, limit: 1 })
     assert.deepEqual((limited as { tasks: unknown[] }).tasks, ['2'])
     await assert.rejects(askDaemon(controlOf(spool), 'next', { spool: '/elsewhere' }), { code: 'failed' })
