@@ -47,6 +47,11 @@ export function checkHandlers(
       for (const [i, value] of values[name].entries()) {
         if (!needed.has(language)) needed.set(language, where(name, i))
         if (isFile(name, value)) checkFile(name, value, i)
+        if (/\.[cm]?[jt]s$/.test(value))
+          problems.error(
+            where(name, i),
+            `${labelOf(spool, name)}: expected ${HOST_NAMES[language]}, got ${value}; for JavaScript write spooler-import = ${value}`,
+          )
       }
   for (const [i, command] of options.spoolerExec.entries())
     checkCommand(command, spool, home, where('spooler-exec', i), problems)
@@ -76,6 +81,8 @@ export function checkHandlers(
     else problems.error(origin, text)
   }
 }
+
+const HOST_NAMES: Readonly<Record<HostLanguage, string>> = { python: 'Python', perl: 'Perl', ruby: 'Ruby' }
 
 /** Warns about a relative program that exists next to the ini file: commands run in the task's directory. */
 function checkCommand(

@@ -29,6 +29,8 @@ describe('a configuration gets the hint', () => {
     'yaml = other.yml': /^app.ini:4: error: yaml: other.yml: expected an ini file; .*convert it/,
     'inherit = app.ini': /^app.ini:4: error: app.ini cannot be read: it inherits itself/,
     'spooler-import = .': /^app.ini:4: error: spooler-import: expected a file, got /,
+    'import = h.mjs':
+      /^app.ini:4: error: import: expected Python, got h.mjs; for JavaScript write spooler-import = h.mjs$/,
     'spooler-exec = ./h.mjs -v':
       /^app.ini:4: warning: spooler-exec: \.\/h\.mjs is looked for in the directory of the task/,
   }
