@@ -39,6 +39,7 @@ const SHORT = [
   'cli/in-process',
   'cli/json-tasks',
   'cli/hold-and-kick',
+  'cli/logs.',
   'cli/ls',
   'cli/output.',
   'cli/show',

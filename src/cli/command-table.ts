@@ -1,44 +1,7 @@
-import type { Command, Flag } from './command.js'
+import type { Command } from './command.js'
+import { AS_JSON_LINES, change, FILTERS, INI } from './command-flags.js'
 
 // Longer than others: it has every command, and nothing else.
-
-const FILTERS: readonly Flag[] = [
-  [
-    '--state <states>',
-    'due, waiting, retrying, held, running, incomplete, malformed, unreadable or dead; several are separated by commas',
-  ],
-  ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
-  ['--newer-than <time>', 'that arrived, or were buried, more recently'],
-  ['--priority <n>', 'in this priority directory'],
-  ['--key <key=value>', 'whose packet has exactly this pair; may be repeated', 'repeatable'],
-  [
-    '--match <key=glob>',
-    "that have a value like this, such as 'to=*@example.org'; may be repeated",
-    'repeatable',
-  ],
-  ['--grep <text>', 'with this text in the name, a value or the last error; may be repeated', 'repeatable'],
-  ['--name <glob>', "whose file name matches, such as 'uwsgi_spoolfile_on_web1_*'"],
-  ['--reason <reason>', 'dead letters of this reason, such as crashes'],
-]
-
-const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
-const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
-
-/** A command that changes tasks; all of these select tasks with the same arguments and flags. */
-const change = (row: Pick<Command, 'name' | 'summary' | 'load'>, ...flags: readonly Flag[]): Command => ({
-  ...row,
-  args: '[path...]',
-  argsHelp: 'files, as ls names them; or spool directories, with filters or --all; with --ini, bare names',
-  flags: [
-    ...FILTERS,
-    INI,
-    ['--all', 'all tasks of a spool that the command is for'],
-    ['--dry-run', 'only say what would be done'],
-    ['--quiet', 'print only what could not be done'],
-    ['--json', 'one JSON object per task'],
-    ...flags,
-  ],
-})
 
 const tasks = () => import('./commands/tasks.js')
 
@@ -113,6 +76,19 @@ export const COMMANDS: readonly Command[] = [
       ['--json', 'one JSON object'],
     ],
     load: async () => (await import('./commands/status.js')).status,
+  },
+  {
+    name: 'logs',
+    summary: 'print what the daemons of spools have logged of late; with -f also what comes, until they end',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
+    flags: [
+      ['-f, --follow', 'go on with what is logged from now on'],
+      ['--level <level>', 'only lines that are at least this bad: info, warn or error'],
+      INI,
+      AS_JSON_LINES,
+    ],
+    load: async () => (await import('./commands/logs.js')).logs,
   },
   {
     name: 'shape',
@@ -209,9 +185,10 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'pause',
     summary: 'start no more tasks of a spool, or none with a pair, until resume; exit 1 if something goes on',
-    args: '<dir...>',
-    argsHelp: 'spool directories; every daemon on them obeys within a second',
+    args: '[dir...]',
+    argsHelp: 'spool directories; every daemon on them obeys within a second; none: those of --ini',
     flags: [
+      INI,
       ['--key <key=value>', 'only tasks whose packet has this pair', 'repeatable'],
       ['--until <time>', "end by itself: '2026-12-24 08:00', +90m, or epoch seconds"],
       ['--json', 'one JSON object per directory'],
@@ -221,13 +198,23 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'resume',
     summary: 'end the pause of a spool, or of the tasks with a pair',
-    args: '<dir...>',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
     flags: [
+      INI,
       ['--key <key=value>', 'end the pause of these tasks', 'repeatable'],
       ['--all', 'end every pause of the spool'],
       ['--json', 'one JSON object per directory'],
     ],
     load: async () => (await import('./commands/pause.js')).resume,
+  },
+  {
+    name: 'quiet',
+    summary: 'let the daemons of spools start nothing more, as SIGTSTP does; off lets them go on',
+    args: '[dir...]',
+    argsHelp: 'spool directories, and then on (the default) or off; without directories: those of --ini',
+    flags: [INI, ['--json', 'one JSON object per daemon']],
+    load: async () => (await import('./commands/quiet.js')).quiet,
   },
   {
     name: 'purge',

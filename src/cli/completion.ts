@@ -1,4 +1,5 @@
 import { OPTION_TABLE, type OptionSpec } from '../config/option-table.js'
+import { LEVELS as LOG_LEVELS } from '../log/log.js'
 import { SORTS } from '../spool/admin/listing.js'
 import { TASK_STATES } from '../spool/admin/task-view.js'
 import type { Command } from './command.js'
@@ -33,6 +34,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   '--state': TASK_STATES,
   '--sort': SORTS,
   '--by': GROUP_FACTS,
+  '--level': LOG_LEVELS,
   shell: SHELLS,
 }
 

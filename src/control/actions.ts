@@ -5,6 +5,8 @@ import { ControlError, type ControlRequest, type Role } from './protocol.js'
 interface Call {
   /** Sends an event to the client. @returns false once the client has gone, or was dropped because it is too slow */
   send(event: unknown): boolean
+  /** Resolves when the client has taken everything that was sent, or has gone. */
+  whenTaken(): Promise<void>
   /** Resolves when the client has gone. */
   readonly whenGone: Promise<void>
 }

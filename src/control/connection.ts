@@ -122,6 +122,7 @@ export class ControlConnection {
         if (!isTooSlow) this.#socket.write(formatReply(id, { event }))
         return !isTooSlow
       },
+      whenTaken: () => this.#taken(''),
       whenGone: this.whenGone,
     })
     if (isTooSlow)
@@ -137,7 +138,11 @@ export class ControlConnection {
   async #writeText(text: string): Promise<void> {
     if (this.#isClosed) return
     this.#wait('replying', REPLY_MS)
-    await new Promise(resolve => this.#socket.write(text, resolve))
+    await this.#taken(text)
+  }
+
+  async #taken(text: string): Promise<void> {
+    if (!this.#isClosed) await new Promise(resolve => this.#socket.write(text, resolve))
   }
 
   #wait(state: 'idle' | 'reading' | 'acting' | 'replying' | 'closing', limitMs?: number): void {

@@ -10,6 +10,7 @@ export interface Acting {
   readonly watch: { readonly action: Action }
   /** What runs in a spool, and what will be started next; undefined: it is not run here. */
   nextOf(spool: string, limit: number): readonly Ref[] | undefined
+  readonly lines: { readonly action: Action }
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
   reload(): void
   scanNow(): void
@@ -25,6 +26,7 @@ export function actionsOf({
   stats,
   watch,
   nextOf,
+  lines,
   quiet,
   reload,
   scanNow,
@@ -48,6 +50,7 @@ export function actionsOf({
         return { pid: process.pid, tasks: refs }
       },
     },
+    events: lines.action,
     quiet: order(() => quiet.set(true, 'a control client')),
     unquiet: order(() => quiet.set(false, 'a control client')),
     scan: order(scanNow),

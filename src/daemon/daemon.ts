@@ -5,7 +5,6 @@ import type { Emitter } from '../events/emitter.js'
 import { subscribeLog } from '../events/log-subscriber.js'
 import { tryHold } from '../files/record-lock.js'
 import { formatProblem } from '../ini/setting.js'
-import type { Log } from '../log/log.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
 import { Master } from '../supervisor/master.js'
@@ -25,6 +24,7 @@ import type { ProcessEnvironment } from './process-environment.js'
 import { Quiet } from './quiet.js'
 import { QuietSpools } from './quiet-spools.js'
 import { Reloader, unappliedWarning } from './reload.js'
+import type { RememberedLog } from './remembered-log.js'
 import { Schedules } from './schedules.js'
 import { ServiceNotices } from './service-notices.js'
 import { listenToSignals } from './signals.js'
@@ -49,7 +49,7 @@ export class Daemon {
   readonly #request: DaemonRequest
   readonly #surroundings: ProcessEnvironment
   readonly #events: Emitter
-  readonly #log: Log
+  readonly #log: RememberedLog
   readonly #identity: Identity | null
   readonly #life = new Lifecycle()
   readonly #master = new Master()
@@ -72,9 +72,9 @@ export class Daemon {
   /** The configuration in effect. A rejected reload does not change it. */
   #config: CheckedConfig
 
-  constructor(request: DaemonRequest, processEnvironment: ProcessEnvironment, events: Emitter, log: Log) {
+  constructor(request: DaemonRequest, surroundings: ProcessEnvironment, events: Emitter, log: RememberedLog) {
     this.#request = request
-    this.#surroundings = processEnvironment
+    this.#surroundings = surroundings
     this.#events = events
     this.#log = log
     this.#config = request.config
@@ -94,14 +94,14 @@ export class Daemon {
     this.#network = new DaemonSockets(this.#options, {
       events,
       inherited: request.inherited,
-      resolve: path => processEnvironment.resolve(path),
+      resolve: path => surroundings.resolve(path),
       raise: signal => this.#schedules.raise(signal),
     })
     this.#observation = new Observation({
       events,
       log,
       identity: this.#identity,
-      resolve: path => processEnvironment.resolve(path),
+      resolve: path => surroundings.resolve(path),
       observed: {
         version: request.version,
         life: this.#life,
@@ -114,7 +114,6 @@ export class Daemon {
         quiet: this.#quietness,
         reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
         scanNow: () => this.#master.lookNow(),
-        reopenLog: () => log.reopen(),
         stop: () => this.#askedToStop('a control client'),
       },
     })
@@ -124,7 +123,7 @@ export class Daemon {
       life: this.#life,
       notices: this.#notices,
       readConfig: () => {
-        processEnvironment.leave()
+        surroundings.leave()
         return request.readConfig()
       },
       apply: config => this.#apply(config ?? this.#config, config !== null),

@@ -1,20 +1,22 @@
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
+import type { Log } from '../log/log.js'
 import type { Collector } from '../stats/collector.js'
 import type { Identity } from '../system/privileges.js'
 import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
 import { ExporterProcess } from './exporter-process.js'
+import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
 import { type Observed, observe } from './stats.js'
 import { TaskWatch } from './task-watch.js'
 
 interface ObservationContext {
   readonly events: Emitter
-  readonly log: { readonly fd: number }
+  readonly log: LineSource & Pick<Log, 'fd' | 'reopen'>
   readonly identity: Identity | null
   readonly observed: Observed
-  readonly acting: Omit<Acting, 'stats' | 'watch' | 'nextOf'>
+  readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'nextOf' | 'reopenLog'>
   resolve(path: string): string
 }
 
@@ -22,16 +24,19 @@ interface ObservationContext {
 export class Observation {
   readonly #stats: Collector
   readonly #watch: TaskWatch
+  readonly #lines: LogStream
   readonly #control: DaemonControl
   readonly #exporter: ExporterProcess
   readonly #fifos: MasterFifos
 
-  constructor({ events, log, identity, observed, acting, resolve }: ObservationContext) {
+  constructor({ events, log, identity, observed, resolve, ...context }: ObservationContext) {
+    const acting = { ...context.acting, reopenLog: () => log.reopen() }
     const stats = observe(events, observed)
     this.#stats = stats
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
     const nextOf: Acting['nextOf'] = (spool, limit) => observed.master.nextOf(spool, limit)
-    const actions = actionsOf({ stats, watch: this.#watch, nextOf, ...acting })
+    this.#lines = new LogStream(log)
+    const actions = actionsOf({ stats, watch: this.#watch, lines: this.#lines, nextOf, ...acting })
     this.#control = new DaemonControl({ events, identity, resolve, actions })
     this.#fifos = new MasterFifos(events, acting)
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
@@ -54,6 +59,7 @@ export class Observation {
     await this.#exporter.stop()
     this.#stats.close()
     this.#watch.close()
+    await this.#lines.close()
     await this.#control.close()
   }
 }

@@ -7,6 +7,7 @@ import { SpareWorker } from '../supervisor/spare-worker.js'
 import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { ProcessEnvironment } from './process-environment.js'
+import { RememberedLog } from './remembered-log.js'
 import { withParentsLog } from './under-root.js'
 
 /**
@@ -27,9 +28,11 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   const processEnvironment = new ProcessEnvironment()
   processEnvironment.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
-  const log = request.isUnderRoot
-    ? withParentsLog(openLog({ file: null, format, date }))
-    : openLog({ file: request.logFile ?? logto, format, date })
+  const log = new RememberedLog(
+    request.isUnderRoot
+      ? withParentsLog(openLog({ file: null, format, date }))
+      : openLog({ file: request.logFile ?? logto, format, date }),
+  )
   const events = new Emitter()
   const spare = canForkAhead(request) ? new SpareWorker({ logFd: log.fd, areas: [] }) : undefined
   try {

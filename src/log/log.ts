@@ -7,7 +7,9 @@ import { createStamp, isPrecise } from './stamp.js'
 
 const pino = onDemand<typeof import('pino')>('pino')
 
-export type Level = 'info' | 'warn' | 'error'
+/** The least important first. */
+export const LEVELS = ['info', 'warn', 'error'] as const
+export type Level = (typeof LEVELS)[number]
 
 export interface LogOptions {
   /** The file to append to; null means standard error. */

@@ -6,17 +6,18 @@ import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { parseTime } from '../at-time.js'
 import type { CommandContext } from '../context.js'
+import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import { jsonBytes } from '../render.js'
 import { pairOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
-interface PauseOptions {
+interface PauseOptions extends IniOptions {
   readonly key?: readonly string[]
   readonly until?: string
   readonly json?: boolean
 }
 
-interface ResumeOptions {
+interface ResumeOptions extends IniOptions {
   readonly key?: readonly string[]
   readonly all?: boolean
   readonly json?: boolean
@@ -24,10 +25,11 @@ interface ResumeOptions {
 
 /** `spoold pause DIR…`. @returns 1 if a spool could not be paused, or if a uWSGI goes on in it */
 export async function pause(
-  directories: readonly string[],
-  { key, until, json = false }: PauseOptions,
+  named: readonly string[],
+  { key, until, ini, json = false }: PauseOptions,
   context: CommandContext,
 ): Promise<number> {
+  const directories = spoolsOf(named, ini === undefined ? {} : { ini })
   const pair = onlyPair(key)
   const sinceMs = Date.now()
   const untilMs = until === undefined ? null : parseTime('--until', until, sinceMs) * 1000
@@ -48,10 +50,11 @@ export async function pause(
 
 /** `spoold resume DIR…`. @returns 1 if a spool could not be resumed */
 export async function resume(
-  directories: readonly string[],
-  { key, all = false, json = false }: ResumeOptions,
+  named: readonly string[],
+  { key, all = false, ini, json = false }: ResumeOptions,
   context: CommandContext,
 ): Promise<number> {
+  const directories = spoolsOf(named, ini === undefined ? {} : { ini })
   const pair = onlyPair(key)
   if (all && pair !== null) throw new SpooldError('USAGE', 'say either --key or --all')
   return changeEach(directories, context, async (directory, spool) => {

@@ -1,0 +1,42 @@
+import type { Command, Flag } from './command.js'
+
+export const FILTERS: readonly Flag[] = [
+  [
+    '--state <states>',
+    'due, waiting, retrying, held, running, incomplete, malformed, unreadable or dead; several are separated by commas',
+  ],
+  ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
+  ['--newer-than <time>', 'that arrived, or were buried, more recently'],
+  ['--priority <n>', 'in this priority directory'],
+  ['--key <key=value>', 'whose packet has exactly this pair; may be repeated', 'repeatable'],
+  [
+    '--match <key=glob>',
+    "that have a value like this, such as 'to=*@example.org'; may be repeated",
+    'repeatable',
+  ],
+  ['--grep <text>', 'with this text in the name, a value or the last error; may be repeated', 'repeatable'],
+  ['--name <glob>', "whose file name matches, such as 'uwsgi_spoolfile_on_web1_*'"],
+  ['--reason <reason>', 'dead letters of this reason, such as crashes'],
+]
+
+export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
+export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
+
+/** A command that changes tasks; all of these select tasks with the same arguments and flags. */
+export const change = (
+  row: Pick<Command, 'name' | 'summary' | 'load'>,
+  ...flags: readonly Flag[]
+): Command => ({
+  ...row,
+  args: '[path...]',
+  argsHelp: 'files, as ls names them; or spool directories, with filters or --all; with --ini, bare names',
+  flags: [
+    ...FILTERS,
+    INI,
+    ['--all', 'all tasks of a spool that the command is for'],
+    ['--dry-run', 'only say what would be done'],
+    ['--quiet', 'print only what could not be done'],
+    ['--json', 'one JSON object per task'],
+    ...flags,
+  ],
+})

@@ -1,0 +1,56 @@
+import { realpathSync } from 'node:fs'
+import { messageOf } from '../base/errors.js'
+import { askDaemon, controlSocketsOf } from '../control/client.js'
+import { readSnapshot } from '../stats/read-snapshot.js'
+import type { DaemonFacts } from '../stats/snapshot.js'
+
+/** A daemon that answers. */
+export interface LiveDaemon {
+  /** The path of a control socket. */
+  readonly path: string
+  /** The directory in which it was found. */
+  readonly directory: string
+  readonly facts: DaemonFacts
+}
+
+interface FoundDaemons {
+  /** Each once, however many of the spools it runs. */
+  readonly daemons: readonly LiveDaemon[]
+  /** Spools of which no daemon answers, and why. */
+  readonly silent: ReadonlyArray<{ readonly directory: string; readonly because: string }>
+}
+
+/** Finds the daemons of spools, by their control sockets. */
+export async function findDaemons(directories: readonly string[]): Promise<FoundDaemons> {
+  const daemons = new Map<string, LiveDaemon>()
+  const silent: Array<{ directory: string; because: string }> = []
+  for (const directory of directories)
+    try {
+      const sockets = controlSocketsOf(realpathSync(directory))
+      const answers = await Promise.allSettled(sockets.map(factsAt))
+      const found = answers.flatMap((answer, i) =>
+        answer.status === 'fulfilled' ? [{ path: sockets[i] ?? '', directory, facts: answer.value }] : [],
+      )
+      for (const each of found) {
+        const { host, pid, startedAtMs } = each.facts
+        const key = `${host} ${pid} ${startedAtMs}`
+        if (!daemons.has(key)) daemons.set(key, each)
+      }
+      if (found.length === 0) silent.push({ directory, because: whySilent(answers) })
+    } catch (error) {
+      silent.push({ directory, because: messageOf(error) })
+    }
+  return { daemons: [...daemons.values()], silent }
+}
+
+async function factsAt(path: string): Promise<DaemonFacts> {
+  const snapshot = readSnapshot(await askDaemon(path, 'snapshot', {}))
+  if (snapshot === undefined) throw new Error('it answers in another version of the snapshot')
+  return snapshot.daemon
+}
+
+/** A socket that refuses belongs to a daemon that is dead. */
+function whySilent(answers: ReadonlyArray<PromiseSettledResult<unknown>>): string {
+  const faults = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))
+  return faults.find(fault => !fault.includes('ECONNREFUSED')) ?? 'no daemon runs it'
+}

@@ -1,0 +1,81 @@
+import { Queue } from '../base/queue.js'
+import type { Level, Log } from '../log/log.js'
+
+/** A line of the log. */
+export interface LogLine {
+  /** Epoch ms. */
+  readonly atMs: number
+  readonly level: Level
+  /** It may have several lines. */
+  readonly text: string
+}
+
+/** So many lines are remembered, and so many characters of them. */
+const MOST_LINES = 1000
+const MOST_CHARS = 256 * 1024
+/** More of a line is not remembered. */
+const LONGEST = 16 * 1024
+
+/** A log that remembers its last lines, wherever they are written, and tells readers the next ones. */
+export class RememberedLog implements Log {
+  readonly isStructured: boolean
+  readonly isPrecise: boolean
+  readonly #log: Log
+  readonly #lines = new Queue<LogLine>()
+  readonly #readers = new Set<(line: LogLine) => void>()
+  #chars = 0
+
+  constructor(log: Log) {
+    this.#log = log
+    this.isStructured = log.isStructured
+    this.isPrecise = log.isPrecise
+  }
+
+  get fd(): number {
+    return this.#log.fd
+  }
+
+  line(level: Level, text: string, fields?: object): void {
+    this.#remember(level, text)
+    this.#log.line(level, text, fields)
+  }
+
+  dated(level: Level, text: string, fields?: object): void {
+    this.#remember(level, text)
+    this.#log.dated(level, text, fields)
+  }
+
+  plain(text: string, fields?: object): void {
+    this.#remember('info', text)
+    this.#log.plain(text, fields)
+  }
+
+  reopen(): void {
+    this.#log.reopen()
+  }
+
+  end(): Promise<void> {
+    return this.#log.end()
+  }
+
+  /** The oldest first. */
+  get lastLines(): LogLine[] {
+    return [...this.#lines]
+  }
+
+  /** @param tell called for each line from now on @returns what ends it */
+  read(tell: (line: LogLine) => void): () => void {
+    this.#readers.add(tell)
+    return () => this.#readers.delete(tell)
+  }
+
+  #remember(level: Level, text: string): void {
+    const kept = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
+    const line = { atMs: Date.now(), level, text: kept }
+    this.#lines.push(line)
+    this.#chars += kept.length
+    while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
+      this.#chars -= this.#lines.pop()?.text.length ?? 0
+    for (const tell of this.#readers) tell(line)
+  }
+}

@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { askDaemon } from '#src/control/client.js'
+import { inProcess } from '../helpers/cli.js'
+import { snapshotOf } from '../helpers/control.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { drop } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+describe('spoold logs and quiet', () => {
+  it('ask each daemon of a configuration once', async () => {
+    const [spool, other] = [spoolDirectory(), spoolDirectory()]
+    const view = join(workspace(), 'view.sock')
+    const handler = `export default (env, task) => { JOURNAL(task.name); throw new Error('no \\x1b[2J') }`
+    const daemon = await startDaemon({
+      spool,
+      handler,
+      ini: { spooler: [spool, other], 'spooler-control': `${view},role=viewer` },
+    })
+    drop(spool)
+    await until('it failed', () => daemon.output.includes('failed, runs again'))
+    const all = await inProcess(['logs', '--ini', daemon.iniFile])
+    assert.deepEqual([all.code, all.stderr], [0, ''])
+    assert.equal(all.stdout.match(/is running \(pid: /g)?.length, 1)
+    assert.ok(all.stdout.includes('Error: no \\x1b[2J') && !all.stdout.includes('\x1b'), all.stdout)
+    const bad = await inProcess(['logs', '--json', '--level', 'error', other])
+    const [row = assert.fail(), ...more] = bad.stdout
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    assert.deepEqual([row.pid, row.level, more], [daemon.pid, 'error', []])
+    assert.ok(row.text.includes('failed, runs again') && Date.parse(row.at) > 0)
+    await assert.rejects(askDaemon(view, 'events', { follow: false }), { code: 'forbidden' })
+
+    const on = await inProcess(['quiet', '--ini', daemon.iniFile])
+    assert.deepEqual(
+      [on.code, on.stdout],
+      [0, `${spool}: process ${daemon.pid} is quiet: it starts nothing more\n`],
+    )
+    await until('it is quiet', async () => (await snapshotOf(spool)).daemon.isQuiet)
+    assert.equal((await inProcess(['quiet', other, 'off'])).code, 0)
+    await until('it goes on', async () => !(await snapshotOf(spool)).daemon.isQuiet)
+    const paused = await inProcess(['pause', '--ini', daemon.iniFile])
+    assert.deepEqual([paused.code, paused.stdout.split('\n').length], [0, 3])
+    assert.equal((await inProcess(['resume', '--ini', daemon.iniFile])).code, 0)
+  })
+
+  it('say where there is no daemon', async () => {
+    const spool = spoolDirectory()
+    const ini = join(dirname(spool), 'app.ini')
+    writeFileSync(ini, `[uwsgi]\nspooler = ${spool}\n`)
+    for (const args of [
+      ['logs', spool],
+      ['logs', '-f', '--ini', ini],
+      ['quiet', spool, 'on'],
+    ]) {
+      const { code, stderr } = await inProcess(args)
+      assert.deepEqual([code, stderr.startsWith(`spoold: ${spool}: no daemon runs it`)], [1, true], stderr)
+    }
+    assert.equal((await inProcess(['logs', '--level', 'debug', spool])).code, 64)
+    assert.equal((await inProcess(['quiet', 'off'])).code, 64)
+  })
+})

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { LogStream } from '#src/daemon/log-stream.js'
+import { type LogLine, RememberedLog } from '#src/daemon/remembered-log.js'
+import type { Log } from '#src/log/log.js'
+
+const NOWHERE: Log = {
+  fd: 2,
+  isStructured: false,
+  isPrecise: false,
+  line() {},
+  dated() {},
+  plain() {},
+  reopen() {},
+  end: async () => {},
+}
+
+interface Batch {
+  readonly lines: readonly LogLine[]
+  readonly missed: number
+}
+
+/** A client that takes what it was sent only when told to. */
+function clientOf(stream: LogStream, args: object) {
+  const batches: Batch[] = []
+  let taken = () => {}
+  let leave = () => {}
+  const whenGone = new Promise<void>(resolve => {
+    leave = resolve
+  })
+  const call = {
+    send: (event: unknown) => batches.push(event as Batch) > 0,
+    whenTaken: () => new Promise<void>(resolve => (taken = resolve)),
+    whenGone,
+  }
+  const ended = Promise.resolve(stream.action.run(args as never, call)).then(
+    () => 'ok',
+    (error: { code: string }) => error.code,
+  )
+  const turn = () => new Promise(resolve => setImmediate(resolve))
+  return {
+    batches,
+    ended,
+    leave: () => leave(),
+    turn,
+    async take() {
+      taken()
+      await turn()
+    },
+  }
+}
+
+const textsOf = (batches: readonly Batch[]) => batches.flatMap(({ lines }) => lines.map(({ text }) => text))
+const numbers = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `line ${from + i}`)
+
+describe('the stream of log lines', () => {
+  it('begins with what is remembered, which is bounded', async () => {
+    const log = new RememberedLog(NOWHERE)
+    for (const text of numbers(0, 1500)) log.line('info', text)
+    assert.deepEqual(
+      log.lastLines.map(({ text }) => text),
+      numbers(500, 1500),
+    )
+    for (let i = 0; i < 100; i++) log.plain('x'.repeat(100_000))
+    const kept = log.lastLines
+    assert.ok(kept.length > 10 && kept.reduce((sum, { text }) => sum + text.length, 0) <= 256 * 1024)
+    log.line('error', 'no')
+    const { batches, ended } = clientOf(new LogStream(log), { follow: false, level: 'error' })
+    assert.deepEqual([textsOf(batches), await ended], [['no'], 'ok'])
+  })
+
+  it('tells a slow client how many lines it has missed, and where', async () => {
+    const log = new RememberedLog(NOWHERE)
+    const client = clientOf(new LogStream(log), { follow: true })
+    for (const text of numbers(0, 1)) log.line('info', text)
+    await client.turn() // the first one is on its way
+    for (const text of numbers(1, 5001)) log.line('info', text)
+    await client.turn()
+    assert.deepEqual(textsOf(client.batches), ['line 0'])
+    await client.take()
+    const [, second] = client.batches
+    assert.deepEqual([second?.lines.length, second?.missed], [1000, 4000])
+    log.line('info', 'after')
+    await client.take()
+    assert.deepEqual(textsOf(client.batches), [...numbers(0, 1001), 'after'])
+    client.leave()
+    await client.take()
+    assert.equal(await client.ended, 'ok')
+  })
+
+  it('ends with the last line when the daemon stops, however slow a client is', async () => {
+    const log = new RememberedLog(NOWHERE)
+    const stream = new LogStream(log)
+    const [quick, slow] = [clientOf(stream, { follow: true }), clientOf(stream, { follow: true })]
+    log.line('info', 'a')
+    await quick.turn()
+    log.line('info', 'goodbye')
+    const closed = stream.close(50)
+    await quick.take()
+    await quick.take()
+    assert.deepEqual([textsOf(quick.batches), await quick.ended], [['a', 'goodbye'], 'stopped'])
+    await closed
+    assert.deepEqual(textsOf(slow.batches), ['a'])
+  })
+
+  it('refuses an unknown level', () => {
+    const stream = new LogStream(new RememberedLog(NOWHERE))
+    assert.throws(() => clientOf(stream, { follow: false, level: 'debug' }), { code: 'invalid-args' })
+  })
+})
