@@ -100,8 +100,8 @@ export type MasterMessage =
       readonly values: readonly string[]
       readonly error?: string
     }
-  /** Drop the tasks that are not started; they go to other workers. The worker answers with `cancelled`. */
-  | { readonly type: 'cancel' }
+  /** Drop the tasks that are not started; they go to other workers. The worker answers with `recalled`. */
+  | { readonly type: 'recall' }
   /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
   | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
   /** The listeners have changed. A worker starts with `WorkerOptions.isListenedTo` and without times. */
@@ -138,7 +138,7 @@ export type WorkerMessage =
    */
   | { readonly type: 'unfit'; readonly error: string }
   /** The tasks that had not started were dropped or handed back. `begun`: the numbers of those that will still be reported. */
-  | { readonly type: 'cancelled'; readonly begun: readonly number[] }
+  | { readonly type: 'recalled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
   /** Printed text, in pieces as they came. `number`: the task that printed it; null: unknown. */
   | {

@@ -42,7 +42,7 @@ export class Feeder {
       workers: () => roster.workers,
       overran: worker => this.#harakiri(worker),
       slow: worker => {
-        feed.abandoned(worker.cancel())
+        feed.abandoned(worker.recall())
         this.dispatch()
       },
     })

@@ -13,10 +13,10 @@ interface Given extends GivenTask {
   /** The worker announced its start, and `task-started` was emitted. */
   isAnnounced: boolean
   /**
-   * It was cancelled and given to another worker. A report of this worker then still says what the run did, but not
+   * It was recalled and given to another worker. A report of this worker then still says what the run did, but not
    * where the ref is now.
    */
-  isCancelled: boolean
+  isRecalled: boolean
 }
 
 /** The refs that a worker still had when it exited. */
@@ -41,12 +41,12 @@ export interface Begun extends NamedRef {
 /**
  * The refs that one worker was given and has not reported, by number, in the order in which they were given.
  *
- * Cancelled refs are kept until the worker has confirmed the cancel, because it may begin some of them before that.
+ * Recalled refs are kept until the worker has confirmed the recall, because it may begin some of them before that.
  * It is given nothing meanwhile, so this never holds more than the worker had when it last sent a message.
  */
 export class GivenTasks {
   readonly #owned = new Map<number, Given>()
-  readonly #cancelled = new Map<number, Given>()
+  readonly #recalled = new Map<number, Given>()
   /** Refs of both maps whose start was reported, oldest first. */
   readonly #started = new Set<Given>()
   readonly #concurrency: number
@@ -60,7 +60,7 @@ export class GivenTasks {
   /** How many refs it owns or runs. */
   get size(): number {
     let size = this.#owned.size
-    if (this.#cancelled.size > 0) for (const { isCancelled } of this.#started) if (isCancelled) size++
+    if (this.#recalled.size > 0) for (const { isRecalled } of this.#started) if (isRecalled) size++
     return size
   }
 
@@ -75,13 +75,13 @@ export class GivenTasks {
     for (const ref of refs)
       this.#owned.set(this.#next++, {
         ...{ ref, notice: undefined },
-        ...{ startedAt: undefined, isAnnounced: false, isCancelled: false },
+        ...{ startedAt: undefined, isAnnounced: false, isRecalled: false },
       })
     return first
   }
 
   of(number: number): Given | undefined {
-    return this.#owned.get(number) ?? this.#cancelled.get(number)
+    return this.#owned.get(number) ?? this.#recalled.get(number)
   }
 
   /** The worker has claimed it. */
@@ -110,7 +110,7 @@ export class GivenTasks {
     const given = this.of(number)
     if (given === undefined) return undefined
     this.#started.delete(given)
-    if (!this.#owned.delete(number)) this.#cancelled.delete(number)
+    if (!this.#owned.delete(number)) this.#recalled.delete(number)
     return given
   }
 
@@ -121,14 +121,14 @@ export class GivenTasks {
    * @param runsFirst in a sequential worker, whether the first ref counts as running even if its start was not
    *   announced; false while the worker handles a signal
    */
-  cancel(runsFirst: boolean): Ref[] {
+  recall(runsFirst: boolean): Ref[] {
     const refs: Ref[] = []
     let mayRun = runsFirst
     for (const [number, given] of this.#owned) {
       if (given.startedAt === undefined && !mayRun) {
-        given.isCancelled = true
+        given.isRecalled = true
         this.#owned.delete(number)
-        this.#cancelled.set(number, given)
+        this.#recalled.set(number, given)
         refs.push(given.ref)
       }
       mayRun = false
@@ -137,16 +137,16 @@ export class GivenTasks {
   }
 
   /**
-   * Handles the worker's answer to a cancel: it has dropped the cancelled refs except those that it had begun, which
+   * Handles the worker's answer to a recall: it has dropped the recalled refs except those that it had begun, which
    * it will report.
    *
-   * @returns refs that it dropped and no other worker has: `cancel` had left the first one as running, but it was not
+   * @returns refs that it dropped and no other worker has: `recall` had left the first one as running, but it was not
    */
   confirmed(begun: readonly number[], now: number): Ref[] {
     for (const number of begun)
-      if (this.#cancelled.get(number)?.startedAt === undefined) this.#begin(number, now)
-    for (const [number, { startedAt }] of this.#cancelled)
-      if (startedAt === undefined) this.#cancelled.delete(number)
+      if (this.#recalled.get(number)?.startedAt === undefined) this.#begin(number, now)
+    for (const [number, { startedAt }] of this.#recalled)
+      if (startedAt === undefined) this.#recalled.delete(number)
     const dropped: Ref[] = []
     for (const [number, { ref, startedAt }] of this.#owned) {
       if (startedAt !== undefined || begun.includes(number)) continue
@@ -175,7 +175,7 @@ export class GivenTasks {
   }
 
   /**
-   * The refs that it may have begun and not settled: its own, and the cancelled ones until it confirms that it did
+   * The refs that it may have begun and not settled: its own, and the recalled ones until it confirms that it did
    * not begin them.
    */
   get unsettled(): readonly NamedRef[] {
@@ -188,7 +188,7 @@ export class GivenTasks {
   }
 
   get #all(): Given[] {
-    return [...this.#owned.values(), ...this.#cancelled.values()]
+    return [...this.#owned.values(), ...this.#recalled.values()]
   }
 
   /** The tasks that may have begun. A worker does not announce a start that directly follows a report. */

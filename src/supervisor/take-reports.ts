@@ -15,9 +15,9 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
-    const { ref, notice, isAnnounced, isCancelled } = ended
+    const { ref, notice, isAnnounced, isRecalled } = ended
     if (isAnnounced) known.add(nameOf(ended))
-    if (isCancelled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
+    if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
     else {
       if (notice !== undefined) names ??= [...done]
       done.push(ref)
@@ -27,9 +27,9 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   const givenOf = (number: number) => given.of(number)
   eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
-    if (ended === undefined || (ended.isCancelled && report.kind === 'untouched')) return
+    if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
     if (ended.isAnnounced) known.add(nameOf(ended))
-    const list = ended.isCancelled ? late : reports
+    const list = ended.isRecalled ? late : reports
     list.push(report)
   })
   return { done, doneNames: names ?? done, reports, late, known }

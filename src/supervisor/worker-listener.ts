@@ -12,7 +12,7 @@ export interface Reported {
   readonly doneNames: readonly TaskName[]
   /** All other reports. */
   readonly reports: readonly Report[]
-  /** Reports of refs that were cancelled: they say what the run did, but not where the ref is now. */
+  /** Reports of refs that were recalled: they say what the run did, but not where the ref is now. */
   readonly late: readonly Report[]
   /** The tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>

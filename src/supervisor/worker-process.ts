@@ -32,7 +32,7 @@ export class WorkerProcess {
   #isKilled = false
   #killed: KillReason | undefined
   /** It was asked to drop the tasks that it has not started, and has not answered yet. */
-  #isCancelling = false
+  #isRecalling = false
   #lastHeardAt = performance.now()
   readonly #pace = new Pace()
   #ran = 0
@@ -70,9 +70,9 @@ export class WorkerProcess {
     return this.#state
   }
 
-  /** True if it can be given tasks: it is ready, has answered the last cancel, and all its interpreters are up. */
+  /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
-    return this.#state === 'ready' && !this.#isCancelling && !this.#hosts.areDown
+    return this.#state === 'ready' && !this.#isRecalling && !this.#hosts.areDown
   }
 
   /** Milliseconds per task; undefined until one has run. */
@@ -97,7 +97,7 @@ export class WorkerProcess {
 
   /** True if it has more than it can run now, and was not yet asked to hand that back. */
   get hasAhead(): boolean {
-    if (this.#isCancelling) return false
+    if (this.#isRecalling) return false
     return this.#given.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
   }
 
@@ -105,8 +105,8 @@ export class WorkerProcess {
   get runningSince(): number | undefined {
     const starts = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
     if (starts.length > 0) return Math.min(...starts)
-    // until the worker confirms a cancel, it may still begin a cancelled task
-    return this.outstanding > 0 || this.#isCancelling ? this.#lastHeardAt : undefined
+    // until the worker confirms a recall, it may still begin a recalled task
+    return this.outstanding > 0 || this.#isRecalling ? this.#lastHeardAt : undefined
   }
 
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
@@ -133,16 +133,16 @@ export class WorkerProcess {
   }
 
   /**
-   * For a worker that is silent or slow: cancels the tasks that it has not started. It is given nothing until it has
+   * For a worker that is silent or slow: recalls the tasks that it has not started. It is given nothing until it has
    * confirmed that.
    *
    * @returns refs that other workers may have at once; none where tasks run in another process, because the worker
    *   then holds claims ahead and has to release them first
    */
-  cancel(): Ref[] {
-    this.#isCancelling = true
-    this.#send({ type: 'cancel' })
-    return this.#answersWhileItRuns ? [] : this.#given.cancel(this.signals.size === 0)
+  recall(): Ref[] {
+    this.#isRecalling = true
+    this.#send({ type: 'recall' })
+    return this.#answersWhileItRuns ? [] : this.#given.recall(this.signals.size === 0)
   }
 
   /** What it still had when it exited, and no other worker has. */
@@ -225,8 +225,8 @@ export class WorkerProcess {
       case 'claimed':
         for (const [number, notice] of message.claims) this.#given.claimed(number, notice)
         return
-      case 'cancelled':
-        this.#isCancelling = false
+      case 'recalled':
+        this.#isRecalling = false
         this.#listener.dropped(this.#given.confirmed(message.begun, this.#lastHeardAt))
         return this.#listener.opened()
       case 'recycling':

@@ -105,10 +105,10 @@ export class Runner implements ExecutorListener {
   }
 
   /** Hands back what is not started, and reports which tasks have begun. */
-  cancel(): void {
+  recall(): void {
     this.#handBack()
     const begun = Array.from(this.#inFlight, ({ number }) => number)
-    this.#options.send({ type: 'cancelled', begun: [...begun, ...this.#claimer.pending] })
+    this.#options.send({ type: 'recalled', begun: [...begun, ...this.#claimer.pending] })
   }
 
   #handBack(): void {

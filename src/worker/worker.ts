@@ -69,8 +69,8 @@ export class Worker {
         return this.#runner?.signal(message.number)
       case 'answer':
         return this.#questions.answered(message)
-      case 'cancel':
-        return this.#runner?.cancel()
+      case 'recall':
+        return this.#runner?.recall()
       case 'pause':
         return this.#runner?.pause(message.pairs)
       case 'listen':

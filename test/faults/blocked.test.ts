@@ -105,7 +105,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     assert.equal(new Set(daemon.journal().map(line => line.split(' ')[1])).size, 301)
   })
 
-  it('are ended by spooler-harakiri, also in a task that had been cancelled', async () => {
+  it('are ended by spooler-harakiri, also in a task that had been taken back', async () => {
     const spool = spoolDirectory()
     const daemon = await start(spool, { 'spooler-harakiri': 2, 'spooler-max-crashes': 1 })
     await warmUp(spool)
@@ -113,7 +113,7 @@ describe('handlers that block their process, after a fast phase, with a backlog'
     process.kill(worker, 'SIGSTOP')
     const gate = join(dirname(spool), 'never')
     for (let i = 0; i < 4; i++) drop(spool, `hang-${i}`, packet({ gate, n: `block-${i}` }))
-    await setTimeout(300) // it is silent, so what it was given is cancelled
+    await setTimeout(300) // it is silent, so what it was given is recalled
     process.kill(worker, 'SIGCONT')
     await until('one hangs', () => blocked(spool).length >= 1)
     await daemon.waitFor('HARAKIRI')

@@ -5,37 +5,37 @@ import { GivenTasks } from '#src/supervisor/given-tasks.js'
 const refsIn = (tasks: ReadonlyArray<{ readonly ref: string }>) => tasks.map(({ ref }) => ref)
 
 describe('GivenTasks', () => {
-  it('cancels what is not started, but for what may run, and keeps it until that is confirmed', () => {
+  it('recalls what is not started, but for what may run, and keeps it until that is confirmed', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     assert.ok(given.hasAhead)
-    assert.deepEqual(given.cancel(true), ['b', 'c'])
+    assert.deepEqual(given.recall(true), ['b', 'c'])
     assert.deepEqual([given.size, given.hasAhead, given.left.begun], [1, false, ['a']])
-    assert.deepEqual(given.cancel(true), [])
+    assert.deepEqual(given.recall(true), [])
     given.end(0)
     assert.equal(given.size, 0)
     given.confirmed([], 5)
     assert.equal(given.end(1), undefined)
   })
 
-  it('knows of a cancelled one that began: it runs, but is with somebody else', () => {
+  it('knows of a recalled one that began: it runs, but is with somebody else', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
-    given.cancel(true)
+    given.recall(true)
     given.end(0)
     assert.equal(given.start(1, 7), 'b')
     assert.deepEqual([given.size, given.runningSince, given.left], [1, 7, { begun: [], untouched: [] }])
     assert.deepEqual(given.begun(9), [{ ref: 'b', name: 'b', lease: undefined, startedAt: 7 }])
     given.confirmed([1], 8)
     assert.deepEqual([given.size, given.runningSince], [1, 7])
-    assert.equal(given.end(1)?.isCancelled, true)
+    assert.equal(given.end(1)?.isRecalled, true)
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
 
   it('takes the confirmation for a start that was not reported', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
-    given.cancel(true)
+    given.recall(true)
     given.end(0)
     given.confirmed([1], 8)
     assert.deepEqual([given.size, given.runningSince], [1, 8])
@@ -45,7 +45,7 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.end(0) // reported, and then its process had to wait for a processor before it began the next
-    assert.deepEqual(given.cancel(true), ['c'])
+    assert.deepEqual(given.recall(true), ['c'])
     assert.deepEqual(given.confirmed([], 5), ['b'])
     assert.deepEqual([given.size, given.runningSince], [0, undefined])
   })
@@ -53,7 +53,7 @@ describe('GivenTasks', () => {
   it('keeps what had begun when it confirms', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b'])
-    given.cancel(true)
+    given.recall(true)
     assert.deepEqual(given.confirmed([0], 5), [])
     assert.deepEqual(given.left.begun, ['a'])
   })
@@ -70,20 +70,20 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left, { begun: ['a', 'b'], untouched: ['c'] })
   })
 
-  it('may bear marks of all that was cancelled until that is confirmed, and then of what had begun', () => {
+  it('may bear marks of all that was recalled until that is confirmed, and then of what had begun', () => {
     const given = new GivenTasks(4)
     given.give(['a', 'b', 'c'])
     given.start(0, 1)
-    assert.deepEqual(given.cancel(false), ['b', 'c'])
+    assert.deepEqual(given.recall(false), ['b', 'c'])
     assert.deepEqual(refsIn(given.unsettled), ['a', 'b', 'c'])
     given.confirmed([1], 2)
     assert.deepEqual(refsIn(given.unsettled), ['a', 'b'])
   })
 
-  it('has the leases of what was claimed, also when it was cancelled, until it is reported', () => {
+  it('has the leases of what was claimed, also when it was recalled, until it is reported', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
-    given.cancel(true)
+    given.recall(true)
     for (const number of [0, 1]) given.claimed(number, { name: `task ${number}`, lease: `lease ${number}` })
     assert.deepEqual(given.leases, ['lease 0', 'lease 1'])
     given.confirmed([0, 1], 2)
@@ -98,11 +98,11 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['ticket', 'ticket', 'ticket'])
     assert.deepEqual(given.left, { begun: ['ticket'], untouched: ['ticket', 'ticket'] })
-    assert.equal(given.cancel(true).length, 2)
+    assert.equal(given.recall(true).length, 2)
     given.confirmed([0, 1], 5)
     assert.equal(given.begun(6).length, 2)
     assert.equal(given.unsettled.length, 2)
-    assert.equal(given.end(1)?.isCancelled, true)
+    assert.equal(given.end(1)?.isRecalled, true)
     assert.deepEqual(refsIn(given.unsettled), ['ticket'])
   })
 })

@@ -54,29 +54,29 @@ describe('a worker from which tasks were taken back', () => {
   it('is given nothing until it has confirmed that, whatever else it reports', () => {
     const { worker, say } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
-    assert.deepEqual(worker.cancel(), ['b', 'c'])
+    assert.deepEqual(worker.recall(), ['b', 'c'])
     say(done(0, 1))
     assert.deepEqual([worker.outstanding, worker.isOpen], [0, false])
-    say({ type: 'cancelled', begun: [] })
+    say({ type: 'recalled', begun: [] })
     assert.equal(worker.isOpen, true)
   })
 
   it('has a deadline as long as it may begin one of them', () => {
     const { worker, say } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
-    worker.cancel()
+    worker.recall()
     say(done(0, 1))
     assert.ok(worker.deadlineAt(HARAKIRI_MS) <= performance.now() + HARAKIRI_MS)
-    say({ type: 'cancelled', begun: [] })
+    say({ type: 'recalled', begun: [] })
     assert.equal(worker.deadlineAt(HARAKIRI_MS), Number.POSITIVE_INFINITY)
   })
 
   it('answers for what it had begun by then, and has a deadline for that', () => {
     const { worker, say } = readyWorker()
     worker.run(['a', 'b', 'c'], [])
-    worker.cancel()
+    worker.recall()
     say(done(0, 1))
-    say({ type: 'cancelled', begun: [1] })
+    say({ type: 'recalled', begun: [1] })
     assert.deepEqual([worker.outstanding, worker.isOpen], [1, true])
     assert.ok(worker.deadlineAt(HARAKIRI_MS) < Number.POSITIVE_INFINITY)
     say(done(1, 1))
@@ -87,11 +87,11 @@ describe('a worker from which tasks were taken back', () => {
     const { worker, sent } = readyWorker()
     worker.run(['a', 'b'], [])
     assert.equal(worker.hasAhead, true)
-    worker.cancel()
+    worker.recall()
     assert.equal(worker.hasAhead, false)
     assert.deepEqual(
       sent.map(({ type }) => type),
-      ['open', 'run', 'cancel'],
+      ['open', 'run', 'recall'],
     )
   })
 })

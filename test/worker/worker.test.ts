@@ -7,9 +7,9 @@ import { until } from '../helpers/until.js'
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
 const timesOf = (messages: ReadonlyArray<WorkerMessage | MarksCleared>) =>
   messages.flatMap(message => (message.type === 'reports' && message.times ? [message.times] : []))
-const cancelledOf = (messages: readonly { readonly type: string }[]) =>
+const recalledOf = (messages: readonly { readonly type: string }[]) =>
   messages.find(
-    (message): message is Extract<WorkerMessage, { type: 'cancelled' }> => message.type === 'cancelled',
+    (message): message is Extract<WorkerMessage, { type: 'recalled' }> => message.type === 'recalled',
   )
 
 describe('a worker over an engine whose answers take time', () => {
@@ -116,8 +116,8 @@ describe('a worker over an engine whose answers take time', () => {
     const { put, run, hold, worker, messages, kindOf } = await memoryWorker('await hold(env.n); return -2')
     for (const n of ['1', '2', '3']) await put({ n })
     await run()
-    worker.hear({ type: 'cancel' }) // while the first one is being claimed
-    assert.deepEqual(cancelledOf(messages)?.begun, [0])
+    worker.hear({ type: 'recall' }) // while the first one is being claimed
+    assert.deepEqual(recalledOf(messages)?.begun, [0])
     await until('the first runs', () => hold.size === 1)
     assert.deepEqual(
       [kindOf('1'), kindOf('2').slice(0, 1), kindOf('3').slice(0, 1)],
