@@ -3,6 +3,7 @@ import { ControlError } from '../control/protocol.js'
 import type { Collector } from '../stats/collector.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
 import type { Ref } from '../task/ref.js'
+import { type Cancel, cancelAction } from './cancel-action.js'
 import type { Quiet } from './quiet.js'
 
 export interface Acting {
@@ -16,6 +17,7 @@ export interface Acting {
   scanNow(): void
   reopenLog(): void
   stop(): void
+  readonly cancel: Cancel
 }
 
 /** How many tasks `next` names without a limit. */
@@ -32,6 +34,7 @@ export function actionsOf({
   scanNow,
   reopenLog,
   stop,
+  cancel,
 }: Acting): ActionTable {
   const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
   return {
@@ -57,6 +60,7 @@ export function actionsOf({
     reload: order(reload),
     'reopen-log': order(reopenLog),
     stop: order(stop),
+    cancel: cancelAction(cancel),
   }
 }
 

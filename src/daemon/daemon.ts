@@ -115,6 +115,7 @@ export class Daemon {
         reload: () => this.#reloader.ask({ kind: 'signal', signal: 'a control client' }),
         scanNow: () => this.#master.lookNow(),
         stop: () => this.#askedToStop('a control client'),
+        cancel: (spool, task, tell) => this.#master.cancel(spool, task, tell),
       },
     })
     this.#reloader = new Reloader({

@@ -116,6 +116,11 @@ export interface Feed {
   /** How the last run of a ref was cut short, for the worker that gets it next. */
   lastRunOf(ref: Ref): LastRun | undefined
   /**
+   * Whether this process has claimed a task that it was given, as far as the system tells. For workers that are too busy to
+   * answer; for claims with a notice it need not be known.
+   */
+  isHeldBy(ref: Ref, pid: number): boolean
+  /**
    * Looks for tasks at once.
    *
    * @param stored only look for the task that this process has just stored under this name (`Stored.path`); a feed

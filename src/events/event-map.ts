@@ -45,6 +45,8 @@ export interface EventMap {
   'worker-faulted': { spool: string; pid: number; error: string }
   'worker-unfit': { spool: string; pid: number; error: string }
   'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
+  /** It is killed, because a task that was cancelled does not end; nothing else runs in it. */
+  'worker-cancelled': { spool: string; pid: number; name: TaskName }
   'worker-out-of-mercy': { spool: string; pid: number; running: readonly TaskName[] }
   /** Runs that a stop interrupted and that will count as crashes. */
   'marks-left': { spool: string; names: readonly TaskName[]; error: string }
@@ -71,6 +73,8 @@ export interface EventMap {
    * tasks had waited, in microseconds. They are made only while somebody listens.
    */
   'run-times': { spool: string; ran: readonly number[]; waited: readonly number[] }
+  /** People cancelled it, and its worker is told. */
+  'task-cancelling': { spool: string; pid: number; name: TaskName }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
   /** In pieces that may end within a line. `name`: of the task that printed it; null if unknown. */
   'task-printed': {

@@ -98,6 +98,18 @@ export class TaskLines {
     this.#log.line('error', `${prefixOf(speaker)} task ${lineName(name)} overran spooler-harakiri`, fields)
   }
 
+  cancelling(speaker: Speaker, name: TaskName): void {
+    const fields = this.#fields(speaker, name, { event: 'task-cancelling' })
+    this.#log.line('warn', `${prefixOf(speaker)} task ${lineName(name)} is cancelled`, fields)
+  }
+
+  /** Its process is killed. */
+  stuck(speaker: Speaker, name: TaskName): void {
+    const fields = this.#fields(speaker, name, {})
+    const text = `task ${lineName(name)} does not end after its cancel: killing the process`
+    this.#log.line('warn', `${prefixOf(speaker)} ${text}`, fields)
+  }
+
   #tell(level: Level, speaker: Speaker, report: Report, text: string): void {
     this.#log.line(level, `${prefixOf(speaker)} ${text}`, this.#endFields(speaker, report))
   }

@@ -93,6 +93,7 @@ function endLines(
       log.line('error', `*** HARAKIRI ON THE SPOOLER (pid: ${pid}) ***`, fields)
       for (const name of running) tasks.overran({ spool, pid }, name)
     },
+    'worker-cancelled': ({ spool, pid, name }) => tasks.stuck({ spool, pid }, name),
     'worker-out-of-mercy': ({ spool, pid, running }) =>
       log.dated('warn', `spooler 1 (pid: ${pid}) is taking too much time to die...NO MERCY !!!`, {
         spool,
@@ -127,6 +128,7 @@ function taskLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners
         tasks.reported({ spool, pid }, report, known.has(nameOf(report)))
       }
     },
+    'task-cancelling': ({ spool, pid, name }) => tasks.cancelling({ spool, pid }, name),
     'task-logged': ({ spool, pid, name, message, stream }) =>
       log.line('info', `[spooler ${spool} pid: ${pid}] ${printable(name)}: ${message}`, {
         spool,

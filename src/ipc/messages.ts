@@ -3,6 +3,7 @@ import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
 import type { PausedPair } from '../task/pause.js'
 import type { Ref } from '../task/ref.js'
+import type { Report } from '../task/report.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import type { SignalNews } from '../task/schedule.js'
 import type { Stream } from '../task/stream.js'
@@ -80,6 +81,12 @@ export type MasterMessage =
   | { readonly type: 'open'; readonly options: WorkerOptions }
   /** Instead of `open`; nothing is run. Clears the marks of tasks whose runs were ended through no fault of theirs. */
   | { readonly type: 'clear-marks'; readonly options: WorkerOptions; readonly refs: readonly Ref[] }
+  /** Instead of `open`; nothing is run. Buries tasks that were cancelled, and whose process was ended in their runs. */
+  | {
+      readonly type: 'bury-cancelled'
+      readonly options: WorkerOptions
+      readonly tasks: readonly CancelledRef[]
+    }
   /**
    * `lastRuns`: how the last run was cut short, for those refs where it was, by their index. `sentAtMs`: by
    * `machineNowMs`, so that a worker that was stopped or blocked meanwhile reads what came after before it starts.
@@ -100,6 +107,8 @@ export type MasterMessage =
       readonly values: readonly string[]
       readonly error?: string
     }
+  /** People want this task to end. The worker answers with `cancelling`, and the run becomes a dead letter unless it is done. */
+  | { readonly type: 'cancel'; readonly number: number }
   /** Drop the tasks that are not started; they go to other workers. The worker answers with `recalled`. */
   | { readonly type: 'recall' }
   /** Tasks with one of these pairs are not to be started: report them as parked. Replaces the previous ones. */
@@ -137,6 +146,16 @@ export type WorkerMessage =
    * tasks that it was given are untouched. It finishes what runs and exits.
    */
   | { readonly type: 'unfit'; readonly error: string }
+  /**
+   * What a cancel has met. `hasBegun`: it will be reported when it ends; else it was handed back, or was reported before.
+   * `isProgram`: the worker ends it in any case.
+   */
+  | {
+      readonly type: 'cancelling'
+      readonly number: number
+      readonly hasBegun: boolean
+      readonly isProgram: boolean
+    }
   /** The tasks that had not started were dropped or handed back. `begun`: the numbers of those that will still be reported. */
   | { readonly type: 'recalled'; readonly begun: readonly number[] }
   | { readonly type: 'log'; readonly name: string; readonly message: string; readonly stream?: Stream }
@@ -165,8 +184,23 @@ export type WorkerMessage =
   /** The last message of a worker that exits on purpose. */
   | { readonly type: 'drained' }
 
+/** A task that was cancelled, and why its run has ended, for its dead letter. */
+export interface CancelledRef {
+  readonly ref: Ref
+  readonly detail: string
+}
+
+/** What a process answers that was opened for other things than tasks. */
+export type AsideReply = MarksCleared | CancelledBuried
+
+/** The result of `bury-cancelled`: a report for each task, in their order. */
+interface CancelledBuried {
+  readonly type: 'cancelled-buried'
+  readonly reports: readonly Report[]
+}
+
 /** The result of `clear-marks`: the marks of `left` could not be cleared, because of `error`. */
-export interface MarksCleared {
+interface MarksCleared {
   readonly type: 'marks-cleared'
   readonly left: readonly Ref[]
   readonly error: string

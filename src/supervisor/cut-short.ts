@@ -8,6 +8,8 @@ export type KillReason =
   | { readonly kind: 'harakiri'; readonly at: number; readonly harakiriMs: number }
   /** Its task overran the deadline that it had set itself (`uwsgi.set_user_harakiri`). */
   | { readonly kind: 'own-deadline' }
+  /** A task that people had cancelled did not end, and was all that it ran. */
+  | { readonly kind: 'cancel' }
   /** It was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
@@ -19,6 +21,7 @@ export function lastRunOf(
 ): LastRun {
   switch (killed?.kind) {
     case 'mercy':
+    case 'cancel':
       return { kind: 'blameless' }
     case 'own-deadline':
       return { kind: 'crash', cause: 'it overran the deadline that it had set' }
@@ -32,6 +35,7 @@ export function lastRunOf(
   }
 }
 
-function howOf({ code, signal }: Exit): string {
+/** As the end of a sentence about the process. */
+export function howOf({ code, signal }: Exit): string {
   return signal === null ? `exited with code ${code}` : `was killed by ${signal}`
 }

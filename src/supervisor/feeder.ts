@@ -2,6 +2,7 @@ import { Stall } from '../base/stall.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref, TaskName } from '../task/ref.js'
+import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
 import type { Lane } from './lane.js'
@@ -18,6 +19,7 @@ interface FeederContext {
   readonly lane: Lane
   readonly events: Emitter
   readonly signals: SignalRouter
+  readonly cancellations: Cancellations
   /** Nothing is to be started. */
   isBraked(): boolean
 }
@@ -49,7 +51,7 @@ export class Feeder {
     const { leases } = feed
     if (leases !== undefined)
       this.#renewal = setInterval(() => {
-        leases.keep([...roster.workers].flatMap(worker => worker.leases))
+        leases.keep([...roster.workers].flatMap(worker => worker.given.leases))
       }, leases.everyMs).unref()
   }
 
@@ -109,14 +111,16 @@ export class Feeder {
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
-    const { feed, signals } = this.#context
+    const { feed, signals, cancellations } = this.#context
+    const buried = cancellations.exited(worker, exit)
+    const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
     for (const begun of worker.begun)
-      feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
+      if (!buried.has(begun.ref)) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
     signals.exited(worker)
-    const { begun, untouched } = worker.left
-    feed.abandoned(untouched)
-    if (exit.why === 'failed' && !exit.isExplained) this.#yield(begun)
-    else feed.abandoned(begun)
+    const { begun, untouched } = worker.given.left
+    feed.abandoned(others(untouched))
+    if (exit.why === 'failed' && !exit.isExplained) this.#yield(others(begun))
+    else feed.abandoned(others(begun))
   }
 
   close(): void {

@@ -1,18 +1,19 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { entryFile } from '../base/package-root.js'
-import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PortExit, WorkerPort } from './worker-port.js'
 
 const STDERR = 2
 const ENTRY = entryFile('worker')
 const LAST_WORDS_MS = 1000
 /** A worker exits after these messages. */
-const LAST_WORDS: ReadonlySet<(WorkerMessage | MarksCleared)['type']> = new Set([
+const LAST_WORDS: ReadonlySet<(WorkerMessage | AsideReply)['type']> = new Set([
   'drained',
   'faulted',
   'unloadable',
   'marks-cleared',
+  'cancelled-buried',
 ])
 /**
  * Node's exit waits for its threads: for ever if one is blocked in a system call that a handler made (opening a pipe,
@@ -52,9 +53,9 @@ export class ForkedPort implements WorkerPort {
     return connected && exitCode === null && signalCode === null
   }
 
-  listen(hear: (message: WorkerMessage | MarksCleared) => void): void {
+  listen(hear: (message: WorkerMessage | AsideReply) => void): void {
     this.#child.on('message', value => {
-      const message = value as WorkerMessage | MarksCleared
+      const message = value as WorkerMessage | AsideReply
       hear(message)
       if (LAST_WORDS.has(message.type)) this.#killUnlessItExits()
     })

@@ -1,8 +1,9 @@
 import type { GivenTask } from '../ipc/reports.js'
 import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Ref, TaskName } from '../task/ref.js'
+import type { ReportKind } from '../task/report.js'
 
-interface Given extends GivenTask {
+export interface Given extends GivenTask {
   /** Undefined until the worker announces it, or for ever if the ref says it all. */
   notice: ClaimNotice | undefined
   /**
@@ -19,8 +20,11 @@ interface Given extends GivenTask {
   isRecalled: boolean
 }
 
+/** Is told how a task was reported. */
+type Watcher = (kind: ReportKind, detail?: string) => void
+
 /** The refs that a worker still had when it exited. */
-export interface Left {
+interface Left {
   /** Those that it may have begun. */
   readonly begun: readonly Ref[]
   readonly untouched: readonly Ref[]
@@ -51,6 +55,7 @@ export class GivenTasks {
   readonly #started = new Set<Given>()
   readonly #concurrency: number
   #next = 0
+  readonly #watchers = new Map<number, Watcher>()
 
   /** @param concurrency how many tasks the worker runs at a time */
   constructor(concurrency: number) {
@@ -69,6 +74,12 @@ export class GivenTasks {
     return this.#owned.size > Math.max(1, this.#started.size)
   }
 
+  /** How many other tasks than this one it may have begun, as far as it has told. */
+  besides(number: number): number {
+    const unconfirmed = this.#recalled.size
+    return this.#owned.size + unconfirmed - (this.of(number) === undefined ? 0 : 1)
+  }
+
   /** @returns the number of the first ref */
   give(refs: readonly Ref[]): number {
     const first = this.#next
@@ -78,6 +89,13 @@ export class GivenTasks {
         ...{ startedAt: undefined, isAnnounced: false, isRecalled: false },
       })
     return first
+  }
+
+  /** The numbers under which the worker has the task with this name, if it does: once, or again after a recall. */
+  numbersOf(name: TaskName): number[] {
+    return [...this.#owned, ...this.#recalled].flatMap(([number, given]) =>
+      nameOf(given) === name ? [number] : [],
+    )
   }
 
   of(number: number): Given | undefined {
@@ -114,6 +132,20 @@ export class GivenTasks {
     return given
   }
 
+  /** @param watcher is told when the worker has reported this task, or turns out not to have begun it */
+  watch(number: number, watcher: Watcher): void {
+    this.#watchers.set(number, watcher)
+  }
+
+  unwatch(number: number): void {
+    this.#watchers.delete(number)
+  }
+
+  /** Call it for each report. */
+  tell(number: number, kind: ReportKind, detail?: string): void {
+    if (this.#watchers.size > 0) this.#watchers.get(number)?.(kind, detail)
+  }
+
   /**
    * Takes back the refs that have not been started, so that other workers can have them. If both workers try, the
    * claim decides.
@@ -146,11 +178,15 @@ export class GivenTasks {
     for (const number of begun)
       if (this.#recalled.get(number)?.startedAt === undefined) this.#begin(number, now)
     for (const [number, { startedAt }] of this.#recalled)
-      if (startedAt === undefined) this.#recalled.delete(number)
+      if (startedAt === undefined) {
+        this.#recalled.delete(number)
+        this.tell(number, 'untouched')
+      }
     const dropped: Ref[] = []
     for (const [number, { ref, startedAt }] of this.#owned) {
       if (startedAt !== undefined || begun.includes(number)) continue
       this.#owned.delete(number)
+      this.tell(number, 'untouched')
       dropped.push(ref)
     }
     return dropped

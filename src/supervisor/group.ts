@@ -2,6 +2,7 @@ import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import { isHandled, type Report } from '../task/report.js'
+import type { Cancellations } from './cancellations.js'
 import { Feeder } from './feeder.js'
 import type { Lane } from './lane.js'
 import { Roster, type RosterOptions } from './roster.js'
@@ -15,6 +16,7 @@ interface GroupContext {
   readonly feed: Feed
   readonly lane: Lane
   readonly pace: RespawnPace
+  readonly cancellations: Cancellations
   /** Nothing is to be started. */
   isBraked(): boolean
   /** The worker is ready. */
@@ -54,7 +56,7 @@ export class Group {
   }
 
   #listener(): WorkerListener<WorkerProcess> {
-    const { events, signals, dispatch } = this.#context
+    const { events, signals, cancellations, dispatch } = this.#context
     const spool = this.#spool
     return {
       opened: dispatch,
@@ -63,6 +65,7 @@ export class Group {
       timed: times => events.emit('run-times', { spool, ...times }),
       started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
       dropped: refs => this.feeder.dropped(refs),
+      cancelling: (worker, message) => cancellations.answered(worker, message),
       recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),
       faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
       unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),

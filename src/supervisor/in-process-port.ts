@@ -1,9 +1,9 @@
-import type { MarksCleared, MasterMessage, WorkerMessage } from '../ipc/messages.js'
+import type { AsideReply, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PortExit, WorkerPort } from './worker-port.js'
 
 /** What the port offers to a worker in this process. */
 interface InProcessHome {
-  send(message: WorkerMessage | MarksCleared, sent: () => void): void
+  send(message: WorkerMessage | AsideReply, sent: () => void): void
   exit(code: number): void
 }
 
@@ -17,7 +17,7 @@ export class InProcessPort implements WorkerPort {
   readonly pid = 0
   readonly whenExited: Promise<PortExit>
   readonly #worker: { hear(message: MasterMessage): void }
-  #hear: (message: WorkerMessage | MarksCleared) => void = () => {}
+  #hear: (message: WorkerMessage | AsideReply) => void = () => {}
   #hasExited = false
   #exit: (exit: PortExit) => void = () => {}
 
@@ -34,7 +34,7 @@ export class InProcessPort implements WorkerPort {
     })
   }
 
-  listen(hear: (message: WorkerMessage | MarksCleared) => void): void {
+  listen(hear: (message: WorkerMessage | AsideReply) => void): void {
     this.#hear = hear
   }
 

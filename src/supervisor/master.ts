@@ -1,5 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Counts } from '../engines/feed.js'
+import type { CancelNews, CancelResult } from '../task/cancel.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { SpoolControls } from './questions.js'
 import {
@@ -121,6 +122,15 @@ export class Master {
   setQuiet(isQuiet: boolean): void {
     this.#isQuiet = isQuiet
     for (const { pool } of this.#spools) pool.setQuiet(isQuiet)
+  }
+
+  /** Ends a task that a process of one of its spools runs, also while that spool is being replaced. */
+  async cancel(spool: string, task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
+    for (const { pool } of [...this.#spools, ...this.#aside].filter(each => each.spool === spool)) {
+      const result = await pool.cancel(task, tell)
+      if (result.result !== 'elsewhere') return result
+    }
+    return { result: 'elsewhere' }
   }
 
   /** How many tasks wait for the end of a pause; of a whole spool, also those that would not be due. */

@@ -143,7 +143,7 @@ export class Roster {
   async stopAll(): Promise<readonly NamedRef[]> {
     this.#close()
     await Promise.all(this.#all.map(worker => this.stop(worker)))
-    return this.#killed.splice(0).flatMap(worker => worker.unsettled)
+    return this.#killed.splice(0).flatMap(worker => worker.given.unsettled)
   }
 
   /** @returns as `stopAll` */
@@ -152,7 +152,7 @@ export class Roster {
     const all = this.#all
     for (const worker of all) worker.killForMercy()
     await Promise.all(all.map(worker => worker.whenExited))
-    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.unsettled)
+    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.given.unsettled)
   }
 
   get #all(): WorkerProcess[] {

@@ -15,6 +15,7 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   eachDone(message, number => {
     const ended = given.end(number)
     if (ended === undefined) return
+    given.tell(number, 'ok')
     const { ref, notice, isAnnounced, isRecalled } = ended
     if (isAnnounced) known.add(nameOf(ended))
     if (isRecalled) late.push({ ref, name: notice?.name, kind: 'ok', ranMs: 0 })
@@ -27,6 +28,7 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
   const givenOf = (number: number) => given.of(number)
   eachReport(message, givenOf, (number, report) => {
     const ended = given.end(number)
+    given.tell(number, report.kind, report.detail)
     if (ended === undefined || (ended.isRecalled && report.kind === 'untouched')) return
     if (ended.isAnnounced) known.add(nameOf(ended))
     const list = ended.isRecalled ? late : reports

@@ -27,6 +27,8 @@ export interface WorkerListener<Worker> extends HostEventListener {
   started(worker: Worker, name: TaskName): void
   /** It no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
+  /** What a request to cancel a task has met. */
+  cancelling(worker: Worker, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
   recycling(worker: Worker, tasks: number): void
   faulted(worker: Worker, error: string): void
   unfit(worker: Worker, error: string): void

@@ -2,8 +2,11 @@ import { availableParallelism } from 'node:os'
 import { RespawnPace } from '../base/respawn-pace.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
+import type { CancelNews, CancelResult } from '../task/cancel.js'
 import type { Pauses } from '../task/pause.js'
+import type { TaskName } from '../task/ref.js'
 import { Brake } from './brake.js'
+import { Cancellations } from './cancellations.js'
 import { clearMarks } from './clear-marks.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group } from './group.js'
@@ -45,6 +48,7 @@ export class WorkerPool implements SignalReceivers {
   #hasBegun = false
   readonly #unfollow: () => void
   readonly #brake: Brake
+  readonly #cancellations: Cancellations
 
   constructor(options: PoolOptions, feed: Feed, events: Emitter, signals: SignalRouter) {
     this.#options = options
@@ -53,18 +57,19 @@ export class WorkerPool implements SignalReceivers {
     this.#signals = signals
     signals.join(this)
     this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
-    this.#brake = new Brake({
-      spool: this.spool,
-      feed,
-      events,
+    const all = {
+      ...{ feed, events },
       workers: () => [...this.#main.roster.workers, ...this.#lone.roster.workers],
       released: () => this.dispatch(),
-    })
+    }
+    this.#brake = new Brake({ ...all, spool: this.spool })
+    this.#cancellations = new Cancellations({ ...all, options: () => this.#options })
     const shared = {
       feed,
       events,
       signals,
       pace: this.#pace,
+      cancellations: this.#cancellations,
       isBraked: () => this.isBraked,
       dispatch: () => this.dispatch(),
       vacant: () => {
@@ -153,6 +158,11 @@ export class WorkerPool implements SignalReceivers {
     return this.#brake.isPaused
   }
 
+  /** Ends a task that one of its workers runs or has claimed. @param tell hears what it waits for */
+  cancel(name: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult> {
+    return this.#cancellations.cancel(name, tell)
+  }
+
   setPauses(pauses: Pauses): void {
     this.#brake.setPauses(pauses)
   }
@@ -222,6 +232,7 @@ export class WorkerPool implements SignalReceivers {
         return tasks
       }),
     )
+    await this.#cancellations.settled()
     await clearMarks(this.#options, left.flat(), this.#events)
   }
 

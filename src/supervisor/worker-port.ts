@@ -1,4 +1,4 @@
-import type { MarksCleared, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Answer, Question } from './questions.js'
 
 /** How the other end of a port ended. */
@@ -16,7 +16,7 @@ export interface WorkerPort {
   /** Resolves once the worker has ended and its last message was delivered. */
   readonly whenExited: Promise<PortExit>
   /** Call it at once: messages that come before are lost. */
-  listen(hear: (message: WorkerMessage | MarksCleared) => void): void
+  listen(hear: (message: WorkerMessage | AsideReply) => void): void
   /** Messages that are sent after the worker has ended are dropped. */
   send(message: MasterMessage): void
   /** Ends the worker now, whatever it is doing. */

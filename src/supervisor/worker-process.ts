@@ -4,7 +4,7 @@ import type { PausedPair } from '../task/pause.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { KillReason } from './cut-short.js'
 import { GivenSignals } from './given-signals.js'
-import { type Begun, GivenTasks, type Left, type NamedRef, nameOf } from './given-tasks.js'
+import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
 import { Pace, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
@@ -21,7 +21,6 @@ import { WorkerStart } from './worker-start.js'
 export class WorkerProcess {
   readonly #port: WorkerPort
   readonly #listener: WorkerListener<WorkerProcess>
-  readonly #given: GivenTasks
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
@@ -31,8 +30,8 @@ export class WorkerProcess {
   #isExplained = false
   #isKilled = false
   #killed: KillReason | undefined
-  /** It was asked to drop the tasks that it has not started, and has not answered yet. */
-  #isRecalling = false
+  /** It was asked to hand back what it has not started, and has not answered yet. */
+  isRecalling = false
   #lastHeardAt = performance.now()
   readonly #pace = new Pace()
   #ran = 0
@@ -43,6 +42,9 @@ export class WorkerProcess {
   /** How many tasks it runs at a time. An interpreter runs one after the other. */
   readonly concurrency: number
   readonly signals = new GivenSignals()
+  readonly given: GivenTasks
+  /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
+  isReserved = false
   readonly pid: number
   /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
@@ -56,11 +58,11 @@ export class WorkerProcess {
     this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
     this.spool = worker.spool
     this.#isListenedTo = worker.isListenedTo
-    this.#given = new GivenTasks(this.concurrency)
+    this.given = new GivenTasks(this.concurrency)
     this.#port = options.openPort()
     this.pid = this.#port.pid
     this.#port.listen(message => {
-      if (message.type !== 'marks-cleared') this.#hear(message)
+      if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
     })
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: worker })
@@ -72,7 +74,7 @@ export class WorkerProcess {
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
-    return this.#state === 'ready' && !this.#isRecalling && !this.#hosts.areDown
+    return this.#state === 'ready' && !this.isRecalling && !this.isReserved && !this.#hosts.areDown
   }
 
   /** Milliseconds per task; undefined until one has run. */
@@ -92,21 +94,27 @@ export class WorkerProcess {
 
   /** How many tasks and signals it has and answers for. */
   get outstanding(): number {
-    return this.#given.size + this.signals.size
+    return this.given.size + this.signals.size
+  }
+
+  /** How many tasks and signal handlers may run in it besides this task, which has begun. */
+  besides(number: number): number {
+    const tasks = this.concurrency === 1 ? 0 : this.given.besides(number)
+    return tasks + this.signals.running.length
   }
 
   /** True if it has more than it can run now, and was not yet asked to hand that back. */
   get hasAhead(): boolean {
-    if (this.#isRecalling) return false
-    return this.#given.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
+    if (this.isRecalling) return false
+    return this.given.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
   }
 
   /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
   get runningSince(): number | undefined {
-    const starts = [this.signals.runningSince, this.#given.runningSince].filter(since => since !== undefined)
+    const starts = [this.signals.runningSince, this.given.runningSince].filter(since => since !== undefined)
     if (starts.length > 0) return Math.min(...starts)
     // until the worker confirms a recall, it may still begin a recalled task
-    return this.outstanding > 0 || this.#isRecalling ? this.#lastHeardAt : undefined
+    return this.outstanding > 0 || this.isRecalling ? this.#lastHeardAt : undefined
   }
 
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
@@ -126,8 +134,8 @@ export class WorkerProcess {
   }
 
   run(refs: readonly Ref[], lastRuns: LastRuns): void {
-    if (this.#given.size === 0) this.#lastHeardAt = performance.now()
-    const first = this.#given.give(refs)
+    if (this.given.size === 0) this.#lastHeardAt = performance.now()
+    const first = this.given.give(refs)
     const sentAtMs = Math.floor(machineNowMs())
     this.#send({ type: 'run', first, refs, sentAtMs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
@@ -140,14 +148,14 @@ export class WorkerProcess {
    *   then holds claims ahead and has to release them first
    */
   recall(): Ref[] {
-    this.#isRecalling = true
+    this.isRecalling = true
     this.#send({ type: 'recall' })
-    return this.#answersWhileItRuns ? [] : this.#given.recall(this.signals.size === 0)
+    return this.#answersWhileItRuns ? [] : this.given.recall(this.signals.size === 0)
   }
 
-  /** What it still had when it exited, and no other worker has. */
-  get left(): Left {
-    return this.#given.left
+  /** Asks it to end the run of one task, which it was given under this number. */
+  cancel(number: number): void {
+    this.#send({ type: 'cancel', number })
   }
 
   /** Why it was killed; undefined if it was not, or if no reason was given. */
@@ -155,19 +163,9 @@ export class WorkerProcess {
     return this.#killed
   }
 
-  /** The tasks that may bear a mark of this worker once it is gone. */
-  get unsettled(): readonly NamedRef[] {
-    return this.#given.unsettled
-  }
-
-  /** The leases of the claims that it has. */
-  get leases(): readonly string[] {
-    return this.#given.leases
-  }
-
   /** The tasks that may have begun, and the latest time at which each can have. */
   get begun(): readonly Begun[] {
-    return this.#given.begun(this.#lastHeardAt)
+    return this.given.begun(this.#lastHeardAt)
   }
 
   /** Starts or stops its reports of run times. Only once it is ready. */
@@ -192,6 +190,12 @@ export class WorkerProcess {
   killForMercy(): void {
     this.#why = 'asked'
     this.kill({ kind: 'mercy' })
+  }
+
+  /** A cancelled task does not end, and nothing else runs: as planned an exit as that of a worker that recycles. */
+  killForCancel(): void {
+    this.#leaves('recycled')
+    this.kill({ kind: 'cancel' })
   }
 
   killForOverrun(harakiriMs: number): void {
@@ -223,12 +227,14 @@ export class WorkerProcess {
       case 'reports':
         return this.#settle(message)
       case 'claimed':
-        for (const [number, notice] of message.claims) this.#given.claimed(number, notice)
+        for (const [number, notice] of message.claims) this.given.claimed(number, notice)
         return
       case 'recalled':
-        this.#isRecalling = false
-        this.#listener.dropped(this.#given.confirmed(message.begun, this.#lastHeardAt))
+        this.isRecalling = false
+        this.#listener.dropped(this.given.confirmed(message.begun, this.#lastHeardAt))
         return this.#listener.opened()
+      case 'cancelling':
+        return this.#listener.cancelling(this, message)
       case 'recycling':
         this.#leaves('recycled')
         return this.#listener.recycling(this, message.tasks)
@@ -255,7 +261,7 @@ export class WorkerProcess {
   }
 
   #nameOf(number: number | null): TaskName | null {
-    const given = number === null ? undefined : this.#given.of(number)
+    const given = number === null ? undefined : this.given.of(number)
     return given === undefined ? null : nameOf(given)
   }
 
@@ -269,7 +275,7 @@ export class WorkerProcess {
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
     if (message.times !== undefined) this.#listener.timed(message.times)
-    const reported = takeReports(message, this.#given)
+    const reported = takeReports(message, this.given)
     const { done, reports, late, known } = reported
     if (known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
     const ran = done.length + ranOf(reports) + ranOf(late)
@@ -278,7 +284,7 @@ export class WorkerProcess {
     this.#busyMs += message.busyMs
     if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
-      const name = this.#given.start(number, this.#lastHeardAt)
+      const name = this.given.start(number, this.#lastHeardAt)
       if (name !== undefined) this.#listener.started(this, name)
     }
   }

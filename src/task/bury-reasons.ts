@@ -3,6 +3,7 @@ export const BURY_REASONS = [
   'attempts', // reached spooler-max-attempts failed runs
   'crashes', // crashed its process spooler-max-crashes times
   'asked', // the handler asked for it
+  'cancelled', // people asked for it: `spoold cancel`
   'outcome-unknown', // runs at most once, and its process died during the run
   'malformed', // not a spool packet
   'incomplete', // shorter than its own header says

@@ -22,6 +22,8 @@ export type Outcome =
   | { readonly kind: 'error'; readonly detail: string }
   /** It must not run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
+  /** People cancelled it; `detail` says how its run ended. */
+  | { readonly kind: 'cancel'; readonly detail: string }
   /** It crashed its host; `detail` says how the host died. */
   | { readonly kind: 'crash'; readonly detail: string }
   /** The run was interrupted through no fault of the task: treat it as if it had not started. `isUnbegun`: it had not. */

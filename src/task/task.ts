@@ -25,7 +25,7 @@ export interface Task {
   readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
   /** The bytes after the packet; undefined if there are none. Beyond 1 MiB they are read on first use. */
   readonly body: Buffer | undefined
-  /** Fires shortly before the process is killed, by its deadline (spooler-harakiri) or at the end of a stop's mercy. */
+  /** Fires when the task is cancelled (`spoold cancel`), and shortly before the process is killed: by its deadline, or at the end of a mercy. */
   readonly signal: AbortSignal
   /** Writes a line to the daemon's log, with the task's name. */
   log(message: string): void

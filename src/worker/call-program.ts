@@ -1,18 +1,23 @@
 import { isUtf8 } from 'node:buffer'
 import { spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../base/errors.js'
 import type { HandlerSpec, WorkerMessage } from '../ipc/messages.js'
 import type { VarPair } from '../protocol/packet.js'
+import { CANCEL_MS } from '../task/cancel.js'
 import { IGNORE, OK, type Outcome, RETRY } from '../task/outcome.js'
 import type { HandlerCall } from './handler-call.js'
 import type { HandlerTask } from './handler-task.js'
 import { logLines } from './log-lines.js'
 import { OutputPipe } from './output-pipe.js'
-import type { Programs } from './programs.js'
+import { type Programs, signalGroup } from './programs.js'
+import type { Run } from './run.js'
 
 /** Descriptor 3 of the program. */
 const BODY_FD = 3
+/** How often a group is looked at whose leader has ended. */
+const LOOK_MS = 20
 /**
  * Waits for a line on standard input before it becomes the command, so that no program starts before it is watched.
  * `read` takes single bytes, so the input behind the line stays in the pipe.
@@ -59,6 +64,7 @@ export function callProgram(
     for (const pipe of pipes) pipe?.spawned(pid)
     if (pid === undefined) return ended
     send({ type: 'child-started', pid })
+    const whenEnded = endWhenCancelled(run, pid)
     const isWatched = await programs.started(pid).then(
       () => true,
       () => false,
@@ -70,10 +76,34 @@ export function callProgram(
       logLines(pipes[i]?.reader ?? child[stream], message => task.logAndWait({ message, stream })),
     )
     const outcome = isWatched ? await ended : await ended.then(() => UNWATCHED)
+    await whenEnded()
     programs.ended(pid)
     send({ type: 'child-ended', pid })
     for (const last of logged) await last()
     return outcome
+  }
+}
+
+/**
+ * A cancel ends the program, and what it has started: by SIGTERM, and by SIGKILL if that takes too long.
+ *
+ * @returns to be called when the program has ended: resolves when all that it has started had its time to end
+ */
+function endWhenCancelled(run: Run, group: number): () => Promise<void> {
+  let killAt = 0
+  let timer: NodeJS.Timeout | undefined
+  run.isProgram = true
+  run.whenCancelled(() => {
+    signalGroup(group, 'SIGTERM')
+    killAt = performance.now() + CANCEL_MS
+    timer = setTimeout(() => signalGroup(group, 'SIGKILL'), CANCEL_MS)
+  })
+  return async () => {
+    // a shell dies of SIGTERM before the command that it has started has cleaned up
+    while (performance.now() < killAt && signalGroup(group, 0)) await sleep(LOOK_MS)
+    clearTimeout(timer)
+    run.isProgram = false
+    run.whenCancelled(() => {})
   }
 }
 

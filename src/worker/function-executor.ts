@@ -129,6 +129,6 @@ export class FunctionExecutor implements Executor {
     task: HandlerTask,
   ): Promise<Outcome> {
     const outcome = await answer
-    return outcome.kind === 'ignore' ? await this.#ask(next, run, env, task) : outcome
+    return outcome.kind === 'ignore' && !run.isCancelled ? await this.#ask(next, run, env, task) : outcome
   }
 }

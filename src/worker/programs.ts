@@ -95,7 +95,14 @@ export class Programs {
 }
 
 function kill(group: number): void {
+  signalGroup(group, 'SIGKILL')
+}
+
+/** @returns false if the group is empty */
+export function signalGroup(group: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(-group, 'SIGKILL')
-  } catch {} // the group is empty
+    return process.kill(-group, signal)
+  } catch {
+    return false
+  }
 }

@@ -1,4 +1,6 @@
 import type { Claim } from '../engines/claims.js'
+import { cancelledDetail } from '../task/cancel.js'
+import type { Outcome } from '../task/outcome.js'
 
 /** The abort signal fires this long before the end, or after half of the remaining time if that is later. */
 const WARNING_MS = 1000
@@ -15,6 +17,10 @@ export class Run {
   /** The master knows that it is running. */
   isAnnounced = false
   hasEnded = false
+  /** A program runs for it now: a cancel ends that, at the latest by SIGKILL, and its worker need not be killed. */
+  isProgram = false
+  #cancelled: Error | undefined
+  #stop: (() => void) | undefined
   readonly #harakiriMs: number
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
@@ -27,10 +33,14 @@ export class Run {
     this.#harakiriMs = harakiriMs
   }
 
-  /** Fires shortly before the master's SIGKILL. Created on first access, so only handlers that use it pay for it. */
+  /**
+   * Fires when people cancel the task, and shortly before the master's SIGKILL. Created on first access, so only handlers
+   * that use it pay for it.
+   */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
+      if (this.#cancelled !== undefined) this.#controller.abort(this.#cancelled)
       this.#arm()
     }
     return this.#controller.signal
@@ -40,6 +50,30 @@ export class Run {
   setMercy(mercyMs: number): void {
     this.#mercyEndsAt = performance.now() + mercyMs
     this.#arm()
+  }
+
+  /** People do not want its result. */
+  cancel(): void {
+    if (this.isCancelled) return
+    this.#cancelled = new Error('this task was cancelled')
+    this.#controller?.abort(this.#cancelled)
+    this.#stop?.()
+  }
+
+  get isCancelled(): boolean {
+    return this.#cancelled !== undefined
+  }
+
+  /** @param stop ends what runs for this task; called at once if it was cancelled before */
+  whenCancelled(stop: () => void): void {
+    this.#stop = stop
+    if (this.isCancelled) stop()
+  }
+
+  /** What its outcome counts as: what was done before the cancel could end it is done. */
+  outcomeOf(outcome: Outcome): Outcome {
+    if (!this.isCancelled || outcome.kind === 'ok') return outcome
+    return { kind: 'cancel', detail: cancelledDetail(endingOf(outcome)) }
   }
 
   end(): void {
@@ -58,4 +92,23 @@ export class Run {
     const abort = () => controller.abort(new Error(`this task is about to be killed: ${why} ends`))
     this.#timer = setTimeout(abort, leftMs - Math.min(WARNING_MS, leftMs / 2))
   }
+}
+
+function endingOf(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case 'release':
+      return outcome.isUnbegun === true ? 'had not begun' : 'was interrupted'
+    case 'retry':
+      return outcome.detail === undefined ? 'ended' : `ended: ${firstLine(outcome.detail)}`
+    case 'error':
+    case 'bury':
+    case 'crash':
+      return `ended: ${firstLine(outcome.detail)}`
+    default:
+      return 'ended'
+  }
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? ''
 }

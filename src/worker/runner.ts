@@ -11,24 +11,10 @@ import { assignmentsOf } from './assignment.js'
 import { Claimer } from './claimer.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import { limitReached } from './limits.js'
-import { ReportBuffer, type ReportBufferOptions } from './report-buffer.js'
+import { ReportBuffer } from './report-buffer.js'
 import type { Run } from './run.js'
+import type { RunnerOptions } from './runner-options.js'
 import { SignalRunner } from './signal-runner.js'
-
-interface RunnerOptions extends ReportBufferOptions {
-  /** Tasks begin while others run in this process. */
-  readonly isConcurrent: boolean
-  /** 0: no limit. */
-  readonly maxTasks: number
-  /** The run of a signal's handler counts towards `maxTasks`. */
-  readonly signalAsTask: boolean
-  /** 0: no deadline. */
-  readonly harakiriMs: number
-  /** Calls the handler of a signal. */
-  handle(signal: number): unknown
-  /** Nothing is running, and nothing will run any more. */
-  drained(): void
-}
 
 /** Yields to the event loop this often, for messages, timers and signals. */
 const SLICE_MS = 5
@@ -111,6 +97,15 @@ export class Runner implements ExecutorListener {
     this.#options.send({ type: 'recalled', begun: [...begun, ...this.#claimer.pending] })
   }
 
+  /** Ends the run of one task: by its signal, or by handing it back with all that have not begun. */
+  cancel(number: number): void {
+    const run = [...this.#inFlight].find(each => each.number === number)
+    const [hasBegun, isProgram] = [run !== undefined, run?.isProgram === true]
+    this.#options.send({ type: 'cancelling', number, hasBegun, isProgram }) // before it is reported
+    run?.cancel()
+    if (run?.hasStarted !== true) this.#handBack()
+  }
+
   #handBack(): void {
     this.#claimer.drop()
     this.#signals.handBack()
@@ -155,7 +150,7 @@ export class Runner implements ExecutorListener {
 
   ended(run: Run, outcome: Outcome, ranMs: number): void {
     run.end()
-    const report = this.#claims.settle(run.claim, outcome, ranMs)
+    const report = this.#claims.settle(run.claim, run.outcomeOf(outcome), ranMs)
     if (!(report instanceof Promise)) return this.#settled(run, report)
     this.#inFlight.add(run)
     const settled = report.then(late => {

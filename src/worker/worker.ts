@@ -1,7 +1,6 @@
 import { toError } from '../base/errors.js'
 import type { Awaitable, Claims } from '../engines/claims.js'
-import type { MarksCleared, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
-import type { Ref } from '../task/ref.js'
+import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
 import { stackOf } from '../task/stack.js'
 import type { Stream } from '../task/stream.js'
@@ -18,7 +17,7 @@ import type { WorkingDirectory } from './working-directory.js'
 /** What a worker runs in: its own process, or that of another program. */
 interface WorkerHome {
   /** @param sent called when the message has been handed to the channel, or cannot be delivered */
-  send(message: WorkerMessage | MarksCleared, sent: () => void): void
+  send(message: WorkerMessage | AsideReply, sent: () => void): void
   /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
@@ -62,13 +61,23 @@ export class Worker {
       case 'open':
         return void this.#open(message.options)
       case 'clear-marks':
-        return void this.#clearMarks(message.options, message.refs)
+        return void this.#actAside(message.options, async claims => {
+          const { clearMarks } = await import('./clear-marks.js')
+          return { type: 'marks-cleared', ...(await clearMarks(claims, message.refs)) }
+        })
       case 'run':
         return this.#runner?.take(message.first, message.refs, message.sentAtMs, message.lastRuns)
       case 'signal':
         return this.#runner?.signal(message.number)
       case 'answer':
         return this.#questions.answered(message)
+      case 'bury-cancelled':
+        return void this.#actAside(message.options, async claims => {
+          const { buryCancelled } = await import('./bury-cancelled.js')
+          return { type: 'cancelled-buried', reports: await buryCancelled(claims, message.tasks) }
+        })
+      case 'cancel':
+        return this.#runner?.cancel(message.number)
       case 'recall':
         return this.#runner?.recall()
       case 'pause':
@@ -205,13 +214,12 @@ export class Worker {
     this.#send({ type: 'deadline', afterMs })
   }
 
-  async #clearMarks(options: WorkerOptions, refs: readonly Ref[]): Promise<void> {
+  /** Does something else than run tasks, and exits. */
+  async #actAside(options: WorkerOptions, act: (claims: Claims) => Promise<AsideReply>): Promise<void> {
     try {
-      const claims = await this.#home.openClaims(options)
-      const { clearMarks } = await import('./clear-marks.js')
-      this.#exitAfter({ type: 'marks-cleared', ...(await clearMarks(claims, refs)) }, 0)
+      this.#exitAfter(await act(await this.#home.openClaims(options)), 0)
     } catch (thrown) {
-      this.#exitAfter({ type: 'marks-cleared', left: refs, error: toError(thrown).message }, 1)
+      this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
     }
   }
 
@@ -226,7 +234,7 @@ export class Worker {
     this.#home.send(message, () => {})
   }
 
-  #exitAfter(message: WorkerMessage | MarksCleared, code: number): void {
+  #exitAfter(message: WorkerMessage | AsideReply, code: number): void {
     this.#home.send(message, () => this.#home.exit(code))
   }
 }

@@ -181,6 +181,11 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '*** HARAKIRI ON THE SPOOLER (pid: 7) ***',
     `[spooler /s pid: 7] task ${NAME} overran spooler-harakiri`,
   ],
+  'worker-cancelled': [
+    { spool, pid, name: `5/${NAME}` },
+    `[spooler /s pid: 7] task ${NAME} does not end after its cancel: killing the process`,
+  ],
+  'task-cancelling': [{ spool, pid, name: `5/${NAME}` }, `[spooler /s pid: 7] task ${NAME} is cancelled`],
   'worker-out-of-mercy': [
     { spool, pid, running: [] },
     'DATE - spooler 1 (pid: 7) is taking too much time to die...NO MERCY !!!',

@@ -6,7 +6,7 @@ import { MemoryClaims, type MemoryClaimsOptions } from '#src/engines/memory/clai
 import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
-import type { MarksCleared, WorkerMessage, WorkerOptions } from '#src/ipc/messages.js'
+import type { AsideReply, WorkerMessage, WorkerOptions } from '#src/ipc/messages.js'
 import { eachDone, eachReport, type GivenTask } from '#src/ipc/reports.js'
 import type { Report } from '#src/task/report.js'
 import { Worker } from '#src/worker/worker.js'
@@ -60,7 +60,7 @@ export async function memoryWorker(
   opened.add(feed)
   const enqueuer = new MemoryEnqueuer(spool)
   const reports: Report[] = []
-  const messages: Array<WorkerMessage | MarksCleared> = []
+  const messages: Array<WorkerMessage | AsideReply> = []
   const given: Array<GivenTask & { readonly name: string | undefined }> = []
   let exitCode: number | undefined
   let room = 0

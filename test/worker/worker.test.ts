@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import type { MarksCleared, WorkerMessage } from '#src/ipc/messages.js'
+import type { AsideReply, WorkerMessage } from '#src/ipc/messages.js'
 import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
 import { until } from '../helpers/until.js'
 
 const typesOf = (messages: readonly { readonly type: string }[]) => messages.map(({ type }) => type)
-const timesOf = (messages: ReadonlyArray<WorkerMessage | MarksCleared>) =>
+const timesOf = (messages: ReadonlyArray<WorkerMessage | AsideReply>) =>
   messages.flatMap(message => (message.type === 'reports' && message.times ? [message.times] : []))
 const recalledOf = (messages: readonly { readonly type: string }[]) =>
   messages.find(

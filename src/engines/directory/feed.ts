@@ -8,6 +8,7 @@ import { Scanner } from '../../spool/index/scanner.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
 import type { TaskOrder } from '../../spool/task-order.js'
+import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
@@ -111,6 +112,10 @@ export class DirectoryFeed implements Feed {
 
   lastRunOf(ref: Ref): LastRun | undefined {
     return this.#lastRuns.of(ref)
+  }
+
+  isHeldBy(ref: Ref, pid: number): boolean {
+    return hasOpen(pid, `${toByteString(this.#options.spool)}/${ref}`)
   }
 
   lookNow(stored?: string): void {

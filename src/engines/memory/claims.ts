@@ -179,6 +179,8 @@ export class MemoryClaims implements Claims {
     const { past } = task
     task.lastRun = undefined
     if (past === 'none') return undefined
+    if (lastRun?.kind === 'cancelled')
+      return { ...this.#bury(task, 'cancelled', lastRun.detail), kind: 'set-aside' }
     const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its worker ended'
     if (past === 'died-once')
       return { ...this.#bury(task, 'outcome-unknown', `${cause}; ${CUT_SHORT}`), kind: 'set-aside' }
@@ -199,6 +201,8 @@ export class MemoryClaims implements Claims {
       case 'release':
         if (isOnce && outcome.isUnbegun !== true) return this.#bury(task, 'outcome-unknown', CUT_SHORT)
         return { kind: 'untouched' }
+      case 'cancel':
+        return this.#bury(task, 'cancelled', outcome.detail)
       case 'bury':
         task.attempts++
         return this.#bury(task, 'asked', outcome.detail)

@@ -156,6 +156,11 @@ export class MemoryFeed implements Feed {
   }
 
   /** The feed is notified of every new task, so there is nothing to look for. */
+  /** Each claim has a notice. */
+  isHeldBy(): boolean {
+    return false
+  }
+
   lookNow(): void {
     this.#wake()
   }

@@ -50,7 +50,7 @@ export interface DeadTask {
   readonly task: MemoryTask
   /** Epoch ms. */
   readonly buriedAt: number
-  readonly reason: LimitReached['reason'] | 'asked' | 'outcome-unknown'
+  readonly reason: LimitReached['reason'] | 'asked' | 'cancelled' | 'outcome-unknown'
   readonly detail: string
 }
 

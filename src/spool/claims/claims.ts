@@ -35,6 +35,7 @@ const KIND_WHEN_UNSETTLED = {
   retry: 'retry',
   error: 'error',
   bury: 'unsettled',
+  cancel: 'unsettled',
   crash: 'later',
 } as const satisfies Record<Outcome['kind'], Report['kind']>
 
@@ -170,6 +171,8 @@ export class Claims {
           ...(wish === undefined ? {} : { wish }),
         })
       }
+      case 'cancel':
+        return this.#failures.bury(file, record, 'cancelled', outcome.detail)
       case 'bury': {
         const failure = { kind: 'error' as const, nowMs: Date.now(), error: outcome.detail }
         return this.#failures.bury(file, withFailure(record, failure), 'asked', outcome.detail)

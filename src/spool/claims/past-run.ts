@@ -24,6 +24,8 @@ export function settlePastRun(
     return failures.bury(file, record, record.burial.reason, record.burial.detail)
   if (hasBegun(past) && record !== undefined && isCounted(record, file.mtimeMs))
     return failures.endCounted(file, record)
+  if (hasBegun(past) && lastRun?.kind === 'cancelled')
+    return failures.bury(file, record, 'cancelled', lastRun.detail)
   switch (past) {
     case 'to-bury':
       return failures.bury(

@@ -1,0 +1,16 @@
+import type { ReportBufferOptions } from './report-buffer.js'
+
+export interface RunnerOptions extends ReportBufferOptions {
+  /** Tasks begin while others run in this process. */
+  readonly isConcurrent: boolean
+  /** 0: no limit. */
+  readonly maxTasks: number
+  /** The run of a signal's handler counts towards `maxTasks`. */
+  readonly signalAsTask: boolean
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  /** Calls the handler of a signal. */
+  handle(signal: number): unknown
+  /** Nothing is running, and nothing will run any more. */
+  drained(): void
+}

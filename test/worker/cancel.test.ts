@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import type { WorkerMessage } from '#src/ipc/messages.js'
+import { closeFeeds, memoryWorker } from '../helpers/memory-worker.js'
+import { until } from '../helpers/until.js'
+
+type Answer = Extract<WorkerMessage, { type: 'cancelling' }>
+
+const answersOf = (messages: ReadonlyArray<{ readonly type: string }>) =>
+  messages
+    .filter((message): message is Answer => message.type === 'cancelling')
+    .map(({ number, hasBegun }) => ({ number, hasBegun }))
+
+const UNTIL_CANCELLED = `await hold(env.n)
+  await new Promise(resolve => task.signal.addEventListener('abort', resolve, { once: true }))
+  if (env.then === 'done') return -2
+  if (env.then === 'thrown') throw task.signal.reason
+  return { retry: '1h' }`
+
+afterEach(closeFeeds)
+
+describe('a worker whose task is cancelled', () => {
+  it('buries it however it ends then, unless it is done', async () => {
+    const { put, run, hold, worker, spool, kindOf, messages } = await memoryWorker(UNTIL_CANCELLED, {
+      concurrency: 3,
+    })
+    for (const [n, then] of ['done', 'thrown', 'retried'].entries()) await put({ n: String(n), then })
+    await run()
+    await until('all run', () => hold.size === 3)
+    for (const letGo of hold.values()) letGo()
+    for (const number of [0, 1, 2]) worker.hear({ type: 'cancel', number })
+    await until('all are reported', () => ['0', '1', '2'].every(n => kindOf(n).length > 0))
+    assert.deepEqual([kindOf('0'), kindOf('1'), kindOf('2')], [['ok'], ['buried'], ['buried']])
+    assert.deepEqual(
+      answersOf(messages),
+      [0, 1, 2].map(number => ({ number, hasBegun: true })),
+    )
+    assert.deepEqual(
+      [...spool.dead.values()].map(({ reason, detail }) => [reason, detail]),
+      [
+        ['cancelled', 'it was cancelled, and ended: Error: this task was cancelled'],
+        ['cancelled', 'it was cancelled, and ended'],
+      ],
+    )
+  })
+
+  it('hands it back as it was if it has not begun', async () => {
+    const { put, run, hold, worker, spool, kindOf, messages } = await memoryWorker(
+      'await hold(env.n); return -2',
+    )
+    for (const n of ['1', '2']) await put({ n })
+    await run()
+    await until('the first runs', () => hold.size === 1)
+    worker.hear({ type: 'cancel', number: 1 })
+    assert.deepEqual(answersOf(messages), [{ number: 1, hasBegun: false }])
+    await until('it is back', () => kindOf('2').length > 0)
+    assert.equal(kindOf('2')[0], 'untouched')
+    assert.equal(spool.dead.size, 0)
+    hold.get('1')?.()
+    await until('the other one is done', () => kindOf('1')[0] === 'ok')
+  })
+})
