@@ -151,6 +151,11 @@ export const COMMANDS: readonly Command[] = [
     summary: 'remove tasks, or dead letters with --state dead',
     load: async () => (await tasks()).rm,
   }),
+  change({
+    name: 'cancel',
+    summary: 'end running tasks, and bury them, as those that wait, with the reason `cancelled`',
+    load: async () => (await tasks()).cancel,
+  }),
   change(
     {
       name: 'requeue',

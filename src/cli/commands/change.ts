@@ -1,41 +1,15 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { readLocks } from '../../files/lock-table.js'
-import { type Changed, change, type OpenSpool, openSpool, type TargetFile } from '../../spool/admin/change.js'
-import { SpoolView, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
+import { type Changed, change, type OpenSpool, openSpool } from '../../spool/admin/change.js'
+import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
+import { type Action, type ChangeOptions, ChangeReport, pathOf, type Result } from '../change-report.js'
 import type { CommandContext } from '../context.js'
-import { type IniOptions, pathsOf } from '../ini-spools.js'
-import type { Output } from '../output.js'
+import { pathsOf } from '../ini-spools.js'
 import { Progress } from '../progress.js'
-import { jsonBytes, terminalName } from '../render.js'
-import { type Selection, type SelectionOptions, selectionOf } from '../selection.js'
+import { type Selection, selectionOf } from '../selection.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
-
-export interface ChangeOptions extends SelectionOptions, IniOptions {
-  readonly all?: boolean
-  readonly dryRun?: boolean
-  readonly quiet?: boolean
-  readonly json?: boolean
-}
-
-/** A command that changes tasks. */
-export interface Action {
-  /** Its name on the command line. */
-  readonly command: string
-  /** For people: `remove`, and `removed`. */
-  readonly verb: string
-  readonly done: string
-  /** The default states if a whole spool is named; running tasks among them are reported and left alone. */
-  readonly states: readonly TaskState[]
-  /** Whether it also applies to dead letters, if they are selected. */
-  readonly isForDead: boolean
-  /** The spool that the tasks are moved to, for output; undefined if they stay. */
-  readonly target?: string
-  /** Called once before the first change, with the identity that makes the changes. */
-  prepare?(): Promise<void>
-  act(at: OpenSpool, file: TargetFile): Changed
-}
 
 /**
  * Changes the named tasks, or the tasks of whole spools that the filters select. Reports each, changed or not.
@@ -112,6 +86,9 @@ function bySpool(taskPaths: readonly TaskPath[]): Map<string, TaskPath[]> {
   return groups
 }
 
+/** A daemon's control socket serves 64 clients. */
+const FINISHED_AT_ONCE = 32
+
 interface Order {
   readonly selection: Selection
   readonly options: ChangeOptions
@@ -124,6 +101,7 @@ async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Or
   const { selection, options, action, report, progress } = order
   const at = options.dryRun === true ? undefined : await openSpool(spool)
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  const unfinished: Array<() => Promise<void>> = []
   for (const taskPath of taskPaths)
     for await (const ref of candidates(taskPath, view, order)) {
       progress.step()
@@ -132,10 +110,26 @@ async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Or
       const fault = (text: string) => report.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
       if (task === undefined) {
         if (taskPath.ref !== undefined) fault('does not exist')
-      } else if (matches(task, taskPath, order)) report.add(taskPath, ref, perform(at, task, action))
-      else if (task.file.isUnread === true)
+      } else if (matches(task, taskPath, order)) {
+        const result = perform(at, task, action)
+        if (at !== undefined && needsMore(result) && action.finish !== undefined)
+          unfinished.push(async () => {
+            const say = (text: string) => report.say(`${pathOf(taskPath.shown, ref)} ${text}`)
+            const finished = await action.finish?.(at, task, result, say)
+            report.add(taskPath, ref, finished ?? result)
+          })
+        else report.add(taskPath, ref, result)
+      } else if (task.file.isUnread === true)
         fault(`was left alone, because it cannot be read: ${task.file.detail}`)
     }
+  const finishing = Array.from({ length: FINISHED_AT_ONCE }, async () => {
+    for (let next = unfinished.shift(); next !== undefined; next = unfinished.shift()) await next()
+  })
+  await Promise.all(finishing)
+}
+
+function needsMore(result: Result): result is Extract<Changed, { kind: 'running' | 'gone' }> {
+  return result.kind === 'running' || result.kind === 'gone'
 }
 
 async function* candidates(
@@ -165,79 +159,14 @@ function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order
   return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
 }
 
-type Result = Changed | { readonly kind: 'would' }
-
 function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Action): Result {
   if (state === 'dead' && !action.isForDead)
     return { kind: 'refused', detail: 'it is a dead letter: requeue it first' }
-  if (at === undefined) return state === 'running' ? { kind: 'running' } : { kind: 'would' }
+  if (at === undefined)
+    return state === 'running' && action.finish === undefined ? { kind: 'running' } : { kind: 'would' }
   try {
     return change(at, ref, file => action.act(at, file))
   } catch (error) {
     return { kind: 'refused', detail: messageOf(error) }
   }
-}
-
-/** Reports the result for each task, and keeps the exit code. */
-class ChangeReport {
-  readonly #action: Action
-  readonly #options: ChangeOptions
-  readonly #output: Output
-  #exitCode = 0
-  #count = 0
-
-  constructor(action: Action, options: ChangeOptions, output: Output) {
-    this.#action = action
-    this.#options = options
-    this.#output = output
-  }
-
-  add(taskPath: TaskPath, ref: Ref, result: Result): void {
-    this.#count++
-    if (this.#options.json === true)
-      this.#output.line(JSON.stringify(asJson(this.#action, taskPath, ref, result)))
-    const path = pathOf(taskPath.shown, ref)
-    const { verb, done, target = taskPath.shown } = this.#action
-    switch (result.kind) {
-      case 'would':
-        return this.#say(`would ${verb} ${path}`)
-      case 'done':
-        return this.#say(
-          `${done} ${path}${result.to === undefined ? '' : ` to ${pathOf(target, result.to)}`}`,
-        )
-      case 'gone':
-        return this.#say(`${path} is gone: it has run, or was removed`)
-      case 'running':
-        return this.fault(`${path} is running; it was left alone`)
-      case 'refused':
-        return this.fault(`${path}: ${result.detail}`)
-    }
-  }
-
-  fault(text: string): void {
-    this.#count++
-    this.#exitCode = 1
-    this.#output.complain(text)
-  }
-
-  end(): number {
-    if (this.#count === 0 && this.#options.quiet !== true) this.#output.complain('no task fits')
-    return this.#exitCode
-  }
-
-  #say(text: string): void {
-    if (this.#options.quiet !== true && this.#options.json !== true) this.#output.line(text)
-  }
-}
-
-function pathOf(directory: string, ref: Ref): string {
-  return terminalName(Buffer.from(`${toByteString(directory)}/${ref}`, 'latin1'))
-}
-
-function asJson({ command }: Action, { shown: spooler }: TaskPath, ref: Ref, result: Result) {
-  const name = jsonBytes(Buffer.from(ref, 'latin1'))
-  const { kind, ...rest } = result
-  const to =
-    'to' in result && result.to !== undefined ? { to: jsonBytes(Buffer.from(result.to, 'latin1')) } : {}
-  return { command, spooler, name, result: kind, ...rest, ...to }
 }

@@ -1,12 +1,15 @@
 import { SpooldError } from '../../base/errors.js'
+import { cancel as cancelFile } from '../../spool/admin/cancel.js'
 import { type OpenSpool, openSpool, refused, remove } from '../../spool/admin/change.js'
 import { hold as holdFile, kick as kickFile, release as releaseFile } from '../../spool/admin/hold.js'
 import { move as moveFile } from '../../spool/admin/move.js'
 import { requeue as requeueFile } from '../../spool/admin/requeue.js'
 import { ownerOf } from '../acting-owner.js'
+import { finishCancel } from '../cancel-running.js'
+import type { Action, ChangeOptions } from '../change-report.js'
 import type { CommandContext } from '../context.js'
 import { parseTaskPath } from '../task-paths.js'
-import { type Action, type ChangeOptions, changeTasks } from './change.js'
+import { changeTasks } from './change.js'
 
 /** The states of living tasks that are not running. */
 const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
@@ -51,6 +54,16 @@ export const kick = changing({
   states: AT_REST,
   isForDead: false,
   act: kickFile,
+})
+
+export const cancel = changing({
+  command: 'cancel',
+  verb: 'cancel',
+  done: 'cancelled',
+  states: ALIVE,
+  isForDead: false,
+  act: cancelFile,
+  finish: finishCancel,
 })
 
 export function requeue(

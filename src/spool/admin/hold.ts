@@ -7,7 +7,7 @@ import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 
 const DAY_MS = 86_400_000
-const NO_PACKET = refused('it is not a spool packet')
+export const NO_PACKET = refused('it is not a spool packet')
 
 /**
  * Keeps a task from running until it is released or kicked. spoold sees that from the record, a plain uWSGI from the mtime.

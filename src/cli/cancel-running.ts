@@ -1,0 +1,116 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hasFields } from '../base/json-guard.js'
+import { askDaemon, controlSocketsOf } from '../control/client.js'
+import { cancel } from '../spool/admin/cancel.js'
+import { type Changed, change, DONE, type OpenSpool, refused } from '../spool/admin/change.js'
+import type { TaskView } from '../spool/admin/task-view.js'
+import { commandOf } from '../spool/neighbours.js'
+import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../task/cancel.js'
+import { displayName, type Ref } from '../task/ref.js'
+
+/** A daemon says every two seconds that it is still at it. */
+const ANSWER_MS = 15_000
+/** A task that ends and runs again while it is asked about is tried this often. */
+const TRIES = 5
+const PAUSE_MS = 50
+
+type Say = (text: string) => void
+
+/** Cancels a task that another process holds: asks the daemons of its spool, until one has ended it or none runs it. */
+export async function finishCancel(
+  at: OpenSpool,
+  task: TaskView,
+  changed: Changed,
+  say: Say,
+): Promise<Changed> {
+  let now = changed
+  let why: string | undefined
+  for (let tries = 0; now.kind === 'running' && tries < TRIES; tries++) {
+    const answer = await askAll(displayName(at.spool), task.ref, say)
+    const ended = answer.result === undefined ? undefined : changedBy(answer.result)
+    if (ended !== undefined) return ended
+    why = answer.why
+    now = change(at, task.ref, file => cancel(at, file))
+    if (now.kind === 'running' && answer.result === undefined) break
+    await sleep(PAUSE_MS)
+  }
+  if (now.kind === 'running') return refused(heldBy(task, why))
+  return now.kind === 'gone' ? refused('it is gone: it has run, was removed, or was buried by another') : now
+}
+
+/** undefined: it does not run there any more, or never did. */
+function changedBy({ result, detail = '' }: CancelResult): Changed | undefined {
+  switch (result) {
+    case 'cancelled':
+      return DONE
+    case 'done':
+      return refused('it ended with SPOOL_OK before it could be cancelled')
+    case 'buried':
+      return refused('it had failed for the last time, and is a dead letter of another reason')
+    case 'unburied':
+      return refused(`it was ended, and waits to be buried, which is not possible now: ${detail}`)
+    case 'waiting':
+    case 'elsewhere':
+      return undefined
+  }
+}
+
+interface Answer {
+  /** undefined: no daemon runs it. */
+  readonly result?: CancelResult
+  /** Why a daemon could not be asked. */
+  readonly why?: string
+}
+
+async function askAll(spool: string, ref: Ref, say: Say): Promise<Answer> {
+  let why: string | undefined
+  try {
+    for (const socket of controlSocketsOf(spool)) {
+      const answer = await ask(socket, spool, ref, say)
+      if (answer.result !== undefined && answer.result.result !== 'elsewhere') return answer
+      why = answer.why ?? why
+    }
+  } catch (error) {
+    why = textOf(error)
+  }
+  return why === undefined ? {} : { why }
+}
+
+async function ask(socket: string, spool: string, task: Ref, say: Say): Promise<Answer> {
+  let hasSaid = false
+  const event = (news: unknown) => {
+    if (hasSaid || !isNews(news) || news.others === 0) return
+    hasSaid = true
+    say(
+      `waits until ${news.others} more in its process (pid ${news.pid}) ended: it is not killed before that, and is given nothing more`,
+    )
+  }
+  try {
+    const result = await askDaemon(socket, 'cancel', { spool, task }, { timeoutMs: ANSWER_MS, event })
+    return isResult(result) ? { result } : { why: 'its daemon answered something else' }
+  } catch (error) {
+    return /ECONNREFUSED|ENOENT/.test(textOf(error)) ? {} : { why: textOf(error) } // its daemon is dead
+  }
+}
+
+function heldBy({ file: { pid } }: TaskView, why: string | undefined): string {
+  const who =
+    pid === undefined ? 'another process, perhaps of another host,' : `process ${pid} (${commandOf(pid)})`
+  const because = why === undefined ? 'no spoold that can be asked here runs it' : `its daemon: ${why}`
+  return `${who} holds it, and cannot be told to end it: ${because}`
+}
+
+function isResult(value: unknown): value is CancelResult {
+  return (
+    hasFields(value, { result: 'text' }, { detail: 'text' }) &&
+    CANCEL_RESULTS.includes((value as CancelResult).result)
+  )
+}
+
+function isNews(value: unknown): value is CancelNews {
+  return hasFields(value, { pid: 'count', others: 'count' }, {})
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

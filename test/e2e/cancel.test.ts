@@ -1,0 +1,317 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { askDaemon } from '#src/control/client.js'
+import { inProcess } from '../helpers/cli.js'
+import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
+import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { lettersIn } from '../helpers/spools.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { hostsOf, startHost } from '../hosts/host-daemon.js'
+
+/** Does as the task says: heed the signal, ignore it, block the process, or end when its gate is opened. */
+const HANDLER = `
+import { existsSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+const opened = async gate => { while (!existsSync(gate)) await sleep(10) }
+export default async (env, task) => {
+  JOURNAL(task.name + ' ' + task.attempt)
+  if (env.how === 'heed') await sleep(600_000, undefined, { signal: task.signal })
+  if (env.how === 'finish') await sleep(600_000, undefined, { signal: task.signal }).catch(() => {})
+  if (env.how === 'ignore') await sleep(600_000)
+  if (env.how === 'block') for (;;);
+  if (env.how === 'gate') await opened(task.path.replace(/[^/]*$/, '../gate-' + task.name))
+  return task.SPOOL_OK
+}`
+
+const nameOf = (n: string) => `uwsgi_spoolfile_on_${n}`
+
+async function started(setup: Partial<DaemonSetup> = {}) {
+  const spool = setup.spool ?? spoolDirectory()
+  const daemon = await startDaemon({ spool, handler: HANDLER, ...setup })
+  const runs = (n: string) =>
+    until(`${n} runs`, () => daemon.journal().some(line => line.startsWith(`${nameOf(n)} `)))
+  const give = (n: string, how: string) => drop(spool, nameOf(n), packet({ how }))
+  const open = (n: string) => drop(join(spool, '..'), `gate-${nameOf(n)}`)
+  return { spool, daemon, runs, give, open }
+}
+
+async function letters(spool: string) {
+  const found = new Map<string, { reason: string; detail: string; attempts: number; crashes: number }>()
+  for await (const { name, letter } of lettersIn(spool)) if (letter !== undefined) found.set(name, letter)
+  return found
+}
+
+const cancelled = (path: string) => ({ code: 0, stdout: `cancelled ${path}\n`, stderr: '' })
+
+describe('spoold cancel', () => {
+  it('ends a handler that heeds its signal at once, and buries the task, which can be requeued', async () => {
+    const { spool, daemon, runs, give } = await started()
+    const path = give('heed', 'heed')
+    await runs('heed')
+    const [worker] = daemon.children()
+    const since = performance.now()
+    assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
+    assert.ok(performance.now() - since < 4500, 'before the kill')
+    const letter = (await letters(spool)).get(nameOf('heed'))
+    assert.deepEqual([letter?.reason, letter?.attempts, letter?.crashes], ['cancelled', 0, 0])
+    assert.match(letter?.detail ?? '', /^it was cancelled, and ended: AbortError/)
+    assert.deepEqual(daemon.children(), [worker])
+    assert.match(daemon.output, /task uwsgi_spoolfile_on_heed is cancelled/)
+    assert.match(daemon.output, /task uwsgi_spoolfile_on_heed is buried: it was cancelled/)
+    assert.equal((await inProcess(['requeue', '--all', spool])).code, 0)
+    await until('it runs again', () => daemon.journal().length === 2)
+    assert.deepEqual(await inProcess(['cancel', '--all', spool]), cancelled(path))
+  })
+
+  it('kills a process whose handler does not end, and nobody pays: no crash, no delay', async () => {
+    const { spool, daemon, runs, give } = await started()
+    for (const how of ['ignore', 'block']) {
+      const path = give(how, how)
+      await runs(how)
+      const [worker = 0] = daemon.children()
+      assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
+      const letter = (await letters(spool)).get(nameOf(how))
+      assert.deepEqual([letter?.reason, letter?.attempts, letter?.crashes], ['cancelled', 0, 0])
+      assert.match(letter?.detail ?? '', /did not end by itself, so its process was killed/)
+      assert.equal(isAlive(worker), false)
+      give(`after-${how}`, 'quick')
+      await runs(`after-${how}`)
+    }
+    await until('all have ended', () => leftIn(spool).length === 0)
+    assert.doesNotMatch(daemon.output, /OOOPS|next spawn in/)
+    assert.match(daemon.output, /does not end after its cancel: killing the process/)
+  })
+
+  it('hands back what the process has not begun, and kills it only when nothing else runs there', async () => {
+    const { spool, daemon, runs, give, open } = await started({
+      ini: { 'spooler-processes': 1, 'spooler-concurrency': 2 },
+    })
+    const path = give('stuck', 'ignore')
+    give('beside', 'gate')
+    await runs('stuck')
+    await runs('beside')
+    give('later', 'quick')
+    const [worker = 0] = daemon.children()
+    const answer = inProcess(['cancel', path])
+    const seen: unknown[] = []
+    const twice = askDaemon(
+      controlOf(spool),
+      'cancel',
+      { spool, task: nameOf('stuck') },
+      { timeoutMs: 0, event: news => seen.push(news) },
+    )
+    await until('it waits for the other one', () => seen.some(news => news !== null))
+    assert.deepEqual(
+      seen.find(news => news !== null),
+      { pid: worker, others: 1 },
+    )
+    assert.equal(isAlive(worker), true)
+    assert.equal(daemon.journal().length, 2, 'a process that has to go is given nothing')
+    open('beside')
+    const { code, stdout, stderr } = await answer
+    assert.deepEqual([code, stdout], [0, `cancelled ${path}\n`])
+    assert.match(stderr, /waits until 1 more in its process \(pid \d+\)/)
+    assert.deepEqual(await twice, { result: 'cancelled' })
+    await runs('later')
+    await until('all have ended', () => leftIn(spool).length === 0)
+    assert.deepEqual([...(await letters(spool)).keys()], [nameOf('stuck')])
+    assert.equal(isAlive(worker), false)
+  })
+
+  it('leaves what was done as done, and says so', async () => {
+    const { spool, runs, give } = await started()
+    const path = give('finish', 'finish')
+    await runs('finish')
+    assert.deepEqual(await inProcess(['cancel', path]), {
+      code: 1,
+      stdout: '',
+      stderr: `spoold: ${path}: it ended with SPOOL_OK before it could be cancelled\n`,
+    })
+    assert.deepEqual([leftIn(spool), (await letters(spool)).size], [[], 0])
+  })
+
+  it('ends a task of a daemon that stops, or reloads, and lets that go on', async () => {
+    const { spool, daemon, runs, give } = await started()
+    const [old = 0] = daemon.children()
+    const first = give('reloaded', 'ignore')
+    await runs('reloaded')
+    daemon.child.kill('SIGHUP')
+    await until('the worker is being replaced', () =>
+      daemon.output.includes(`killing the spooler with pid ${old}`),
+    )
+    assert.deepEqual(await inProcess(['cancel', first]), cancelled(first))
+    await daemon.waitFor('reloaded')
+    const second = give('stopped', 'ignore')
+    await runs('stopped')
+    daemon.child.kill('SIGTERM')
+    await daemon.waitFor('killing the spooler')
+    assert.deepEqual(await inProcess(['cancel', second]), cancelled(second))
+    assert.equal(await daemon.code(), 0)
+    for (const letter of (await letters(spool)).values())
+      assert.deepEqual([letter.reason, letter.crashes], ['cancelled', 0])
+    assert.equal((await letters(spool)).size, 2)
+  })
+
+  it('buries a task whose process dies meanwhile, in a paused spool too, and one that runs at most once', async () => {
+    const { spool, daemon, runs, give } = await started({ ini: { 'spooler-delivery': 'at-most-once' } })
+    const path = give('dies', 'ignore')
+    await runs('dies')
+    assert.equal((await inProcess(['pause', spool])).code, 0)
+    await until('it is paused', async () => (await spoolSnapshotOf(spool)).paused !== null)
+    const [worker = 0] = daemon.children()
+    const answer = inProcess(['cancel', path])
+    await daemon.waitFor('is cancelled')
+    process.kill(worker, 'SIGKILL')
+    assert.deepEqual(await answer, cancelled(path))
+    const letter = (await letters(spool)).get(nameOf('dies'))
+    assert.deepEqual([letter?.reason, letter?.crashes], ['cancelled', 0])
+    assert.match(letter?.detail ?? '', /its process was killed by SIGKILL/)
+  })
+
+  it('does not lose a task that cannot be buried: it waits, does not run, and is buried when that is possible', async () => {
+    const { spool, daemon, runs, give } = await started({ ini: { 'spooler-frequency': 1 } })
+    const dead = join(spool, '.spoold/dead')
+    rmSync(dead, { recursive: true, force: true })
+    writeFileSync(dead, '')
+    for (const how of ['heed', 'ignore']) {
+      const path = give(how, how)
+      await runs(how)
+      const { code, stdout, stderr } = await inProcess(['cancel', path])
+      assert.deepEqual([code, stdout], [1, ''])
+      assert.match(stderr, /it was ended, and waits to be buried, which is not possible now: .*dead/)
+    }
+    const waiting = drop(
+      spool,
+      nameOf('waits'),
+      packet({ how: 'quick' }),
+      Math.floor(Date.now() / 1000) + 3600,
+    )
+    const refusal = await inProcess(['cancel', waiting])
+    assert.equal(refusal.code, 1)
+    assert.match(refusal.stderr, /it is left as it was, because it cannot be buried: /)
+    assert.equal(leftIn(spool).length, 3)
+    rmSync(dead)
+    await until('both are buried', async () => (await letters(spool)).size === 2)
+    for (const letter of (await letters(spool)).values()) assert.equal(letter.reason, 'cancelled')
+    assert.equal(daemon.journal().length, 2, 'neither ran again')
+    assert.deepEqual(leftIn(spool), [nameOf('waits')])
+  })
+
+  it('works with lock files, and with names that are no text', async () => {
+    const spool = spoolDirectory()
+    const { daemon, runs, give } = await started({ spool, ini: { 'spooler-lock': 'lockfile' } })
+    const path = give('leased', 'heed')
+    await runs('leased')
+    assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
+    writeFileSync(
+      Buffer.concat([Buffer.from(`${spool}/odd-`), Buffer.of(0xff, 0xfe)]),
+      packet({ how: 'heed' }),
+    )
+    await until('it runs', () => daemon.journal().some(line => line.startsWith('odd-')))
+    const { code, stdout } = await inProcess(['cancel', '--state', 'running', spool])
+    assert.equal(code, 0)
+    assert.match(stdout, /^cancelled .*\/odd-/)
+    assert.equal((await letters(spool)).size, 2)
+  })
+
+  it('buries what waits without any daemon, and counts it by its reason', async () => {
+    const spool = spoolDirectory()
+    const paths = ['a', 'b', 'c'].map(name => drop(spool, nameOf(name), packet({ kind: name })))
+    assert.deepEqual((await inProcess(['hold', ...paths.slice(0, 1)])).code, 0)
+    assert.deepEqual(await inProcess(['cancel', '--dry-run', ...paths.slice(0, 1)]), {
+      code: 0,
+      stdout: `would cancel ${paths[0]}\n`,
+      stderr: '',
+    })
+    assert.equal((await inProcess(['cancel', spool])).code, 64)
+    assert.equal((await inProcess(['cancel', '--key', 'kind=c', spool])).stdout, `cancelled ${paths[2]}\n`)
+    assert.equal((await inProcess(['cancel', '--all', spool])).code, 0)
+    assert.deepEqual(leftIn(spool), [])
+    const { stdout } = await inProcess(['ls', '--by', 'reason', '--state', 'dead', '--json', spool])
+    assert.deepEqual([JSON.parse(stdout).by, JSON.parse(stdout).count], [{ reason: 'cancelled' }, 3])
+    assert.match(
+      (await inProcess(['show', join(spool, '.spoold/dead', nameOf('a'))])).stdout,
+      /\(cancelled\)/,
+    )
+    const { code, stderr } = await inProcess(['cancel', join(spool, '.spoold/dead', nameOf('a'))])
+    assert.equal(code, 1)
+    assert.match(stderr, /it is a dead letter/)
+    assert.equal((await inProcess(['requeue', '--reason', 'cancelled', spool])).code, 0)
+    assert.equal(leftIn(spool).length, 3)
+  })
+
+  it('says who holds a task that no daemon can be asked to end, and leaves it', async () => {
+    const { daemon, runs, give } = await started({ ini: { 'spooler-control': 'off' } })
+    const path = give('held', 'ignore')
+    await runs('held')
+    const { code, stdout, stderr } = await inProcess(['cancel', path])
+    assert.deepEqual([code, stdout], [1, ''])
+    assert.match(
+      stderr,
+      new RegExp(
+        `process ${daemon.children()[0]} \\(.+\\) holds it, and cannot be told to end it: no spoold that can be asked here runs it`,
+      ),
+    )
+    assert.doesNotMatch(daemon.output, /is cancelled/)
+  })
+})
+
+describe('spoold cancel of programs and interpreters', () => {
+  it('ends a program by SIGTERM, and what is left of its group by SIGKILL, and keeps the worker', async () => {
+    const spool = spoolDirectory()
+    const script = join(spool, '../program.sh')
+    const out = join(spool, '../out')
+    writeFileSync(
+      script,
+      `if [ $SPOOL_how = ignore ]; then trap '' TERM; else trap "sleep 0.3; echo > ${out}.cleaned; exit 1" TERM; fi
+      sleep 600 & echo $! > ${out}.$SPOOL_how
+      while :; do wait; sleep 0.01; done`,
+    )
+    const daemon = await startDaemon({ spool, isForeign: true, ini: { 'spooler-exec': `sh ${script}` } })
+    const [worker] = daemon.children()
+    for (const how of ['heed', 'ignore']) {
+      const path = drop(spool, nameOf(how), packet({ how }))
+      const pidFile = `${out}.${how}`
+      await until('it runs', () => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'))
+      const since = performance.now()
+      assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
+      if (how === 'heed') assert.ok(existsSync(`${out}.cleaned`), 'it had time to clean up')
+      else assert.ok(performance.now() - since > 4900, 'it had its five seconds')
+      const letter = (await letters(spool)).get(nameOf(how))
+      assert.match(letter?.detail ?? '', /^it was cancelled, and ended: the program /)
+      await until('its child is gone', () => !isAlive(Number(readFileSync(pidFile, 'utf8'))))
+    }
+    assert.deepEqual(daemon.children().includes(worker ?? 0), true)
+  })
+
+  it('kills an interpreter with its worker; what waited in it runs elsewhere, and counts no crash', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+def spooler(env):
+    journal(env["spooler_task_name"].decode())
+    if env.get(b"how") == b"block": time.sleep(600)
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler`,
+    })
+    const [worker = 0] = daemon.children()
+    const [host = 0] = hostsOf(daemon)
+    const path = drop(spool, nameOf('0'), packet({ how: 'block' }))
+    await until('it runs', () => daemon.journal().length === 1)
+    for (let n = 1; n < 100; n++) drop(spool, nameOf(String(n)), packet({ how: 'quick' }))
+    assert.deepEqual(await inProcess(['cancel', path]), cancelled(path))
+    await until('the others have run', () => leftIn(spool).length === 0)
+    assert.equal(daemon.journal().length, 100)
+    assert.deepEqual(
+      [...(await letters(spool)).values()].map(({ reason }) => reason),
+      ['cancelled'],
+    )
+    assert.deepEqual([isAlive(worker), isAlive(host)], [false, false])
+  })
+})
