@@ -5,13 +5,13 @@ import type { Listening } from '../ipc/reports.js'
 import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { PausedPair } from '../task/pause.js'
 import type { Ref } from '../task/ref.js'
-import { isHandled, type Report } from '../task/report.js'
+import type { Report } from '../task/report.js'
 import { afterMessages, isStale } from './after-messages.js'
 import { assignmentsOf } from './assignment.js'
 import { Claimer } from './claimer.js'
 import type { Executor, ExecutorListener } from './executor.js'
-import { limitReached } from './limits.js'
 import { ReportBuffer } from './report-buffer.js'
+import { Retirement } from './retirement.js'
 import type { Run } from './run.js'
 import type { RunnerOptions } from './runner-options.js'
 import { SignalRunner } from './signal-runner.js'
@@ -36,11 +36,9 @@ export class Runner implements ExecutorListener {
   readonly #reports: ReportBuffer
   #state: 'running' | 'draining' | 'drained' = 'running'
   #settling: Promise<unknown> | undefined
+  readonly #retirement: Retirement
   #isPumpDue = false
-  #handled = 0
   #turnSince = 0
-  /** Why this process must not run more tasks, until the master knows it. */
-  #reasonToLeave: WorkerMessage | undefined
 
   /** @param open creates the executor, with this runner as its listener */
   constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: RunnerOptions) {
@@ -49,6 +47,7 @@ export class Runner implements ExecutorListener {
     this.#options = options
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
+    this.#retirement = new Retirement(options.maxTasks)
     this.#reports = new ReportBuffer(options, this.#inFlight)
     this.#claimer = new Claimer({
       claims,
@@ -194,7 +193,7 @@ export class Runner implements ExecutorListener {
       if (now - this.#turnSince > SLICE_MS) return this.#turnLater()
       if (this.#claimer.isEmpty || !this.#startBatch(now)) break
     }
-    if (this.#reasonToLeave !== undefined) this.#leave(this.#reasonToLeave)
+    if (this.#retirement.reason !== undefined) this.#leave(this.#retirement.reason)
     this.#reports.turnEnded(this.#claimer.isEmpty)
     this.#endIfDrained()
   }
@@ -211,7 +210,8 @@ export class Runner implements ExecutorListener {
   }
 
   get #hasRoom(): boolean {
-    if (this.#state !== 'running' || this.#reasonToLeave !== undefined || !this.#executor.isOpen) return false
+    if (this.#state !== 'running' || this.#retirement.reason !== undefined || !this.#executor.isOpen)
+      return false
     if (this.#underWay < this.#executor.slots) return true
     const isOther = this.#signals.waiting + this.#signals.running + this.#claimer.waiting > 0
     return this.#executor.takesAhead && !this.#claimer.isAlone && !isOther
@@ -224,16 +224,14 @@ export class Runner implements ExecutorListener {
   #startSignal(): void {
     this.#reports.tell() // its handler may block for long
     this.#signals.start(() => {
-      if (this.#options.signalAsTask) this.#recycleAfter(++this.#handled)
+      if (this.#options.signalAsTask) this.#retirement.handled()
       this.#pump()
     })
   }
 
   /** @returns false if `spooler-max-tasks` allows no more */
   #startBatch(now: number): boolean {
-    const { maxTasks } = this.#options
-    const { batchTasks } = this.#executor
-    const room = maxTasks === 0 ? batchTasks : Math.min(batchTasks, maxTasks - this.#handled - this.#underWay)
+    const room = this.#retirement.room(this.#executor.batchTasks, this.#underWay)
     if (room <= 0) return false
     const runs = this.#claimer.next(room, this.#inFlight.size === 0, now)
     if (runs instanceof Promise)
@@ -259,24 +257,12 @@ export class Runner implements ExecutorListener {
   #settled(run: Run, report: Report): void {
     this.#inFlight.delete(run)
     this.#reports.ended(run, report)
-    this.#look(report)
-    if (isHandled(report.kind)) this.#recycleAfter(++this.#handled)
+    this.#retirement.settled(report, this.#executor.batchTasks === 1)
   }
 
   #refused(number: number, report: Report): void {
     this.#reports.add(number, report)
-    this.#look(report)
-  }
-
-  #look(report: Report): void {
-    // tasks that are claimed ahead need descriptors of their own, so a count of the free ones proves nothing
-    const limit = limitReached(report, this.#executor.batchTasks === 1)
-    if (limit !== undefined) this.#reasonToLeave ??= { type: 'unfit', error: limit }
-  }
-
-  #recycleAfter(handled: number): void {
-    const { maxTasks } = this.#options
-    if (maxTasks > 0 && handled >= maxTasks) this.#reasonToLeave ??= { type: 'recycling', tasks: maxTasks }
+    this.#retirement.refused(report, this.#executor.batchTasks === 1)
   }
 
   #leave(why: WorkerMessage): void {

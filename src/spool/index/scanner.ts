@@ -7,17 +7,16 @@ import { stampTaker } from '../../files/stamps.js'
 import { type ScanVisitor, scanSpool } from '../scan.js'
 import { Directories, type ScannedDirectories } from './directories.js'
 import { DrainRate, LONG_BACKLOG } from './drain-rate.js'
-import { lookAgainEveryMs, passEveryMs, suspendedScanEveryMs, unclearScanInMs } from './scan-budget.js'
 import { ScanNews } from './scan-news.js'
-import { merged, NO_REQUEST, type ScanRequest } from './scan-request.js'
-import { type ScannerStats, ScanTimes } from './scanner-stats.js'
+import { ScanTimetable } from './scan-timetable.js'
+import type { ScannerStats } from './scanner-stats.js'
 import type { TaskIndex } from './task-index.js'
 import { Watches, type WatchesOptions } from './watches.js'
 
 /** An entry takes 20 bytes on tmpfs, and more on disks. */
 const LONG_BACKLOG_BYTES = 20 * LONG_BACKLOG
 
-// Longer than others: the decision when to scan is in one place.
+// Longer than others: what a look lists depends on which events are listened to, and the other way round.
 type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
 
 /**
@@ -29,7 +28,7 @@ type ScannerOptions = WatchesOptions & { readonly watch: WatchChoice }
  */
 export class Scanner {
   readonly #options: ScannerOptions
-  #frequencyMs: number
+  readonly #timetable: ScanTimetable
   readonly #index: TaskIndex
   readonly #wakeUp: () => void
   readonly #watches: Watches
@@ -44,18 +43,10 @@ export class Scanner {
   #isLocal = false
   #isClosed = false
   #isSuspended = false
-  /** The first scan is due at once. */
-  #request: ScanRequest = { at: Number.NEGATIVE_INFINITY, isForAll: false }
-  readonly #last = new ScanTimes()
-  /** These on the clock of `performance.now()`. */
-  #lastPassAt = Number.NEGATIVE_INFINITY
-  #lastRecheckAt = performance.now()
-  #lastScanNames = 0
-  #lastPassMs = 0
 
   constructor(options: ScannerOptions, index: TaskIndex, events: Emitter, wakeUp: () => void) {
     this.#options = options
-    this.#frequencyMs = options.frequencyMs
+    this.#timetable = new ScanTimetable(options.frequencyMs)
     this.#index = index
     this.#news = new ScanNews(options.spool, events)
     this.#wakeUp = wakeUp
@@ -64,7 +55,7 @@ export class Scanner {
       changed: (ref, renamed) => {
         if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
       },
-      unclear: () => this.#wantScan(this.#unclearScanInMs),
+      unclear: () => this.#wantUnclearScan(),
     })
   }
 
@@ -80,7 +71,7 @@ export class Scanner {
 
   /** From now on, starting with a look at everything. */
   setFrequency(frequencyMs: number): void {
-    this.#frequencyMs = frequencyMs
+    this.#timetable.frequencyMs = frequencyMs
     this.#watches.frequencyMs = frequencyMs
     this.scanNow()
   }
@@ -95,8 +86,7 @@ export class Scanner {
       this.#wantScan(0)
     } else this.scanIfLow()
     // a scan that was too expensive costs little once the tasks have run
-    const isPutOff = this.#request !== NO_REQUEST
-    if (isPutOff && this.#index.ready === 0) this.#wantScan(this.#unclearScanInMs)
+    if (this.#timetable.isWanted && this.#index.ready === 0) this.#wantUnclearScan()
     this.#wakeWhenDue()
   }
 
@@ -105,15 +95,9 @@ export class Scanner {
     if (this.#index.runsLow) this.#wakeAt(0)
   }
 
-  /** Tasks that ended since the last scan are not listed again. */
-  get #unclearScanInMs(): number {
-    const share = Math.min(1, (this.#index.size + 1) / (this.#lastScanNames + 1))
-    return unclearScanInMs(this.#last.ms * share, this.#frequencyMs)
-  }
-
   /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
-    const isSettled = this.#turning === undefined && this.#request === NO_REQUEST
+    const isSettled = this.#turning === undefined && !this.#timetable.isWanted
     const { runsLow, ready, busy } = this.#index
     return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0
   }
@@ -144,19 +128,13 @@ export class Scanner {
 
   async #scanIfNeeded(): Promise<void> {
     this.#index.promote(Date.now())
-    if (this.#index.isPastHorizon(Date.now())) this.#addRequest(performance.now(), true)
+    if (this.#index.isPastHorizon(Date.now())) this.#timetable.want(performance.now(), true)
     if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
-    const isPass = startedAt >= this.#nextPassAt
-    if (isPass && this.#isLookAgainDue) this.#addRequest(startedAt, true)
+    const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
+    if (isPass && this.#timetable.isLookAgainDue(this.#index.waiting)) this.#timetable.want(startedAt, true)
     if (startedAt >= this.#nextTurnAt || this.#index.runsLow) await this.#scan()
-    if (!isPass) return
-    this.#lastPassAt = startedAt
-    this.#lastPassMs = performance.now() - startedAt
-  }
-
-  get #nextPassAt(): number {
-    return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.#frequencyMs, this.#isPolled)
+    if (isPass) this.#timetable.passed(startedAt)
   }
 
   get #isPolled(): boolean {
@@ -165,29 +143,20 @@ export class Scanner {
   }
 
   get #nextTurnAt(): number {
-    return Math.min(this.#nextPassAt, this.#request.at, this.#suspendedScanAt)
-  }
-
-  /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
-  get #isLookAgainDue(): boolean {
-    const { waiting } = this.#index
-    const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#last.fullMs)
-    return waiting > 0 && performance.now() >= dueAt
+    return this.#timetable.nextAt({ isPolled: this.#isPolled, isSuspended: this.#isSuspended })
   }
 
   async #scan(): Promise<void> {
-    const [startedAt, recheckWaiting] = [performance.now(), this.#request.isForAll]
-    const isFirst = this.#last.at === Number.NEGATIVE_INFINITY
-    this.#request = NO_REQUEST
+    const startedAt = performance.now()
+    const isFirst = !this.#timetable.hasScanned
+    const recheckWaiting = this.#timetable.begin()
     this.#watches.scanBegins()
     const mayTell = !recheckWaiting && !this.#index.runsLow
     const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
     const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)
     if (isAll) await this.#list(undefined, recheckWaiting)
     else if (changed.size > 0) await this.#list(changed, false)
-    this.#lastScanNames = this.#index.size
-    this.#last.ended(startedAt, isAll)
-    if (recheckWaiting) this.#lastRecheckAt = startedAt
+    this.#timetable.ended(startedAt, isAll, recheckWaiting, this.#index.size)
     if (isFirst && this.#index.ready > LONG_BACKLOG) this.#suspendWatches()
     else if (isAll || changed.size > 0) this.#followListed()
   }
@@ -229,8 +198,8 @@ export class Scanner {
 
   get stats(): ScannerStats {
     const hints = this.#options.watch === 'off' ? 'none' : this.#isPolled ? 'poll' : 'events'
-    const [everyMs, isSuspended] = [this.#frequencyMs, this.#isSuspended]
-    return { everyMs, hints, ...this.#watches.counts, isSuspended, ...this.#last.stats }
+    const [everyMs, isSuspended] = [this.#timetable.frequencyMs, this.#isSuspended]
+    return { everyMs, hints, ...this.#watches.counts, isSuspended, ...this.#timetable.stats }
   }
 
   get #isWatching(): boolean {
@@ -242,12 +211,11 @@ export class Scanner {
   }
 
   #wantScan(inMs: number, isForAll = false): void {
-    this.#addRequest(performance.now() + inMs, isForAll)
-    this.#wakeAt(this.#request.at)
+    this.#wakeAt(this.#timetable.want(performance.now() + inMs, isForAll))
   }
 
-  #addRequest(at: number, isForAll: boolean): void {
-    this.#request = merged(this.#request, { at, isForAll })
+  #wantUnclearScan(): void {
+    this.#wantScan(this.#timetable.unclearInMs(this.#index.size))
   }
 
   /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
@@ -266,15 +234,10 @@ export class Scanner {
     this.#wakeAt(this.#race.judgeableAt)
   }
 
-  get #suspendedScanAt(): number {
-    if (!this.#isSuspended) return Number.POSITIVE_INFINITY
-    return this.#last.at + suspendedScanEveryMs(this.#last.ms)
-  }
-
   #miss(error: unknown): void {
     this.#directories.forget()
     this.#watches.close()
-    this.#wantScan(Math.min(1000, this.#frequencyMs)) // costs nothing
+    this.#wantScan(Math.min(1000, this.#timetable.frequencyMs)) // costs nothing
     this.#news.missing(error)
   }
 

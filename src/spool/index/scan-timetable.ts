@@ -1,0 +1,95 @@
+import { lookAgainEveryMs, passEveryMs, suspendedScanEveryMs, unclearScanInMs } from './scan-budget.js'
+import { merged, NO_REQUEST, type ScanRequest } from './scan-request.js'
+import { ScanTimes } from './scanner-stats.js'
+
+/** What the time of the next look depends on. */
+interface Circumstances {
+  /** There are no events: looks take their place. */
+  readonly isPolled: boolean
+  /** Events are not listened to at present. */
+  readonly isSuspended: boolean
+}
+
+/**
+ * When to look at a spool again, by what was asked for and what the last looks cost. A pass is the regular look, once per
+ * frequency. All times are on the clock of `performance.now()`.
+ */
+export class ScanTimetable {
+  frequencyMs: number
+  readonly #last = new ScanTimes()
+  /** The first scan is due at once. */
+  #request: ScanRequest = { at: Number.NEGATIVE_INFINITY, isForAll: false }
+  #lastPassAt = Number.NEGATIVE_INFINITY
+  #lastPassMs = 0
+  #lastRecheckAt = performance.now()
+  #lastNames = 0
+
+  constructor(frequencyMs: number) {
+    this.frequencyMs = frequencyMs
+  }
+
+  /** A scan was asked for, or has been put off. */
+  get isWanted(): boolean {
+    return this.#request !== NO_REQUEST
+  }
+
+  /** @returns when the scan that serves all requests is due */
+  want(at: number, isForAll: boolean): number {
+    this.#request = merged(this.#request, { at, isForAll })
+    return this.#request.at
+  }
+
+  /** A scan begins. @returns whether it was asked to look at waiting files again, too */
+  begin(): boolean {
+    const { isForAll } = this.#request
+    this.#request = NO_REQUEST
+    return isForAll
+  }
+
+  /** @param isAll it listed everything @param names how many are known now */
+  ended(startedAt: number, isAll: boolean, isForAll: boolean, names: number): void {
+    this.#lastNames = names
+    this.#last.ended(startedAt, isAll)
+    if (isForAll) this.#lastRecheckAt = startedAt
+  }
+
+  passed(startedAt: number): void {
+    this.#lastPassAt = startedAt
+    this.#lastPassMs = performance.now() - startedAt
+  }
+
+  isPassDue(now: number, isPolled: boolean): boolean {
+    return now >= this.#passAt(isPolled)
+  }
+
+  nextAt({ isPolled, isSuspended }: Circumstances): number {
+    const suspendedAt = isSuspended
+      ? this.#last.at + suspendedScanEveryMs(this.#last.ms)
+      : Number.POSITIVE_INFINITY
+    return Math.min(this.#passAt(isPolled), this.#request.at, suspendedAt)
+  }
+
+  /** A waiting file's time may have changed without an event: look again, as often as is cheap. */
+  isLookAgainDue(waiting: number): boolean {
+    const dueAt = this.#lastRecheckAt + lookAgainEveryMs(waiting, this.#last.fullMs)
+    return waiting > 0 && performance.now() >= dueAt
+  }
+
+  /** How long a scan because of an unclear event is put off. @param names how many are known; tasks that ended are not listed again */
+  unclearInMs(names: number): number {
+    const share = Math.min(1, (names + 1) / (this.#lastNames + 1))
+    return unclearScanInMs(this.#last.ms * share, this.frequencyMs)
+  }
+
+  get hasScanned(): boolean {
+    return this.#last.at !== Number.NEGATIVE_INFINITY
+  }
+
+  get stats(): ScanTimes['stats'] {
+    return this.#last.stats
+  }
+
+  #passAt(isPolled: boolean): number {
+    return this.#lastPassAt + passEveryMs(this.#lastPassMs, this.frequencyMs, isPolled)
+  }
+}
