@@ -2,7 +2,7 @@ import { isPlainNumber, parseDuration } from '../base/duration.js'
 import { SpooldError } from '../base/errors.js'
 import { isSeconds, parseTime } from '../base/time-text.js'
 import { matches } from '../ini/glob.js'
-import { valuesOf } from '../protocol/vars.js'
+import { lastValue, valuesOf } from '../protocol/vars.js'
 import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/admin/task-view.js'
 import { baseName, displayName, priorityOf, type Ref, toByteString } from '../task/ref.js'
 
@@ -120,7 +120,7 @@ export function ageOf(flag: string, text: string): number {
   return ms
 }
 
-/** Compares exact bytes; if a key occurs twice, either value may match. */
+/** Compares exact bytes. */
 function hasPair(text: string): Test {
   const [key, value] = bytePair('--key', 'key=value', text)
   return hasValue(key, each => each === value)
@@ -145,9 +145,12 @@ function bytePair(flag: string, expected: string, text: string): [key: string, v
   return [toByteString(text.slice(0, cut)), toByteString(text.slice(cut + 1))]
 }
 
+/** Of a repeated key the last value counts, as for handlers. */
 function hasValue(key: string, isWanted: (value: string) => boolean): Test {
-  return ({ file: { vars } }) =>
-    vars !== undefined && valuesOf(vars).some(pair => pair.key === key && isWanted(pair.value))
+  return ({ file: { vars } }) => {
+    const value = vars === undefined ? undefined : lastValue(vars, key)
+    return value !== undefined && isWanted(value)
+  }
 }
 
 /** Looks for bytes in the name, in a value and in the last error. */

@@ -1,4 +1,4 @@
-import { toPairs, type Vars, valuesOf } from '../protocol/vars.js'
+import { lastValue, toPairs, type Vars, valuesOf } from '../protocol/vars.js'
 import { arrivedMsOf, sinceMsOf, type TaskState, type TaskView } from '../spool/admin/task-view.js'
 import { deadNameOf } from '../spool/dead-letters.js'
 import { displayName, priorityOf, type Ref, toByteString } from '../task/ref.js'
@@ -83,8 +83,7 @@ function failuresOf({ record, letter }: TaskView): number {
 
 /** The last value of a key, as handlers see it; one character per byte. */
 export function lastValueOf(vars: Vars | undefined, key: string): string | undefined {
-  const bytes = toByteString(key)
-  return vars === undefined ? undefined : valuesOf(vars).findLast(pair => pair.key === bytes)?.value
+  return vars === undefined ? undefined : lastValue(vars, toByteString(key))
 }
 
 const PLAIN = /^[^\s"'=]+$/

@@ -14,6 +14,10 @@ const PACE_MS = 50
 /** `echo q` ends its line. */
 const BLANK = /\s/
 const SHOWN_LETTERS = 20
+/** Of what one read brings; a FIFO holds 64 KiB. */
+const MAX_ACTIONS = 20
+/** In a flood these come first. */
+const STOPS = ['Q', 'q']
 
 type Letters = Readonly<Record<string, () => void>>
 
@@ -66,17 +70,22 @@ export class MasterFifos {
   }
 
   async #obey(path: string, text: string, socket: Socket): Promise<void> {
-    const unknown = new Set<string>()
-    for (const letter of text) {
-      const act = Object.hasOwn(this.#letters, letter) ? this.#letters[letter] : undefined
+    const known = [...text].filter(letter => Object.hasOwn(this.#letters, letter))
+    const stop = known.length > MAX_ACTIONS ? STOPS.find(letter => known.includes(letter)) : undefined
+    for (const letter of stop === undefined ? known.slice(0, MAX_ACTIONS) : [stop]) {
       if (socket.destroyed) return
-      if (act === undefined) {
-        if (!BLANK.test(letter)) unknown.add(letter)
-        continue
-      }
-      act()
+      this.#letters[letter]?.()
       await sleep(PACE_MS)
     }
+    if (known.length > MAX_ACTIONS)
+      this.#events.emit('fifo-ignored', { path, why: `${known.length} letters at once` })
+    await this.#refuse(
+      path,
+      new Set([...text].filter(letter => !known.includes(letter) && !BLANK.test(letter))),
+    )
+  }
+
+  async #refuse(path: string, unknown: ReadonlySet<string>): Promise<void> {
     if (unknown.size === 0) return
     const letters = [...unknown].slice(0, SHOWN_LETTERS).join('')
     const known = Object.keys(this.#letters).join(', ')

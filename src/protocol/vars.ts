@@ -83,7 +83,7 @@ export function toDictionary({ text, cuts }: Vars): Record<string, string> {
   return dictionary
 }
 
-/** The value of the last pair with this (ASCII) key, one character per byte; undefined if there is none. */
+/** The value of the last pair with this key, as handlers see it; one character per byte. Undefined if there is none. */
 export function lastValue({ text, cuts }: Vars, key: string): string | undefined {
   for (let i = cuts.length - 4; i >= 0; i -= 4) {
     const start = cuts[i] ?? 0
@@ -91,16 +91,6 @@ export function lastValue({ text, cuts }: Vars, key: string): string | undefined
       return text.slice(cuts[i + 2], cuts[i + 3])
   }
   return undefined
-}
-
-/** Is there a pair of exactly this key and this value? One character per byte. */
-export function hasPair({ text, cuts }: Vars, key: string, value: string): boolean {
-  const isPart = (part: string, start: number, end: number) =>
-    end - start === part.length && text.startsWith(part, start)
-  for (let i = 0; i < cuts.length; i += 4)
-    if (isPart(key, cuts[i] ?? 0, cuts[i + 1] ?? 0) && isPart(value, cuts[i + 2] ?? 0, cuts[i + 3] ?? 0))
-      return true
-  return false
 }
 
 function utf8(bytes: string): string {

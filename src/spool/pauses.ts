@@ -58,6 +58,7 @@ function readText(spool: string): string | { readonly fault: string } | undefine
     const path = toFsPath(`${state}/paused`)
     const stats = lstatSync(path)
     if (stats === undefined) return undefined
+    if (stats.isDirectory()) return { fault: 'is a directory' }
     if (!stats.isFile()) return { fault: 'is not a regular file' }
     if (stats.size > MAX_BYTES) return { fault: `is larger than ${MAX_BYTES} bytes` }
     return readFileSync(path)

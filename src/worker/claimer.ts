@@ -1,6 +1,6 @@
 import { Queue } from '../base/queue.js'
 import type { Awaitable, Claim, Claims } from '../engines/claims.js'
-import { hasPair } from '../protocol/vars.js'
+import { lastValue } from '../protocol/vars.js'
 import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Company } from '../task/outcome.js'
 import type { PausedPair } from '../task/pause.js'
@@ -176,7 +176,7 @@ export class Claimer {
   }
 
   #isPaused({ vars }: Claim): boolean {
-    return this.paused.some(([key, value]) => hasPair(vars, key, value))
+    return this.paused.some(([key, value]) => lastValue(vars, key) === value)
   }
 
   #claimed({ number }: Assignment, claim: Claim | Report, batch: Batch): void {

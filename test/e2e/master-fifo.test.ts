@@ -83,6 +83,13 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
     assert.equal(await daemon.code(), 0)
   })
 
+  it('stops at once in a flood of other letters', async () => {
+    const { fifo, daemon } = await withFifo()
+    send(fifo, `${'s'.repeat(60_000)}q`)
+    assert.equal(await daemon.code(), 0)
+    assert.ok(times(daemon, 'runs nothing') < 100)
+  })
+
   it('refuses a file and a link, and leaves them as they are', async () => {
     const refused = async (prepare: (fifo: string) => void) => {
       const { fifo, daemon } = await withFifo(prepare, true)

@@ -3,6 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
+import { encodePacket } from '#src/protocol/packet.js'
 import { inProcess } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
@@ -194,6 +195,28 @@ describe('paused tasks of one kind', () => {
     await until('all have run', () => leftIn(spool).length === 0)
     assert.equal(new Set(daemon.journal()).size, 3002)
     assert.equal(daemon.journal().length, 3002)
+  })
+
+  it('are those that ls shows, and what their handlers see: of a repeated key the last value counts', async () => {
+    const spool = spoolDirectory()
+    const twice = (n: string, ...kinds: string[]) => {
+      const pairs = [['n', n] as const, ...kinds.map(kind => ['kind', kind] as const)]
+      drop(spool, n, encodePacket(pairs.map(([key, value]) => [Buffer.from(key), Buffer.from(value)])))
+    }
+    twice('last', 'letter', 'mail')
+    twice('first', 'mail', 'letter')
+    await run('pause', spool, '--key', 'kind=mail')
+    const daemon = await start(spool)
+    await until('one has run', () => daemon.journal().length > 0)
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), ['first'])
+    twice('next', 'mail', 'letter')
+    await run('pause', spool)
+    const shown = (await run('ls', spool, '--key', 'kind=mail', '--json')).trimEnd().split('\n')
+    assert.deepEqual(
+      shown.map(line => JSON.parse(line).name),
+      ['last'],
+    )
   })
 
   it('are taken back from an interpreter that has them already', {

@@ -78,7 +78,13 @@ describe('what is paused', () => {
       assert.ok(isWholePaused(read) && read.fault?.startsWith(at(spool)), read.fault)
       await assert.rejects(pauseSpool(spool, WHOLE), /spoold resume --all/)
       await assert.rejects(resumeSpool(spool, null), /--all/)
-      if (what === 'a directory') return
+      if (what === 'a directory') {
+        await assert.rejects(
+          resumeSpool(spool, 'all'),
+          /paused is a directory, which spoold never makes: remove it$/,
+        )
+        return
+      }
       await resumeSpool(spool, 'all')
       assert.equal(isWholePaused(readPauses(spool)), false)
     })

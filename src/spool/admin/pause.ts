@@ -3,14 +3,20 @@ import { errnoOf } from '../../base/errors.js'
 import { unlinkSync } from '../../files/anchored-path.js'
 import { syncDirectory } from '../../files/disk-sync.js'
 import { isSamePair, lastingPauses, type Pause, type PausedPair, type Pauses } from '../../task/pause.js'
-import { toByteString, toFsPath } from '../../task/ref.js'
+import { displayName, toByteString, toFsPath } from '../../task/ref.js'
 import { takeSpoolLease } from '../locker.js'
-import { readPauses, writePauses } from '../pauses.js'
+import { pausesPath, readPauses, writePauses } from '../pauses.js'
 import { findState } from '../state-directory.js'
 
 /** A lease of a killed command expires after 5 s. */
 const LEASE_WAIT_MS = 15_000
 const LEASE_RETRY_MS = 20
+/** Of a disk; both the lease and the file need room. */
+const REFUSALS: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the quota of the disk is used up',
+  EROFS: 'the file system is read-only',
+}
 
 interface Resumed {
   readonly ended: readonly Pause[]
@@ -60,12 +66,23 @@ function remove(spool: string): void {
   try {
     unlinkSync(toFsPath(`${state}/paused`))
   } catch (error) {
+    if (errnoOf(error) === 'EISDIR')
+      throw new Error(`${displayName(pausesPath(spool))} is a directory, which spoold never makes: remove it`)
     if (errnoOf(error) !== 'ENOENT') throw error
   }
 }
 
 /** Changes the pauses while no other command does. */
 async function alone<T>(spool: string, act: (bytes: string) => T): Promise<T> {
+  try {
+    return await underLease(spool, act)
+  } catch (error) {
+    const why = REFUSALS[errnoOf(error) ?? '']
+    throw why === undefined ? error : new Error(`nothing has changed: ${why} (${errnoOf(error)})`)
+  }
+}
+
+async function underLease<T>(spool: string, act: (bytes: string) => T): Promise<T> {
   const bytes = toByteString(spool)
   const lease = await waitForLease(spool)
   try {
