@@ -3,9 +3,14 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import type { Algorithm, Decision, Snapshot } from './algorithm.js'
+import { backlog } from './backlog.js'
+import { busyness } from './busyness.js'
+import { busynessSettings } from './busyness-state.js'
+import { cheap } from './cheap.js'
 import { manual } from './manual.js'
 import type { ScalingOptions } from './scaling-options.js'
 import { spare } from './spare.js'
+import { spare2 } from './spare2.js'
 
 export interface NamedAlgorithm {
   /** As `cheaper-algo` names it. */
@@ -37,7 +42,14 @@ function named<State>(
 }
 
 /** As `cheaper-algos-list` shows them; the first is the default. */
-export const ALGORITHMS: readonly NamedAlgorithm[] = [named('spare', spare), named('manual', manual)]
+export const ALGORITHMS: readonly NamedAlgorithm[] = [
+  named('spare', spare),
+  named('spare2', spare2),
+  named('backlog', backlog),
+  named('busyness', busyness, { introduce: busynessSettings }),
+  named('manual', manual),
+  named('cheap', cheap, { isEager: true }),
+]
 
 /**
  * One of those, or what a module of the user's exports, as its default or as `decide`: a name with a slash is its file.

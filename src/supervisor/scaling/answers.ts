@@ -1,7 +1,7 @@
 import type { Snapshot } from './algorithm.js'
 
 /** How many workers of a pool are what. What is present is busy, idle, or coming. */
-interface Census {
+export interface Census {
   readonly present: number
   readonly busy: number
   readonly idle: number
