@@ -61,7 +61,7 @@ export class Output {
   write(text: string): void {
     if (this.#fault !== undefined) return
     if (this.#isPrintedToTerminal) {
-      this.#clearStatus()
+      this.clearStatus()
       this.#hasPrinted = true
     }
     try {
@@ -80,7 +80,7 @@ export class Output {
 
   /** Writes text to standard error as it is. */
   writeError(text: string): void {
-    this.#clearStatus()
+    this.clearStatus()
     this.#writeQuietly(text)
   }
 
@@ -93,7 +93,8 @@ export class Output {
     this.#hasStatus = true
   }
 
-  #clearStatus(): void {
+  /** Call it before something else is written to the terminal. */
+  clearStatus(): void {
     if (this.#hasStatus) this.#writeQuietly(CLEAR_LINE)
     this.#hasStatus = false
   }
@@ -106,7 +107,7 @@ export class Output {
 
   /** The exit code of a command that would exit with `own`. 0 means that everything was done and printed. */
   exitCode(own: number): number {
-    this.#clearStatus()
+    this.clearStatus()
     if (own !== 0 || this.#fault === undefined) return own
     return hasLeft(this.#fault) && this.purpose !== 'change' ? 0 : EX_IOERR
   }

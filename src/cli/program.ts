@@ -93,7 +93,7 @@ function createProgram(
         output.write(text)
       }
       const options = { backgroundSockets: sockets(inBackground), parentsSockets: sockets(underRoot), print }
-      done(await run(sourcesOf(files, context), options))
+      done(await run(sourcesOf(files, context), options, output))
     })
   const [word = ''] = argv
   if (!NAMES.includes(word) || word === 'help') addOptionFlags(program, settings, argv)

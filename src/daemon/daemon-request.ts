@@ -1,6 +1,7 @@
 import type { CheckedConfig } from '../config/check.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
 import type { ServiceManager } from '../systemd/service-manager.js'
+import type { DrainProgress } from './drain.js'
 
 export interface DaemonRequest {
   readonly config: CheckedConfig
@@ -15,6 +16,8 @@ export interface DaemonRequest {
   readonly manager: ServiceManager | undefined
   /** A worker process that was forked before the first worker is needed. */
   readonly spare: SpareWorker | undefined
+  /** undefined: nobody watches. */
+  readonly progress?: DrainProgress | undefined
   /** Reads the configuration again for a reload. */
   readConfig(): CheckedConfig
   /** Call it once everything runs. */

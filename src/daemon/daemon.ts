@@ -87,7 +87,7 @@ export class Daemon {
     this.#sweeper = new Maintenance(events)
     this.#touches = new TouchReload(events, (file, asks) => this.#reloader.ask({ kind: 'touch', file, asks }))
     this.#quietness = new Quiet(this.#master, events)
-    this.#drain = new Drain(events, this.#options.drain)
+    this.#drain = new Drain(events, this.#options.drain, request.progress)
     this.#idleStop = new IdleStop(events, () => void this.#stop())
     this.#schedules = new Schedules({ events, logFd: () => log.fd })
     this.#notices = new ServiceNotices(request, events, this.#master)

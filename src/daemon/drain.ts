@@ -7,6 +7,16 @@ import { nameOf, type Report } from '../task/report.js'
 const UNFINISHED_KINDS = ['retry', 'error', 'crash', 'buried', 'unsettled', 'ignore', 'unreadable'] as const
 type Unfinished = (typeof UNFINISHED_KINDS)[number]
 
+/** Shows people how a drain goes on. */
+export interface DrainProgress {
+  /** A line is about to be logged to the same terminal. */
+  logged(): void
+  /** @param left how many due tasks have not ended */
+  show(done: number, left: number): void
+}
+
+const SHOWN_EVERY_MS = 200
+
 /** The exit code if a due task did not end with SPOOL_OK or is paused, or the drain was stopped early. */
 const EXIT_UNFINISHED = 3
 
@@ -17,13 +27,15 @@ const EXIT_UNFINISHED = 3
  */
 export class Drain {
   readonly #events: Emitter
+  readonly #progress: DrainProgress | undefined
   readonly #unfinished = new Map<string, Unfinished>()
   #done = 0
   #paused = 0
   #state: 'off' | 'draining' | 'over' = 'off'
 
-  constructor(events: Emitter, isOn: boolean) {
+  constructor(events: Emitter, isOn: boolean, progress?: DrainProgress) {
     this.#events = events
+    this.#progress = progress
     if (!isOn) return
     this.#state = 'draining'
     events.on('tasks-reported', ({ spool, done, reports }) => {
@@ -44,10 +56,13 @@ export class Drain {
 
   /** Resolves when every due task has run, or when the master is stopped. */
   async run(
-    master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused'>,
+    master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'counts'>,
     isIdle: () => boolean,
   ): Promise<void> {
+    const show = () => this.#show(master.counts)
+    const timer = this.#progress === undefined ? undefined : setInterval(show, SHOWN_EVERY_MS)
     await master.whenDrained(isIdle)
+    clearInterval(timer)
     if (master.isStopping) return
     this.#state = 'over'
     this.#paused = master.paused
@@ -57,6 +72,10 @@ export class Drain {
       done: this.#done,
       unfinished: { ...Object.fromEntries(counts), paused: this.#paused },
     })
+  }
+
+  #show({ ready, busy }: Master['counts']): void {
+    this.#progress?.show(this.#done, ready + busy)
   }
 
   #ended(spool: string, report: Report): void {

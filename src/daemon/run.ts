@@ -33,6 +33,7 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
       ? withParentsLog(openLog({ file: null, format, date }))
       : openLog({ file: request.logFile ?? logto, format, date }),
   )
+  if (log.fd === STDERR || request.isUnderRoot) log.read(() => request.progress?.logged()) // the same terminal
   const events = new Emitter()
   const spare = canForkAhead(request) ? new SpareWorker({ logFd: log.fd, areas: [] }) : undefined
   try {

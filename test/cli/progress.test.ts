@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it, mock } from 'node:test'
+import { DrainProgress } from '#src/cli/drain-progress.js'
 import { Output } from '#src/cli/output.js'
 import { Progress } from '#src/cli/progress.js'
 import { inProcess } from '../helpers/cli.js'
@@ -160,6 +161,57 @@ describe('a command that takes long', () => {
     assert.ok(run.output.endsWith(CLEAR), JSON.stringify(run.output.slice(-100)))
     assert.equal(readFileSync(paths, 'utf8').split('\n').filter(Boolean).length, 6000)
     assert.equal(leftIn(spool).length, 6000)
+  })
+})
+
+describe('a drain', () => {
+  it('gives way to the log, and goes on when that is silent', () => {
+    const { output, written } = terminal(true)
+    let now = 0
+    const progress = new DrainProgress(output, () => now)
+    progress.show(0, 10)
+    now = 4000
+    progress.show(4, 6)
+    progress.logged()
+    now = 4300
+    progress.show(5, 5)
+    now = 5000
+    progress.show(5, 5)
+    assert.deepEqual(written, [
+      `${CLEAR}4 tasks, 1.0 per second, 40 %, 6 s left`,
+      CLEAR,
+      `${CLEAR}5 tasks, 1.0 per second, 50 %, 5 s left`,
+    ])
+  })
+
+  it('shows its progress on a terminal, and not in a pipe or a log', {
+    skip: skipUnless('script'),
+  }, async () => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 30; i++) drop(spool)
+    const directory = workspace()
+    const [handler, log] = [join(directory, 'handler.mjs'), join(directory, 'log')]
+    writeFileSync(
+      handler,
+      `export default async (env, task) => {
+        await new Promise(resolve => setTimeout(resolve, 120))
+        return task.SPOOL_OK
+      }`,
+    )
+    const args = ['--drain', '--spooler', spool, '--spooler-import', handler, '--logto', log]
+    const command = [process.execPath, BIN, ...args].join(' ')
+    const watched = new TestProcess('script', ['-qec', command, '/dev/null'])
+    assert.equal(await watched.code(), 0)
+    const shown = watched.output.split(CLEAR).filter(line => line !== '')
+    assert.ok(shown.length > 1, JSON.stringify(watched.output))
+    for (const line of shown) assert.match(line, /^\d+ tasks, [\d.]+ per second, \d+ %, \d+ s left$/)
+    assert.ok(watched.output.endsWith(CLEAR))
+    const lines = readFileSync(log, 'utf8')
+    assert.ok(lines.includes('drained: 30 done') && !lines.includes('per second'))
+    for (let i = 0; i < 25; i++) drop(spool)
+    const piped = new TestProcess(process.execPath, [BIN, ...args])
+    assert.equal(await piped.code(), 0)
+    assert.equal(piped.output, '')
   })
 })
 

@@ -20,6 +20,7 @@ export default async (env, task) => {
   return task.SPOOL_OK
 }`
 
+const NONE = { ready: 0, busy: 0, waiting: 0 }
 const DRAIN = { handler: HANDLER, isUnready: true } as const
 
 /** Drains a spool with a task for each of what its handler is to do. */
@@ -40,7 +41,7 @@ async function endOf(kinds: ReadonlyArray<Report['kind']>) {
   const reports = kinds.map(kind => ({ ref: 'a', kind, ranMs: 0 }))
   for (const report of reports)
     events.emit('tasks-reported', { spool: '/s', pid: 1, done: [], reports: [report], known: new Set() })
-  await drain.run({ whenDrained: async () => {}, isStopping: false, paused: 0 }, () => true)
+  await drain.run({ whenDrained: async () => {}, isStopping: false, paused: 0, counts: NONE }, () => true)
   return { code: drain.exitCode, buried: unfinished.buried, error: unfinished.error }
 }
 
@@ -62,7 +63,7 @@ describe('--drain', { concurrency: 3 }, () => {
     events.emit('tasks-reported', { ...common, done: ['a'], reports: [] })
     let done = 0
     events.on('daemon-drained', ended => (done = ended.done))
-    await drain.run({ whenDrained: async () => {}, isStopping: false, paused: 0 }, () => true)
+    await drain.run({ whenDrained: async () => {}, isStopping: false, paused: 0, counts: NONE }, () => true)
     assert.deepEqual([drain.exitCode, done], [0, 2])
   })
 

@@ -12,7 +12,9 @@ import { formatProblem } from '../../ini/setting.js'
 import { openLogFile } from '../../log/output.js'
 import { ALGORITHMS } from '../../supervisor/scaling/algorithms.js'
 import { passWatchdogOn, takeServiceManager } from '../../systemd/service-manager.js'
+import { DrainProgress } from '../drain-progress.js'
 import { BACKGROUND_FLAG, UNDER_ROOT_FLAG } from '../option-flags.js'
+import type { Output } from '../output.js'
 
 interface RunOptions {
   /** Set in the background process: the number of sockets passed by the process that started it. */
@@ -32,6 +34,7 @@ type Word = { readonly started: true } | { readonly failed: string; readonly cod
 export async function run(
   sources: Sources,
   { backgroundSockets, parentsSockets, print }: RunOptions,
+  output: Output,
 ): Promise<number> {
   const config = checkConfig(sources)
   if (config.options.spoolerCheaperAlgosList) {
@@ -59,6 +62,7 @@ export async function run(
       logFile: daemonize,
       isUnderRoot,
       manager: takeServiceManager(),
+      progress: config.options.drain && output.isWatched ? new DrainProgress(output) : undefined,
       readConfig: () => checkConfig({ ...sources, isReload: true }),
       started: () => (isUnderRoot ? tellParent({ started: true }) : tell({ started: true })),
     })
