@@ -28,7 +28,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'spool/admin': [...FILES, 'spool/store', 'spool/claims'],
   engines: [...FILES, 'spool/index', 'spool/claims', 'spool/store', 'spool/admin'],
   worker: [...GROUND, 'protocol', 'system', 'ipc', 'schedule', 'engines'],
-  supervisor: [...GROUND, 'ipc', 'engines', 'supervisor/scaling'],
+  supervisor: [...GROUND, 'system', 'ipc', 'engines', 'supervisor/scaling'],
   'supervisor/scaling': GROUND,
   stats: [...GROUND, 'system', 'engines', 'supervisor'],
   exporter: [...GROUND, 'protocol', 'net', 'stats'],

@@ -222,6 +222,14 @@ export const COMMANDS: readonly Command[] = [
     load: async () => (await import('./commands/quiet.js')).quiet,
   },
   {
+    name: 'scale',
+    summary: 'set how many processes a spool has, until auto leaves it to its algorithm again',
+    args: '<dir...>',
+    argsHelp: 'spool directories, and then N, +N, -N or auto; without directories: those of --ini',
+    flags: [INI, ['--json', 'one JSON object per daemon']],
+    load: async () => (await import('./commands/scale.js')).scale,
+  },
+  {
     name: 'purge',
     summary: 'remove dead letters for good',
     args: '[dir...]',

@@ -12,6 +12,7 @@ export interface Acting {
   /** What runs in a spool, and what will be started next; undefined: it is not run here. */
   nextOf(spool: string, limit: number): readonly Ref[] | undefined
   readonly lines: { readonly action: Action }
+  readonly scale: Action
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
   reload(): void
   scanNow(): void
@@ -29,6 +30,7 @@ export function actionsOf({
   watch,
   nextOf,
   lines,
+  scale,
   quiet,
   reload,
   scanNow,
@@ -54,6 +56,7 @@ export function actionsOf({
       },
     },
     events: lines.action,
+    scale,
     quiet: order(() => quiet.set(true, 'a control client')),
     unquiet: order(() => quiet.set(false, 'a control client')),
     scan: order(scanNow),

@@ -20,6 +20,7 @@ import { uwsgiNamedIn } from './live-uwsgi.js'
 import { Maintenance } from './maintenance.js'
 import { Observation } from './observation.js'
 import { Pidfiles } from './pidfiles.js'
+import { checkOptions } from './pool-plan.js'
 import type { ProcessEnvironment } from './process-environment.js'
 import { Quiet } from './quiet.js'
 import { QuietSpools } from './quiet-spools.js'
@@ -52,7 +53,7 @@ export class Daemon {
   readonly #log: RememberedLog
   readonly #identity: Identity | null
   readonly #life = new Lifecycle()
-  readonly #master = new Master()
+  readonly #master: Master
   readonly #questions = new QuestionHandler(
     () => this.#master.controls,
     message => this.#events.emit('config-warning', { message }),
@@ -78,6 +79,7 @@ export class Daemon {
     this.#events = events
     this.#log = log
     this.#config = request.config
+    this.#master = new Master(events)
     subscribeLog(events, log, { isQuiet: path => this.#quiet.has(path) })
     events.on('request-stored', ({ path }) => this.#master.lookNow(path))
     this.#identity = identityOf(this.#options)
@@ -285,6 +287,7 @@ export class Daemon {
     this.#touches.watch(options)
     this.#schedules.serve(options, own)
     this.#sweeper.start(spools)
+    this.#master.checks.serve(checkOptions(options))
     this.#idleStop.serve(idleMsOf(config), [this.#master, this.#schedules])
     await this.#observation.serve(options, own)
   }

@@ -5,6 +5,7 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
+import type { PoolChecks } from '../supervisor/pool-checks.js'
 import type { Acting } from './actions.js'
 
 /** Missing from Node's constants: opens a descriptor that refers to a file without opening the file itself. */
@@ -19,6 +20,10 @@ const MAX_ACTIONS = 20
 /** In a flood these come first. */
 const STOPS = ['Q', 'q']
 
+interface FifoActing extends Pick<Acting, 'quiet' | 'reload' | 'reopenLog' | 'stop'> {
+  readonly checks: Pick<PoolChecks, 'ask' | 'sleep'>
+}
+
 type Letters = Readonly<Record<string, () => void>>
 
 /** The FIFOs of `master-fifo`: letters that act as uWSGI's do (core/fifo.c), on all of them at once. */
@@ -28,7 +33,7 @@ export class MasterFifos {
   readonly #open: Socket[] = []
   #hasOpened = false
 
-  constructor(events: Emitter, acting: Pick<Acting, 'quiet' | 'reload' | 'reopenLog' | 'stop'>) {
+  constructor(events: Emitter, acting: FifoActing) {
     this.#events = events
     this.#letters = {
       q: acting.stop,
@@ -36,6 +41,9 @@ export class MasterFifos {
       r: acting.reload,
       R: acting.reload, // uWSGI's kills what runs
       l: acting.reopenLog,
+      '+': () => acting.checks.ask(1),
+      '-': () => acting.checks.ask(-1),
+      C: () => acting.checks.sleep(),
       p: () => acting.quiet.toggle('SIGTSTP'),
       s: () => process.kill(process.pid, 'SIGTTIN'),
     }

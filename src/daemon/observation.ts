@@ -8,6 +8,7 @@ import { DaemonControl } from './control.js'
 import { ExporterProcess } from './exporter-process.js'
 import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
+import { scaleAction } from './scale.js'
 import { type Observed, observe } from './stats.js'
 import { TaskWatch } from './task-watch.js'
 
@@ -16,7 +17,7 @@ interface ObservationContext {
   readonly log: LineSource & Pick<Log, 'fd' | 'reopen'>
   readonly identity: Identity | null
   readonly observed: Observed
-  readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'nextOf' | 'reopenLog'>
+  readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'reopenLog'>
   resolve(path: string): string
 }
 
@@ -36,9 +37,10 @@ export class Observation {
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
     const nextOf: Acting['nextOf'] = (spool, limit) => observed.master.nextOf(spool, limit)
     this.#lines = new LogStream(log)
-    const actions = actionsOf({ stats, watch: this.#watch, lines: this.#lines, nextOf, ...acting })
+    const scale = scaleAction(observed.master)
+    const actions = actionsOf({ stats, watch: this.#watch, lines: this.#lines, scale, nextOf, ...acting })
     this.#control = new DaemonControl({ events, identity, resolve, actions })
-    this.#fifos = new MasterFifos(events, acting)
+    this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks })
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
   }
 

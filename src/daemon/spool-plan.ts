@@ -12,7 +12,7 @@ import { prepareSpool } from '../spool/layout.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
-import type { PoolOptions } from '../supervisor/pool-options.js'
+import type { PoolOptions, SizeOptions } from '../supervisor/pool-options.js'
 import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
@@ -20,6 +20,7 @@ import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
 import { WorkerPool } from '../supervisor/worker-pool.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import { planChain } from './handler-plan.js'
+import { sizeOptions, workerLimits } from './pool-plan.js'
 import { SharedAreas } from './shared-areas.js'
 
 /** Belongs to the only daemon in this process. */
@@ -99,7 +100,8 @@ async function planSpoolWorkers(
     watch: options.spoolerWatch,
   }
   const code = JSON.stringify(handlers)
-  const pool = poolOptions({ spool, ...retry, chain, locks }, processes, options, daemon, {
+  const size = await sizeOptions(options, processes)
+  const pool = poolOptions({ spool, ...retry, chain, locks }, size, options, daemon, {
     ...context,
     answer: question => context.questions.answer(question, code),
   })
@@ -137,7 +139,7 @@ export function retryPolicyOf(options: SpoolOptions): RetryPolicy {
 
 function poolOptions(
   shared: Pick<WorkerOptions, 'spool' | 'chain' | 'locks' | 'policy' | 'delivery' | 'graceMs'>,
-  processes: number,
+  size: SizeOptions,
   options: SpoolOptions,
   daemon: Options,
   context: PlanContext & Pick<PoolOptions, 'answer'>,
@@ -150,6 +152,11 @@ function poolOptions(
     targets: context.targets,
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,
+    memory: {
+      rssBytes: options.spoolerReloadOnRssBytes,
+      vszBytes: options.spoolerReloadOnAsBytes,
+      minAgeMs: options.spoolerMinWorkerLifetimeMs,
+    },
     signalAsTask: options.spoolerSignalAsTask,
     harakiriMs: options.spoolerHarakiriMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
@@ -160,8 +167,8 @@ function poolOptions(
   }
   return {
     worker,
-    processes,
-    cheap: options.spoolerCheap,
+    ...size,
+    limits: workerLimits(options),
     mercyMs: options.workerReloadMercyMs,
     startTimeoutMs: options.spoolerStartTimeoutMs,
     answer: context.answer,

@@ -1,4 +1,5 @@
 import type { Pauses } from '../task/pause.js'
+import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { Schedule, SignalSchedule } from '../task/schedule.js'
@@ -41,7 +42,11 @@ export interface EventMap {
   'worker-loading': { spool: string; pid: number; what: string; afterMs: number }
   'worker-respawn-delayed': { spool: string; delayMs: number }
   'worker-unloadable': { spool: string; error: string }
-  'worker-recycling': { spool: string; pid: number; tasks: number }
+  'worker-recycling': { spool: string; pid: number; because: RecycleReason }
+  /** It is about to be killed: it has more memory than `evil-reload-on-…` allows. `number`: its place in the pool, from 1. */
+  'worker-overweight': { spool: string; pid: number; number: number; kind: 'rss' | 'as'; bytes: number }
+  /** It is replaced, because it is older than `max-worker-lifetime`. */
+  'worker-outlived': { spool: string; pid: number; number: number; livedMs: number }
   'worker-faulted': { spool: string; pid: number; error: string }
   'worker-unfit': { spool: string; pid: number; error: string }
   'worker-overran': { spool: string; pid: number; running: readonly TaskName[] }
@@ -54,7 +59,17 @@ export interface EventMap {
   'worker-stopped': { spool: string; pid: number }
   /** An interpreter of a worker died; another one is being started. */
   'host-died': { spool: string; pid: number; detail: string }
+  /** It was idle, and there are to be fewer. */
+  'worker-cheaped': { spool: string; pid: number; idleMs: number }
   'spool-went-cheap': { spool: string }
+  /** There are to be so many processes now. `algorithm`: null if the number is fixed. */
+  'pool-scaled': { spool: string; algorithm: string | null; from: number; to: number; reason: string }
+  /** What an algorithm says, as uWSGI writes it. */
+  'scaling-logged': { spool: string; line: string }
+  /** An algorithm failed; the pool is held as it is. */
+  /** All processes together have too much memory: one of so many is to go. */
+  'scaling-memory-short': { workers: number }
+  'scaling-failed': { spool: string; error: string }
 
   'task-started': { spool: string; pid: number; name: TaskName }
   /**

@@ -9,6 +9,7 @@ import { networkLines } from './network-lines.js'
 import { pauseLines } from './pause-lines.js'
 import { PrintedLines } from './printed-lines.js'
 import { stillRun } from './running-text.js'
+import { scalingLines } from './scaling-lines.js'
 import { scheduleLines, signalLines } from './signal-lines.js'
 import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
@@ -29,6 +30,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...serviceLines(to),
     ...reloadLines(to),
     ...workerLines(to, new TaskLines(to, isQuiet), new PrintedLines(to)),
+    ...scalingLines(to),
     ...spoolLines(to),
     ...pauseLines(to),
     ...networkLines(to, isQuiet),

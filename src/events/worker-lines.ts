@@ -1,15 +1,20 @@
 import { printable } from '../base/printable.js'
 import type { Log } from '../log/log.js'
+import type { RecycleReason } from '../task/recycle-reason.js'
 import { displayName } from '../task/ref.js'
 import { nameOf } from '../task/report.js'
 import type { EventName, Listeners } from './event-map.js'
 import type { PrintedLines } from './printed-lines.js'
 import { itHad, named } from './running-text.js'
+import type { ScaledWorkerEvent } from './scaling-lines.js'
 import type { TaskLines } from './task-lines.js'
 
-type WorkerEvent = Extract<
-  EventName,
-  `worker-${string}` | 'marks-left' | `host-${string}` | `task-${string}` | `tasks-${string}`
+type WorkerEvent = Exclude<
+  Extract<
+    EventName,
+    `worker-${string}` | 'marks-left' | `host-${string}` | `task-${string}` | `tasks-${string}`
+  >,
+  ScaledWorkerEvent
 >
 
 export function workerLines(log: Log, tasks: TaskLines, printed: PrintedLines): Listeners<WorkerEvent> {
@@ -62,12 +67,11 @@ function endLines(
       log.line('error', `[spooler ${spool} pid: ${pid}] the process ${how}${itHad(running)}`, fields)
       log.line('error', 'OOOPS the spooler is no more...trying respawn...', { spool })
     },
-    'worker-recycling': ({ spool, pid, tasks }) =>
-      log.line(
-        'info',
-        `[spooler ${spool} pid: ${pid}] maximum number of tasks reached (${tasks}) recycling ...`,
-        { spool, worker: pid },
-      ),
+    'worker-recycling': ({ spool, pid, because }) =>
+      log.line('info', `[spooler ${spool} pid: ${pid}] ${reached(because)} recycling ...`, {
+        spool,
+        worker: pid,
+      }),
     'worker-faulted': ({ spool, pid, error }) =>
       log.line(
         'error',
@@ -113,6 +117,12 @@ function endLines(
       log.line('info', `spooler (pid: ${pid}) annihilated`, { spool, worker: pid })
     },
   }
+}
+
+/** The first is uWSGI's line about its spooler, the others are of its workers. */
+function reached(because: RecycleReason): string {
+  if (because.kind === 'tasks') return `maximum number of tasks reached (${because.limit})`
+  return `reload-on-${because.kind} limit reached (${because.bytes} >= ${because.limit})`
 }
 
 type TaskEvent = Extract<EventName, `task-${string}` | `tasks-${string}`>

@@ -2,6 +2,7 @@ import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
 import type { PausedPair } from '../task/pause.js'
+import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
@@ -32,6 +33,8 @@ export interface WorkerOptions {
   readonly concurrency: number
   /** 0: no limit. */
   readonly maxTasks: number
+  /** In bytes, with its interpreters; checked after each task, once the process is `minAgeMs` old. 0: no limit. */
+  readonly memory: { readonly rssBytes: number; readonly vszBytes: number; readonly minAgeMs: number }
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
   /** 0: no deadline. */
@@ -138,7 +141,7 @@ export type WorkerMessage =
   | { readonly type: 'signal-ended'; readonly number: number; readonly error?: string }
   /** It was not started, and will not be by this worker. */
   | { readonly type: 'signal-returned'; readonly number: number }
-  | { readonly type: 'recycling'; readonly tasks: number }
+  | { readonly type: 'recycling'; readonly because: RecycleReason }
   /** An exception was thrown outside any handler's call. The worker finishes what it can and exits. */
   | { readonly type: 'faulted'; readonly error: string }
   /**

@@ -44,7 +44,13 @@ const TOTALS: Fields = {
 }
 const RATE: Fields = { m1: 'time', m5: 'time', m15: 'time' }
 const TIMES: Fields = { count: 'count', p50Micros: 'time', p95Micros: 'time', p99Micros: 'time' }
-const PROCESSES: Fields = { wanted: 'count', present: 'count', delayed: 'count', workers: 'objects' }
+const PROCESSES: Fields = {
+  wanted: 'count',
+  present: 'count',
+  delayed: 'count',
+  size: 'object',
+  workers: 'objects',
+}
 const WORKER: Fields = { pid: 'count', state: 'text', ran: 'count', running: 'objects', spawnedAtMs: 'time' }
 const DEAD: Fields = { count: 'count', isWhole: 'flag', byReason: 'object' }
 const DISK: Fields = { freeBytes: 'time', totalBytes: 'time', freeInodes: 'time', totalInodes: 'time' }

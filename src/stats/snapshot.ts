@@ -157,7 +157,20 @@ export interface Processes {
   readonly present: number
   /** How many are spawned later, because others failed. */
   readonly delayed: number
+  readonly size: Size
   readonly workers: readonly WorkerSnapshot[]
+}
+
+/** What says how many processes there should be. */
+interface Size {
+  /** Null: there are always as many as configured. */
+  readonly algorithm: string | null
+  readonly minimum: number
+  readonly maximum: number
+  /** Why there should be as many as there should; null: nothing has changed that yet. */
+  readonly reason: string | null
+  /** Set by hand, until it is left to the algorithm again. */
+  readonly isByHand: boolean
 }
 
 export interface WorkerSnapshot {

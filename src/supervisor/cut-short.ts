@@ -10,6 +10,8 @@ export type KillReason =
   | { readonly kind: 'own-deadline' }
   /** A task that people had cancelled did not end, and was all that it ran. */
   | { readonly kind: 'cancel' }
+  /** It had more memory than an option allows. */
+  | { readonly kind: 'overweight'; readonly option: string }
   /** It was replaced or stopped, and its mercy was over. */
   | { readonly kind: 'mercy' }
 
@@ -30,6 +32,8 @@ export function lastRunOf(
       if (startedAt + harakiriMs > at) return { kind: 'blameless' } // another task overran
       return { kind: 'crash', cause: `it overran spooler-harakiri (${harakiriMs / 1000} s)` }
     }
+    case 'overweight':
+      return { kind: 'crash', cause: `its process had more memory than ${killed.option} allows` }
     case undefined:
       return { kind: 'crash', cause: `its process ${howOf(exit)}` }
   }

@@ -12,6 +12,8 @@ const MAX_BATCH = 64
 
 export interface Source {
   readonly ready: number
+  /** A worker is to go as soon as it is idle, so none is given anything ahead. */
+  readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
   /** How the last run of `ref` was cut short, if it was. */
   lastRun(ref: Ref): LastRun | undefined
@@ -35,7 +37,7 @@ export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void
   const now = performance.now()
   const free: Open[] = []
   for (const worker of workers) {
-    const open = openingOf(worker, now)
+    const open = openingOf(worker, now, source.isShrinking)
     if (open.room > 0) free.push(open)
   }
   if (free.length > 1) free.sort((a, b) => a.worker.outstanding - b.worker.outstanding)
@@ -70,13 +72,14 @@ function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
  * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
  * run now.
  */
-function openingOf(worker: WorkerProcess, now: number): Open {
+function openingOf(worker: WorkerProcess, now: number, isShrinking: boolean): Open {
   const { paceMs, outstanding, concurrency } = worker
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
   const ranMs = now - (worker.runningSince ?? now)
   if (paceMs === undefined || paceMs > BATCH_MS || ranMs > BATCH_MS)
     return { worker, room: concurrency - outstanding, batch: concurrency }
   const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / paceMs)))
+  if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const room = outstanding === 0 ? 2 * batch : batch
   return { worker, room: outstanding > batch ? 0 : room, batch }
 }

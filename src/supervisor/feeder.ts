@@ -65,6 +65,7 @@ export class Feeder {
         get ready() {
           return lane.ready
         },
+        isShrinking: roster.excess > 0,
         due: limit => {
           const refs = lane.take(limit)
           this.#given += refs.length

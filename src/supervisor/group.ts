@@ -10,7 +10,7 @@ import type { SignalRouter } from './signal-router.js'
 import type { Exit, Reported, WorkerListener } from './worker-listener.js'
 import type { WorkerProcess } from './worker-process.js'
 
-interface GroupContext {
+export interface GroupContext {
   readonly events: Emitter
   readonly signals: SignalRouter
   readonly feed: Feed
@@ -25,8 +25,8 @@ interface GroupContext {
   dispatch(): void
   /** There may be fewer workers than the target. */
   vacant(): void
-  /** Called after tasks have ended. */
-  progressed(): void
+  /** So many tasks have ended. */
+  progressed(count: number): void
 }
 
 /** Workers with a common source of tasks: a roster, a feeder, and the events of both. */
@@ -66,7 +66,7 @@ export class Group {
       started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
       dropped: refs => this.feeder.dropped(refs),
       cancelling: (worker, message) => cancellations.answered(worker, message),
-      recycling: ({ pid }, tasks) => events.emit('worker-recycling', { spool, pid, tasks }),
+      recycling: ({ pid }, because) => events.emit('worker-recycling', { spool, pid, because }),
       faulted: ({ pid }, error) => events.emit('worker-faulted', { spool, pid, error }),
       unfit: ({ pid }, error) => events.emit('worker-unfit', { spool, pid, error }),
       logged: ({ pid }, { type: _, ...said }) => events.emit('task-logged', { spool, pid, ...said }),
@@ -80,7 +80,8 @@ export class Group {
 
   #reported(worker: WorkerProcess, reported: Reported): void {
     this.feeder.reported(worker, reported)
-    if (reported.done.length > 0 || reported.reports.some(hasEnded)) this.#context.progressed()
+    const ended = reported.done.length + reported.reports.filter(hasEnded).length
+    if (ended > 0) this.#context.progressed(ended)
     this.#context.dispatch()
   }
 

@@ -1,13 +1,12 @@
-/** How long an idle process is kept in cheap mode: the next task may arrive soon. */
-const CHEAP_IDLE_MS = 1000
-
-/** Fires once when every call of `look` over this time has reported an idle worker. */
+/** Fires once when every call of `look` over its time has reported an idle worker. */
 export class IdleTimer {
   readonly #ring: () => void
+  readonly #afterMs: number
   #timer: NodeJS.Timeout | undefined
 
-  constructor(ring: () => void) {
+  constructor(ring: () => void, afterMs: number) {
     this.#ring = ring
+    this.#afterMs = afterMs
   }
 
   look(isIdle: boolean): void {
@@ -15,7 +14,7 @@ export class IdleTimer {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined
       this.#ring()
-    }, CHEAP_IDLE_MS)
+    }, this.#afterMs)
   }
 
   clear(): void {

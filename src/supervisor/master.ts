@@ -1,7 +1,9 @@
 import { SpooldError } from '../base/errors.js'
 import type { Counts } from '../engines/feed.js'
+import type { Emitter } from '../events/emitter.js'
 import type { CancelNews, CancelResult } from '../task/cancel.js'
 import type { Ref, TaskName } from '../task/ref.js'
+import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
 import {
   closeSources,
@@ -33,6 +35,11 @@ export class Master {
   readonly #aside = new Set<SpoolWorkers>()
   #stopping: Promise<void> | undefined
   #isQuiet = false
+  readonly checks: PoolChecks
+
+  constructor(events: Emitter) {
+    this.checks = new PoolChecks(events, () => this.pools)
+  }
 
   /** The controls that handlers have over each spool. */
   get controls(): SpoolControls[] {
@@ -40,6 +47,10 @@ export class Master {
       pids: [...pool.workers].map(({ pid }) => pid),
       setFrequency: frequencyMs => feed.setFrequency(frequencyMs),
     }))
+  }
+
+  get pools(): WorkerPool[] {
+    return this.#spools.map(({ pool }) => pool)
   }
 
   get stats(): SpoolWorkersStats[] {
@@ -230,6 +241,7 @@ export class Master {
   }
 
   async #end(endPool: (pool: WorkerPool) => Promise<void>): Promise<void> {
+    this.checks.stop()
     const spools = [...this.#spools, ...this.#aside]
     for (const workers of spools) closeSources(workers)
     await Promise.all(spools.map(({ pool }) => endPool(pool)))

@@ -1,8 +1,20 @@
 import { isHandled, type Report } from '../task/report.js'
 
-/** How long a task has recently taken. */
+/** How long tasks have taken: of late, and all that were reported. */
 export class Pace {
   #ms: number | undefined
+  #ran = 0
+  #busyMs = 0
+
+  /** How many runs there were. */
+  get ran(): number {
+    return this.#ran
+  }
+
+  /** How long all of them took. */
+  get busyMs(): number {
+    return this.#busyMs
+  }
 
   /** Undefined until a task has run. */
   get ms(): number | undefined {
@@ -14,6 +26,8 @@ export class Pace {
    * @param ran how many tasks ran; those that were refused say nothing about the pace
    */
   note(busyMs: number, ran: number): void {
+    this.#ran += ran
+    this.#busyMs += busyMs
     if (ran === 0) return
     const ms = busyMs / ran
     this.#ms = this.#ms === undefined ? ms : (this.#ms + ms) / 2

@@ -1,9 +1,44 @@
 import type { RosterOptions } from './roster.js'
+import type { NamedAlgorithm } from './scaling/algorithms.js'
+import type { ScalingOptions } from './scaling/scaling-options.js'
 
-export interface PoolOptions extends RosterOptions {
+/** How many workers a pool has. */
+export interface SizeOptions {
+  /** At most; always, without `scaling`. */
   readonly processes: number
-  /** Keep no process while idle. */
-  readonly cheap: boolean
+  readonly scaling: PoolScaling | null
+  /** None before the first task. */
+  readonly startsCheap: boolean
+  /** None after so long without a task, until the next; 0: never. */
+  readonly idleMs: number
+}
+
+export interface PoolScaling {
+  readonly algorithm: NamedAlgorithm
+  readonly options: ScalingOptions
+  readonly initial: number
+  /** The algorithm looks at run times and waiting times, which are not measured otherwise. */
+  readonly wantsTimes: boolean
+}
+
+/** When the master replaces a worker; 0: never. */
+export interface WorkerLimits {
+  /** Killed at once when it has so much memory, with its interpreters and programs. */
+  readonly evilRssBytes: number
+  readonly evilVszBytes: number
+  readonly lifetimeMs: number
+  /** Added for each worker before it. */
+  readonly lifetimeDeltaMs: number
+}
+
+export interface PoolOptions extends RosterOptions, SizeOptions {
+  readonly limits: WorkerLimits
+}
+
+/** How many workers a pool has at its start, besides one that shows that the handlers load. */
+export function initialSize({ processes, scaling, startsCheap }: SizeOptions): number {
+  if (startsCheap) return 0
+  return scaling === null ? processes : scaling.initial
 }
 
 /** The options of the worker that runs what must run alone. */

@@ -27,6 +27,18 @@ export interface WorkerStats {
   readonly signals: readonly number[]
 }
 
+/** What says how many workers there should be. */
+export interface PoolSizeStats {
+  /** Null: there are always as many as configured. */
+  readonly algorithm: string | null
+  readonly minimum: number
+  readonly maximum: number
+  /** Why there should be as many as there should; null: nothing has changed that yet. */
+  readonly reason: string | null
+  /** Set by hand, until it is left to the algorithm again. */
+  readonly isByHand: boolean
+}
+
 /** The processes of a spool. */
 export interface PoolStats {
   /** How many there should be, and how many are not draining. The lone worker counts in neither. */
@@ -34,11 +46,13 @@ export interface PoolStats {
   readonly present: number
   /** How many are spawned later, because others failed. */
   readonly delayed: number
+  readonly size: PoolSizeStats
   readonly workers: readonly WorkerStats[]
 }
 
-export function poolStats(main: Roster, lone: Roster): PoolStats {
+export function poolStats(main: Roster, lone: Roster, size: PoolSizeStats): PoolStats {
   return {
+    size,
     wanted: main.target,
     present: main.present,
     delayed: main.delayed + lone.delayed,
@@ -55,8 +69,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     state,
     concurrency,
     spawnedAt,
-    ran,
-    busyMs,
+    pace: { ran, busyMs },
     paceMs = null,
     outstanding,
     begun,

@@ -2,6 +2,7 @@ import { SpooldError, toError } from '../base/errors.js'
 import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Emitter } from '../events/emitter.js'
 import type { NamedRef } from './given-tasks.js'
+import { Respawns } from './respawns.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions } from './worker-port.js'
 import { WorkerProcess } from './worker-process.js'
@@ -42,7 +43,7 @@ export class Roster {
   readonly #listener: RosterListener
   readonly #events: Emitter
   readonly #pace: RespawnPace
-  readonly #respawns = new Set<NodeJS.Timeout>()
+  readonly #respawns = new Respawns(() => this.#listener.vacant())
   /** The workers that were asked to stop. */
   readonly #stopped = new Set<WorkerProcess>()
   /** The workers that were killed after their mercy while everything was being stopped. */
@@ -93,12 +94,22 @@ export class Roster {
     return spawned
   }
 
-  /** Dismisses workers beyond the target, idle ones first. */
+  /** Dismisses workers beyond the target: those that have been idle longest. Busy ones are left for later. */
   trim(): void {
-    const present = [...this.workers].filter(({ state }) => state !== 'draining')
-    present.sort((a, b) => a.outstanding - b.outstanding)
-    for (const worker of present.slice(0, Math.max(0, present.length - this.target)))
+    const { excess } = this
+    if (excess <= 0 || this.#isClosed) return
+    const idle = [...this.workers].filter(({ state, outstanding }) => state === 'ready' && outstanding === 0)
+    idle.sort((a, b) => a.activity.idleSince - b.activity.idleSince)
+    for (const worker of idle.slice(0, excess)) {
+      const { spool, pid, activity } = worker
+      this.#events.emit('worker-cheaped', { spool, pid, idleMs: performance.now() - activity.idleSince })
       void this.dismiss(worker)
+    }
+  }
+
+  /** How many workers are to go. */
+  get excess(): number {
+    return this.present - this.target
   }
 
   /**
@@ -161,18 +172,11 @@ export class Roster {
 
   /** Shortens pending respawn delays: tasks end again, so workers no longer fail for a common reason. */
   hasten(): void {
-    const waiting = this.#respawns.size
-    this.#forgetRespawns()
-    for (let i = 0; i < waiting; i++) this.#respawnIn(this.#pace.delayOfBurst())
+    this.#respawns.delayAnew(() => this.#pace.delayOfBurst())
   }
 
   #close(): void {
     this.#isClosed = true
-    this.#forgetRespawns()
-  }
-
-  #forgetRespawns(): void {
-    for (const timer of this.#respawns) clearTimeout(timer)
     this.#respawns.clear()
   }
 
@@ -229,7 +233,7 @@ export class Roster {
     this.#listener.exited(worker, exit)
     if (wasAside || this.#isClosed) return
     if (exit.why === 'failed') this.#replaceFailed(performance.now() - worker.spawnedAt)
-    else this.#respawnIn(0)
+    else if (this.excess + this.delayed < 0) this.#respawnIn(0)
   }
 
   #replaceFailed(livedMs: number): void {
@@ -240,11 +244,6 @@ export class Roster {
   }
 
   #respawnIn(delayMs: number): void {
-    if (this.#isClosed) return
-    const timer = setTimeout(() => {
-      this.#respawns.delete(timer)
-      this.#listener.vacant()
-    }, delayMs)
-    this.#respawns.add(timer)
+    if (!this.#isClosed) this.#respawns.addIn(delayMs)
   }
 }

@@ -1,5 +1,6 @@
 import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { RunTimes } from '../ipc/reports.js'
+import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { HostEventListener } from './host-messages.js'
@@ -29,7 +30,7 @@ export interface WorkerListener<Worker> extends HostEventListener {
   dropped(refs: readonly Ref[]): void
   /** What a request to cancel a task has met. */
   cancelling(worker: Worker, message: Extract<WorkerMessage, { type: 'cancelling' }>): void
-  recycling(worker: Worker, tasks: number): void
+  recycling(worker: Worker, because: RecycleReason): void
   faulted(worker: Worker, error: string): void
   unfit(worker: Worker, error: string): void
   logged(worker: Worker, message: Extract<WorkerMessage, { type: 'log' }>): void

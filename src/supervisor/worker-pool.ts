@@ -5,14 +5,16 @@ import type { Emitter } from '../events/emitter.js'
 import type { CancelNews, CancelResult } from '../task/cancel.js'
 import type { Pauses } from '../task/pause.js'
 import type { TaskName } from '../task/ref.js'
+import { Alone } from './alone.js'
 import { Brake } from './brake.js'
 import { Cancellations } from './cancellations.js'
 import { clearMarks } from './clear-marks.js'
 import type { NamedRef } from './given-tasks.js'
 import { Group } from './group.js'
-import { IdleTimer } from './idle-timer.js'
-import { aloneLane, dueLane } from './lane.js'
-import { aloneOptions, type PoolOptions } from './pool-options.js'
+import { dueLane } from './lane.js'
+import { Load } from './load.js'
+import type { PoolOptions } from './pool-options.js'
+import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -29,7 +31,7 @@ const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
 // Longer than others: both groups of workers start, are fed and end in one place.
 /**
- * The worker processes of one spool: as many as configured, each replaced when it dies. There is one more while there
+ * The worker processes of one spool: as many as its size says, each replaced when it dies. There is one more while there
  * are tasks that have to run alone.
  *
  * States: starting (no task is given out) → open → stopping (workers drain, and none is replaced).
@@ -40,11 +42,10 @@ export class WorkerPool implements SignalReceivers {
   readonly #signals: SignalRouter
   #options: PoolOptions
   readonly #main: Group
-  /** One worker that runs one task at a time, while there are tasks that have to run alone. */
-  readonly #lone: Group
+  readonly #alone: Alone
+  readonly #load: Load
+  readonly size: PoolSize
   readonly #pace = new RespawnPace()
-  readonly #idleTimer = new IdleTimer(() => this.#goCheap())
-  readonly #loneIdleTimer = new IdleTimer(() => this.#dismissLone())
   #hasBegun = false
   readonly #unfollow: () => void
   readonly #brake: Brake
@@ -59,7 +60,7 @@ export class WorkerPool implements SignalReceivers {
     this.#unfollow = events.followListeners('run-times', isHeard => this.#tellTimes(isHeard))
     const all = {
       ...{ feed, events },
-      workers: () => [...this.#main.roster.workers, ...this.#lone.roster.workers],
+      workers: () => this.#groups.flatMap(({ roster }) => [...roster.workers]),
       released: () => this.dispatch(),
     }
     this.#brake = new Brake({ ...all, spool: this.spool })
@@ -73,10 +74,10 @@ export class WorkerPool implements SignalReceivers {
       isBraked: () => this.isBraked,
       dispatch: () => this.dispatch(),
       vacant: () => {
-        this.#fill()
+        this.#main.roster.fill()
         this.dispatch()
       },
-      progressed: () => this.#progressed(),
+      progressed: (count: number) => this.#progressed(count),
     }
     this.#main = new Group(options, {
       ...shared,
@@ -86,10 +87,12 @@ export class WorkerPool implements SignalReceivers {
         this.#joined(worker)
       },
     })
-    this.#lone = new Group(aloneOptions(options), {
-      ...shared,
-      lane: aloneLane(feed),
-      joined: worker => this.#joined(worker),
+    this.#alone = new Alone(options, { ...shared, joined: worker => this.#joined(worker) })
+    const beside = () => ({ alone: this.#alone.busy, signals: signals.loadOf(this) })
+    this.#load = new Load({ spool: this.spool, feed, events, beside })
+    this.size = new PoolSize(options, {
+      ...{ spool: this.spool, roster: this.#main.roster, load: this.#load, events },
+      isBraked: () => this.isBraked,
     })
   }
 
@@ -101,7 +104,7 @@ export class WorkerPool implements SignalReceivers {
 
   /** Call it when the first listener has come or the last one has gone. */
   #tellTimes(isHeard: boolean): void {
-    for (const { roster } of [this.#main, this.#lone])
+    for (const { roster } of this.#groups)
       for (const worker of roster.workers) if (worker.state === 'ready') worker.tellTimes(isHeard)
   }
 
@@ -113,8 +116,34 @@ export class WorkerPool implements SignalReceivers {
     return this.#main.roster.workers
   }
 
+  get #groups(): Group[] {
+    return [this.#main, this.#alone.group]
+  }
+
+  get options(): PoolOptions {
+    return this.#options
+  }
+
   get stats(): PoolStats {
-    return poolStats(this.#main.roster, this.#lone.roster)
+    return poolStats(this.#main.roster, this.#alone.group.roster, this.size.stats)
+  }
+
+  /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
+  get idleMs(): number | undefined {
+    const now = performance.now()
+    const idle = [...this.workers].filter(({ isOpen, outstanding }) => isOpen && outstanding === 0)
+    return idle.length === 0 ? undefined : Math.max(...idle.map(({ activity }) => now - activity.idleSince))
+  }
+
+  /** Since when the task that has been due for longest has been due, epoch ms; null: none is due. */
+  get oldestDueMs(): number | null {
+    return this.#feed.stats().oldestDueMs
+  }
+
+  /** Replaces a worker, which finishes what it runs first. */
+  recycle(worker: WorkerProcess): void {
+    void this.#main.roster.dismiss(worker)
+    this.#main.roster.fill()
   }
 
   /**
@@ -123,23 +152,21 @@ export class WorkerPool implements SignalReceivers {
    * @throws SpooldError HANDLER_UNLOADABLE with the message of the worker
    */
   async start(): Promise<void> {
-    const { processes, cheap } = this.#options
     const { roster } = this.#main
-    const first = Array.from({ length: cheap ? 1 : Math.min(processes, STARTED_AT_ONCE) }, () =>
-      roster.spawnAside(),
-    )
+    const length = Math.max(1, Math.min(roster.target, STARTED_AT_ONCE))
+    const first = Array.from({ length }, () => roster.spawnAside())
     for (const worker of first) roster.takeIn(worker)
     await Promise.race(first.map(({ start }) => start.whenReady))
   }
 
   /** For how long tasks could be given out and are not, in milliseconds. */
   get stalledMs(): number {
-    return Math.max(this.#main.feeder.stalledMs, this.#lone.feeder.stalledMs)
+    return Math.max(...this.#groups.map(({ feeder }) => feeder.stalledMs))
   }
 
   /** Spawns the remaining workers: the spool is listed by now, which leaves them a processor. */
   complete(): void {
-    if (!this.#options.cheap) this.#fill()
+    this.#main.roster.fill()
   }
 
   /** From now on the workers are given due tasks. */
@@ -174,10 +201,9 @@ export class WorkerPool implements SignalReceivers {
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     if (!this.#hasBegun || this.#main.roster.isClosed || this.isBraked) return
-    if (this.#options.cheap) this.#fill()
+    this.size.look()
     this.#main.feeder.dispatch()
-    if (this.#options.cheap) this.#idleTimer.look(this.#load === 0 && this.workers.size > 0)
-    this.#runAlone()
+    this.#alone.dispatch()
   }
 
   /**
@@ -187,9 +213,20 @@ export class WorkerPool implements SignalReceivers {
    */
   async prepare(options: PoolOptions): Promise<Replacement> {
     const { roster } = this.#main
-    const first = roster.spawnAside(options)
-    await first.start.whenReady
-    return { commit: () => this.#replace(first, options), abandon: () => void roster.dismiss(first) }
+    this.size.freeze(true)
+    const thaw = () => this.size.freeze(false)
+    try {
+      const first = roster.spawnAside(options)
+      await first.start.whenReady
+      const abandon = () => {
+        thaw()
+        void roster.dismiss(first)
+      }
+      return { commit: () => this.#replace(first, options).finally(thaw), abandon }
+    } catch (error) {
+      thaw()
+      throw error
+    }
   }
 
   async #replace(first: WorkerProcess, options: PoolOptions): Promise<void> {
@@ -197,15 +234,16 @@ export class WorkerPool implements SignalReceivers {
     const old = [...this.workers]
     this.#options = options
     roster.options = options
-    this.#lone.roster.options = aloneOptions(options)
+    this.#alone.options = options
+    this.size.options = options
     roster.takeIn(first)
-    this.#dismissLone()
+    this.#alone.dismiss()
     for (const worker of old) {
       if (roster.isClosed) return
       void roster.stop(worker)
-      await Promise.allSettled(this.#fill().map(({ start }) => start.whenReady))
+      await Promise.allSettled(roster.fill().map(({ start }) => start.whenReady))
     }
-    this.#fill()
+    roster.fill()
   }
 
   /** Lets the workers finish what they run, and kills those that take too long. */
@@ -222,11 +260,10 @@ export class WorkerPool implements SignalReceivers {
   async #end(end: (roster: Group['roster']) => Promise<readonly NamedRef[]>): Promise<void> {
     this.#signals.leave(this)
     this.#unfollow()
-    this.#idleTimer.clear()
-    this.#loneIdleTimer.clear()
-    const groups = [this.#main, this.#lone]
+    this.size.close()
+    this.#alone.close()
     const left = await Promise.all(
-      groups.map(async ({ roster, feeder }) => {
+      this.#groups.map(async ({ roster, feeder }) => {
         const tasks = await end(roster)
         feeder.close()
         return tasks
@@ -236,55 +273,9 @@ export class WorkerPool implements SignalReceivers {
     await clearMarks(this.#options, left.flat(), this.#events)
   }
 
-  #fill(): WorkerProcess[] {
-    const { roster } = this.#main
-    roster.target = this.#wanted
-    return roster.fill()
-  }
-
-  /** In cheap mode, only as many as there is work for; once idle, all are dismissed. */
-  get #wanted(): number {
-    const { cheap, processes } = this.#options
-    return cheap ? Math.max(this.#main.roster.present, Math.min(processes, this.#load)) : processes
-  }
-
-  #runAlone(): void {
-    const { roster, feeder } = this.#lone
-    const isWanted = this.#feed.parkedFor('alone') > 0
-    if (isWanted) {
-      roster.target = 1
-      roster.fill()
-    } else if (roster.workers.size === 0) return
-    feeder.dispatch()
-    this.#loneIdleTimer.look(!isWanted && this.#loneBusy === 0)
-  }
-
-  get #loneBusy(): number {
-    let busy = 0
-    for (const { outstanding } of this.#lone.roster.workers) busy += outstanding
-    return busy
-  }
-
-  #dismissLone(): void {
-    this.#lone.roster.target = 0
-    this.#lone.roster.trim()
-  }
-
-  #progressed(): void {
+  #progressed(count: number): void {
+    this.#load.ended(count)
     if (!this.#pace.progressed()) return
-    this.#main.roster.hasten()
-    this.#lone.roster.hasten()
-  }
-
-  /** How many tasks and signals wait or run. */
-  get #load(): number {
-    const { ready, busy } = this.#feed.counts()
-    return ready + busy - this.#loneBusy + this.#signals.loadOf(this)
-  }
-
-  #goCheap(): void {
-    this.#events.emit('spool-went-cheap', { spool: this.spool })
-    this.#main.roster.target = 0
-    this.#main.roster.trim()
+    for (const { roster } of this.#groups) roster.hasten()
   }
 }

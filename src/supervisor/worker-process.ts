@@ -2,6 +2,7 @@ import { machineNowMs } from '../base/clock.js'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PausedPair } from '../task/pause.js'
 import type { Ref, TaskName } from '../task/ref.js'
+import { Activity } from './activity.js'
 import type { KillReason } from './cut-short.js'
 import { GivenSignals } from './given-signals.js'
 import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
@@ -33,9 +34,7 @@ export class WorkerProcess {
   /** It was asked to hand back what it has not started, and has not answered yet. */
   isRecalling = false
   #lastHeardAt = performance.now()
-  readonly #pace = new Pace()
-  #ran = 0
-  #busyMs = 0
+  readonly pace = new Pace()
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -45,6 +44,7 @@ export class WorkerProcess {
   readonly given: GivenTasks
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
+  readonly activity = new Activity()
   readonly pid: number
   /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
@@ -63,6 +63,7 @@ export class WorkerProcess {
     this.pid = this.#port.pid
     this.#port.listen(message => {
       if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
+      this.activity.note(this.outstanding)
     })
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: worker })
@@ -79,17 +80,7 @@ export class WorkerProcess {
 
   /** Milliseconds per task; undefined until one has run. */
   get paceMs(): number | undefined {
-    return this.#pace.ms
-  }
-
-  /** How many runs it has reported. */
-  get ran(): number {
-    return this.#ran
-  }
-
-  /** How long it was busy with tasks; ms. */
-  get busyMs(): number {
-    return this.#busyMs
+    return this.pace.ms
   }
 
   /** How many tasks and signals it has and answers for. */
@@ -130,12 +121,14 @@ export class WorkerProcess {
   signal(number: number): void {
     if (this.outstanding === 0) this.#lastHeardAt = performance.now()
     this.signals.give(number)
+    this.activity.note(this.outstanding)
     this.#send({ type: 'signal', number })
   }
 
   run(refs: readonly Ref[], lastRuns: LastRuns): void {
     if (this.given.size === 0) this.#lastHeardAt = performance.now()
     const first = this.given.give(refs)
+    this.activity.note(this.outstanding)
     const sentAtMs = Math.floor(machineNowMs())
     this.#send({ type: 'run', first, refs, sentAtMs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
@@ -237,7 +230,7 @@ export class WorkerProcess {
         return this.#listener.cancelling(this, message)
       case 'recycling':
         this.#leaves('recycled')
-        return this.#listener.recycling(this, message.tasks)
+        return this.#listener.recycling(this, message.because)
       case 'faulted':
         this.#leaves('failed')
         return this.#listener.faulted(this, message.error)
@@ -279,9 +272,9 @@ export class WorkerProcess {
     const { done, reports, late, known } = reported
     if (known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
     const ran = done.length + ranOf(reports) + ranOf(late)
-    this.#pace.note(message.busyMs, ran)
-    this.#ran += ran
-    this.#busyMs += message.busyMs
+    this.activity.reported(done.length + reports.length + late.length, ran)
+    this.activity.note(this.outstanding)
+    this.pace.note(message.busyMs, ran)
     if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
       const name = this.given.start(number, this.#lastHeardAt)

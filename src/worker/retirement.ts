@@ -1,16 +1,16 @@
 import type { WorkerMessage } from '../ipc/messages.js'
 import { isHandled, type Report } from '../task/report.js'
 import { limitReached } from './limits.js'
+import { type RecyclingOptions, recycleReason } from './recycling.js'
 
-/** Decides when a process has to leave: it has run as many tasks as it may, or the system refuses it something. */
+/** Decides when a process has to leave: it has run as many tasks as it may, has too much memory, or the system refuses it something. */
 export class Retirement {
-  readonly #maxTasks: number
+  readonly #options: RecyclingOptions
   #handled = 0
   #reason: WorkerMessage | undefined
 
-  /** @param maxTasks 0: no limit */
-  constructor(maxTasks: number) {
-    this.#maxTasks = maxTasks
+  constructor(options: RecyclingOptions) {
+    this.#options = options
   }
 
   /** Why it must run no more tasks, for the master. Only the first reason counts. */
@@ -20,7 +20,8 @@ export class Retirement {
 
   /** How many of `wanted` tasks may begin. @param underWay how many have begun and have not ended */
   room(wanted: number, underWay: number): number {
-    return this.#maxTasks === 0 ? wanted : Math.min(wanted, this.#maxTasks - this.#handled - underWay)
+    const { maxTasks } = this.#options
+    return maxTasks === 0 ? wanted : Math.min(wanted, maxTasks - this.#handled - underWay)
   }
 
   /** A task could not begin. @param isOneByOne tasks are not claimed ahead */
@@ -32,9 +33,8 @@ export class Retirement {
 
   /** A task ended, or a signal's handler that counts as one. */
   handled(): void {
-    this.#handled++
-    if (this.#maxTasks > 0 && this.#handled >= this.#maxTasks)
-      this.#reason ??= { type: 'recycling', tasks: this.#maxTasks }
+    const because = recycleReason(++this.#handled, this.#options)
+    if (because !== undefined) this.#reason ??= { type: 'recycling', because }
   }
 
   /** A run was settled. */

@@ -1,10 +1,9 @@
+import type { RecyclingOptions } from './recycling.js'
 import type { ReportBufferOptions } from './report-buffer.js'
 
-export interface RunnerOptions extends ReportBufferOptions {
+export interface RunnerOptions extends ReportBufferOptions, RecyclingOptions {
   /** Tasks begin while others run in this process. */
   readonly isConcurrent: boolean
-  /** 0: no limit. */
-  readonly maxTasks: number
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
   /** 0: no deadline. */

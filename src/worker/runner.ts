@@ -47,7 +47,7 @@ export class Runner implements ExecutorListener {
     this.#options = options
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
-    this.#retirement = new Retirement(options.maxTasks)
+    this.#retirement = new Retirement(options)
     this.#reports = new ReportBuffer(options, this.#inFlight)
     this.#claimer = new Claimer({
       claims,

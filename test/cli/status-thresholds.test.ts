@@ -5,6 +5,8 @@ import type { DaemonStatus, SpoolStatus } from '#src/cli/status/spool-status.js'
 import { judge, thresholdsOf, worst } from '#src/cli/status/thresholds.js'
 import { readSnapshot } from '#src/stats/read-snapshot.js'
 
+const SIZE = { algorithm: null, minimum: 1, maximum: 1, reason: null, isByHand: false }
+
 const AT = 1_800_000_000_000
 const NONE = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }
 const STATUS: DaemonStatus = {
@@ -58,7 +60,7 @@ const STATUS: DaemonStatus = {
   },
   rates: { done: { m1: 1, m5: 1, m15: 1 }, failed: { m1: 0, m5: 0, m15: 0 }, failedShare: 0.04 },
   times: { sinceMs: null, ran: NONE, waited: NONE },
-  processes: { wanted: 1, present: 1, delayed: 0, workers: [] },
+  processes: { wanted: 1, present: 1, delayed: 0, size: SIZE, workers: [] },
   dead: { count: 3, isWhole: true, byReason: { crashes: 3 }, oldestMs: AT, newestMs: AT },
   records: { count: 0, isWhole: true },
   paused: { pauses: [] },
@@ -171,7 +173,7 @@ describe('the screen of status', () => {
         priorities: Array.from({ length: 100 }, (_, i) => ({ priority: String(i), due: 10 ** 6 })),
         prioritiesLeftOut: 5,
       }),
-      processes: { wanted: 100, present: 99, delayed: 3, workers: Array(100).fill(worker) },
+      processes: { wanted: 100, present: 99, delayed: 3, size: SIZE, workers: Array(100).fill(worker) },
       disk: { freeBytes: 10 ** 15, totalBytes: 10 ** 15, freeInodes: 1, totalInodes: 3 },
       look: {
         everyMs: 30_000,

@@ -72,7 +72,7 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
   it('bounds a flood, logs what it ignores, and runs tasks meanwhile', async () => {
     const { spool, fifo, daemon } = await withFifo()
     send(fifo, 'Zw0'.repeat(20_000))
-    await daemon.waitFor(/ignored: expected one of q, Q, r, R, l, p, s, got [Zw0]{3}\n/)
+    await daemon.waitFor(/ignored: expected one of q, Q, r, R, l, \+, -, C, p, s, got [Zw0]{3}\n/)
     assert.ok(times(daemon, 'ignored') < 10)
     send(fifo, 's'.repeat(60_000))
     await daemon.waitFor('runs nothing')

@@ -165,7 +165,7 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     '[spooler /s] /h.mjs could not be loaded',
   ],
   'worker-recycling': [
-    { spool, pid, tasks: 5 },
+    { spool, pid, because: { kind: 'tasks', limit: 5 } },
     '[spooler /s pid: 7] maximum number of tasks reached (5) recycling ...',
   ],
   'worker-faulted': [
@@ -196,6 +196,28 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'worker-stopping': [{ spool, pid }, 'killing the spooler with pid 7'],
   'worker-stopped': [{ spool, pid }, 'spooler (pid: 7) annihilated'],
+  'worker-cheaped': [{ spool, pid, idleMs: 12_345.6 }, '[spooler /s pid: 7] cheaped after 12.346 s idle'],
+  'worker-overweight': [
+    { spool, pid, number: 2, kind: 'rss', bytes: 123_456 },
+    '*** EVIL RELOAD ON WORKER 2 RSS: 123456 (pid: 7) ***',
+  ],
+  'worker-outlived': [
+    { spool, pid, number: 3, livedMs: 60_900 },
+    'worker 3 lifetime reached, it was running for 60 second(s)',
+  ],
+  'pool-scaled': [
+    { spool, algorithm: 'spare', from: 1, to: 2, reason: 'all 1 busy for 4 ticks' },
+    '[spooler /s] 2 processes, not 1: all 1 busy for 4 ticks (spare)',
+  ],
+  'scaling-logged': [
+    { spool, line: '[busyness] 20s average busyness of 1 worker(s) is at 16%' },
+    '[busyness] 20s average busyness of 1 worker(s) is at 16%',
+  ],
+  'scaling-failed': [
+    { spool, error: './mine.mjs: no' },
+    '[spooler /s] the number of processes stays as it is, because its algorithm failed: ./mine.mjs: no',
+  ],
+  'scaling-memory-short': [{ workers: 3 }, 'cheaper hard rss memory limit exceeded, cheap one of 3 workers'],
   'spool-went-cheap': [{ spool }, 'DATE - cheaping spooler /s ...'],
   'task-started': [{ spool, pid, name: `5/${NAME}` }, `[spooler /s pid: 7] managing request ${NAME} ...`],
   'tasks-reported': [

@@ -117,6 +117,7 @@ export async function memoryWorker(
       strictNames: false,
       frequencyMs: 50,
       locks: 'ofd',
+      memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
       policy: CLAIMS_DEFAULTS.policy,
       delivery: 'at-least-once',
       graceMs: 0,

@@ -10,6 +10,7 @@ import type { MemorySpool } from '#src/engines/memory/spool.js'
 import { Emitter } from '#src/events/emitter.js'
 import type { WorkerOptions } from '#src/ipc/messages.js'
 import { InProcessPort } from '#src/supervisor/in-process-port.js'
+import type { SizeOptions } from '#src/supervisor/pool-options.js'
 import { SignalRouter } from '#src/supervisor/signal-router.js'
 import { WorkerPool } from '#src/supervisor/worker-pool.js'
 import { Worker } from '#src/worker/worker.js'
@@ -32,7 +33,7 @@ interface PoolEngine {
 export interface PoolSettings {
   readonly worker?: Partial<WorkerOptions>
   readonly processes?: number
-  readonly cheap?: boolean
+  readonly size?: Partial<SizeOptions>
 }
 
 /** A pool for a spool directory whose workers live in this process. */
@@ -56,7 +57,7 @@ export function memoryPoolOf(spool: MemorySpool, handler: string, settings: Pool
 function openPool(
   spool: string,
   handler: string,
-  { worker, processes = 2, cheap = false }: PoolSettings,
+  { worker, processes = 2, size }: PoolSettings,
   engine: PoolEngine,
 ) {
   const file = join(workspace(), 'handler.mjs')
@@ -69,6 +70,7 @@ function openPool(
   const options: WorkerOptions = {
     ...CLAIMS_DEFAULTS,
     ...{ spool, ordered: true, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
+    memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
     ...{ signalAsTask: false, harakiriMs: 0, startTimeoutMs: 0, chdir: null, title: null },
     ...{ isListenedTo: false, isDetailed: false, chain: [{ kind: 'javascript', file }] },
     ...worker,
@@ -92,7 +94,9 @@ function openPool(
   }
   const pool = new WorkerPool(
     {
-      ...{ worker: options, openPort, processes, cheap, mercyMs: 60_000, startTimeoutMs: 0 },
+      ...{ worker: options, openPort, mercyMs: 60_000, startTimeoutMs: 0 },
+      ...{ processes, scaling: null, startsCheap: false, idleMs: 0, ...size },
+      limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),
     },
     feed,

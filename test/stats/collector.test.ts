@@ -57,7 +57,7 @@ function collect() {
     daemon: () => DAEMON,
     spools() {
       taken++
-      return [{ spool: SPOOL, feed: FEED, pool: { wanted: 1, present: 1, delayed: 0, workers: [WORKER] } }]
+      return [{ spool: SPOOL, feed: FEED, pool: POOL }]
     },
     leadershipOf: () => null,
     schedules: () => [],
@@ -68,6 +68,9 @@ function collect() {
 }
 const first = ({ spools }: DaemonSnapshot): SpoolSnapshot => spools[0] ?? assert.fail('no spool')
 const report = (kind: ReportKind): Report => ({ ref: 'x', kind, ranMs: 1 })
+
+const SIZE = { algorithm: null, minimum: 1, maximum: 1, reason: null, isByHand: false }
+const POOL = { wanted: 1, present: 1, delayed: 0, size: SIZE, workers: [WORKER] }
 
 describe('the collector', () => {
   afterEach(() => {

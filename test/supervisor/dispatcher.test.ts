@@ -35,6 +35,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
       return refs.length
     },
     due: limit => refs.splice(0, limit),
+    isShrinking: false,
     lastRun: () => undefined,
     signalFor: () => undefined,
     ...more,

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { Emitter } from '#src/events/emitter.js'
+import { loadAlgorithm } from '#src/supervisor/scaling/algorithms.js'
+import { SCALING_DEFAULTS } from '#src/supervisor/scaling/scaling-options.js'
 import { Histogram } from '#src/task/histogram.js'
 import { drop, leftIn } from '../helpers/files.js'
 import { closePools, poolOf } from '../helpers/pool.js'
@@ -19,6 +21,16 @@ function doneOf(events: Emitter): string[] {
 }
 
 const OK = 'export default () => -2'
+
+/** `spooler-cheap` */
+const CHEAP = {
+  scaling: {
+    algorithm: await loadAlgorithm('cheap'),
+    options: { ...SCALING_DEFAULTS, minimum: 0, maximum: 2 },
+    initial: 1,
+    wantsTimes: false,
+  },
+}
 
 describe('a pool of workers in this process', () => {
   it('runs all that is due, once each, and stops', async () => {
@@ -100,7 +112,7 @@ describe('a pool of workers in this process', () => {
     const handler = `
       import { setTimeout } from 'node:timers/promises'
       export default async () => (await setTimeout(50), -2)`
-    const { pool, feed, events, ports, run } = poolOf(spool, handler, { cheap: true })
+    const { pool, feed, events, ports, run } = poolOf(spool, handler, { size: CHEAP })
     let isCheap = false
     events.on('spool-went-cheap', () => {
       isCheap = true

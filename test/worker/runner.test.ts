@@ -34,6 +34,7 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
     {
       isConcurrent: false,
       maxTasks: 0,
+      memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
       signalAsTask: false,
       harakiriMs: 0,
       isListenedTo: false,

@@ -148,13 +148,27 @@ function diskOf({
 }
 
 function* processes({
-  processes: { wanted, present, delayed, workers },
+  processes: { wanted, present, delayed, size, workers },
   atMs,
 }: DaemonStatus): Generator<string> {
   const late = delayed > 0 ? [`${delayed} wait to be started again after a failure`] : []
-  yield* row('workers', [`${present} of ${wanted}`, ...late])
+  yield* row('workers', [`${present} of ${wanted}`, ...sizeText(size), ...late])
   for (const worker of workers.slice(0, MOST_WORKERS)) yield clipped(workerLine(worker, atMs))
   if (workers.length > MOST_WORKERS) yield `  and ${workers.length - MOST_WORKERS} more`
+}
+
+/** Nothing where the number is fixed. */
+function sizeText({
+  algorithm,
+  minimum,
+  maximum,
+  reason,
+  isByHand,
+}: SpoolSnapshot['processes']['size']): string[] {
+  const by = isByHand ? 'by hand' : algorithm
+  if (by === null) return []
+  const why = reason === null || isByHand ? '' : `: ${reason}`
+  return [`${by}, ${minimum} to ${maximum}${why}`]
 }
 
 function workerLine({ pid, state, running, ran, rssBytes }: WorkerSnapshot, atMs: number): string {

@@ -63,7 +63,7 @@ describe('whatever it sees', () => {
             if (target > present || obeys) present = target
           }
         }),
-        { numRuns: 60 },
+        { numRuns: 200 },
       )
     })
 })

@@ -1,0 +1,56 @@
+import type { Load } from './load.js'
+import type { Roster } from './roster.js'
+import type { ScaledWorker, Snapshot } from './scaling/algorithm.js'
+import type { ScalingOptions } from './scaling/scaling-options.js'
+import { Seats } from './seats.js'
+import type { WorkerProcess } from './worker-process.js'
+
+/** A pool as algorithms see it. */
+export class PoolView {
+  readonly #roster: Roster
+  readonly #load: Load
+  readonly #seats = new Seats()
+  readonly #openedAt = performance.now()
+
+  constructor(roster: Roster, load: Load) {
+    this.#roster = roster
+    this.#load = load
+  }
+
+  /** The number of a worker, from 1. */
+  numberOf(worker: WorkerProcess): number {
+    this.#seats.assign(this.#roster.workers)
+    return this.#seats.numberOf(worker)
+  }
+
+  /** @param nowMs of `performance.now()` */
+  snapshot(options: ScalingOptions, nowMs: number, canSpawn: boolean): Snapshot {
+    const { workers: all, target, delayed } = this.#roster
+    this.#seats.assign(all)
+    const workers = [...all].filter(({ state }) => state !== 'draining')
+    return {
+      options,
+      nowMicros: nowMs * 1000,
+      openedMicros: this.#openedAt * 1000,
+      workers: workers.map(worker => this.#seen(worker)),
+      // of one that recycles, the successor is to come
+      delayed: Math.max(delayed, target - workers.length),
+      target,
+      canSpawn,
+      // what is not sorted yet may not be due
+      backlog: workers.some(({ activity }) => activity.isSorting) ? 0 : this.#load.backlog,
+      running: this.#load.running,
+      ...this.#load.takeNews(),
+    }
+  }
+
+  #seen(worker: WorkerProcess): ScaledWorker {
+    const { state, isOpen, outstanding, concurrency, activity } = worker
+    return {
+      number: this.#seats.numberOf(worker),
+      isStarting: state === 'starting' || (outstanding === 0 && !isOpen),
+      isBusy: outstanding >= concurrency && !activity.isSorting,
+      busyMicros: this.#seats.busyMsOf(worker) * 1000,
+    }
+  }
+}

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { askDaemon } from '#src/control/client.js'
+import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
+import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet, taskName } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const isLong = process.env.SPOOLD_TEST_LONG !== undefined
+
+/** A task sleeps for `ms`, and eats `mb` that it keeps. */
+const HANDLER = `
+import { setTimeout } from 'node:timers/promises'
+const eaten = []
+export default async ({ ms = 0, mb = 0 }, task) => {
+  JOURNAL('start ' + process.pid + ' ' + task.name)
+  if (Number(mb) > 0) eaten.push(Buffer.alloc(Number(mb) * 1024 * 1024, 1))
+  await setTimeout(Number(ms))
+  JOURNAL('end ' + process.pid + ' ' + task.name)
+  return task.SPOOL_OK
+}`
+
+type Ini = DaemonSetup['ini']
+
+/** Checks come every 50 ms, so that a test of many of them is short. */
+const start = (spool: string, ini: Ini) =>
+  startDaemon({
+    spool,
+    handler: HANDLER,
+    ini: { 'check-interval': 0.05, 'spooler-quiet': true, 'spooler-frequency': 1000, ...ini },
+  })
+
+function put(spool: string, count: number, vars: Readonly<Record<string, string>> = {}, mtime?: number) {
+  return Array.from({ length: count }, () => {
+    const name = taskName()
+    drop(spool, name, packet({ name, ...vars }), mtime)
+    return name
+  })
+}
+
+const processesOf = async (spool: string) => (await spoolSnapshotOf(spool)).processes
+const present = async (spool: string) => (await processesOf(spool)).present
+const ready = async (spool: string) =>
+  (await processesOf(spool)).workers.filter(({ state }) => state === 'ready').length
+const scaledTo = ({ output }: Daemon) =>
+  [...output.matchAll(/\] (\d+) process(?:es)?, not (\d+): /g)].map(([, to, from]) => [
+    Number(from),
+    Number(to),
+  ])
+const lines = (daemon: Daemon, word: string) =>
+  daemon
+    .journal()
+    .filter(line => line.startsWith(`${word} `))
+    .map(line => line.split(' '))
+
+/** Every task ran from its start to its end, once. */
+function assertWhole(daemon: Daemon, names: readonly string[]) {
+  const of = (word: string) =>
+    lines(daemon, word)
+      .map(([, , name]) => name)
+      .sort()
+  assert.deepEqual([of('start'), of('end')], [[...names].sort(), [...names].sort()])
+}
+
+async function stop(daemon: Daemon) {
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0)
+}
+
+describe('adaptive processes', () => {
+  it('grow by the step to the maximum under a spike, and go to the minimum when it is over', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, { cheaper: 1, workers: 4, 'cheaper-step': 2, 'cheaper-overload': 2 })
+    assert.equal(await present(spool), 1)
+    const names = put(spool, 150, { ms: '20' })
+    await until('there are four', async () => (await present(spool)) === 4)
+    const { size } = await processesOf(spool)
+    assert.deepEqual([size.algorithm, size.minimum, size.maximum, size.isByHand], ['spare', 1, 4, false])
+    await until('all have run', () => leftIn(spool).length === 0)
+    await until('there is one', async () => daemon.children().length === 1)
+    const changes = scaledTo(daemon)
+    assert.ok(changes.every(([from = 0, to = 0]) => to <= 4 && to >= 1 && to - from <= 2 && to - from >= -1))
+    assert.deepEqual(changes.at(-1), [2, 1])
+    assertWhole(daemon, names)
+    assert.match(daemon.output, /\] 3 processes, not 1: all 1 busy for 3 ticks \(spare\)/)
+    assert.match(daemon.output, /cheaped after \d+(\.\d+)? s idle/)
+    assert.doesNotMatch(daemon.output, /OOOPS/)
+    await stop(daemon)
+  })
+
+  it('do not grow for a paused spool, or for tasks that are not due', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, {
+      cheaper: 1,
+      workers: 4,
+      'cheaper-overload': 1,
+      'cheaper-algo': 'cheaper',
+    })
+    assert.match(daemon.output, /unable to find requested cheaper algorithm, falling back to spare/)
+    put(spool, 2000, {}, Date.now() / 1000 + 3600)
+    await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 2000)
+    await askDaemon(controlOf(spool), 'quiet', {})
+    put(spool, 20, { ms: '1' })
+    await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 20)
+    await until('many checks have passed', checks(20))
+    assert.deepEqual(scaledTo(daemon), [])
+    await askDaemon(controlOf(spool), 'unquiet', {})
+    await until('those run', () => leftIn(spool).length === 2000)
+    await stop(daemon)
+  })
+
+  it('of all algorithms and options, start as cheaper-initial says', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, {
+      cheaper: 1,
+      workers: 5,
+      'cheaper-initial': 3,
+      'cheaper-algo': 'manual',
+    })
+    await until('three are present', async () => (await present(spool)) === 3)
+    await until('many checks have passed', checks(10))
+    assert.deepEqual(scaledTo(daemon), [])
+    await stop(daemon)
+  })
+})
+
+/** True once so many checks must have been made. */
+function checks(count: number): () => boolean {
+  const from = performance.now()
+  return () => performance.now() - from > count * 50
+}
+
+describe('a shrinking pool', () => {
+  it('cuts no task short, runs none twice, and none waits for a process that goes', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, {
+      cheaper: 1,
+      workers: 3,
+      'cheaper-initial': 3,
+      'cheaper-algo': 'manual',
+    })
+    const names: string[] = []
+    const times = isLong ? 500 : 50
+    for (let i = 0; i < times; i++) {
+      names.push(...put(spool, 6, { ms: String(i % 4) }))
+      await askDaemon(controlOf(spool), 'scale', { spool, to: String(1 + (i % 3)) })
+    }
+    await until('all have run', () => leftIn(spool).length === 0)
+    assertWhole(daemon, names)
+    assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
+    assert.ok(scaledTo(daemon).length >= times - 1)
+    await stop(daemon)
+  })
+
+  it('lets no busy process go, and the one that was idle longest first', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(spool, {
+      cheaper: 1,
+      workers: 3,
+      'cheaper-initial': 3,
+      'cheaper-algo': 'manual',
+    })
+    await until('three are ready', async () => (await ready(spool)) === 3)
+    const [long = ''] = put(spool, 1, { ms: '3000' })
+    await until('it runs', () => lines(daemon, 'start').length === 1)
+    const busy = Number(lines(daemon, 'start')[0]?.[1])
+    const [recent = ''] = put(spool, 1)
+    await until('another has run', () => lines(daemon, 'end').length === 1)
+    const last = Number(lines(daemon, 'end')[0]?.[1])
+    await askDaemon(controlOf(spool), 'scale', { spool, to: '2' })
+    await until('one is gone', () => daemon.children().length === 2)
+    assert.deepEqual([isAlive(busy), isAlive(last)], [true, true])
+    await askDaemon(controlOf(spool), 'scale', { spool, to: '1' })
+    await until('one is left', () => daemon.children().length === 1)
+    assert.equal(isAlive(busy), true)
+    await until('it has ended', () => leftIn(spool).length === 0)
+    assertWhole(daemon, [long, recent])
+    await stop(daemon)
+  })
+})
