@@ -90,6 +90,15 @@ export function fromThrown(thrown: unknown): Outcome {
   return outcome.kind === 'retry' || outcome.kind === 'bury' ? { ...outcome, detail: message } : outcome
 }
 
+/** A run that failed with this error. @param policy the policy of its task from now on */
+export function failureOf(error: string, policy: PolicyAnswer): Outcome {
+  try {
+    return { kind: 'error', detail: error, policy: policyOf(policy) }
+  } catch (fault) {
+    return invalid(toError(fault).message)
+  }
+}
+
 function invalid(why: string): Outcome {
   return { kind: 'error', detail: `${why}, so the task is retried` }
 }

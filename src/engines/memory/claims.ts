@@ -3,7 +3,7 @@ import { lastValue } from '../../protocol/vars.js'
 import type { ClaimNotice } from '../../task/claim-notice.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
-import type { Company, Outcome, RetryOutcome } from '../../task/outcome.js'
+import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
 import type { ParkReason, Report } from '../../task/report.js'
 import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
@@ -216,13 +216,13 @@ export class MemoryClaims implements Claims {
 
   #fail(
     task: MemoryTask,
-    failure: RetryOutcome | { readonly kind: 'error' | 'crash'; readonly detail: string },
+    failure: Extract<Outcome, { kind: 'retry' | 'error' | 'crash' }>,
   ): Pick<Report, 'kind' | 'atMs' | 'detail'> {
     const { frequencyMs } = this.#options
     const { kind, detail } = failure
     task.attempts++
     if (kind === 'crash') task.crashes++
-    if (kind === 'retry') task.policy = { ...task.policy, ...failure.policy }
+    if (kind !== 'crash') task.policy = { ...task.policy, ...failure.policy }
     const policy = { ...this.#options.policy, ...task.policy }
     const limit = limitReached(policy, task)
     if (limit !== undefined)

@@ -19,8 +19,10 @@ process.prepare()
 output = Output(wire)
 
 import spoold_host.loader as loader
+import spoold_host.named as named
 from spoold_host.loop import Loop
 
+named.open_to(settings)
 loop = Loop(wire, settings, output)
 if loader.load(wire, settings, loop):
     loop.serve()

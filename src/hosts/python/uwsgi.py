@@ -80,6 +80,10 @@ def spool(*args, **kwargs):
     if body is not None:
         del message[b'body']
         items += [b'body', body]
+    return _spool(items)
+
+
+def _spool(items):
     return _call('spool' if _is_forked else 'spool-while-loading', *items)[0]
 
 

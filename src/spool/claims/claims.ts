@@ -164,11 +164,10 @@ export class Claims {
       case 'retry':
       case 'error': {
         const { kind, detail: error } = outcome
-        const wish = outcome.kind === 'retry' ? outcome : undefined
         return this.#failures.settle(file, record, {
           kind,
           ...(error === undefined ? {} : { error }),
-          ...(wish === undefined ? {} : { wish }),
+          wish: outcome,
         })
       }
       case 'cancel':

@@ -7,9 +7,9 @@ import type { Claim } from '../../engines/claims.js'
  * Descriptor 3, worker to host: messages, each a u32 length and that many bytes. The first message is a list (see
  * `packList`) of settings, names and values in turn. The second answers the frame `output`: a list with the token for
  * marks (host-output.ts), or an empty list if output is not captured. Every other message is a sequence of items: u8
- * kind, u16 a, u32 b, u32 c, then a + b + c bytes.
- * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). Tasks are counted from 0 and carry
- *   no number.
+ * kind, u16 d, u16 a, u32 b, u32 c, then a + b + c bytes.
+ * - task: its ref (a bytes), its packet as stored in the file (b), its body (c). d is the number of its run, from 1;
+ *   65,535 means that many or more. Tasks are counted from 0 and carry no number.
  * - recall: follows all tasks that the recall flag applies to (page.ts).
  * - signal: a is not a length but the number of the uwsgi signal whose function is to be called.
  *
@@ -28,15 +28,20 @@ export const LIFELINE_FD = 6
 const TASK = 1
 const RECALL = 2
 const SIGNAL = 3
-const ITEM_BYTES = 11
+const ITEM_BYTES = 13
+const MAX_ATTEMPT = 0xffff
 
 export type UpFrame =
-  | { readonly kind: 'ready' }
+  /** `text`: the named tasks that its code declared, a JSON array of `{ name, maxRetries }`; -1: no limit. Empty: none. */
+  | { readonly kind: 'ready'; readonly text: string }
   /** `text`: why the configured handlers could not be loaded. */
   | { readonly kind: 'unloadable'; readonly text: string }
   /** A message has been processed. */
   | { readonly kind: 'done' }
-  /** What the task with this number threw, or what is wrong with its return value. Sent before its result. */
+  /**
+   * What the task with this number threw, what is wrong with its return value, or its answer (host-answer.ts). Sent before
+   * its result.
+   */
   | { readonly kind: 'detail'; readonly number: number; readonly text: string }
   /** Tasks from this number on were not started, and will not be. */
   | { readonly kind: 'recalled'; readonly number: number }
@@ -86,8 +91,9 @@ export function encodeTasks(claims: readonly Claim[]): Buffer {
 }
 
 function appendTask(message: Buffer, start: number, claim: Claim): number {
-  const { ref, vars, bodyBytes } = claim
-  let at = writeItem(message, start, TASK, ref.length, vars.text.length, bodyBytes)
+  const { ref, vars, bodyBytes, attempt } = claim
+  const run = Math.min(attempt, MAX_ATTEMPT)
+  let at = writeItem(message, start, TASK, run, ref.length, vars.text.length, bodyBytes)
   at += message.write(ref, at, 'latin1')
   at += message.write(vars.text, at, 'latin1')
   return bodyBytes === 0 ? at : at + (claim.readBody()?.copy(message, at) ?? 0)
@@ -104,15 +110,24 @@ export function encodeSignal(number: number): Buffer {
 function single(kind: number, a: number): Buffer {
   const message = Buffer.allocUnsafe(4 + ITEM_BYTES)
   message.writeUInt32LE(ITEM_BYTES, 0)
-  writeItem(message, 4, kind, a, 0, 0)
+  writeItem(message, 4, kind, 0, a, 0, 0)
   return message
 }
 
-function writeItem(message: Buffer, at: number, kind: number, a: number, b: number, c: number): number {
+function writeItem(
+  message: Buffer,
+  at: number,
+  kind: number,
+  d: number,
+  a: number,
+  b: number,
+  c: number,
+): number {
   message[at] = kind
-  message.writeUInt16LE(a, at + 1)
-  message.writeUInt32LE(b, at + 3)
-  message.writeUInt32LE(c, at + 7)
+  message.writeUInt16LE(d, at + 1)
+  message.writeUInt16LE(a, at + 3)
+  message.writeUInt32LE(b, at + 5)
+  message.writeUInt32LE(c, at + 9)
   return at + ITEM_BYTES
 }
 

@@ -18,6 +18,7 @@ import {
   UpDecoder,
   type UpFrame,
 } from './frames.js'
+import { fromHost, LOST } from './host-answer.js'
 import { closed, type Death, deathOf } from './host-death.js'
 import { type Ended, HostReader, type HostReaderListener } from './host-reader.js'
 import { Page, STARTED } from './page.js'
@@ -174,11 +175,12 @@ export class HostProcess {
   /** Returns undefined until the result is known. */
   #outcomeOf(number: number): Outcome | undefined {
     const result = this.#page.resultOf(number)
-    if (result !== 'error') return result
+    if (typeof result !== 'string') return result
     // the result byte may arrive before its detail frame; once the host is dead, a missing frame never will
-    const detail = this.#details.get(number) ?? (this.#isDead ? 'what it said is lost' : undefined)
+    const said = this.#details.get(number)
     this.#details.delete(number)
-    return detail === undefined ? undefined : { kind: 'error', detail }
+    if (said === undefined) return this.#isDead ? LOST : undefined
+    return fromHost(result, said)
   }
 
   #hear(frame: UpFrame): void {

@@ -23,13 +23,14 @@ const PRINTED = 8
 const NOT_STARTED = 0
 export const STARTED = 1
 /** By state; from index 2 on, the task has ended. */
-const RESULTS: ReadonlyArray<Outcome | 'error' | undefined> = [
+const RESULTS: ReadonlyArray<Outcome | 'error' | 'answer' | undefined> = [
   undefined,
   undefined,
   OK,
   RETRY,
   IGNORE,
   'error',
+  'answer',
 ]
 
 const ZEROS = Buffer.alloc(SLOTS)
@@ -55,8 +56,8 @@ export class Page {
     return this.#view[number % SLOTS] ?? NOT_STARTED
   }
 
-  /** `error`: a frame carries the message. */
-  resultOf(number: number): Outcome | 'error' | undefined {
+  /** `error`, `answer`: a frame carries it. */
+  resultOf(number: number): Outcome | 'error' | 'answer' | undefined {
     return RESULTS[this.stateOf(number) & ~PRINTED]
   }
 

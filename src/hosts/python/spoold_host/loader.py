@@ -5,11 +5,12 @@ import os
 import sys
 import threading
 
+from . import named
 from .application import load_applications
 from .modules import import_named
 from .wire import READY, UNLOADABLE
 
-LAST_RESORT = 'last_resort'
+LAST_RESORT, LIBRARY = 'last_resort', 'library'
 
 
 def load(wire, settings, loop):
@@ -29,12 +30,14 @@ def load(wire, settings, loop):
             hook()
         for name in settings.get('spooler-import', []):
             import_named(os.fsdecode(name))
-        if not _is_usable(wire, settings, loop, failures, hasattr(uwsgi, 'spooler')):
+        tasks = named.declared()
+        if not _is_usable(wire, settings, loop, failures, hasattr(uwsgi, 'spooler') or tasks != b''):
             return False
+        named.started()
     except BaseException as error:
         wire.send(UNLOADABLE, 0, _bytes(explain(error)))
         return False
-    wire.send(READY)
+    wire.send(READY, 0, tasks)
     return True
 
 
@@ -49,8 +52,8 @@ def _is_usable(wire, settings, loop, failures, has_handler):
     if is_idle:
         wire.call(
             'warn',
-            b'Python code registered no handler: it leaves all tasks alone. Set uwsgi.spooler, or use the decorators of '
-            b'uwsgidecorators, in what import, spooler-import or the web application loads',
+            b'Python code registered no handler: it leaves all tasks alone. Set uwsgi.spooler, use the decorators of '
+            b'uwsgidecorators, or register named tasks, in what import, spooler-import or the web application loads',
         )
     return True
 
@@ -79,6 +82,8 @@ def _find_modules(settings):
     spec = importlib.util.spec_from_file_location('uwsgi', os.path.join(ours, 'uwsgi.py'))
     sys.modules['uwsgi'] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    # before what is installed: the host and its library belong together
+    sys.path.insert(0, os.path.join(ours, LIBRARY))
     # uWSGI adds ".", which would be the spool once tasks run
     sys.path.insert(0, os.getcwd())
     for path in settings.get('path', []):

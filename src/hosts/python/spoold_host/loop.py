@@ -6,18 +6,20 @@ import sys
 import threading
 import traceback
 
-from . import process
+from . import named, process
 from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
 
 TASK, RECALL, SIGNAL = 1, 2, 3
-_HEAD = struct.Struct('<BHII')
+_HEAD = struct.Struct('<B2H2I')
+_HEAD_BYTES = 13
 
 # The page, one byte per task: src/worker/hosts/page.ts
-STARTED, OK, RETRY, IGNORE, ERROR = 1, 2, 3, 4, 5
+STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = 1, 2, 3, 4, 5, 6
 PRINTED = 8
 SLOTS, RECALL_FLAG = 4032, 4032
-SPOOL_RESULTS = {-2: OK, -1: RETRY, 0: IGNORE}
+SPOOL_OK, ANSWERED = -2, object()
+SPOOL_RESULTS = {SPOOL_OK: OK, -1: RETRY, 0: IGNORE}
 
 
 class Loop:
@@ -35,6 +37,7 @@ class Loop:
             message = self._wire.read_message()
             if message is None:
                 process.live_on()
+                named.terminated()
                 return
             self._serve(message)
 
@@ -46,8 +49,8 @@ class Loop:
         unpack, top, enter = _HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
-            kind, name_length, block_length, body_length = unpack(message, at)
-            at += 11
+            kind, attempt, name_length, block_length, body_length = unpack(message, at)
+            at += _HEAD_BYTES
             name_end = at + name_length
             block_end = name_end + block_length
             body_end = block_end + body_length
@@ -58,7 +61,7 @@ class Loop:
                     pass
                 if page[RECALL_FLAG]:
                     page[slot] = 0
-                    return self._await_recall(number, message, at - 11)
+                    return self._await_recall(number, message, at - _HEAD_BYTES)
                 name = message[at:name_end]
                 directory, _, base = name.rpartition(b'/')
                 env = {'spooler_task_name': base}
@@ -77,7 +80,11 @@ class Loop:
                     pass  # not the task's fault, as in uWSGI
                 handler = api.get('spooler')
                 try:
-                    answer = 0 if handler is None else handler(env)
+                    run = named.begin(env, attempt) if b'task' in env else None
+                    if run is not None:
+                        answer = self._run_named(number, run)
+                    else:
+                        answer = 0 if handler is None else handler(env)
                 except SystemExit:
                     raise
                 except BaseException:
@@ -99,6 +106,23 @@ class Loop:
         self._next = number
         self._wire.send(DONE, number)
 
+    def _run_named(self, number, run):
+        """SystemExit is an error of a named task, unless a process that it forked exits."""
+        try:
+            run.perform()
+        except BaseException as error:
+            if os.getpid() != self._wire.pid:
+                raise
+            return self._answered(number, run.failed(error))
+        if os.getpid() != self._wire.pid:
+            os._exit(0)
+        run.succeeded()
+        return SPOOL_OK
+
+    def _answered(self, number, answer):
+        self._wire.send(DETAIL, number, named.encode(answer))
+        return ANSWERED
+
     def _failed(self, number, detail):
         if os.getpid() == self._wire.pid:
             self._wire.send(DETAIL, number, detail.encode('utf-8', 'backslashreplace')[:65536])
@@ -108,8 +132,8 @@ class Loop:
         """Skips the tasks before the mark of the recall: the worker has taken them back."""
         while message is not None:
             while at < len(message):
-                kind, *lengths = _HEAD.unpack_from(message, at)
-                at += 11
+                kind, _, *lengths = _HEAD.unpack_from(message, at)
+                at += _HEAD_BYTES
                 if kind == TASK:
                     at += sum(lengths)
                 elif kind == SIGNAL:
@@ -142,6 +166,8 @@ class Loop:
 
 def _result_of(answer):
     """An IntEnum is an int in uWSGI too (PyLong_Check), even if it overrides arithmetic."""
+    if answer is ANSWERED:
+        return ANSWER
     if answer is False:
         return IGNORE
     if isinstance(answer, int) and answer is not True:

@@ -2,11 +2,11 @@ module SpooldHost
   # Runs tasks and signals as they arrive, one at a time.
   class Loop
     TASK, RECALL, SIGNAL = 1, 2, 3
-    HEAD = 'CvVV'
+    HEAD = 'CvvVV'
     # uWSGI's keys have no encoding, including those that it adds
     NAME_KEY = 'spooler_task_name'.b.freeze
     BODY_KEY = 'body'.b.freeze
-    HEAD_BYTES = 11
+    HEAD_BYTES = 13
     PACKET_HEADER_BYTES = 4
 
     # The page, one byte per task: src/worker/hosts/page.ts
@@ -40,7 +40,7 @@ module SpooldHost
     def work_off(message)
       at = 0
       while at < message.bytesize
-        kind, name_bytes, block_bytes, body_bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
+        kind, attempt, name_bytes, block_bytes, body_bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
         at += HEAD_BYTES
         case kind
         when TASK
@@ -123,7 +123,7 @@ module SpooldHost
     def await_recall(message, at)
       while message
         while at < message.bytesize
-          kind, *bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
+          kind, _, *bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
           at += HEAD_BYTES
           case kind
           when TASK then at += bytes.sum

@@ -1,0 +1,85 @@
+"""Runs named tasks in a real uWSGI, beside its own spooler function."""
+
+import json
+import os
+import random
+import socket
+import time
+import traceback
+
+from . import run
+
+#: uWSGI counts no failures, so the process does; by the name of the file
+_failures = {}
+_FIRST_DELAY, _LONGEST_DELAY = 3, 1200
+
+
+def attach_uwsgi():
+    """Puts named tasks in front of `uwsgi.spooler`, which gets all others. Call it after setting that. Under spoold it does
+    nothing, because its host finds named tasks by itself."""
+    import uwsgi
+
+    if b'spoold' in uwsgi.version or getattr(getattr(uwsgi, 'spooler', None), '_is_spoold', False):
+        return
+    others = getattr(uwsgi, 'spooler', None)
+
+    def spooler(env):
+        name = env['spooler_task_name']
+        begun = run.begin(env, _failures.get(name, 0) + 1)
+        if begun is None:
+            return uwsgi.SPOOL_IGNORE if others is None else others(env)
+        answer = _perform(begun)
+        if answer is None:
+            _failures.pop(name, None)
+            return uwsgi.SPOOL_OK
+        _settle(name, answer)
+        return uwsgi.SPOOL_RETRY  # also of a file that was moved away: uWSGI would fail to remove it
+
+    spooler._is_spoold = True
+    uwsgi.spooler = spooler
+
+
+def _perform(begun):
+    try:
+        begun.perform()
+    except BaseException as error:
+        traceback.print_exc()
+        return begun.failed(error)
+    return begun.succeeded()
+
+
+def _settle(name, answer):
+    failures = _failures.get(name, 0) + 1
+    limit = answer.get('maxAttempts', 0)
+    reason = answer.get('bury') or answer.get('error') or answer.get('reason')
+    if 'bury' in answer or 0 < limit <= failures:
+        _failures.pop(name, None)
+        _bury(os.fsdecode(name), 'asked' if 'bury' in answer else 'attempts', reason, failures)
+        return
+    _failures[name] = failures
+    wait = answer.get('retry', True)
+    if wait is True:
+        half = min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY) / 2
+        wait = half + random.random() * half
+    at = time.time() + wait
+    os.utime(name, (at, at))  # uWSGI runs it no earlier; it must not be opened, which would give up the lock
+
+
+def _bury(name, reason, detail, attempts):
+    """As spoold buries: uWSGI has entered the directory of the task."""
+    dead = os.path.join('.spoold', 'dead')
+    os.makedirs(dead, mode=0o700, exist_ok=True)
+    letter = {
+        'ref': name,
+        'reason': reason,
+        'detail': detail,
+        'buriedAt': time.time_ns() // 1000000,
+        'attempts': attempts,
+        'crashes': 0,
+        'lastError': detail,
+        'handlers': ['uwsgi'],
+        'host': socket.gethostname(),
+    }
+    with open(os.open(os.path.join(dead, name + '.json'), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'w') as file:
+        json.dump(letter, file)
+    os.rename(name, os.path.join(dead, name))

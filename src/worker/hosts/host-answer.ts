@@ -1,0 +1,17 @@
+import { failureOf, type PolicyAnswer, toOutcome } from '../../task/answer.js'
+import type { Outcome } from '../../task/outcome.js'
+
+/** The host died before its detail arrived. */
+export const LOST: Outcome = { kind: 'error', detail: 'what it said is lost' }
+
+/**
+ * What a host said of a run. An `answer` is that of a named task: JSON, with the keys of an answer in JavaScript
+ * (task/answer.ts). It may have `error` instead of `retry` and `bury`: the stack of what the task threw.
+ */
+export function fromHost(kind: 'error' | 'answer', text: string): Outcome {
+  if (kind === 'error') return { kind, detail: text }
+  const answer: unknown = JSON.parse(text)
+  return typeof answer === 'object' && answer !== null && 'error' in answer
+    ? failureOf(String(answer.error), answer as PolicyAnswer)
+    : toOutcome(answer)
+}

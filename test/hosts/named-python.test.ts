@@ -1,0 +1,266 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { readJournal, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { PYTHON, startHost } from './host-daemon.js'
+import { drain, pythonEnv, runPython, sample, schedule } from './named-host.js'
+
+const RETRIES = sample('python/retries.py')
+
+/** The dead letters of a spool: the name of each task, and its reason. */
+function deadIn(spool: string): Record<string, { reason: string; attempts: number; detail: string }> {
+  const dead = join(spool, '.spoold/dead')
+  const letters = leftInDead(dead).map(name => {
+    return [taskIn(join(dead, name)), JSON.parse(readFileSync(join(dead, `${name}.json`), 'utf8'))]
+  })
+  return Object.fromEntries(letters)
+}
+
+/** The value of the key `task`. */
+function taskIn(file: string): string {
+  const bytes = readFileSync(file)
+  const at = bytes.indexOf('task') + 4
+  return bytes.toString('utf8', at + 2, at + 2 + bytes.readUInt16LE(at))
+}
+
+const leftInDead = (dead: string) => leftIn(dead).filter(name => !name.endsWith('.json'))
+
+/** Starts a daemon with the tasks of retries.py. @returns it and its journal */
+async function startRetries(spool: string) {
+  const env = { JOURNAL: join(dirname(spool), 'journal') }
+  const daemon = await startDaemon({ spool, isForeign: true, env, ini: { python: PYTHON, import: RETRIES } })
+  const enqueue = (code: string) => schedule(RETRIES, code, spool, env)
+  return { daemon, enqueue, journal: () => readJournal(dirname(spool)) }
+}
+
+describe('named tasks in Python', { skip: skipUnless('python3') }, () => {
+  it('the quickstart: a program schedules by function and by name, the daemon runs', async () => {
+    const spool = spoolDirectory()
+    runPython([sample('python/quickstart.py')], pythonEnv(spool))
+    assert.equal(leftIn(spool).length, 2)
+    const { code, stdout, stderr } = await drain(spool, sample('python/quickstart.py'))
+    assert.equal(code, 0, stderr)
+    for (const line of ['Computed 5 + 3 = 8', 'Computed 6 + 4 = 10'])
+      assert.ok((stdout + stderr).includes(line), stdout + stderr)
+    assert.deepEqual(leftIn(spool), [])
+  })
+
+  it('fast and slow queues: each is a spool, and the slow one does not hold up the fast one', async () => {
+    const high = spoolDirectory()
+    const low = join(dirname(high), 'low')
+    mkdirSync(low)
+    const queues = `high-priority=${high},low-priority=${low}`
+    runPython([sample('python/queues.py')], pythonEnv(queues))
+    assert.deepEqual([leftIn(high).length, leftIn(low).length], [1, 1])
+    const daemon = await startDaemon({
+      spool: high,
+      isForeign: true,
+      ini: { spooler: [high, low], python: PYTHON, import: sample('python/queues.py') },
+    })
+    await daemon.waitFor(/^slow$/m)
+    await daemon.waitFor(/^fast$/m)
+    await until('only the slow one is left', () => leftIn(high).length === 0)
+    assert.equal(leftIn(low).length, 1)
+  })
+
+  it('a retry after 429 runs at its time, in UTC if it is naive, and an error after the backoff', async () => {
+    const spool = spoolDirectory()
+    const { daemon, enqueue, journal } = await startRetries(spool)
+    const began = Date.now()
+    enqueue(`m.tasks.schedule('foo', 1, b='two'); m.tasks.schedule(m.naive); m.tasks.schedule(m.index)`)
+    await daemon.waitFor(/foo got 1 two/)
+    assert.ok(Date.now() - began >= 1900, 'it did not wait for its time')
+    await until('all were done', () => leftIn(spool).length === 0)
+    assert.deepEqual(journal().sort(), ['foo', 'foo', 'index', 'index', 'naive', 'naive'])
+    await daemon.waitFor(/Should retry in 2 seconds/)
+    await daemon.waitFor(/Traceback[\s\S]*retries.py", line \d+, in index[\s\S]*IndexError/)
+    assert.doesNotMatch(daemon.output, /spoold\/run.py|spoold_host/)
+  })
+
+  it('returning is success, whatever it returns; the limit, AbortException and no retries bury', async () => {
+    const spool = spoolDirectory()
+    const { enqueue, journal } = await startRetries(spool)
+    enqueue(`for name in ['always', 'once', 'abort', 'quits', 'returns']: m.tasks.schedule(name)`)
+    await until(
+      'nothing is left',
+      () => leftIn(spool).length === 0 && leftInDead(join(spool, '.spoold/dead')).length === 4,
+    )
+    assert.deepEqual(journal().sort(), ['abort', 'always', 'always', 'once', 'quits', 'returns'])
+    const dead = deadIn(spool)
+    assert.deepEqual(
+      Object.entries(dead)
+        .map(([task, { reason, attempts }]) => `${task}: ${reason} after ${attempts}`)
+        .sort(),
+      [
+        'abort: asked after 1',
+        'always: attempts after 2',
+        'once: attempts after 1',
+        'quits: attempts after 1',
+      ],
+    )
+    assert.equal(dead.abort?.detail, 'no such customer')
+  })
+
+  it('signals reach their namespace in order, and a receiver that fails harms nothing', async () => {
+    const spool = spoolDirectory()
+    const env = { JOURNAL: join(dirname(spool), 'journal') }
+    runPython([sample('python/signals.py')], { ...pythonEnv(spool), ...env })
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      env,
+      ini: { python: PYTHON, import: sample('python/signals.py') },
+    })
+    const journal = () => readJournal(dirname(spool))
+    await until('the task of bar was retried', () => leftIn(spool).length === 0)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.deepEqual(journal().slice(0, 2), ['foo worker started', 'bar worker started'])
+    assert.deepEqual(journal().slice(-2), ['foo worker terminated', 'bar worker terminated'])
+    assert.deepEqual(
+      journal().filter(line => /foo work|Foo/.test(line) && !line.includes('worker')),
+      ['Job work started on Foo', 'foo work finished SUCCEEDED'],
+    )
+    assert.deepEqual(
+      journal().filter(line => line.startsWith('bar work ')),
+      [
+        'bar work retry 1: it fails',
+        'bar work finished WAITING',
+        'bar work failed: it fails',
+        'bar work finished FAILED',
+      ],
+    )
+    assert.match(daemon.output, /a receiver of job_started failed/)
+  })
+
+  it('runs beside a dictionary handler, which gets what no registry knows', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+from spoold import Tasks
+tasks = Tasks()
+@tasks.task(name='known')
+def known(*args, **kwargs):
+    journal('named %r %r' % (args, kwargs))
+    if args[:1] == ('again',): tasks.schedule(known, 'scheduled in a task', é='ß')
+def spooler(env):
+    journal('dictionary ' + repr(sorted(k if isinstance(k, str) else k.decode() for k in env)))
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`,
+    })
+    drop(spool, 'a', packet({ to: 'joe' }))
+    drop(spool, 'b', packet({ task: 'mine' }))
+    drop(spool, 'c', packet({ task: 'known' }))
+    drop(spool, 'd', packet({ task: 'known', args: '["again", 1]' }))
+    drop(spool, 'e', packet({ task: 'known', args: '@body' }, '{"args":["in the body"],"kwargs":{"k":null}}'))
+    await until('all ran', () => daemon.journal().length === 6)
+    assert.deepEqual(daemon.journal().sort(), [
+      "dictionary ['spooler_task_name', 'task']",
+      "dictionary ['spooler_task_name', 'to']",
+      "named ('again', 1) {}",
+      "named ('in the body',) {'k': None}",
+      "named ('scheduled in a task',) {'é': 'ß'}",
+      'named () {}',
+    ])
+    drop(spool, 'f', packet({ task: 'known', args: '{"not": "a list"}' }))
+    drop(spool, 'g', packet({ task: 'known', args: '["cut' }))
+    await until('both are buried', () => leftInDead(join(spool, '.spoold/dead')).length === 2)
+    await daemon.waitFor(/task f.*args: expected a JSON array, got \{'not': 'a list'\}/)
+    await daemon.waitFor(/task g.*args: expected JSON, got b'\["cut'/)
+  })
+
+  it('does not load two tasks of one name, and names both places', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+from spoold import Tasks
+one, two = Tasks(), Tasks()
+@one.task(name='twice')
+def first(): pass
+@two.task(name='twice')
+def second(): pass
+`,
+      isUnready: true,
+    })
+    assert.equal(await daemon.code(), 1)
+    assert.match(daemon.output, /two tasks have the name twice: .*tasks\.py:\d+ and .*tasks\.py:\d+/)
+  })
+})
+
+describe('scheduling in Python', { skip: skipUnless('python3') }, () => {
+  it('writes files as the other writers do, and at times to the microsecond', () => {
+    const spool = spoolDirectory()
+    schedule(RETRIES, `m.tasks.schedule_at('foo', m.datetime(2033, 5, 18, 3, 33, 20, 500000), 1, [2])`, spool)
+    const [name = ''] = leftIn(spool)
+    const bytes = readFileSync(join(spool, name))
+    const id = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/.exec(bytes.toString('latin1'))?.[0] ?? ''
+    assert.deepEqual(bytes, packet({ task: 'foo', args: '[1,[2]]', id, at: '2000000000.5' }))
+  })
+
+  it('refuses what it cannot store, and stores nothing', () => {
+    const spool = spoolDirectory()
+    writeFileSync(join(dirname(spool), 'tasks.py'), REFUSALS)
+    const printed = runPython([join(dirname(spool), 'tasks.py')], pythonEnv(spool))
+    assert.deepEqual(printed.trim().split('\n'), [
+      'InvalidJobSignatureError: missing a required argument',
+      "InvalidJobSignatureError: got an unexpected keyword argument 'c'",
+      'UnknownTask: no task sub is in this registry; it has: add, mail',
+      'InvalidJobSignatureError: Object of type object is not JSON serializable',
+      'InvalidJobSignatureError: Circular reference detected',
+      'InvalidJobSignatureError: Out of range float values',
+      'InvalidJobSignatureError: surrogates not allowed',
+      'InvalidJobSignatureError: 1048577',
+      'DestinationUnknown: no spool is known for the queue mail (known: default)',
+      'TypeError: expected a datetime',
+      'InvalidJobSignatureError: missing a required argument',
+      'RuntimeError: make a new one',
+      'DestinationUnknown: there is no spool directory',
+      'DestinationUnknown: one of three ways',
+    ])
+    assert.equal(leftIn(spool).length, 2, 'only the batch that was right')
+  })
+})
+
+const REFUSALS = `
+import os
+from spoold import Batch, Tasks
+tasks = Tasks()
+@tasks.task(name='add')
+def add(a, b): pass
+tasks.add(lambda: None, name='mail', queue='mail')
+def said(wanted, f):
+    try: print('stored', f())
+    except Exception as error: print('%s: %s' % (type(error).__name__, wanted if wanted in str(error) else error))
+loop = []
+loop.append(loop)
+batch, good = Batch(), Batch()
+batch.schedule(add, 1, 2)
+batch.schedule(add, 1)
+good.schedule(add, 1, 2)
+good.schedule('add', 1, b=2)
+said('missing a required argument', lambda: tasks.schedule(add, 1))
+said("got an unexpected keyword argument 'c'", lambda: tasks.schedule(add, 1, 2, c=3))
+said('no task sub is in this registry; it has: add, mail', lambda: tasks.schedule('sub', 1, 2))
+said('Object of type object is not JSON serializable', lambda: tasks.schedule(add, 1, object()))
+said('Circular reference detected', lambda: tasks.schedule(add, 1, loop))
+said('Out of range float values', lambda: tasks.schedule(add, 1, float('inf')))
+said('surrogates not allowed', lambda: tasks.schedule(add, 1, '\\udcff'))
+said('1048577', lambda: tasks.schedule(add, 1, 'x' * (1048577 - 6)))
+said('no spool is known for the queue mail (known: default)', lambda: tasks.schedule('mail'))
+said('expected a datetime', lambda: tasks.schedule_at(add, 5, 1, 2))
+said('missing a required argument', lambda: tasks.schedule_batch(batch))
+tasks.schedule_batch(good)
+said('make a new one', lambda: tasks.schedule_batch(good))
+os.environ['SPOOLD_ENQUEUE_TO'] += '-missing'
+said('there is no spool directory', lambda: tasks.schedule(add, 1, 2))
+del os.environ['SPOOLD_ENQUEUE_TO']
+said('one of three ways', lambda: tasks.schedule(add, 1, 2))
+`
