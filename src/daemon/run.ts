@@ -25,8 +25,8 @@ const HEAP_GROWTH_PERCENT = 25
 export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<number> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH_PERCENT}`)
   giveMemoryBackWhenIdle()
-  const processEnvironment = new ProcessEnvironment()
-  processEnvironment.enter(request.config)
+  const surroundings = new ProcessEnvironment()
+  surroundings.enter(request.config)
   const { logto, logFormat: format, logDate: date } = request.config.options
   const log = new RememberedLog(
     request.isUnderRoot
@@ -38,7 +38,7 @@ export async function runDaemon(request: Omit<DaemonRequest, 'spare'>): Promise<
   const spare = canForkAhead(request) ? new SpareWorker({ logFd: log.fd, areas: [] }) : undefined
   try {
     const { Daemon } = await import('./daemon.js')
-    return await new Daemon({ ...request, spare }, processEnvironment, events, log).run()
+    return await new Daemon({ request: { ...request, spare }, surroundings, events, log }).run()
   } catch (error) {
     // the error is printed on standard error in any case, which is also the log of a background process: do not log
     // it twice

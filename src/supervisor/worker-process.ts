@@ -4,6 +4,7 @@ import type { PausedPair } from '../task/pause.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import { Activity } from './activity.js'
 import type { KillReason } from './cut-short.js'
+import { Departure } from './departure.js'
 import { GivenSignals } from './given-signals.js'
 import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
@@ -27,10 +28,7 @@ export class WorkerProcess {
   readonly #answersWhileItRuns: boolean
   readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
-  #why: Exit['why'] = 'failed'
-  #isExplained = false
-  #isKilled = false
-  #killed: KillReason | undefined
+  readonly #departure = new Departure()
   /** It was asked to hand back what it has not started, and has not answered yet. */
   isRecalling = false
   #lastHeardAt = performance.now()
@@ -111,7 +109,7 @@ export class WorkerProcess {
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
     const { runningSince } = this
-    if (runningSince === undefined || this.#isKilled) return Number.POSITIVE_INFINITY
+    if (runningSince === undefined || this.#departure.isKilled) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#hosts.deadlineAt,
       harakiriMs === 0 ? Number.POSITIVE_INFINITY : runningSince + harakiriMs,
@@ -153,7 +151,7 @@ export class WorkerProcess {
 
   /** Why it was killed; undefined if it was not, or if no reason was given. */
   get killed(): KillReason | undefined {
-    return this.#killed
+    return this.#departure.killed
   }
 
   /** The tasks that may have begun, and the latest time at which each can have. */
@@ -175,13 +173,13 @@ export class WorkerProcess {
   drain(mercyMs: number): void {
     if (this.#state === 'exited') return
     this.#state = 'draining'
-    this.#why = 'asked'
+    this.#departure.asked()
     this.#send({ type: 'drain', mercyMs })
   }
 
   /** It was asked to stop, and its mercy is over. */
   killForMercy(): void {
-    this.#why = 'asked'
+    this.#departure.asked()
     this.kill({ kind: 'mercy' })
   }
 
@@ -200,8 +198,7 @@ export class WorkerProcess {
 
   /** Only the first reason counts. */
   kill(reason?: KillReason): void {
-    this.#killed ??= reason
-    this.#isKilled = true
+    this.#departure.kill(reason)
     this.#port.kill()
   }
 
@@ -258,12 +255,9 @@ export class WorkerProcess {
     return given === undefined ? null : nameOf(given)
   }
 
-  /** The worker exits of its own accord. Only the first reason counts. */
   #leaves(why: Exit['why']): void {
     this.#state = 'draining'
-    if (this.#isExplained || this.#why === 'asked') return
-    this.#why = why
-    this.#isExplained = true
+    this.#departure.explained(why)
   }
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
@@ -287,6 +281,6 @@ export class WorkerProcess {
     this.#hosts.workerExited()
     this.start.ended(exit)
     this.#state = 'exited'
-    return { ...exit, why: this.#why, isExplained: this.#isExplained }
+    return { ...exit, ...this.#departure.exit }
   }
 }
