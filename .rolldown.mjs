@@ -1,7 +1,7 @@
 // Builds the shipped program: spoold's own modules in a few files, because to find and link modules one by one is most of
 // what a start takes; as CommonJS, which Node loads faster than ES modules. Dependencies stay packages of their own.
 import { cpSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { build } from 'rolldown'
 
 /** What is made takes the place of `dist` as a whole: a daemon that starts meanwhile finds the one or the other. */
@@ -38,6 +38,12 @@ await build({
 
 copyTypes('index.d.ts')
 cpSync('src/hosts', join(made, 'hosts'), { recursive: true, filter: path => !path.endsWith('__pycache__') })
+// the libraries of named tasks store with the writers that people may also copy
+for (const writer of ['perl/Spool.pm', 'ruby/spool.rb'])
+  cpSync(
+    join('spool-examples/enqueue', writer),
+    join(made, 'hosts', dirname(writer), 'library', basename(writer)),
+  )
 if (existsSync('dist')) renameSync('dist', replaced)
 renameSync(made, 'dist')
 rmSync(replaced, { recursive: true, force: true })

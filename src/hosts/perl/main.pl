@@ -10,7 +10,7 @@ use Spoold::Output;
 use Spoold::Process;
 use Spoold::Wire;
 use uwsgi;
-BEGIN { shift @INC }    # our modules are loaded; user code must not find them
+BEGIN { $INC[0] .= '/library' }    # our modules are loaded; user code must not find them, but the library
 
 my $wire     = Spoold::Wire->new;
 my $settings = $wire->read_settings;

@@ -18,10 +18,13 @@ sub load {
         _judge($wire, $settings, $loop, @failures);
         1;
     };
-    if   ($loaded) { $wire->send(Spoold::Wire::READY) }
+    if   ($loaded) { $wire->send(Spoold::Wire::READY, 0, _declared()) }
     else           { $wire->send(Spoold::Wire::UNLOADABLE, 0, $@ =~ s/\s+\z//r) }
     return $loaded;
 }
+
+# The named tasks, if the library was loaded.
+sub _declared { return defined &Spoold::Tasks::_declared ? Spoold::Tasks::_declared() : '' }
 
 # Loads applications as uWSGI does; none is served. Returns an error message per application that could not be loaded.
 sub _load_applications {
@@ -39,7 +42,7 @@ sub _load_applications {
 # An application that fails ends the worker only if there is no other handler.
 sub _judge {
     my ($wire, $settings, $loop, @failures) = @_;
-    my $is_idle = !$loop->{spooler} && !%{ $loop->{signals} // {} };
+    my $is_idle = !$loop->{spooler} && !%{ $loop->{signals} // {} } && _declared() eq '';
     die join("\n", @failures) . "\n" if @failures && ($settings->{'need-app'} || $is_idle && $settings->{alone});
     $wire->call('warn', $_) for @failures;
     $wire->call('warn',

@@ -9,7 +9,7 @@ use Spoold::Wire;
 use constant { TASK => 1, RECALL => 2, SIGNAL => 3, HEAD_BYTES => 13, PACKET_HEADER_BYTES => 4 };
 
 # The page, one byte per task: src/worker/hosts/page.ts
-use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5" };
+use constant { NOT_STARTED => "\0", STARTED => "\1", OK => "\2", RETRY => "\3", IGNORE => "\4", ERROR => "\5", ANSWER => "\6" };
 use constant PRINTED => "\10";
 use constant { SLOTS => 4032, RECALL_FLAG => 4032 };
 
@@ -39,7 +39,7 @@ sub _serve {
     my ($spool, $chdir) = @$self{qw(spool chdir)};
     my ($number, $at, $end) = ($self->{next}, 0, length $message);
     while ($at < $end) {
-        my ($kind, $attempt, $name_bytes, $block_bytes, $body_bytes) = unpack('CvvVV', substr($message, $at, HEAD_BYTES));
+        my ($kind, undef, $name_bytes, $block_bytes, $body_bytes) = unpack('CvvVV', substr($message, $at, HEAD_BYTES));
         $at += HEAD_BYTES;
         if ($kind == TASK) {
             my $slot = $number % SLOTS;
@@ -82,6 +82,10 @@ sub _mark {
 # uWSGI keeps and retries a task with any other number; a value that is not a number counts as 0.
 sub _ask {
     my ($self, $env, $number) = @_;
+    if (defined $env->{task} && defined &Spoold::Tasks::_run) {
+        my $said = Spoold::Tasks::_run($env);
+        return $said eq '' ? OK : $self->_answered($number, $said) if defined $said;
+    }
     my $handler = $self->{spooler} or return IGNORE;
     my ($answer, $value);
     my $error = 'the spooler function was left by next or last';
@@ -98,6 +102,12 @@ sub _ask {
     return RETRY  if $value == -1;
     return IGNORE if $value == 0;
     return $self->_failed($number, _wrong($answer));
+}
+
+sub _answered {
+    my ($self, $number, $said) = @_;
+    $self->{wire}->send(Spoold::Wire::DETAIL, $number, $said) if $$ == $self->{wire}{pid};
+    return ANSWER;
 }
 
 sub _failed {

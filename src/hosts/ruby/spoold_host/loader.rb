@@ -4,6 +4,7 @@ module SpooldHost
 
   # Reports the result to the worker. True if tasks may follow.
   def load(wire, settings, tasks)
+    $LOAD_PATH.unshift(LIBRARY)
     $LOAD_PATH.unshift(*settings.fetch('path', []).map { |path| path.dup.force_encoding(Encoding::UTF_8) })
     (settings.fetch('shared-rbrequire', []) + settings.fetch('rbrequire', [])).each { |name| require_file(name) }
     failures = load_applications(settings)
@@ -12,7 +13,7 @@ module SpooldHost
     UWSGI.post_fork_hook if UWSGI.respond_to?(:post_fork_hook)
     return false unless usable?(wire, settings, tasks, failures)
 
-    wire.send(Wire::READY)
+    wire.send(Wire::READY, 0, declared)
     true
   rescue SystemExit
     raise
@@ -20,6 +21,11 @@ module SpooldHost
     wire.send(Wire::UNLOADABLE, 0, explain(e))
     false
   end
+
+  LIBRARY = File.join(File.dirname(__dir__), 'library').freeze
+
+  # The named tasks, if the library was loaded.
+  def declared = defined?(Spoold.declared) ? Spoold.declared : ''
 
   # Loads applications as uWSGI does; none is served.
   #
@@ -45,7 +51,7 @@ module SpooldHost
 
   # An application that fails ends the worker only if there is no other handler.
   def usable?(wire, settings, tasks, failures)
-    idle = !UWSGI.respond_to?(:spooler) && tasks.signals.empty?
+    idle = !UWSGI.respond_to?(:spooler) && tasks.signals.empty? && declared.empty?
     if failures.any? && (settings.key?('need-app') || (idle && settings.key?('alone')))
       wire.send(Wire::UNLOADABLE, 0, failures.join("\n"))
       return false

@@ -10,10 +10,10 @@ module SpooldHost
     PACKET_HEADER_BYTES = 4
 
     # The page, one byte per task: src/worker/hosts/page.ts
-    NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR = *"\0\1\2\3\4\5".b.chars.map(&:freeze)
+    NOT_STARTED, STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = *"\0\1\2\3\4\5\6".b.chars.map(&:freeze)
     SLOTS = RECALL_FLAG = 4032
     # the same, with a mark after the printed output
-    PRINTED = [OK, RETRY, IGNORE, ERROR].to_h { |result| [result, (result.ord | 8).chr.b.freeze] }.freeze
+    PRINTED = [OK, RETRY, IGNORE, ERROR, ANSWER].to_h { |result| [result, (result.ord | 8).chr.b.freeze] }.freeze
     RESULTS = { -2 => OK, -1 => RETRY, 0 => IGNORE }.freeze
 
     attr_reader :signals
@@ -40,7 +40,7 @@ module SpooldHost
     def work_off(message)
       at = 0
       while at < message.bytesize
-        kind, attempt, name_bytes, block_bytes, body_bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
+        kind, _, name_bytes, block_bytes, body_bytes = message.byteslice(at, HEAD_BYTES).unpack(HEAD)
         at += HEAD_BYTES
         case kind
         when TASK
@@ -96,6 +96,8 @@ module SpooldHost
     end
 
     def ask(env)
+      named = ask_named(env) if env.key?('task') && defined?(Spoold.run)
+      return named if named
       return IGNORE unless UWSGI.respond_to?(:spooler)
 
       answer = UWSGI.spooler(env)
@@ -105,6 +107,16 @@ module SpooldHost
       raise if Process.pid != @wire.pid
 
       failed(SpooldHost.explain(e))
+    end
+
+    # nil if no named task has its name
+    def ask_named(env)
+      said = Spoold.run(env)
+      return if said == :unknown
+      return OK unless said
+
+      @wire.send(Wire::DETAIL, @next, said) if Process.pid == @wire.pid
+      ANSWER
     end
 
     def failed(detail)

@@ -81,7 +81,7 @@ class Run:
         """What the function returns; of an `async def`, what to await."""
         signals.job_started.send(self._namespace, job=self.job)
         if self._unreadable is not None:
-            raise AbortException(str(self._unreadable))
+            raise AbortException('the arguments cannot be read: %s' % self._unreadable)
         return self._task.func(*self.job.task_args, **self.job.task_kwargs)
 
     def perform(self):

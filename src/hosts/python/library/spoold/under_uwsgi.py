@@ -1,6 +1,7 @@
 """Runs named tasks in a real uWSGI, beside its own spooler function."""
 
 import json
+import math
 import os
 import random
 import socket
@@ -61,7 +62,7 @@ def _settle(name, answer):
     if wait is True:
         half = min(_FIRST_DELAY * 2**failures, _LONGEST_DELAY) / 2
         wait = half + random.random() * half
-    at = time.time() + wait
+    at = math.ceil(time.time() + wait - 0.001)  # uWSGI compares whole seconds
     os.utime(name, (at, at))  # uWSGI runs it no earlier; it must not be opened, which would give up the lock
 
 

@@ -1,0 +1,116 @@
+# Named tasks: functions that are scheduled and run by name, with arguments in JSON.
+#
+#   use Spoold::Tasks qw(task schedule);
+#   task 'send-mail', max_retries => 5, sub { my ($to, $options) = @_; ... };
+#   schedule('send-mail', args => ['joe'], kwargs => { subject => 'hello' });
+#
+# A function gets the keyword arguments, if there are any, as its last argument: a hash. Needs core modules only.
+package Spoold::Tasks;
+use strict;
+use warnings;
+use Carp qw();
+use Exporter qw(import);
+use JSON::PP qw();
+use Scalar::Util qw();
+use Spool;
+
+our @EXPORT_OK = qw(task schedule retry abort);
+use constant { IN_BODY => '@body', BODY_FROM_BYTES => 64_000, MAX_BYTES => 1_048_576, MAX_CHARS => 10_000 };
+
+my $json = JSON::PP->new->utf8->canonical;
+my %tasks;
+
+# task $name, %options, $function: registers a function. max_retries => how often it runs again after a failure.
+sub task {
+    my $function = pop;
+    my ($name, %options) = @_;
+    my $place = join ':', (caller)[1, 2];
+    ref $function eq 'CODE' or Carp::croak("the task $name needs a function");
+    Carp::croak("two tasks have the name $name: $tasks{$name}{place} and $place") if $tasks{$name};
+    $tasks{$name} = { function => $function, max_retries => $options{max_retries} // 0, place => $place };
+    return;
+}
+
+# schedule $name, args => [...], kwargs => {...}, at => $epoch, queue => $name, spooler => $directory: stores a task, and returns
+# the path of its file. Only the name is needed.
+sub schedule {
+    my ($name, %options) = @_;
+    my ($args, $kwargs) = ($options{args} // [], $options{kwargs});
+    my %text = (args => $json->encode($args), $kwargs ? (kwargs => $json->encode($kwargs)) : ());
+    my $bytes = length($text{args}) + length($text{kwargs} // '');
+    Carp::croak("the arguments of $name take $bytes bytes as JSON; " . MAX_BYTES . ' is the limit') if $bytes > MAX_BYTES;
+    my $body = $bytes > BODY_FROM_BYTES ? $json->encode({ args => $args, $kwargs ? (kwargs => $kwargs) : () }) : '';
+    %text = (args => IN_BODY) if length $body;
+    my %packet = (task => $name, %text, defined $options{queue} ? (queue => $options{queue}) : ());
+    my @at = defined $options{at} ? (at => $options{at}) : ();
+    my $spooler = $options{spooler} // _place($options{queue});
+    return Spool::spool(\%packet, $spooler, @at, body => $body) if defined $spooler;
+    return uwsgi::spool({ %packet, @at, length $body ? (body => $body) : () });
+}
+
+# die retry($message, at => $epoch): run the task again, at a time or after the backoff. It counts.
+sub retry { my ($message, %options) = @_; return bless { message => $message, at => $options{at} }, 'Spoold::Tasks::Retry' }
+
+# die abort($message): never run it again.
+sub abort { my ($message) = @_; return bless { message => $message }, 'Spoold::Tasks::Abort' }
+
+# The directory of a queue; undef: the spool of the daemon in which this runs.
+sub _place {
+    my ($queue) = @_;
+    return undef if defined &uwsgi::spool && !defined $queue;
+    my %places;
+    for (split /,/, $ENV{SPOOLD_ENQUEUE_TO} // '') {
+        my ($of, $place) = m{\A\s*(?:([^=/]*)=)?(.*?)\s*\z}s;
+        $places{ $of // 'default' } = $place;
+    }
+    return $places{ $queue // 'default' } // Carp::croak('no spool is known for the queue '
+            . ($queue // 'default')
+            . '; give it one in the environment variable SPOOLD_ENQUEUE_TO, or name the directory with spooler => ...');
+}
+
+# -- for the host
+
+# The answer of a named task: '' if it is done, otherwise JSON. Undefined if no function has its name.
+sub _run {
+    my ($env) = @_;
+    my $task = $tasks{ $env->{task} } // return undef;
+    my ($args, $kwargs);
+    eval { ($args, $kwargs) = _arguments($env); 1 } or return $json->encode({ bury => 'the arguments cannot be read: ' . _text($@) });
+    return '' if eval { $task->{function}->(@$args, $kwargs ? $kwargs : ()); 1 };
+    my $error = $@;
+    my $kind  = Scalar::Util::blessed($error) // '';
+    return $json->encode({ bury => _text($error->{message}) }) if $kind eq 'Spoold::Tasks::Abort';
+    my $limit  = $task->{max_retries};
+    my %policy = (maxAttempts => $limit == 9**9**9 ? 0 : $limit + 1, backoff => 'exponential');
+    return $json->encode({ error => _text($error), %policy }) if $kind ne 'Spoold::Tasks::Retry';
+    my $wait = defined $error->{at} ? $error->{at} - time : undef;
+    return $json->encode({ retry => !defined $wait ? JSON::PP::true : $wait > 0 ? $wait : 0, reason => _text($error->{message}), %policy });
+}
+
+sub _arguments {
+    my ($env) = @_;
+    my $is_in_body = ($env->{args} // '') eq IN_BODY;
+    my $both   = $is_in_body ? $json->decode($env->{body} // '') : {};
+    my $args   = $is_in_body ? $both->{args} // [] : $json->decode($env->{args} // '[]');
+    my $kwargs = $is_in_body ? $both->{kwargs}     : defined $env->{kwargs} ? $json->decode($env->{kwargs}) : undef;
+    ref $args eq 'ARRAY' or die "args: expected a JSON array\n";
+    !defined $kwargs or ref $kwargs eq 'HASH' or die "kwargs: expected a JSON object\n";
+    return ($args, $kwargs);
+}
+
+sub _text {
+    my ($error) = @_;
+    my $text = eval { "$error" } // 'an object of ' . ref $error;
+    return substr($text =~ s/\s+\z//r, 0, MAX_CHARS);
+}
+
+# What it registered, for the worker; '' if nothing.
+sub _declared {
+    my @tasks = map {
+        my $limit = $tasks{$_}{max_retries};
+        { name => $_, maxRetries => $limit == 9**9**9 ? -1 : $limit, place => $tasks{$_}{place} }
+    } sort keys %tasks;
+    return @tasks ? $json->encode(\@tasks) : '';
+}
+
+1;

@@ -1,0 +1,131 @@
+# frozen_string_literal: true
+
+require 'json'
+require 'securerandom'
+require_relative 'spool'
+
+# Named tasks: functions that are scheduled and run by name, with arguments in JSON.
+#
+#   require 'spoold'
+#   Spoold.task('send-mail', max_retries: 5) { |to, subject: 'hello'| … }
+#   Spoold.schedule('send-mail', 'joe', subject: 'by name')
+module Spoold
+  # Raised in a task: run it again, at a time or after the backoff. It counts as one of max_retries.
+  class Retry < StandardError
+    attr_reader :at
+
+    def initialize(message = 'the task is to run again', at: nil)
+      super(message)
+      @at = at
+    end
+  end
+
+  # Raised in a task: never run it again.
+  class Abort < StandardError; end
+
+  Task = Struct.new(:function, :max_retries, :place)
+  IN_BODY = '@body'
+  BODY_FROM_BYTES = 64_000
+  MAX_BYTES = 1_048_576
+  MAX_CHARS = 10_000
+  private_constant :Task, :IN_BODY, :BODY_FROM_BYTES, :MAX_BYTES, :MAX_CHARS
+
+  @tasks = {}
+
+  class << self
+    # Registers a function. max_retries: how often it runs again after a failure; Float::INFINITY: until it succeeds.
+    def task(name, max_retries: 0, &function)
+      raise ArgumentError, "the task #{name} needs a block" unless function
+
+      place = function.source_location.join(':')
+      raise ArgumentError, "two tasks have the name #{name}: #{@tasks[name].place} and #{place}" if @tasks.key?(name)
+
+      @tasks[name] = Task.new(function, max_retries, place)
+      name
+    end
+
+    # Stores a task that runs as soon as possible, and returns its id.
+    def schedule(name, *args, **kwargs) = store(name, nil, args, kwargs)
+
+    # The same, no earlier than at this Time.
+    def schedule_at(name, time, *args, **kwargs) = store(name, time, args, kwargs)
+
+    # For the host: the answer of a named task, nil if it is done; :unknown if no function has its name.
+    def run(env)
+      task = @tasks[env['task'].dup.force_encoding(Encoding::UTF_8)]
+      task ? perform(task, env) : :unknown
+    end
+
+    # For the host: what was registered, for the worker; '' if nothing.
+    def declared
+      tasks = @tasks.map do |name, task|
+        limit = task.max_retries
+        { name: name, maxRetries: limit == Float::INFINITY ? -1 : limit, place: task.place }
+      end
+      tasks.empty? ? '' : JSON.generate(tasks)
+    end
+
+    private
+
+    def perform(task, env)
+      begin
+        args, kwargs = arguments(env)
+      rescue StandardError => e
+        return answer(bury: "the arguments cannot be read: #{e.message}")
+      end
+      task.function.call(*args, **kwargs)
+      nil
+    rescue Abort => e
+      answer(bury: e.message)
+    rescue Retry => e
+      answer(retry: e.at ? [e.at - Time.now, 0].max : true, reason: e.message, **policy(task))
+    rescue Exception => e # rubocop:disable Lint/RescueException -- SystemExit is a failure, too
+      answer(error: SpooldHost.explain(e), **policy(task))
+    end
+
+    def policy(task)
+      { maxAttempts: task.max_retries == Float::INFINITY ? 0 : task.max_retries + 1, backoff: 'exponential' }
+    end
+
+    def answer(said)
+      JSON.generate(said.transform_values { |value| value.is_a?(String) ? value.dup.force_encoding(Encoding::UTF_8).scrub[0, MAX_CHARS] : value })
+    end
+
+    def arguments(env)
+      inside = env['args'] == IN_BODY
+      both = inside ? JSON.parse(env['body'] || '') : { 'args' => JSON.parse(env['args'] || '[]'), 'kwargs' => JSON.parse(env['kwargs'] || '{}') }
+      args = both['args'] || []
+      kwargs = both['kwargs'] || {}
+      raise ArgumentError, 'args: expected a JSON array' unless args.is_a?(Array)
+      raise ArgumentError, 'kwargs: expected a JSON object' unless kwargs.is_a?(Hash)
+
+      [args, kwargs.transform_keys(&:to_sym)]
+    end
+
+    def store(name, time, args, kwargs)
+      id = SecureRandom.uuid
+      inside = { 'args' => JSON.generate(args), **(kwargs.empty? ? {} : { 'kwargs' => JSON.generate(kwargs) }) }
+      bytes = inside.values.sum(&:bytesize)
+      raise ArgumentError, "the arguments of #{name} take #{bytes} bytes as JSON; #{MAX_BYTES} is the limit" if bytes > MAX_BYTES
+
+      body = bytes > BODY_FROM_BYTES ? JSON.generate({ args: args, kwargs: kwargs }) : ''
+      inside = { 'args' => IN_BODY } unless body.empty?
+      put({ 'task' => name, **inside, 'id' => id }, time, body)
+      id
+    end
+
+    # In a handler, into the spool of its daemon.
+    def put(packet, time, body)
+      return Spool.spool(packet, place, at: time, body: body) unless defined?(UWSGI) && UWSGI.respond_to?(:spool)
+
+      packet['at'] = format('%.6f', time.to_f) if time
+      packet['body'] = body unless body.empty?
+      UWSGI.spool(packet)
+    end
+
+    def place
+      first = ENV.fetch('SPOOLD_ENQUEUE_TO', '').split(',').map(&:strip).find { |entry| !entry.match?(%r{\A[^/]*=}) }
+      first || raise(ArgumentError, 'it is not said where tasks go: name the spool in the environment variable SPOOLD_ENQUEUE_TO')
+    end
+  end
+end

@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from './host-daemon.js'
+
+interface Side {
+  readonly tasks: string
+  /** Schedules `greet` twice, from outside the daemon. */
+  readonly program: string
+  readonly command: (program: string) => readonly [string, ...string[]]
+  readonly path: string
+}
+
+const SIDES = {
+  perl: {
+    tasks: `
+use Spoold::Tasks qw(task schedule retry abort);
+my %runs;
+task 'greet', sub { my ($to, $more) = @_; my $line = "$to " . (ref $more ? $more->{subject} : 'nothing') . ' ' . length $to; utf8::encode($line); journal($line) };
+task 'chain', sub { schedule('greet', args => ['from a task'], kwargs => { subject => 'x' x 70000 }); return -1 };
+task 'fails', sub { journal('fails'); die "it fails\\n" };
+task 'aborts', max_retries => 5, sub { die abort('no such customer') };
+task 'again', max_retries => 1, sub { journal('again'); die retry('later', at => time - 5) };
+uwsgi::spooler(sub { journal('dictionary ' . join ',', sort keys %{ $_[0] }); return uwsgi::SPOOL_OK });
+`,
+    program: `use Spoold::Tasks qw(schedule);
+schedule('greet', args => ['joe'], kwargs => { subject => 'hi' });
+schedule('greet', args => ["j\\x{e9}"]);
+eval { schedule('greet', queue => 'mail') }; print $@`,
+    command: program => ['perl', '-e', program],
+    path: 'PERL5LIB',
+  },
+  ruby: {
+    tasks: `
+require 'spoold'
+Spoold.task('greet') { |to, subject: 'nothing'| journal("#{to} #{subject} #{to.length}") }
+Spoold.task('chain') { Spoold.schedule('greet', 'from a task', subject: 'x' * 70_000); -1 }
+Spoold.task('fails') { journal('fails'); raise 'it fails' }
+Spoold.task('aborts', max_retries: 5) { raise Spoold::Abort, 'no such customer' }
+Spoold.task('again', max_retries: 1) { journal('again'); raise Spoold::Retry.new('later', at: Time.now - 5) }
+module UWSGI
+  def self.spooler(env)
+    journal("dictionary #{env.keys.sort.join(',')}")
+    UWSGI::SPOOL_OK
+  end
+end
+`,
+    program: `require 'spoold'
+Spoold.schedule('greet', 'joe', subject: 'hi')
+Spoold.schedule_at('greet', Time.now - 1, "j\\u00e9")
+ENV.delete('SPOOLD_ENQUEUE_TO')
+begin; Spoold.schedule('greet'); rescue ArgumentError => e; puts e.message; end`,
+    command: program => ['ruby', '-e', program],
+    path: 'RUBYLIB',
+  },
+} as const satisfies Record<string, Side>
+
+/** Of each dead letter the line that says why. */
+function deadIn(spool: string): string[] {
+  const dead = join(spool, '.spoold/dead')
+  if (!existsSync(dead)) return []
+  return readdirSync(dead)
+    .filter(name => name.endsWith('.json'))
+    .map(name => JSON.parse(readFileSync(join(dead, name), 'utf8')))
+    .map(({ reason, attempts, lastError }) => `${reason} ${attempts} ${String(lastError).split('\n').at(-1)}`)
+    .sort()
+}
+
+for (const [language, { tasks, program, command, path }] of Object.entries(SIDES))
+  describe(`named tasks in ${language}`, { skip: skipUnless(language as 'perl' | 'ruby') }, () => {
+    it('are scheduled and run by name, beside a handler that gets all other packets', async () => {
+      const spool = spoolDirectory()
+      const [program_, ...args] = command(program)
+      const library = join(ROOT, 'dist/hosts', language, 'library')
+      const env = { ...process.env, [path]: library, SPOOLD_ENQUEUE_TO: spool }
+      const printed = execFileSync(program_, args, { encoding: 'utf8', env })
+      assert.match(printed, /SPOOLD_ENQUEUE_TO/)
+      assert.equal(leftIn(spool).length, 2)
+      const daemon = await startHost(language as 'perl' | 'ruby', { spool, handler: tasks })
+      await until('both ran', () => leftIn(spool).length === 0)
+      assert.deepEqual(daemon.journal().sort(), ['joe hi 3', 'jé nothing 2'].sort())
+
+      for (const task of ['chain', 'fails', 'aborts', 'again']) drop(spool, task, packet({ task }))
+      drop(spool, 'wrong', packet({ task: 'greet', args: '{}' }))
+      drop(spool, 'other', packet({ task: 'not-mine' }))
+      drop(spool, 'plain', packet({ to: 'joe' }))
+      await until('all have ended', () => leftIn(spool).length === 0 && deadIn(spool).length === 4)
+      assert.deepEqual(
+        daemon
+          .journal()
+          .slice(2)
+          .map(line => line.replace(/x{70000}/, 'x'))
+          .sort(),
+        [
+          'again',
+          'again',
+          'dictionary spooler_task_name,task',
+          'dictionary spooler_task_name,to',
+          'fails',
+          'from a task x 11',
+        ],
+      )
+      const [aborted = '', wrong = '', fails = '', again = ''] = deadIn(spool)
+      assert.equal(aborted, 'asked 1 no such customer')
+      assert.match(wrong, /^asked 1 .*args: expected a JSON array/)
+      assert.match(fails, /^attempts 1 /)
+      assert.equal(again, 'attempts 2 later')
+      assert.match(daemon.output, /it fails/)
+    })
+  })
