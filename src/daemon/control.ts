@@ -24,6 +24,8 @@ interface Open {
 
 /** The kernel caps it at net.core.somaxconn. */
 const BACKLOG = 4096
+/** How long a socket that somebody removed is missing, at most. */
+const LOOK_MS = 5000
 
 /**
  * The daemon's control sockets: one in each spool that it runs, and those of `spooler-control`. A socket that cannot be opened
@@ -32,6 +34,10 @@ const BACKLOG = 4096
 export class DaemonControl {
   readonly #context: ControlContext
   readonly #inSpools = new Map<string, Open>()
+  readonly #watch = setInterval(() => void this.#return(), LOOK_MS).unref()
+  #wanted: ReadonlySet<string> = new Set()
+  /** Openings take turns: a reload may come while a removed socket is opened again. */
+  #turn = Promise.resolve()
   readonly #named: Array<{ readonly server: ControlServer; readonly listener: Listener }> = []
 
   constructor(context: ControlContext) {
@@ -51,19 +57,35 @@ export class DaemonControl {
    *
    * @param spools real paths
    */
-  async serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
+  serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
     const isOff = spoolerControl.some(text => parseControlSocket(text) === null)
-    const wanted = new Set(isOff ? [] : spools)
-    for (const [spool, open] of this.#inSpools)
-      if (!wanted.has(spool) || !open.isReachable()) {
-        open.close()
-        this.#inSpools.delete(spool)
-      }
-    for (const spool of wanted)
-      if (!this.#inSpools.has(spool)) await this.#attempt(spool, () => this.#listenIn(spool))
+    this.#wanted = new Set(isOff ? [] : spools)
+    return this.#open()
+  }
+
+  /** Opens again what somebody removed. A socket that could not be opened is left to the next reload. */
+  #return(): Promise<void> | undefined {
+    const isLost = [...this.#inSpools.values()].some(open => !open.isReachable())
+    return isLost ? this.#open() : undefined
+  }
+
+  #open(): Promise<void> {
+    this.#turn = this.#turn.then(async () => {
+      for (const [spool, open] of this.#inSpools)
+        if (!this.#wanted.has(spool) || !open.isReachable()) {
+          open.close()
+          this.#inSpools.delete(spool)
+        }
+      for (const spool of this.#wanted)
+        if (!this.#inSpools.has(spool)) await this.#attempt(spool, () => this.#listenIn(spool))
+    })
+    return this.#turn
   }
 
   async close(): Promise<void> {
+    clearInterval(this.#watch)
+    this.#wanted = new Set()
+    await this.#turn
     for (const open of this.#inSpools.values()) open.close()
     this.#inSpools.clear()
     for (const { server, listener } of this.#named.splice(0)) {

@@ -157,6 +157,7 @@ export const createFileSync = plainly((path: Path, text: string, flush: boolean)
   fs.writeFileSync(path, text, { mode: 0o600, flush, flag: 'wx' }),
 )
 export const mkdirSync = plainly((path: Path, mode?: number) => void fs.mkdirSync(path, { mode }))
+export const rmdirSync = plainly((path: Path) => fs.rmdirSync(path))
 export const renameSync = plainly((from: Path, to: Path) => fs.renameSync(from, to))
 export const linkSync = plainly((from: Path, to: Path) => fs.linkSync(from, to))
 export const symlinkSync = plainly((text: Path, path: Path) => fs.symlinkSync(text, path))

@@ -195,6 +195,34 @@ describe('spoold doctor examines the directory', () => {
     assert.deepEqual(doctor(ini).complaints, [])
   })
 
+  for (const [what, prepare, pattern, code] of [
+    [
+      'paused',
+      spool => execFileSync(process.execPath, [BIN, 'pause', spool]),
+      /^warning spool: paused: all tasks$/,
+      0,
+    ],
+    [
+      'paused by a damaged file',
+      spool => mkdirSync(join(spool, '.spoold/paused'), { recursive: true, mode: 0o700 }),
+      /^error spool: no task starts, because \S+paused is a directory$/,
+      1,
+    ],
+  ] as ReadonlyArray<readonly [string, (spool: string) => unknown, RegExp, number]>)
+    it(`that is ${what}`, () => {
+      const spool = spoolDirectory()
+      const ini = install(spool)
+      prepare(spool)
+      const { complaints, all, code: status } = doctor(ini)
+      assert.equal(complaints.length, 1, complaints.join('\n'))
+      assert.match(complaints[0] ?? '', pattern)
+      assert.equal(status, code)
+      const fix = all.find(({ text }) => complaints[0]?.endsWith(text))?.fix ?? ''
+      assert.match(fix, /^spoold resume --all /)
+      execFileSync('sh', ['-c', fix.replace('spoold', `${process.execPath} ${BIN}`)])
+      assert.deepEqual(doctor(ini).complaints, [])
+    })
+
   it('in which everybody may write', () => {
     const spool = spoolDirectory()
     chmodSync(spool, 0o777)

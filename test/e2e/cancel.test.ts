@@ -89,13 +89,12 @@ describe('spoold cancel', () => {
 
   it('hands back what the process has not begun, and kills it only when nothing else runs there', async () => {
     const { spool, daemon, runs, give, open } = await started({
-      ini: { 'spooler-processes': 1, 'spooler-concurrency': 2 },
+      ini: { 'spooler-processes': 1, 'spooler-concurrency': 3 },
     })
     const path = give('stuck', 'ignore')
     give('beside', 'gate')
     await runs('stuck')
     await runs('beside')
-    give('later', 'quick')
     const [worker = 0] = daemon.children()
     const answer = inProcess(['cancel', path])
     const seen: unknown[] = []
@@ -111,6 +110,8 @@ describe('spoold cancel', () => {
       { pid: worker, others: 1 },
     )
     assert.equal(isAlive(worker), true)
+    give('later', 'quick')
+    await until('it is known', async () => (await spoolSnapshotOf(spool)).tasks.due === 1)
     assert.equal(daemon.journal().length, 2, 'a process that has to go is given nothing')
     open('beside')
     const { code, stdout, stderr } = await answer
@@ -152,6 +153,7 @@ describe('spoold cancel', () => {
     await daemon.waitFor('killing the spooler')
     assert.deepEqual(await inProcess(['cancel', second]), cancelled(second))
     assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /stopped is buried: .*goodbye/s)
     for (const letter of (await letters(spool)).values())
       assert.deepEqual([letter.reason, letter.crashes], ['cancelled', 0])
     assert.equal((await letters(spool)).size, 2)

@@ -78,16 +78,18 @@ describe('what is paused', () => {
       assert.ok(isWholePaused(read) && read.fault?.startsWith(at(spool)), read.fault)
       await assert.rejects(pauseSpool(spool, WHOLE), /spoold resume --all/)
       await assert.rejects(resumeSpool(spool, null), /--all/)
-      if (what === 'a directory') {
-        await assert.rejects(
-          resumeSpool(spool, 'all'),
-          /paused is a directory, which spoold never makes: remove it$/,
-        )
-        return
-      }
       await resumeSpool(spool, 'all')
       assert.equal(isWholePaused(readPauses(spool)), false)
     })
+})
+
+it('a directory with files in place of the pauses is left to its owner', async () => {
+  const spool = with_(path => {
+    mkdirSync(path)
+    writeFileSync(`${path}/precious`, '')
+  })
+  await assert.rejects(resumeSpool(spool, 'all'), /paused is a directory with files in it: move it away$/)
+  assert.ok(isWholePaused(readPauses(spool)))
 })
 
 describe('a watch of the pauses', () => {

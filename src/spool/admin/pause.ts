@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { errnoOf } from '../../base/errors.js'
-import { unlinkSync } from '../../files/anchored-path.js'
+import { lstatSync, rmdirSync, unlinkSync } from '../../files/anchored-path.js'
 import { syncDirectory } from '../../files/disk-sync.js'
 import { isSamePair, lastingPauses, type Pause, type PausedPair, type Pauses } from '../../task/pause.js'
 import { displayName, toByteString, toFsPath } from '../../task/ref.js'
@@ -63,11 +63,13 @@ export function resumeSpool(spool: string, which: PausedPair | null | 'all'): Pr
 function remove(spool: string): void {
   const state = findState(spool)
   if (state === undefined) return
+  const path = toFsPath(`${state}/paused`)
   try {
-    unlinkSync(toFsPath(`${state}/paused`))
+    if (lstatSync(path)?.isDirectory() === true) rmdirSync(path)
+    else unlinkSync(path)
   } catch (error) {
-    if (errnoOf(error) === 'EISDIR')
-      throw new Error(`${displayName(pausesPath(spool))} is a directory, which spoold never makes: remove it`)
+    if (errnoOf(error) === 'ENOTEMPTY')
+      throw new Error(`${displayName(pausesPath(spool))} is a directory with files in it: move it away`)
     if (errnoOf(error) !== 'ENOENT') throw error
   }
 }

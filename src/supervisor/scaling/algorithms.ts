@@ -7,6 +7,7 @@ import { backlog } from './backlog.js'
 import { busyness } from './busyness.js'
 import { busynessSettings } from './busyness-state.js'
 import { cheap } from './cheap.js'
+import { latency } from './latency.js'
 import { manual } from './manual.js'
 import type { ScalingOptions } from './scaling-options.js'
 import { spare } from './spare.js'
@@ -49,6 +50,7 @@ export const ALGORITHMS: readonly NamedAlgorithm[] = [
   named('busyness', busyness, { introduce: busynessSettings }),
   named('manual', manual),
   named('cheap', cheap, { isEager: true }),
+  named('latency', latency, { isEager: true }),
 ]
 
 /**

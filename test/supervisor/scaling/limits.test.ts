@@ -63,7 +63,7 @@ describe('whatever it sees', () => {
             if (target > present || obeys) present = target
           }
         }),
-        { numRuns: 200 },
+        { numRuns: 60 },
       )
     })
 })

@@ -1,0 +1,139 @@
+import type { Decision, Snapshot } from './algorithm.js'
+import { census, grow, hold } from './answers.js'
+import {
+  arrivalRate,
+  emptyLoad,
+  type Load,
+  lateShare,
+  meanRun,
+  noteLoad,
+  rateError,
+  rateOf,
+  variability,
+} from './latency-load.js'
+import { chanceOfQueue, serversFor } from './queueing.js'
+
+/** At most this share of the tasks may wait longer than the goal: p95. */
+const LATE = 0.05
+/** Of tasks that run for many times the goal, more may find all workers busy: one more is ready before they have waited long. */
+const LATE_OF_LONG = 3.5 * LATE
+const LONG_RUN = 8
+const NEARLY = 0.8 * LATE
+/** A queue that is as likely as that is no reason to grow. */
+const CHANCE = 0.0002
+/** For how long a need is remembered, in seconds: if tasks come late, longer. */
+const HOLD_S = 4
+const LONG_HOLD_S = 60
+/** Seconds between two stops. */
+const STOP_PACE_S = 1
+/** Growth is judged when so many seconds have passed, and not tried again for so many if it did not help. */
+const JUDGED_S = 5
+const GIVEN_UP_S = 60
+
+interface State {
+  readonly load: Load
+  /** How many workers were needed, and when; later ones need fewer. */
+  readonly needs: ReadonlyArray<readonly [atMicros: number, workers: number]>
+  readonly lastStopMicros: number
+  /** What the pool did when all were busy, before it grew. */
+  readonly grown?: { readonly atMicros: number; readonly from: number; readonly rate: number } | undefined
+  /** More do not help: until then, no more than these. */
+  readonly limit?: { readonly untilMicros: number; readonly workers: number } | undefined
+}
+
+/**
+ * Keeps the time that a due task waits under a goal: as many workers as it takes for the tasks that arrive and the time that
+ * they run (Little's law), and for those that wait already. Grows at once, and shrinks slowly.
+ */
+export function latency(snapshot: Snapshot, before?: State): Decision<State> {
+  const { nowMicros, canSpawn, options } = snapshot
+  const state = before ?? { load: emptyLoad(snapshot.openedMicros), needs: [], lastStopMicros: 0 }
+  const load = noteLoad(state.load, snapshot)
+  const { present, busy } = census(snapshot)
+  const needed = need(snapshot, load)
+  const needs = remember(state.needs, nowMicros, needed.most, holdSeconds(load))
+  const most = needs[0]?.[1] ?? needed.most
+  const judged = judge(state, snapshot, load)
+  const next = { load, needs, lastStopMicros: state.lastStopMicros, ...judged }
+  const reason = `${needed.now} needed now, ${most} of late`
+  const allowed = Math.min(needed.now, judged.limit?.workers ?? options.maximum)
+
+  if (canSpawn && allowed > present) {
+    const target = grow(snapshot, allowed - present, options.step ?? options.maximum)
+    const rate = rateOf(load.ended)
+    const grown = busy === present ? { atMicros: nowMicros, from: present, rate } : undefined
+    return { target, state: { ...next, grown: judged.grown ?? grown }, reason }
+  }
+  const isTime = nowMicros - state.lastStopMicros >= STOP_PACE_S * 1e6
+  if (most < present && isTime && present > options.minimum)
+    return {
+      target: present - Math.ceil((present - most) / 4),
+      state: { ...next, lastStopMicros: nowMicros },
+      reason,
+    }
+  return { target: hold(snapshot), state: next, reason }
+}
+
+interface Need {
+  readonly now: number
+  /** As many as it may have been in truth, as the arrival rate is known: only what is beyond that may go. */
+  readonly most: number
+}
+
+function need(snapshot: Snapshot, load: Load): Need {
+  const { options, backlog } = snapshot
+  const { present, busy, coming } = census(snapshot)
+  const seconds = meanRun(load)
+  if (seconds === undefined) {
+    // nothing is known as yet: twice as many while tasks wait and all are busy
+    const now = backlog > 0 && coming === 0 ? Math.min(2 * Math.max(1, present), busy + backlog) : present
+    return { now, most: now }
+  }
+  const goal = options.waitMicros / 1e6
+  const share = seconds > LONG_RUN * goal ? LATE_OF_LONG : LATE
+  const steady = (rate: number) =>
+    serversFor(rate * seconds, seconds, variability(load), goal, share, options.maximum)
+  const rate = arrivalRate(load)
+  const waiting = Math.min(options.maximum, draining(snapshot, load, seconds, goal))
+  const now = Math.max(options.minimum, steady(rate), waiting)
+  return { now, most: Math.max(now, steady(rate * (1 + rateError(load)))) }
+}
+
+/** So many workers that all tasks that wait begin within the goal; 0: that they wait is no more than chance. */
+function draining(snapshot: Snapshot, load: Load, seconds: number, goal: number): number {
+  const { backlog } = snapshot
+  const { busy, present } = census(snapshot)
+  if (backlog === 0 || present === 0) return Math.min(backlog, 1)
+  const wait = (Math.max(0, backlog - (present - busy)) * seconds) / present
+  if (wait <= goal / 4) return 0
+  if (lateShare(load) < NEARLY && chanceOfQueue(present, arrivalRate(load) * seconds, backlog) > CHANCE)
+    return 0
+  const each = goal / 2 / seconds // tasks that one worker ends within the goal
+  return busy + Math.ceil((backlog - busy * each) / (1 + each))
+}
+
+/** If tasks come late although the pool is large enough between bursts, it is kept for the next one. */
+function holdSeconds(load: Load): number {
+  return lateShare(load) > 1.5 * LATE ? LONG_HOLD_S : HOLD_S
+}
+
+/** Adds a need and forgets the old ones, and those that a later one exceeds. */
+function remember(needs: State['needs'], now: number, workers: number, seconds: number): State['needs'] {
+  const kept = needs.filter(([at, earlier]) => now - at < seconds * 1e6 && earlier > workers)
+  return [...kept, [now, workers]]
+}
+
+/** Whether the last growth has helped: with all busy, more should end per second. */
+function judge(state: State, snapshot: Snapshot, load: Load): Pick<State, 'grown' | 'limit'> {
+  const { nowMicros, backlog } = snapshot
+  const { present, busy, coming } = census(snapshot)
+  const limit = state.limit !== undefined && state.limit.untilMicros > nowMicros ? state.limit : undefined
+  const { grown } = state
+  if (grown === undefined || coming > 0 || busy < present || backlog === 0)
+    return { limit, grown: coming > 0 ? grown : undefined }
+  if (nowMicros - grown.atMicros < JUDGED_S * 1e6) return { limit, grown }
+  const expected = grown.rate * (present / grown.from - 1)
+  const got = rateOf(load.ended) - grown.rate
+  if (got >= expected / 4) return { limit, grown: undefined }
+  return { limit: { untilMicros: nowMicros + GIVEN_UP_S * 1e6, workers: present }, grown: undefined }
+}

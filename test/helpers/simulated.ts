@@ -1,0 +1,24 @@
+import { loadAlgorithm } from '#src/supervisor/scaling/algorithms.js'
+import type { ScalingOptions } from '#src/supervisor/scaling/scaling-options.js'
+import { type Arrivals, type Simulation, simulate } from '#src/supervisor/scaling/simulate.js'
+import { OPTIONS, SECOND } from './scaling.js'
+
+export const MAXIMUM = 16
+export const SCALING: ScalingOptions = { ...OPTIONS, minimum: 1, maximum: MAXIMUM }
+const POOL = { tickMicros: SECOND, startMicros: 0.4 * SECOND, eagerMicros: 0.05 * SECOND }
+
+/** One process at first, and at most sixteen, each of which takes 0.4 s to start. */
+export async function run(
+  name: string,
+  arrivals: Arrivals,
+  seconds: number,
+  initial = 1,
+): Promise<Simulation> {
+  const minimum = name === 'cheap' ? 0 : SCALING.minimum
+  const options = { ...POOL, scaling: { ...SCALING, minimum }, initial: Math.max(minimum, initial) }
+  return simulate(await loadAlgorithm(name), arrivals, { ...options, untilMicros: seconds * SECOND })
+}
+
+export function fixed(arrivals: Arrivals, seconds: number): Promise<Simulation> {
+  return run('manual', arrivals, seconds, MAXIMUM)
+}
