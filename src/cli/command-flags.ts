@@ -22,6 +22,21 @@ export const FILTERS: readonly Flag[] = [
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
+export const SIMULATION: readonly Flag[] = [
+  [
+    '--load <file>',
+    'the tasks: a CSV file, each line when one is due and how long it runs, in seconds; - for stdin',
+  ],
+  ['--from-log <file>', 'the tasks that ended in a JSON log of spoold; - for stdin'],
+  ['--pattern <name>', 'tasks made up: idle, ramp, burst, sawtooth or long'],
+  ['--spool <dir>', 'the spool whose options count, and whose tasks of the log'],
+  ['--algorithms <list>', 'these only: spare,latency,./mine.mjs; fixed is the maximum all the time'],
+  ['--start-time <time>', 'how long a process takes to start: 2s (default: 400ms)'],
+  ['--set <option=value>', 'an option, whatever the configuration says; may be repeated', 'repeatable'],
+  ['--json', 'one JSON object per algorithm, with every second'],
+  ['--csv', 'one line per algorithm and second'],
+]
+
 /** A command that changes tasks; all of these select tasks with the same arguments and flags. */
 export const change = (
   row: Pick<Command, 'name' | 'summary' | 'load'>,

@@ -1,5 +1,5 @@
 import type { Command } from './command.js'
-import { AS_JSON_LINES, change, FILTERS, INI } from './command-flags.js'
+import { AS_JSON_LINES, change, FILTERS, INI, SIMULATION } from './command-flags.js'
 
 // Longer than others: it has every command, and nothing else.
 
@@ -25,6 +25,14 @@ export const COMMANDS: readonly Command[] = [
     flags: [],
     takesConfiguration: true,
     load: async () => (await import('./commands/config.js')).config,
+  },
+  {
+    name: 'scaling',
+    summary: 'simulate how each algorithm of spooler-cheaper-algo adapts the number of processes to a load',
+    args: '<files...>',
+    argsHelp: 'ini files, each as FILE or FILE:SECTION',
+    flags: SIMULATION,
+    load: async () => (await import('./commands/scaling.js')).scaling,
   },
   {
     name: 'fsck',

@@ -47,7 +47,7 @@ async function algorithmOf(name: string) {
 }
 
 /** @param maximum how many processes there may be */
-function scalingOptions(options: SpoolOptions, maximum: number): ScalingOptions {
+export function scalingOptions(options: SpoolOptions, maximum: number): ScalingOptions {
   return {
     minimum: options.spoolerCheaper,
     maximum,

@@ -78,6 +78,12 @@ const SAID: Readonly<Record<string, (done: Done) => void>> = {
     assert.match(test, /^[#ℹ] pass 2$/m)
     assert.match(test, /^[#ℹ] fail 0$/m)
   },
+  'docs/scaling.md': ({ printed: [, , all = '', burst = '', seconds = ''] }) => {
+    assert.match(all, /^spare +1-1 /m)
+    assert.match(all, /^fixed +8-8 /m)
+    assert.match(burst, /^latency +\d-8 /m)
+    assert.equal(seconds.split('\n')[1], 'spare2,1,1,0,70,400')
+  },
   'docs/spool-format.md': ({ printed, spool }) => {
     assert.match(
       printed.at(-1) ?? '',

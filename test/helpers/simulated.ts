@@ -5,7 +5,12 @@ import { OPTIONS, SECOND } from './scaling.js'
 
 export const MAXIMUM = 16
 export const SCALING: ScalingOptions = { ...OPTIONS, minimum: 1, maximum: MAXIMUM }
-const POOL = { tickMicros: SECOND, startMicros: 0.4 * SECOND, eagerMicros: 0.05 * SECOND }
+const POOL = {
+  tickMicros: SECOND,
+  startMicros: 0.4 * SECOND,
+  eagerMicros: 0.05 * SECOND,
+  giveUpMicros: 600 * SECOND,
+}
 
 /** One process at first, and at most sixteen, each of which takes 0.4 s to start. */
 export async function run(

@@ -39,9 +39,11 @@ export function noteLoad(load: Load, { nowMicros, arrived, finished, runs, waits
   const seconds = Math.max(0, (nowMicros - load.atMicros) / 1e6)
   const kept = Math.exp(-seconds / RUNS_MEMORY_S)
   let squared = 0
-  for (const [below, count] of runs.buckets) squared += count * (below / 1e6) ** 2
+  // most decisions see no run: a histogram of none is not gone through
+  if (runs.count > 0) for (const [below, count] of runs.buckets) squared += count * (below / 1e6) ** 2
   let late = 0
-  for (const [below, count] of waits.buckets) if (below > options.waitMicros * 1.5) late += count
+  if (waits.count > 0)
+    for (const [below, count] of waits.buckets) if (below > options.waitMicros * 1.5) late += count
   return {
     atMicros: nowMicros,
     arrivals: fade(load.arrivals, seconds, rateMemory(load), arrived),

@@ -13,7 +13,7 @@ export interface Arrivals {
   readonly runMicros: Float64Array
 }
 
-interface SimulationOptions {
+export interface SimulationOptions {
   readonly scaling: ScalingOptions
   /** How many workers there are at first. */
   readonly initial: number
@@ -24,6 +24,8 @@ interface SimulationOptions {
   readonly eagerMicros: number
   /** It goes on until then, and until all tasks have ended. */
   readonly untilMicros: number
+  /** But no longer than that, if the pool does not keep up. */
+  readonly giveUpMicros: number
 }
 
 /** One second. */
@@ -50,8 +52,12 @@ export interface Simulation {
   readonly doneMs: number
   /** How often it began to shrink after it had grown, or to grow after it had shrunk. */
   readonly reversals: number
-  /** What the algorithm said in the log, and why it could not decide. */
+  /** Tasks that had not begun when it gave up. */
+  readonly left: number
+  /** What the algorithm said in the log. */
   readonly lines: readonly string[]
+  /** Why it could not decide. */
+  readonly problems: readonly string[]
 }
 
 /** Lets an algorithm decide about workers that exist on paper only. */
@@ -86,6 +92,7 @@ class Run {
   #direction = 0
   #reversals = 0
   readonly #lines: string[]
+  readonly #problems: string[] = []
 
   constructor(algorithm: NamedAlgorithm, arrivals: Arrivals, options: SimulationOptions) {
     this.#arrivals = arrivals
@@ -95,13 +102,14 @@ class Run {
     this.#pool = new SimulatedPool(options.startMicros, ({ waitMicros }) => this.#noteBegun(waitMicros))
     this.#nextTick = options.tickMicros
     this.#lines = [...algorithm.introduce(options.scaling)]
-    this.#pool.setTarget(options.initial, -options.startMicros) // ready when it begins
+    this.#pool.setTarget(options.initial, 0, 0)
   }
 
   result(): Simulation {
     const { arrivedAt } = this.#arrivals
-    while (this.#now < this.#options.untilMicros || this.#next < arrivedAt.length || this.#hasTasks)
-      this.#step()
+    while (this.#isGoingOn) this.#step()
+    for (let at = this.#begun; at < arrivedAt.length; at++)
+      this.#allWaits[at] = this.#now - (arrivedAt[at] ?? 0)
     const waits = this.#allWaits.sort()
     const quantile = (share: number) => (waits[Math.ceil(waits.length * share) - 1] ?? 0) / 1000
     return {
@@ -114,12 +122,16 @@ class Run {
       maxMs: quantile(1),
       doneMs: this.#doneAt / 1000,
       reversals: this.#reversals,
+      left: arrivedAt.length - this.#begun,
       lines: this.#lines,
+      problems: this.#problems,
     }
   }
 
-  get #hasTasks(): boolean {
-    return this.#pool.backlog + this.#pool.running > 0
+  get #isGoingOn(): boolean {
+    const { untilMicros, giveUpMicros } = this.#options
+    if (this.#now < untilMicros || this.#next < this.#arrivals.arrivedAt.length) return true
+    return this.#pool.backlog + this.#pool.running > 0 && this.#now < untilMicros + giveUpMicros
   }
 
   /** Whatever comes next: a second ends, a task arrives or ends, a worker is ready, or the algorithm is asked. */
@@ -169,7 +181,7 @@ class Run {
     const before = this.#pool.present
     const decision = this.#scaler.decide(this.#snapshot())
     if (decision.lines !== undefined) this.#lines.push(...decision.lines)
-    if (decision.problem !== undefined) this.#lines.push(decision.problem)
+    if (decision.problem !== undefined) this.#problems.push(decision.problem)
     this.#pool.setTarget(decision.target, now)
     this.#pool.dispatch(now)
     this.#noteDirection(this.#pool.present - before)

@@ -111,9 +111,9 @@ export class SimulatedPool {
   }
 
   /** Spawns what is missing; lets those go that have been idle longest, and later those that become idle. */
-  setTarget(target: number, now: number): void {
+  setTarget(target: number, now: number, startMicros = this.#startMicros): void {
     this.#target = target
-    while (this.#workers.length < target) this.#spawn(now)
+    while (this.#workers.length < target) this.#spawn(now, now + startMicros)
     while (this.#workers.length > target) {
       const idle = this.#workers.filter(({ endsAt, readyAt }) => endsAt === undefined && readyAt <= now)
       if (idle.length === 0) return
@@ -137,11 +137,10 @@ export class SimulatedPool {
     }
   }
 
-  #spawn(now: number): void {
+  #spawn(now: number, readyAt: number): void {
     const taken = new Set(this.#workers.map(({ number }) => number))
     let number = 1
     while (taken.has(number)) number++
-    const readyAt = now + this.#startMicros
     const ran = this.#ran[number] ?? 0
     this.#workers.push({
       number,
