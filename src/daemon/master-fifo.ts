@@ -1,15 +1,14 @@
-import { execFileSync } from 'node:child_process'
-import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync } from 'node:fs'
-import { Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../base/errors.js'
 import type { Emitter } from '../events/emitter.js'
 import type { PoolChecks } from '../supervisor/pool-checks.js'
 import type { Acting } from './actions.js'
+import { type Fifo, openFifo } from './open-fifo.js'
 
-/** Missing from Node's constants: opens a descriptor that refers to a file without opening the file itself. */
-const O_PATH = 0o10000000
+/** How long a FIFO that somebody removed is missing, at most. */
+const LOOK_MS = 5000
 /** Between two actions. Letters that arrive faster wait in the pipe, and then their writer waits. */
 const PACE_MS = 50
 /** `echo q` ends its line. */
@@ -30,8 +29,12 @@ type Letters = Readonly<Record<string, () => void>>
 export class MasterFifos {
   readonly #events: Emitter
   readonly #letters: Letters
-  readonly #open: Socket[] = []
-  #hasOpened = false
+  /** By path. */
+  readonly #open = new Map<string, Fifo>()
+  /** Why a path has no FIFO, as the log has it. */
+  readonly #missing = new Map<string, string>()
+  #watch: NodeJS.Timeout | undefined
+  #isClosed = false
 
   constructor(events: Emitter, acting: FifoActing) {
     this.#events = events
@@ -54,19 +57,51 @@ export class MasterFifos {
    *
    * @throws SpooldError START_FAILED
    */
-  serve(paths: readonly string[]): void {
-    if (this.#hasOpened) return
-    this.#hasOpened = true
-    for (const path of new Set(paths.map(each => resolve(each)))) {
-      const socket = openFifo(path)
-      this.#open.push(socket)
-      void this.#read(path, socket)
-    }
+  async serve(paths: readonly string[]): Promise<void> {
+    if (this.#watch !== undefined) return
+    const all = new Set(paths.map(each => resolve(each)))
+    this.#watch = setInterval(() => void this.#return(all), LOOK_MS).unref()
+    for (const path of all)
+      try {
+        await this.#listen(path)
+      } catch (error) {
+        throw new SpooldError(
+          'START_FAILED',
+          `master-fifo ${path} cannot be used: ${messageOf(error)}; name another path, or remove what is there`,
+          { cause: error },
+        )
+      }
   }
 
   /** The files stay, as in uWSGI. */
   close(): void {
-    for (const socket of this.#open.splice(0)) socket.destroy()
+    this.#isClosed = true
+    clearInterval(this.#watch)
+    for (const { socket } of this.#open.values()) socket.destroy()
+    this.#open.clear()
+  }
+
+  /** Opens again what somebody removed or replaced. */
+  async #return(paths: ReadonlySet<string>): Promise<void> {
+    for (const path of paths) {
+      if (this.#open.get(path)?.isReachable() === true) continue
+      try {
+        await this.#listen(path)
+        this.#missing.delete(path)
+      } catch (error) {
+        const why = messageOf(error)
+        if (this.#missing.get(path) !== why) this.#events.emit('fifo-unavailable', { path, why })
+        this.#missing.set(path, why)
+      }
+    }
+  }
+
+  async #listen(path: string): Promise<void> {
+    const fifo = await openFifo(path)
+    this.#open.get(path)?.socket.destroy()
+    if (this.#isClosed) return void fifo.socket.destroy()
+    this.#open.set(path, fifo)
+    void this.#read(path, fifo.socket)
   }
 
   async #read(path: string, socket: Socket): Promise<void> {
@@ -100,54 +135,4 @@ export class MasterFifos {
     this.#events.emit('fifo-ignored', { path, why: `expected one of ${known}, got ${letters}` })
     await sleep(PACE_MS)
   }
-}
-
-/** Makes it if it is missing. @throws SpooldError START_FAILED */
-function openFifo(path: string): Socket {
-  try {
-    if (lstatSync(path, { throwIfNoEntry: false }) === undefined) makeFifo(path)
-    return readerOf(path)
-  } catch (error) {
-    throw new SpooldError(
-      'START_FAILED',
-      `master-fifo ${path} cannot be used: ${messageOf(error)}; name another path, or remove what is there`,
-      { cause: error },
-    )
-  }
-}
-
-/** Node has no mkfifo(2). It follows no link, and fails if the name is taken. */
-function makeFifo(path: string): void {
-  try {
-    execFileSync('/bin/sh', ['-c', 'umask 077; exec mkfifo -- "$1"', 'sh', path], {
-      stdio: ['ignore', 'ignore', 'pipe'],
-    })
-  } catch (error) {
-    if (existsSync(path)) return // another daemon was faster
-    const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
-    throw stderr === '' ? error : new Error(stderr)
-  }
-}
-
-/**
- * The name may be exchanged at any time by the owner of its directory, so the file is held first, then checked, then
- * opened. Open for writing too, it never reaches its end when a writer leaves.
- */
-function readerOf(path: string): Socket {
-  const held = openSync(path, O_PATH | constants.O_NOFOLLOW)
-  try {
-    const { uid } = checkFifo(held)
-    if (uid !== 0 && uid !== process.geteuid?.())
-      throw new Error(`it belongs to uid ${uid}, who could command this daemon`)
-    const fd = openSync(`/proc/self/fd/${held}`, constants.O_RDWR | constants.O_NONBLOCK)
-    return new Socket({ fd, readable: true, writable: false })
-  } finally {
-    closeSync(held)
-  }
-}
-
-function checkFifo(fd: number) {
-  const stats = fstatSync(fd)
-  if (!stats.isFIFO()) throw new Error('there is another file of this name, which is not a FIFO')
-  return stats
 }

@@ -51,7 +51,7 @@ export class Observation {
 
   /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
   async serve(options: Options, spools: readonly string[]): Promise<void> {
-    this.#fifos.serve(options.masterFifo)
+    await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
     await this.#control.serve(options, spools)
   }

@@ -163,6 +163,8 @@ export interface EventMap {
   'control-unavailable': { place: string; error: string }
   /** Something that came through a FIFO of `master-fifo` was not obeyed. */
   'fifo-ignored': { path: string; why: string }
+  /** A FIFO of `master-fifo` was removed or replaced, and cannot be opened again. */
+  'fifo-unavailable': { path: string; why: string }
   'exporter-listening': { what: string; address: string }
   'exporter-alarm': { message: string }
   'exporter-trouble': { message: string }

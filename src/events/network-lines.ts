@@ -7,7 +7,7 @@ type NetworkEvent = Extract<
   | `socket-${string}`
   | `request-${string}`
   | 'control-unavailable'
-  | 'fifo-ignored'
+  | `fifo-${string}`
   | `exporter-${string}`
   | 'modifier-unavailable'
   | 'peer-turned-away'
@@ -36,6 +36,14 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
       log.line('warn', `[spooler ${printable(place)}] no control socket: ${error}`, { place }),
     'fifo-ignored': ({ path, why }) =>
       log.line('warn', `[spooler] master fifo ${printable(path)}: ignored: ${printable(why)}`, { path }),
+    'fifo-unavailable': ({ path, why }) =>
+      log.line(
+        'warn',
+        `[spooler] master fifo ${printable(path)}: cannot be opened again: ${printable(why)}`,
+        {
+          path,
+        },
+      ),
     'request-stored': ({ path, bytes }) => {
       if (!isQuiet(path))
         log.line('info', `[spooler] written ${bytes} bytes to file ${printable(path)}`, { path })

@@ -8,6 +8,8 @@ import {
   lstatSync,
   openSync,
   readFileSync,
+  renameSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
   writeSync,
@@ -104,6 +106,32 @@ describe('master-fifo', { skip: skipUnless('mkfifo') }, () => {
       symlinkSync(`${path}.real`, path)
     })
     assert.ok(lstatSync(link).isSymbolicLink())
+  })
+
+  it('returns by itself where somebody removed or replaced it; the log says once why it cannot', async () => {
+    const { fifo, daemon } = await withFifo()
+    rmSync(fifo)
+    await until('it is back', () => lstatSync(fifo, { throwIfNoEntry: false })?.isFIFO())
+    renameSync(`${fifo}.2`, `${fifo}.old`)
+    writeFileSync(`${fifo}.2`, 'precious')
+    await daemon.waitFor('cannot be opened again: there is another file of this name, which is not a FIFO')
+    assert.equal(readFileSync(`${fifo}.2`, 'utf8'), 'precious')
+    rmSync(`${fifo}.2`)
+    execFileSync('mkfifo', [`${fifo}.2`])
+    await until('it reads', () => {
+      try {
+        send(`${fifo}.2`, 'p')
+        return true
+      } catch {
+        return false // no reader
+      }
+    })
+    await daemon.waitFor('*** PAUSE')
+    send(fifo, 'r')
+    await daemon.waitFor('reloaded')
+    assert.equal(times(daemon, 'cannot be opened again'), 1)
+    send(fifo, 'q')
+    assert.equal(await daemon.code(), 0)
   })
 
   it('as root refuses the FIFO of another user', { skip: skipUnless('root') }, async () => {

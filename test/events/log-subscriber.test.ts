@@ -42,6 +42,10 @@ const NAME = 'uwsgi_spoolfile_on_a'
 const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...string[]] } = {
   'config-read': [{ file: 'app.ini' }, '[uWSGI] getting INI configuration from app.ini'],
   'config-warning': [{ message: 'app.ini:1: warning: w' }, 'app.ini:1: warning: w'],
+  'fifo-unavailable': [
+    { path: '/run/\x1bfifo', why: 'no \x1brights' },
+    '[spooler] master fifo /run/\\x1bfifo: cannot be opened again: no \\x1brights',
+  ],
   'fifo-ignored': [
     { path: '/run/app.fifo', why: 'expected one of q, got Z' },
     '[spooler] master fifo /run/app.fifo: ignored: expected one of q, got Z',

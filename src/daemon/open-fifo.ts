@@ -1,0 +1,64 @@
+import { execFile } from 'node:child_process'
+import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { promisify } from 'node:util'
+
+/** Missing from Node's constants: opens a descriptor that refers to a file without opening the file itself. */
+const O_PATH = 0o10000000
+
+export interface Fifo {
+  readonly socket: Socket
+  /** False once the file was removed or replaced: then what others write arrives elsewhere. */
+  isReachable(): boolean
+}
+
+/** Opens a FIFO for reading, and makes it if it is missing. @throws Error why not */
+export async function openFifo(path: string): Promise<Fifo> {
+  if (lstatSync(path, { throwIfNoEntry: false }) === undefined) await makeFifo(path)
+  return readerOf(path)
+}
+
+/** Node has no mkfifo(2). It follows no link, and fails if the name is taken. */
+async function makeFifo(path: string): Promise<void> {
+  try {
+    await promisify(execFile)('/bin/sh', ['-c', 'umask 077; exec mkfifo -- "$1"', 'sh', path])
+  } catch (error) {
+    if (existsSync(path)) return // another daemon was faster
+    const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
+    throw stderr === '' ? error : new Error(stderr)
+  }
+}
+
+/**
+ * The name may be exchanged at any time by the owner of its directory, so the file is held first, then checked, then
+ * opened. Open for writing too, it never reaches its end when a writer leaves.
+ */
+function readerOf(path: string): Fifo {
+  const held = openSync(path, O_PATH | constants.O_NOFOLLOW)
+  try {
+    const { uid, ino, dev } = checkFifo(held)
+    if (uid !== 0 && uid !== process.geteuid?.())
+      throw new Error(`it belongs to uid ${uid}, who could command this daemon`)
+    const fd = openSync(`/proc/self/fd/${held}`, constants.O_RDWR | constants.O_NONBLOCK)
+    const socket = new Socket({ fd, readable: true, writable: false })
+    return { socket, isReachable: () => !socket.destroyed && isAt(path, ino, dev) }
+  } finally {
+    closeSync(held)
+  }
+}
+
+function checkFifo(fd: number) {
+  const stats = fstatSync(fd)
+  if (!stats.isFIFO()) throw new Error('there is another file of this name, which is not a FIFO')
+  return stats
+}
+
+/** The inode is not given to another file while it is open. */
+function isAt(path: string, ino: number, dev: number): boolean {
+  try {
+    const stats = lstatSync(path)
+    return stats.ino === ino && stats.dev === dev
+  } catch {
+    return false // removed, or closed to us
+  }
+}
