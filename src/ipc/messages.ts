@@ -127,8 +127,11 @@ export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>
 export type WorkerMessage =
   /** What it is loading now, for messages to people. */
   | { readonly type: 'loading'; readonly name: string }
-  /** `news`: what the handlers declared about signals while they were loaded. */
-  | { readonly type: 'ready'; readonly news: readonly SignalNews[] }
+  /**
+   * `news`: what the handlers declared about signals while they were loaded. `isBeside`: its only handlers are in an
+   * interpreter that runs tasks beside each other.
+   */
+  | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly isBeside?: boolean }
   | { readonly type: 'unloadable'; readonly error: string }
   | PackedReports
   /** Tasks that it has claimed and begins next, by number; only those whose claims have a notice. */

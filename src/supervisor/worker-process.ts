@@ -26,6 +26,7 @@ export class WorkerProcess {
   readonly #hosts: HostMessages
   /** Its tasks run in another process, so it stays responsive, and hands back tasks that have not started at once. */
   readonly #answersWhileItRuns: boolean
+  readonly #mostTasks: number
   readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   readonly #departure = new Departure()
@@ -37,9 +38,9 @@ export class WorkerProcess {
   readonly spawnedAt = performance.now()
   readonly spool: string
   /** How many tasks it runs at a time. An interpreter runs one after the other. */
-  readonly concurrency: number
+  concurrency: number
   readonly signals = new GivenSignals()
-  readonly given: GivenTasks
+  given: GivenTasks
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
   readonly activity = new Activity()
@@ -53,6 +54,7 @@ export class WorkerProcess {
     this.#listener = listener
     this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
+    this.#mostTasks = worker.concurrency
     this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
     this.spool = worker.spool
     this.#isListenedTo = worker.isListenedTo
@@ -65,6 +67,12 @@ export class WorkerProcess {
     })
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: worker })
+  }
+
+  /** Before it is given any task. */
+  #runsBeside(): void {
+    this.concurrency = this.#mostTasks
+    this.given = new GivenTasks(this.concurrency)
   }
 
   get state() {
@@ -213,6 +221,7 @@ export class WorkerProcess {
       case 'ready':
       case 'unloadable':
         if (message.type === 'ready' && this.#state === 'starting') this.#state = 'ready'
+        if (message.type === 'ready' && message.isBeside === true) this.#runsBeside()
         return this.start.hear(message)
       case 'reports':
         return this.#settle(message)

@@ -11,6 +11,8 @@ export interface LoadedHandlers {
   readonly hosts: readonly Host[]
   /** Set if the only handlers are in one host, which takes tasks in batches. */
   readonly only: Host | undefined
+  /** That host runs tasks beside each other. */
+  readonly isBeside: boolean
   readonly performers: readonly HandlerCall[]
   /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
   readonly delivery: Delivery | undefined
@@ -34,7 +36,7 @@ export function handlerNames(chain: readonly HandlerSpec[]): string[] {
  */
 export async function openHandlers(
   options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
-    Partial<Pick<WorkerOptions, 'locks'>>,
+    Partial<Pick<WorkerOptions, 'locks' | 'concurrency'>>,
   callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
@@ -74,10 +76,16 @@ export async function openHandlers(
   return {
     hosts,
     only: only ? hosts[0] : undefined,
+    isBeside: only && (options.concurrency ?? 1) > 1 && hosts.some(runsCoroutines),
     performers,
     delivery: strictestDelivery(loaded),
     programs,
   }
+}
+
+/** The host decides by the same rule (src/hosts/python/spoold_host/named.py). */
+function runsCoroutines(host: Host): boolean {
+  return host.declared.some(({ isAsync }) => isAsync)
 }
 
 function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefined {
@@ -88,8 +96,14 @@ function strictestDelivery(loaded: readonly LoadedHandler[]): Delivery | undefin
 /** Adds what is specific to this worker: the plan is the same for all spools. */
 function settled(
   host: HostOptions,
-  { spool, chdir, startTimeoutMs }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'>,
+  {
+    spool,
+    chdir,
+    startTimeoutMs,
+    concurrency = 1,
+  }: Pick<WorkerOptions, 'spool' | 'chdir' | 'startTimeoutMs'> & Partial<Pick<WorkerOptions, 'concurrency'>>,
 ): HostStart {
   const place = [['spool', spool] as const, ...(chdir === null ? [] : [['chdir', chdir] as const])]
-  return { ...host, startTimeoutMs, settings: [...place, ...host.settings] }
+  const many = concurrency > 1 ? [['concurrency', String(concurrency)] as const] : []
+  return { ...host, startTimeoutMs, settings: [...place, ...many, ...host.settings] }
 }

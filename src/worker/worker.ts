@@ -126,12 +126,12 @@ export class Worker {
       const claims = await this.#home.openClaims({ ...options, delivery })
       this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
         ...options,
-        isConcurrent: handlers.only === undefined && options.concurrency > 1,
+        isConcurrent: (handlers.only === undefined || handlers.isBeside) && options.concurrency > 1,
         handle: number => this.#runSignal(options.spool, number),
         send: message => this.#send(message),
         drained: () => void this.#leave(),
       })
-      this.#send({ type: 'ready', news: this.#earlyNews })
+      this.#send({ type: 'ready', news: this.#earlyNews, isBeside: handlers.isBeside })
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
     }
@@ -171,14 +171,19 @@ export class Worker {
   }
 
   async #executorOf(
-    { only, performers }: LoadedHandlers,
+    { only, isBeside, performers }: LoadedHandlers,
     options: WorkerOptions,
   ): Promise<(listener: ExecutorListener) => Executor> {
+    this.#printer.isBeside = options.concurrency > 1 && (only === undefined || isBeside)
+    if (only !== undefined && isBeside) {
+      const { BesideExecutor } = await import('./beside-executor.js')
+      const lost = (error: string) => this.#exitAfter({ type: 'faulted', error }, 1)
+      return listener => new BesideExecutor(only, options.concurrency, this.#printer, listener, lost)
+    }
     if (only !== undefined) {
       const { HostExecutor } = await import('./host-executor.js')
       return listener => new HostExecutor(only, this.#printer, listener)
     }
-    this.#printer.isBeside = options.concurrency > 1
     return listener => {
       this.#functions = new FunctionExecutor(
         {

@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { dirname, join } from 'node:path'
-import { describe, it } from 'node:test'
+import { after, describe, it } from 'node:test'
 import { readJournal, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-import { PYTHON, startHost } from './host-daemon.js'
+import { hostsOf, PYTHON, startHost } from './host-daemon.js'
 import { drain, pythonEnv, runPython, sample, schedule } from './named-host.js'
 
 const RETRIES = sample('python/retries.py')
@@ -264,3 +266,148 @@ said('there is no spool directory', lambda: tasks.schedule(add, 1, 2))
 del os.environ['SPOOLD_ENQUEUE_TO']
 said('one of three ways', lambda: tasks.schedule(add, 1, 2))
 `
+
+/** A server that answers when it has been asked `together` times. */
+async function pokemonApi(together: number): Promise<{ port: number; asked: () => number }> {
+  let asked = 0
+  const waiting: Array<() => void> = []
+  const server = createServer((request, response) => {
+    asked++
+    const name = `pokemon-${request.url?.split('/').at(-1)}`
+    waiting.push(() => response.end(JSON.stringify({ name })))
+    if (asked >= together) for (const answer of waiting.splice(0)) answer()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const address = server.address()
+  return { port: typeof address === 'object' && address !== null ? address.port : 0, asked: () => asked }
+}
+
+describe('tasks that are coroutines', { skip: skipUnless('python3') }, () => {
+  const BATCH = sample('python/batch.py')
+
+  it('a batch of 150 is stored at once, and all of them run beside each other in one interpreter', async () => {
+    const spool = spoolDirectory()
+    const api = await pokemonApi(150) // so it answers none before all have asked
+    runPython([BATCH], pythonEnv(spool))
+    assert.equal(leftIn(spool).length, 150)
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      env: { POKEMON_API: `http://127.0.0.1:${api.port}` },
+      ini: { python: PYTHON, import: BATCH, 'spooler-concurrency': 256 },
+    })
+    await until('all have run', () => leftIn(spool).length === 0)
+    assert.equal(api.asked(), 150)
+    await daemon.waitFor(/Pokemon #150 is pokemon-150/)
+    assert.equal(daemon.output.match(/Pokemon #(\d+) is pokemon-\1$/gm)?.length, 150)
+    assert.equal(hostsOf(daemon).length, 1)
+  })
+
+  it('run one after the other without spooler-concurrency', async () => {
+    const spool = spoolDirectory()
+    const api = await pokemonApi(1)
+    runPython([BATCH], pythonEnv(spool))
+    const env = { POKEMON_API: `http://127.0.0.1:${api.port}` }
+    const { code, stderr } = await drain(spool, BATCH, env)
+    assert.equal(code, 0, stderr)
+    assert.equal(api.asked(), 150)
+  })
+
+  it('fail, retry and print each for itself, beside functions and a dictionary handler', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import asyncio
+from spoold import AbortException, RetryException, Tasks, signals
+tasks = Tasks()
+both = {}
+@signals.job_finished.connect
+def finished(namespace, job, **kwargs): journal('%s %s' % (job.task_name, job.status.name))
+@tasks.task(name='meets')
+async def meets(me, other):
+    for name, place in ((me, both), (other, both)):
+        place.setdefault(name, asyncio.Event())
+    both[me].set()
+    print('I am', me, end='')
+    await both[other].wait()
+    print(' and met', other)
+@tasks.task(name='again', max_retries=1)
+async def again():
+    journal('again')
+    raise RetryException('once more', at=__import__('datetime').datetime(2000, 1, 1))
+@tasks.task(name='aborts', max_retries=9)
+async def aborts(): raise AbortException('no such customer')
+@tasks.task(name='plain')
+def plain(): print('plain')
+def spooler(env):
+    journal('dictionary')
+    return uwsgi.SPOOL_OK
+uwsgi.spooler = spooler
+`,
+      ini: { 'spooler-concurrency': 8 },
+    })
+    drop(spool, 'a', packet({ task: 'meets', args: '["a","b"]' }))
+    drop(spool, 'b', packet({ task: 'meets', args: '["b","a"]' }))
+    for (const task of ['again', 'aborts', 'plain', 'other']) drop(spool, task, packet({ task }))
+    const dead = join(spool, '.spoold/dead')
+    await until('all have ended', () => leftIn(spool).length === 0 && leftInDead(dead).length === 2)
+    assert.deepEqual(
+      daemon.journal().sort(),
+      [
+        'again',
+        'again',
+        'again FAILED',
+        'again WAITING',
+        'aborts FAILED',
+        'dictionary',
+        'meets SUCCEEDED',
+        'meets SUCCEEDED',
+        'plain SUCCEEDED',
+      ].sort(),
+    )
+    for (const line of [/^\[?.*I am a and met b$/m, /I am b and met a$/m, /plain$/m])
+      await daemon.waitFor(line)
+    assert.match(daemon.output, /task again.*once more/)
+  })
+
+  it('one that ends its interpreter is counted alone, and the others run again', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startHost('python', {
+      spool,
+      handler: `
+import asyncio
+from spoold import Tasks
+tasks = Tasks(max_retries=9)
+running = []
+@tasks.task(name='kills')
+async def kills():
+    journal('kills beside %d' % len(running))
+    while running == [] and not os.path.exists('${spool}/../gate'): await asyncio.sleep(0.01)
+    os.kill(os.getpid(), 9)
+@tasks.task(name='waits')
+async def waits():
+    running.append(1)
+    while not os.path.exists('${spool}/../gate'): await asyncio.sleep(0.01)
+    journal('waited')
+`,
+      ini: { 'spooler-concurrency': 4, 'spooler-max-crashes': 2 },
+    })
+    drop(spool, 'waits', packet({ task: 'waits' }))
+    drop(spool, 'kills', packet({ task: 'kills' }))
+    await until('it has killed', () => daemon.journal().length > 0)
+    writeFileSync(join(dirname(spool), 'gate'), '')
+    const dead = join(spool, '.spoold/dead')
+    await until(
+      'it is buried, and the other is done',
+      () => leftIn(spool).length === 0 && leftInDead(dead).length === 1,
+    )
+    assert.equal(deadIn(spool).kills?.reason, 'crashes')
+    assert.ok(daemon.journal().includes('waited'))
+  })
+})

@@ -19,10 +19,18 @@ process.prepare()
 output = Output(wire)
 
 import spoold_host.loader as loader
+import spoold_host.streams as streams
 import spoold_host.named as named
 from spoold_host.loop import Loop
 
 named.open_to(settings)
 loop = Loop(wire, settings, output)
+if named.is_concurrent(settings):
+    streams.install(wire)  # before user code keeps one
 if loader.load(wire, settings, loop):
-    loop.serve()
+    if named.runs_coroutines(settings):
+        import spoold_host.coroutines as coroutines
+
+        coroutines.Coroutines(wire, loop).serve()
+    else:
+        loop.serve()

@@ -32,7 +32,7 @@ const ITEM_BYTES = 13
 const MAX_ATTEMPT = 0xffff
 
 export type UpFrame =
-  /** `text`: the named tasks that its code declared, a JSON array of `{ name, maxRetries }`; -1: no limit. Empty: none. */
+  /** `text`: the named tasks that its code declared (declared-tasks.ts); empty: none. */
   | { readonly kind: 'ready'; readonly text: string }
   /** `text`: why the configured handlers could not be loaded. */
   | { readonly kind: 'unloadable'; readonly text: string }
@@ -47,10 +47,27 @@ export type UpFrame =
   | { readonly kind: 'recalled'; readonly number: number }
   /** `text`: what its function threw, or empty. */
   | { readonly kind: 'signal-ended'; readonly number: number; readonly text: string }
+  /** The task with this number has ended, beside others. `text`: its state as on the page, in decimal, and its detail. */
+  | { readonly kind: 'ended'; readonly number: number; readonly text: string }
+  /** The task with this number has printed the text, beside others. */
+  | { readonly kind: 'printed'; readonly number: number; readonly text: string }
   /** `text`: the path of the pipe that takes its output. The host waits for the answer before it prints. */
   | { readonly kind: 'output'; readonly text: string }
 
-const UP_KINDS = ['ready', 'unloadable', 'done', 'detail', 'recalled', 'signal-ended', 'output'] as const
+/** What a host says that runs tasks beside each other. */
+export type BesideFrame = Extract<UpFrame, { kind: 'ended' | 'printed' }>
+
+const UP_KINDS = [
+  'ready',
+  'unloadable',
+  'done',
+  'detail',
+  'recalled',
+  'signal-ended',
+  'output',
+  'ended',
+  'printed',
+] as const
 const MAGIC = 0x4c5053ff
 const UP_HEAD_BYTES = 13
 /** A host truncates its texts, so a longer one is not from a host. */

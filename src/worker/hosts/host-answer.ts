@@ -1,8 +1,16 @@
 import { failureOf, type PolicyAnswer, toOutcome } from '../../task/answer.js'
 import type { Outcome } from '../../task/outcome.js'
+import { resultOfState } from './page.js'
 
 /** The host died before its detail arrived. */
 export const LOST: Outcome = { kind: 'error', detail: 'what it said is lost' }
+
+/** @param text of a frame `ended` */
+export function fromEnded(text: string): Outcome {
+  const result = resultOfState(Number(text.slice(0, 1)))
+  if (result === undefined) return LOST
+  return typeof result === 'string' ? fromHost(result, text.slice(1)) : result
+}
 
 /**
  * What a host said of a run. An `answer` is that of a named task: JSON, with the keys of an answer in JavaScript

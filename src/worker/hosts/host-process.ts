@@ -1,3 +1,4 @@
+// Longer than others: a process, what it is sent and what it says are one state machine.
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,6 +8,7 @@ import { FIRST_AREA_FD, type HostOptions } from '../../ipc/messages.js'
 import type { Outcome } from '../../task/outcome.js'
 import { OWN_CHILD } from '../children-output.js'
 import {
+  type BesideFrame,
   CALLS_FD,
   CallDecoder,
   encodeList,
@@ -31,6 +33,8 @@ interface HostProcessListener extends HostReaderListener {
   /** The last `count` of the tasks that were sent will not be started. */
   recalled(count: number): void
   signalEnded(number: number, error: string): void
+  /** A task has ended or printed something, beside others. */
+  beside(frame: BesideFrame): void
   /** Answers a call of the host. @throws why it failed, worded for a handler */
   call(name: string, values: readonly Buffer[]): Promise<ReadonlyArray<string | Uint8Array>>
 }
@@ -52,6 +56,7 @@ export class HostProcess {
   #isRecalling = false
   #isDead = false
   #fault: string | undefined
+  #declared = ''
   /** Reads its output. */
   readonly output: HostReader
   /** Rejects with a SpooldError when it cannot load the handlers. */
@@ -92,6 +97,11 @@ export class HostProcess {
     return this.#messages
   }
 
+  /** What its code declared (declared-tasks.ts). */
+  get declared(): string {
+    return this.#declared
+  }
+
   get isRecalling(): boolean {
     return this.#isRecalling
   }
@@ -106,10 +116,13 @@ export class HostProcess {
     return this.#page.stateOf(number) === STARTED
   }
 
-  send(claims: readonly Claim[]): void {
+  /** @returns the number of the first one */
+  send(claims: readonly Claim[]): number {
+    const first = this.#sent
     this.#sent += claims.length
     this.#messages++
     this.#pipe(TASKS_FD).write(encodeTasks(claims))
+    return first
   }
 
   signal(number: number): void {
@@ -186,6 +199,7 @@ export class HostProcess {
   #hear(frame: UpFrame): void {
     switch (frame.kind) {
       case 'ready':
+        this.#declared = frame.text
         this.output.loaded()
         return this.#settleReady.resolve()
       case 'unloadable':
@@ -200,6 +214,9 @@ export class HostProcess {
         return this.#listener.progress()
       case 'recalled':
         return this.#recalled(frame.number)
+      case 'ended':
+      case 'printed':
+        return this.#listener.beside(frame)
       case 'signal-ended':
         return this.#listener.signalEnded(frame.number, frame.text)
     }

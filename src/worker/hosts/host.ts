@@ -2,6 +2,8 @@ import { toError } from '../../base/errors.js'
 import { RespawnPace } from '../../base/respawn-pace.js'
 import type { Claim } from '../../engines/claims.js'
 import type { HostOptions } from '../../ipc/messages.js'
+import { type DeclaredTask, declaredTasks } from './declared-tasks.js'
+import type { BesideFrame } from './frames.js'
 import { HostProcess } from './host-process.js'
 import type { Ended } from './host-reader.js'
 
@@ -13,6 +15,8 @@ interface HostTaskListener {
   recalled(count: number): void
   /** The host died, and the tasks that had not ended are lost with it. `detail` says how it died. */
   died(detail: string): void
+  /** A task has ended or printed something, beside others. */
+  beside?(frame: BesideFrame): void
   /** It accepts tasks again. */
   revived(): void
   /** It will not accept tasks again. */
@@ -89,8 +93,14 @@ export class Host {
     return this.#process.messages
   }
 
-  send(claims: readonly Claim[]): void {
-    this.#process.send(claims)
+  /** The named tasks that its code declared. */
+  get declared(): readonly DeclaredTask[] {
+    return declaredTasks(this.#process.declared)
+  }
+
+  /** @returns the number of the first one */
+  send(claims: readonly Claim[]): number {
+    return this.#process.send(claims)
   }
 
   /** The tasks that have ended since the last call, in the order in which they were sent. */
@@ -141,6 +151,10 @@ export class Host {
       progress: () => this.#user?.progress(),
       recalled: count => this.#user?.recalled(count),
       signalEnded: (number, error) => this.#signalEnded(number, error),
+      beside: frame => {
+        if (frame.kind === 'ended') this.#hasProgressed = true
+        this.#user?.beside?.(frame)
+      },
       isLogBehind: () => this.#callbacks.isLogBehind(),
       printed: text => this.#callbacks.printed(text),
       call: (name, values) => this.#callbacks.call(name, values),

@@ -33,6 +33,10 @@ const RESULTS: ReadonlyArray<Outcome | 'error' | 'answer' | undefined> = [
   'answer',
 ]
 
+export function resultOfState(state: number): Outcome | 'error' | 'answer' | undefined {
+  return RESULTS[state & ~PRINTED]
+}
+
 const ZEROS = Buffer.alloc(SLOTS)
 const FLAG = Buffer.of(1)
 const NO_FLAG = Buffer.of(0)
@@ -58,7 +62,7 @@ export class Page {
 
   /** `error`, `answer`: a frame carries it. */
   resultOf(number: number): Outcome | 'error' | 'answer' | undefined {
-    return RESULTS[this.stateOf(number) & ~PRINTED]
+    return resultOfState(this.stateOf(number))
   }
 
   hasPrinted(number: number): boolean {

@@ -11,8 +11,8 @@ from .output import NO_TASK
 from .wire import DETAIL, DONE, RECALLED, SIGNAL_ENDED
 
 TASK, RECALL, SIGNAL = 1, 2, 3
-_HEAD = struct.Struct('<B2H2I')
-_HEAD_BYTES = 13
+HEAD = struct.Struct('<B2H2I')
+HEAD_BYTES = 13
 
 # The page, one byte per task: src/worker/hosts/page.ts
 STARTED, OK, RETRY, IGNORE, ERROR, ANSWER = 1, 2, 3, 4, 5, 6
@@ -32,6 +32,12 @@ class Loop:
         self._chdir = chdir[0] if chdir else None
         self._next = 0
 
+    def enter(self, directory):
+        try:
+            os.chdir(self._chdir or os.path.join(self._spool, directory))
+        except OSError:
+            pass  # not the task's fault, as in uWSGI
+
     def serve(self):
         while True:
             message = self._wire.read_message()
@@ -46,11 +52,11 @@ class Loop:
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = sys.modules['uwsgi'].__dict__
         fence, mark = threading.Lock(), self._output.mark
-        unpack, top, enter = _HEAD.unpack_from, self._chdir or self._spool, os.chdir
+        unpack, top, enter = HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
             kind, attempt, name_length, block_length, body_length = unpack(message, at)
-            at += _HEAD_BYTES
+            at += HEAD_BYTES
             name_end = at + name_length
             block_end = name_end + block_length
             body_end = block_end + body_length
@@ -61,7 +67,7 @@ class Loop:
                     pass
                 if page[RECALL_FLAG]:
                     page[slot] = 0
-                    return self._await_recall(number, message, at - _HEAD_BYTES)
+                    return self._await_recall(number, message, at - HEAD_BYTES)
                 name = message[at:name_end]
                 directory, _, base = name.rpartition(b'/')
                 env = {'spooler_task_name': base}
@@ -88,17 +94,17 @@ class Loop:
                 except SystemExit:
                     raise
                 except BaseException:
-                    result = self._failed(number, _traceback())
+                    result = self._failed(number, explain())
                 else:
-                    result = results.get(answer) if type(answer) is int else _result_of(answer)
+                    result = results.get(answer) if type(answer) is int else result_of(answer)
                     if result is None:
-                        result = self._failed(number, _wrong(answer))
+                        result = self._failed(number, wrong(answer))
                 if getpid() != pid:
                     os._exit(0)  # a task forked, and this is its child
                 page[slot] = result | PRINTED if mark(number) else result
                 number += 1
             elif kind == SIGNAL:
-                self._signal(name_length)
+                self.run_signal(name_length)
                 body_end = at
             elif kind == RECALL:
                 self._recalled(number)
@@ -132,12 +138,12 @@ class Loop:
         """Skips the tasks before the mark of the recall: the worker has taken them back."""
         while message is not None:
             while at < len(message):
-                kind, _, *lengths = _HEAD.unpack_from(message, at)
-                at += _HEAD_BYTES
+                kind, _, *lengths = HEAD.unpack_from(message, at)
+                at += HEAD_BYTES
                 if kind == TASK:
                     at += sum(lengths)
                 elif kind == SIGNAL:
-                    self._signal(lengths[0])
+                    self.run_signal(lengths[0])
                 else:
                     self._next = number
                     return self._recalled(number)
@@ -149,7 +155,7 @@ class Loop:
         self._wire.page[RECALL_FLAG] = 0
         self._wire.send(RECALLED, number)
 
-    def _signal(self, number):
+    def run_signal(self, number):
         detail = ''
         try:
             handler = self.signals[number]
@@ -157,14 +163,14 @@ class Loop:
         except SystemExit:
             raise
         except BaseException:
-            detail = _traceback()
+            detail = explain()
         if os.getpid() != self._wire.pid:
             os._exit(0)
         self._output.mark(NO_TASK)
         self._wire.send(SIGNAL_ENDED, number, detail.encode('utf-8', 'backslashreplace')[:65536])
 
 
-def _result_of(answer):
+def result_of(answer):
     """An IntEnum is an int in uWSGI too (PyLong_Check), even if it overrides arithmetic."""
     if answer is ANSWERED:
         return ANSWER
@@ -175,12 +181,12 @@ def _result_of(answer):
     return None
 
 
-def _traceback():
+def explain():
     kind, error, trace = sys.exc_info()
     return ''.join(traceback.format_exception(kind, error, trace.tb_next or trace)).rstrip()
 
 
-def _wrong(answer):
+def wrong(answer):
     try:
         text = repr(answer)
     except Exception:

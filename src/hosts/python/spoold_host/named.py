@@ -39,6 +39,22 @@ def declared():
     return encode([task.declaration() for task in tasks]) if tasks else b''
 
 
+def runs_coroutines(settings):
+    """Several at a time: the configuration asks for it, nothing but Python runs tasks, and one of them is an `async def`."""
+    library = sys.modules.get('spoold.run')
+    if library is None or 'alone' not in settings or not is_concurrent(settings):
+        return False
+    return any(task.is_async for task in library.known_tasks())
+
+
+def is_concurrent(settings):
+    return int(settings.get('concurrency', (b'1',))[0]) > 1
+
+
+def event_loop():
+    return sys.modules['spoold.run'].event_loop()
+
+
 def started():
     _tell('worker_started')
 

@@ -88,7 +88,7 @@ class Run:
         """To its end; an `async def` too."""
         value = self.call()
         if self.is_async:
-            _loop().run_until_complete(value)
+            event_loop().run_until_complete(value)
 
     @property
     def is_async(self):
@@ -125,7 +125,7 @@ def tell(name, worker):
 _event_loop = None
 
 
-def _loop():
+def event_loop():
     """One for all tasks, so that what they share may belong to it."""
     global _event_loop
     if _event_loop is None:

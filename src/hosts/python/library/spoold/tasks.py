@@ -38,8 +38,9 @@ class Task:
         return inspect.iscoroutinefunction(self.func)
 
     def declaration(self):
-        """For the worker of a daemon (src/worker/hosts/frames.ts)."""
-        return {'name': self.full_name, 'maxRetries': -1 if self.max_retries == math.inf else self.max_retries}
+        """For the worker of a daemon (src/worker/hosts/declared-tasks.ts)."""
+        limit = -1 if self.max_retries == math.inf else self.max_retries
+        return {'name': self.full_name, 'maxRetries': limit, 'place': self.place, 'isAsync': self.is_async}
 
     @property
     def place(self):

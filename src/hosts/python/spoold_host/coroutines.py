@@ -1,0 +1,110 @@
+"""Runs `async def` tasks side by side in one event loop; all other tasks and signals run in between, one at a time."""
+
+import os
+import sys
+
+from . import named, process, streams
+from .loop import ANSWER, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, explain, result_of, wrong
+from .wire import ENDED, TASKS_FD
+
+
+class Coroutines:
+    def __init__(self, wire, loop):
+        self._wire = wire
+        self._sync = loop
+        self._events = named.event_loop()
+        self._received = b''
+        self._next = 0
+        self._running = set()  # the event loop only has weak references
+
+    def serve(self):
+        self._sync.enter(b'')
+        self._events.add_reader(TASKS_FD, self._read)
+        self._events.run_forever()
+        process.live_on()
+        named.terminated()
+
+    def _read(self):
+        more = os.read(TASKS_FD, 65536)
+        if not more:
+            return self._events.stop()
+        self._received += more
+        while len(self._received) >= 4:
+            end = 4 + int.from_bytes(self._received[:4], 'little')
+            if len(self._received) < end:
+                return None
+            message, self._received = self._received[4:end], self._received[end:]
+            self._take(message)
+
+    def _take(self, message):
+        at = 0
+        while at < len(message):
+            kind, attempt, *lengths = HEAD.unpack_from(message, at)
+            at += HEAD_BYTES
+            if kind == TASK:
+                task = self._events.create_task(self._run(self._next, _env(message, at, lengths), attempt))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+                self._next += 1
+                at += sum(lengths)
+            elif kind == SIGNAL:
+                self._sync.run_signal(lengths[0])
+
+    async def _run(self, number, env, attempt):
+        printed = streams.Printed(number)
+        streams.current.set(printed)
+        try:
+            run = named.begin(env, attempt)
+            if run is None:
+                result, detail = self._ask(env)
+            else:
+                result, detail = await self._run_named(run)
+        except SystemExit:
+            raise
+        except BaseException:
+            result, detail = ERROR, explain()
+        if os.getpid() != self._wire.pid:
+            os._exit(0)  # a task forked, and this is its child
+        sys.stdout.end(printed)
+        if isinstance(detail, str):
+            detail = detail.encode('utf-8', 'backslashreplace')[:65536]
+        self._wire.send(ENDED, number, b'%d' % result + detail)
+
+    def _ask(self, env):
+        handler = getattr(sys.modules['uwsgi'], 'spooler', None)
+        if handler is None:
+            return IGNORE, b''
+        answer = handler(env)
+        result = result_of(answer)
+        return (ERROR, wrong(answer)) if result is None else (result, b'')
+
+    async def _run_named(self, run):
+        try:
+            value = run.call()
+            if run.is_async:
+                await value
+        except BaseException as error:
+            if os.getpid() != self._wire.pid:
+                raise
+            return ANSWER, named.encode(run.failed(error))
+        if os.getpid() != self._wire.pid:
+            os._exit(0)
+        run.succeeded()
+        return OK, b''
+
+
+def _env(message, at, lengths):
+    name_length, block_length, body_length = lengths
+    name_end = at + name_length
+    block_end = name_end + block_length
+    env = {'spooler_task_name': message[at:name_end].rpartition(b'/')[2]}
+    key = name_end + 4  # after the packet's header
+    while key < block_end:
+        key_end = key + 2 + (message[key] | message[key + 1] << 8)
+        value = key_end + 2
+        value_end = value + (message[key_end] | message[key_end + 1] << 8)
+        env[message[key + 2 : key_end]] = message[value:value_end]
+        key = value_end
+    if body_length:
+        env['body'] = message[block_end : block_end + body_length]
+    return env

@@ -1,0 +1,22 @@
+/** A named task that the code of a host registered. */
+export interface DeclaredTask {
+  readonly name: string
+  /** -1: no limit. */
+  readonly maxRetries: number
+  /** Where it is registered, for people. */
+  readonly place: string
+  /** It may run beside others, if the configuration allows it. */
+  readonly isAsync: boolean
+}
+
+/** @param text a JSON array, or nothing; from our own code */
+export function declaredTasks(text: string): readonly DeclaredTask[] {
+  const declared: unknown = text === '' ? [] : JSON.parse(text)
+  if (!Array.isArray(declared)) return []
+  return declared.map(({ name, maxRetries, place, isAsync = false }: DeclaredTask) => ({
+    name,
+    maxRetries,
+    place,
+    isAsync,
+  }))
+}
