@@ -16,6 +16,15 @@ export {
 export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'
 export type { Stored } from './task/request.js'
 export type { Env, Handler, Task } from './task/task.js'
+export { TaskBatch, type TaskBatchOptions } from './tasks/batch.js'
+export { currentTask, type RunningTask } from './tasks/daemon.js'
+export type { CallOptions, When } from './tasks/schedule.js'
+export { type ScheduledTask, TaskStatus } from './tasks/scheduled-task.js'
+export type { TaskDefinition, TaskSettings } from './tasks/settings.js'
+export { Spoold, type SpooldOptions } from './tasks/spoold.js'
+export type { StandardSchema } from './tasks/standard-schema.js'
+export type { NamedTask, Scheduler } from './tasks/task-function.js'
+export { type AddOptions, Tasks, type TasksOptions } from './tasks/tasks.js'
 export {
   addCron,
   addFileMonitor,

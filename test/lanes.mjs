@@ -32,6 +32,8 @@ const SHORT = [
   'stats/',
   'supervisor/',
   'system/',
+  'tasks/importing',
+  'tasks/scheduling',
   'worker/',
 
   'cli/config',

@@ -24,6 +24,13 @@ export const ERROR_CATALOGUE = {
     'A task could not be stored, because the file system is full; nothing of it is left in the spool.',
   ENQUEUE_FAILED: 'A task could not be stored; nothing of it is left in the spool.',
   BATCH_INCOMPLETE: 'Some tasks of a batch could not be stored; the error has one result per task.',
+  BATCH_USED: 'A batch of named tasks was used a second time.',
+  TASK_INVALID: 'A task is defined wrongly: its name, an option, or a name that another task has.',
+  TASK_UNKNOWN: 'No task of this name, or with this function, is registered; nothing was stored.',
+  ARGUMENTS_INVALID:
+    'The arguments of a task are too few, too many, not what JSON can carry, or not what its schema takes.',
+  QUEUE_UNKNOWN: 'A queue has no spool; nothing was stored.',
+  DESTINATION_MISSING: 'It is not said where tasks go; the message has the three ways to say it.',
   ADDRESS_INVALID: 'Not a valid socket address.',
   SOCKET_UNUSABLE: 'Could not open a listening socket; the message says why.',
   SOCKET_UNREACHABLE: 'No connection to the daemon; nothing was stored.',

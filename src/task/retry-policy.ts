@@ -2,6 +2,8 @@
 export interface RetryPolicy {
   /** Bury a task after this many failed runs; 0 means never, as in uWSGI. */
   readonly maxAttempts: number
+  /** What says so, for people, if it is not spooler-max-attempts. */
+  readonly attemptsLimit?: string
   /** Bury a task after this many crashes; 0 means never. */
   readonly maxCrashes: number
   readonly backoff: Backoff
@@ -44,7 +46,7 @@ export interface LimitReached {
 
 /** @returns undefined: it may run again */
 export function limitReached(
-  { maxAttempts, maxCrashes }: RetryPolicy,
+  { maxAttempts, attemptsLimit = 'spooler-max-attempts', maxCrashes }: RetryPolicy,
   { attempts, crashes }: { readonly attempts: number; readonly crashes: number },
 ): LimitReached | undefined {
   if (maxCrashes > 0 && crashes >= maxCrashes)
@@ -55,7 +57,7 @@ export function limitReached(
   if (maxAttempts > 0 && attempts >= maxAttempts)
     return {
       reason: 'attempts',
-      detail: `it failed ${times(attempts)}, as often as it may (spooler-max-attempts)`,
+      detail: `it failed ${times(attempts)}, as often as it may (${attemptsLimit})`,
     }
   return undefined
 }

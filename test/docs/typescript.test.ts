@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { allPages } from '../helpers/markdown.js'
@@ -18,11 +18,14 @@ const COMPILER_OPTIONS = {
   paths: { spoold: [join(ROOT, 'dist/types/index.d.ts')] },
 }
 
-/** @param texts of modules that import spoold */
-async function compiles(texts: readonly string[]): Promise<void> {
+/** @param texts of modules that import spoold @param endings of their files; `.ts` by default */
+async function compiles(texts: readonly string[], endings: readonly string[] = []): Promise<void> {
   const directory = workspace()
-  const files = texts.map((_, i) => `block-${i}.ts`)
-  for (const [i, text] of texts.entries()) writeFileSync(join(directory, `block-${i}.ts`), text)
+  const files = texts.map((_, i) => `block-${i}${endings[i] ?? '.ts'}`)
+  for (const [i, text] of texts.entries()) writeFileSync(join(directory, files[i] ?? ''), text)
+  mkdirSync(join(directory, 'node_modules'))
+  for (const name of ['valibot', 'zod'])
+    symlinkSync(join(ROOT, 'node_modules', name), join(directory, 'node_modules', name))
   writeFileSync(join(directory, 'package.json'), '{"type":"module"}')
   writeFileSync(
     join(directory, 'tsconfig.json'),
@@ -52,6 +55,74 @@ export const named: Handler = elsewhere
 export const forgotten: Handler = async () => {}
 `,
     ])
+  })
+})
+
+/** A caller's own words, as an ES module and as CommonJS. */
+const NAMED_TASKS = `
+import { type NamedTask, type ScheduledTask, Spoold, TaskBatch, Tasks, TaskStatus } from 'spoold'
+const tasks = new Tasks({ queue: 'mail', maxRetries: Number.POSITIVE_INFINITY })
+const send = tasks.task('send', { backoff: 'exponential' }, async (to: string, size: number = 3) => [to, size] as const)
+const add = tasks.add((a: number, b: number) => a + b, { name: 'add', maxRetries: 2 })
+const typed: NamedTask<[to: string, size?: number], Promise<readonly [string, number]>> = send
+const sum: number = add(1, 2)
+const coerced = tasks.task('coerced', { schema: z.tuple([z.coerce.number()]) }, n => n.toFixed(2))
+const checked = tasks.task('checked', { schema: v.tuple([v.string()]) }, text => text.length)
+export async function right(): Promise<ScheduledTask[]> {
+  const app = new Spoold({ spooler: 'x', queues: { mail: 'y' }, tasks: [tasks] })
+  const one = await send.schedule('joe')
+  const status: TaskStatus = one.status === TaskStatus.WAITING ? TaskStatus.QUEUED : one.status
+  await send.scheduleAt(new Date(), 'joe', 4)
+  await tasks.schedule('anything', 1, { a: 2 })
+  await app.schedule(send, 'joe', 4)
+  await tasks.schedule((a: string) => a, 'x')
+  await app.scheduleAt(add, '+1h', 1, 2)
+  await send.with({ priority: 3, id: 'x' }).schedule('joe')
+  await coerced.schedule('7')
+  await checked.schedule('7')
+  return app.scheduleBatch(new TaskBatch().schedule(send, 'joe').scheduleAt(add, '+1h', 1, 2).schedule('x', status))
+}
+export async function wrong(): Promise<void> {
+  // @ts-expect-error not a string
+  await send.schedule(1)
+  // @ts-expect-error nothing to send to
+  await send.schedule()
+  // @ts-expect-error too many
+  await add.schedule(1, 2, 3)
+  // @ts-expect-error no time
+  await add.scheduleAt(1, 2)
+  // @ts-expect-error one is missing
+  await tasks.schedule(add, 1)
+  // @ts-expect-error not a number
+  await tasks.schedule(add, 1, 'x')
+  // @ts-expect-error not a number
+  new TaskBatch().schedule(add, 1, 'x')
+  // @ts-expect-error not a string
+  await checked.schedule(7)
+  // @ts-expect-error a task of two numbers
+  const other: NamedTask<[string], void> = add
+  // @ts-expect-error no option of a task
+  tasks.task('a', { maxConcurrent: 4 }, () => {})
+  // @ts-expect-error no backoff
+  tasks.task('b', { backoff: 'linear' }, () => {})
+  // @ts-expect-error a registry has no schema
+  new Tasks({ schema: z.string() })
+  const scheduled = await add.schedule(1, 2)
+  // @ts-expect-error frozen
+  scheduled.retries = 3
+  console.log(typed, sum, other)
+}
+`
+
+describe('the types of named tasks', () => {
+  it('take right arguments and refuse wrong ones, for ES modules and CommonJS', async () => {
+    await compiles(
+      [
+        `import * as v from 'valibot'\nimport * as z from 'zod'\n${NAMED_TASKS}`,
+        `import v = require('valibot')\nimport z = require('zod')\n${NAMED_TASKS}`,
+      ],
+      ['.mts', '.cts'],
+    )
   })
 })
 

@@ -1,0 +1,116 @@
+import { SpooldError } from '../base/errors.js'
+import { BatchError, type BatchResult } from '../client/batch.js'
+import { forgetTargets } from '../client/target.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
+import { validated } from './arguments.js'
+import type { AnyFunction, TaskEntry } from './registry.js'
+import { type Call, type CallOptions, type CheckedCall, checked, timeOf, type When } from './schedule.js'
+import type { ScheduledTask } from './scheduled-task.js'
+import type { Scheduler } from './task-function.js'
+
+export interface TaskBatchOptions extends CallOptions {
+  /** If a task cannot be stored, none of its spool is. */
+  readonly allOrNothing?: boolean
+}
+
+interface Waiting {
+  readonly task: unknown
+  /** Absent: now. */
+  readonly at?: When
+  readonly args: readonly unknown[]
+}
+
+/**
+ * Many named tasks, all checked before any is stored, and stored with one sync per spool.
+ *
+ * ```ts
+ * const batch = new TaskBatch()
+ * for (let i = 0; i < 100; i++) batch.schedule(compute, i)
+ * await tasks.scheduleBatch(batch)
+ * ```
+ */
+export class TaskBatch {
+  readonly #options: TaskBatchOptions
+  readonly #waiting: Waiting[] = []
+  #isUsed = false
+
+  constructor(options: TaskBatchOptions = {}) {
+    this.#options = options
+  }
+
+  /** How many tasks it has. */
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  /** Adds a task; nothing is checked or stored yet. */
+  schedule<Args extends readonly unknown[]>(task: Scheduler<Args>, ...args: Args): this
+  schedule<Args extends readonly unknown[]>(task: (...args: Args) => unknown, ...args: Args): this
+  schedule(task: string, ...args: readonly unknown[]): this
+  schedule(task: Scheduler<never> | AnyFunction | string, ...args: readonly unknown[]): this {
+    return this.#add({ task, args })
+  }
+
+  /** Adds a task that runs at this time or later. */
+  scheduleAt<Args extends readonly unknown[]>(task: Scheduler<Args>, at: When, ...args: Args): this
+  scheduleAt<Args extends readonly unknown[]>(task: (...args: Args) => unknown, at: When, ...args: Args): this
+  scheduleAt(task: string, at: When, ...args: readonly unknown[]): this
+  scheduleAt(task: Scheduler<never> | AnyFunction | string, at: When, ...args: readonly unknown[]): this {
+    return this.#add({ task, at, args })
+  }
+
+  #add(waiting: Waiting): this {
+    this.#refuseUsed()
+    this.#waiting.push(waiting)
+    return this
+  }
+
+  #refuseUsed(): void {
+    if (this.#isUsed)
+      throw new SpooldError(
+        'BATCH_USED',
+        'this batch has been scheduled: make a new TaskBatch for other tasks',
+      )
+  }
+
+  /** @internal Called by `scheduleBatch`. @param find finds a task, or throws TASK_UNKNOWN */
+  async store(find: (task: unknown) => TaskEntry): Promise<ScheduledTask[]> {
+    this.#refuseUsed()
+    const { allOrNothing = false, ...options } = this.#options
+    const calls = this.#waiting.map((waiting): Call => {
+      const { task, args } = waiting
+      const at = 'at' in waiting ? timeOf(waiting.at as When) : undefined
+      return { entry: find(task), at, args, options }
+    })
+    const checkedCalls = calls.map(checked)
+    for (const { entry, args } of calls)
+      if (entry.definition.schema !== undefined) await validated(entry.name, entry.definition.schema, args)
+    this.#refuseUsed() // while the schemas took their time
+    this.#isUsed = true
+    return storeAll(checkedCalls, allOrNothing)
+  }
+}
+
+async function storeAll(calls: readonly CheckedCall[], isAllOrNothing: boolean): Promise<ScheduledTask[]> {
+  const bySpool = new Map<Enqueuer, number[]>()
+  for (const [i, { enqueuer }] of calls.entries()) {
+    const places = bySpool.get(enqueuer) ?? []
+    bySpool.set(enqueuer, places)
+    places.push(i)
+  }
+  const results: BatchResult[] = []
+  await Promise.all(
+    [...bySpool].map(async ([enqueuer, places]) => {
+      const requests = places.flatMap(i => calls[i]?.request ?? [])
+      const stored = await enqueuer.storeAll(requests, isAllOrNothing)
+      for (const [place, i] of places.entries()) results[i] = stored[place] as BatchResult
+    }),
+  )
+  const tasks = calls.flatMap(({ scheduled }, i) => {
+    const result = results[i]
+    return result !== undefined && 'stored' in result ? [scheduled(result.stored)] : []
+  })
+  if (tasks.length === calls.length) return tasks
+  forgetTargets()
+  throw new BatchError(results)
+}

@@ -1,0 +1,12 @@
+/**
+ * Where a public function was called, as `file:line`, for messages about two places that disagree.
+ *
+ * @param called the function; its frames and those above are left out
+ */
+export function placeOfCallOf(called: (...args: never[]) => unknown): string {
+  const holder: { stack?: string } = {}
+  Error.captureStackTrace(holder, called)
+  const [, frame = ''] = (holder.stack ?? '').split('\n')
+  const [, place = 'an unknown place'] = /^\s*at (?:.*\()?(?:file:\/\/)?(.+?)(?::\d+)?\)?$/.exec(frame) ?? []
+  return place
+}

@@ -1,0 +1,159 @@
+import { SpooldError } from '../base/errors.js'
+import type { Destination } from '../client/target.js'
+import { type Destinations, isDestination } from './destinations.js'
+import type { KnownSettings, TaskDefinition, TaskSettings } from './settings.js'
+
+/** Any function; what it takes is the business of who wrote it. */
+export type AnyFunction = (...args: never[]) => unknown
+
+/** A function with a name. */
+export interface TaskEntry {
+  readonly name: string
+  readonly fn: AnyFunction
+  /** Where it was registered: `file:line`. */
+  readonly place: string
+  readonly definition: TaskDefinition
+  readonly registry: Registry
+  /** How many arguments the function takes. */
+  readonly fewest: number
+  readonly most: number
+}
+
+/**
+ * The tasks of a `Tasks` or `Spoold`, and of those that it uses. Copies of this package share what is public here; see
+ * `REGISTRY`.
+ */
+export class Registry {
+  readonly defaults: TaskSettings
+  readonly #own: Destination | undefined
+  readonly #attached: Destinations | undefined
+  readonly #entries = new Map<string, TaskEntry>()
+  readonly #byFunction = new Map<unknown, TaskEntry>()
+  readonly #used: Registry[] = []
+  /** The one that uses it. */
+  #parent: Registry | undefined
+
+  /**
+   * @param own where its tasks go, whatever their queue
+   * @param attached where its tasks go by queue
+   */
+  constructor(defaults: TaskSettings, own?: Destination, attached?: Destinations) {
+    this.defaults = defaults
+    this.#own = own !== undefined && isDestination(own) ? own : undefined
+    this.#attached = attached
+  }
+
+  get parent(): Registry | undefined {
+    return this.#parent
+  }
+
+  set parent(parent: Registry | undefined) {
+    this.#parent = parent
+  }
+
+  /** @throws SpooldError TASK_INVALID if the name is taken */
+  add(entry: TaskEntry): void {
+    refuseTaken(rootOf(this), entry)
+    this.#entries.set(entry.name, entry)
+    this.#byFunction.set(entry.fn, entry)
+  }
+
+  /** The callable that stands for an entry means it, too. */
+  alias(callable: unknown, entry: TaskEntry): void {
+    this.#byFunction.set(callable, entry)
+  }
+
+  /** @throws SpooldError TASK_INVALID if a name is taken, or if it would use itself; nothing is changed then */
+  use(other: Registry, place: string): void {
+    for (let up: Registry | undefined = this; up !== undefined; up = up.parent)
+      if (up === other) throw new SpooldError('TASK_INVALID', `${place}: a registry cannot use itself`)
+    if (other.parent !== undefined) {
+      process.emitWarning(
+        `${place}: these tasks were attached before${other.parent === this ? '' : ', and now belong to the second one'}`,
+        'SpooldWarning',
+      )
+      if (other.parent === this) return
+      other.parent.release(other)
+    }
+    for (const entry of other.all()) refuseTaken(rootOf(this), entry)
+    this.#used.push(other)
+    other.parent = this
+  }
+
+  /** It belongs to another one now. */
+  release(other: Registry): void {
+    const i = this.#used.indexOf(other)
+    if (i >= 0) this.#used.splice(i, 1)
+  }
+
+  *all(): Generator<TaskEntry> {
+    yield* this.#entries.values()
+    for (const each of this.#used) yield* each.all()
+  }
+
+  /** @param task a name, a function, or what stands for one */
+  find(task: unknown): TaskEntry | undefined {
+    const found = typeof task === 'string' ? this.#entries.get(task) : this.#byFunction.get(task)
+    if (found !== undefined) return found
+    for (const each of this.#used) {
+      const within = each.find(task)
+      if (within !== undefined) return within
+    }
+    return undefined
+  }
+
+  /** A setting that neither the task nor its registry has is inherited from the one that uses it. */
+  inherited<Name extends keyof TaskSettings>(name: Name): TaskSettings[Name] | undefined {
+    return this.defaults[name] ?? this.#parent?.inherited(name)
+  }
+
+  /** What says where its tasks go: itself, or the next one up. */
+  get destination(): { readonly own?: Destination; readonly attached?: Destinations } {
+    if (this.#own !== undefined) return { own: this.#own }
+    if (this.#attached !== undefined) return { attached: this.#attached }
+    return this.#parent?.destination ?? {}
+  }
+}
+
+function rootOf(registry: Registry): Registry {
+  let root = registry
+  while (root.parent !== undefined) root = root.parent
+  return root
+}
+
+function refuseTaken(root: Registry, { name, place }: TaskEntry): void {
+  const taken = root.find(name)
+  if (taken !== undefined) throw takenTwice(name, taken.place, place)
+}
+
+export function takenTwice(name: string, first: string, second: string): SpooldError {
+  return new SpooldError('TASK_INVALID', `two tasks are named ${name}: one at ${first}, one at ${second}`, {
+    details: { name, places: [first, second] },
+  })
+}
+
+/**
+ * Under this name an object has its registry, so that a copy of this package knows the `Tasks` of another one. Change it with
+ * any incompatible change of `Registry`.
+ */
+export const REGISTRY = Symbol.for('spoold.registry.1')
+
+export interface HasRegistry {
+  readonly [REGISTRY]: Registry
+}
+
+export function hasRegistry(value: unknown): value is HasRegistry {
+  return typeof value === 'object' && value !== null && REGISTRY in value
+}
+
+/** The settings that hold for a task. */
+export function settingsOf({ definition, registry }: TaskEntry): KnownSettings {
+  const of = <Name extends keyof TaskSettings>(name: Name) => definition[name] ?? registry.inherited(name)
+  return {
+    queue: of('queue'),
+    maxRetries: of('maxRetries'),
+    backoff: of('backoff'),
+    retryDelay: of('retryDelay'),
+    backoffCap: of('backoffCap'),
+  }
+}

@@ -1,0 +1,110 @@
+import { crypto } from '../base/crypto.js'
+import { describe, SpooldError } from '../base/errors.js'
+import { addressedFrom, type TaskOptions } from '../client/request-from.js'
+import { type Destination, forgetTargets } from '../client/target.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
+import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../protocol/named.js'
+import type { Request, Stored } from '../task/request.js'
+import { checkCount, toStored, validated } from './arguments.js'
+import { enqueuerOf, isDestination } from './destinations.js'
+import { settingsOf, type TaskEntry } from './registry.js'
+import { freezeTask, type ScheduledTask, TaskStatus } from './scheduled-task.js'
+
+/** When a task starts at the earliest: a Date, epoch seconds, ISO 8601 text, or `+1h30m`. It never starts before. */
+export type When = NonNullable<TaskOptions['at']>
+
+/** What holds for one call. */
+export interface CallOptions extends Destination {
+  /** The priority directory, in digits. Lower runs first. The daemon needs spooler-ordered. */
+  readonly priority?: number | string
+  /** Your own name for the task, any text: a spool stores it once, even after it has run. Default: a new UUID. */
+  readonly id?: string
+}
+
+/** A task to be scheduled. */
+export interface Call {
+  readonly entry: TaskEntry
+  readonly args: readonly unknown[]
+  /** From `timeOf`; undefined: now. */
+  readonly at: When | undefined
+  readonly options: CallOptions
+}
+
+/** A call that has passed every check; nothing is stored. */
+export interface CheckedCall {
+  readonly request: Request
+  readonly enqueuer: Enqueuer
+  /** The task as it is once it is stored. */
+  readonly scheduled: (stored: Stored) => ScheduledTask
+}
+
+/** @throws the errors of `checked`; SpooldError SPOOL_FULL, ENQUEUE_FAILED … as `spool` does */
+export async function schedule(call: Call): Promise<ScheduledTask> {
+  const { schema } = call.entry.definition
+  if (schema !== undefined) await validated(call.entry.name, schema, call.args)
+  const { request, enqueuer, scheduled } = checked(call)
+  try {
+    return scheduled(await enqueuer.store(request))
+  } catch (error) {
+    forgetTargets()
+    throw error
+  }
+}
+
+/**
+ * Checks all that can be checked without waiting.
+ *
+ * @throws SpooldError ARGUMENTS_INVALID, QUEUE_UNKNOWN, DESTINATION_MISSING, REQUEST_INVALID
+ */
+export function checked({ entry, args, at, options }: Call): CheckedCall {
+  const { name, fewest, most, registry } = entry
+  if (entry.definition.schema === undefined) checkCount(name, fewest, most, args.length)
+  const stored = toStored(name, args)
+  const { queue = DEFAULT_QUEUE, maxRetries = 0 } = settingsOf(entry)
+  const { own, attached } = registry.destination
+  const enqueuer = enqueuerOf(queue, isDestination(options) ? options : own, attached)
+  const id = options.id ?? crypto().randomUUID()
+  const dictionary: Record<string, string> = { [TASK_KEY]: name, [ARGS_KEY]: stored.args, [ID_KEY]: id }
+  if (queue !== DEFAULT_QUEUE) dictionary[QUEUE_KEY] = queue
+  const { request } = addressedFrom(dictionary, taskOptions(stored.body, at, options))
+  const scheduled = ({ isDuplicate }: Stored): ScheduledTask => {
+    const nowMs = Date.now()
+    const atMs = request.atSeconds === undefined ? nowMs : request.atSeconds * 1000
+    const due = atMs > nowMs ? TaskStatus.WAITING : TaskStatus.QUEUED
+    return freezeTask({
+      ...{ id, name, queue, maxRetries, retries: 0, args },
+      status: isDuplicate ? TaskStatus.NOT_SET : due,
+      at: new Date(atMs),
+    })
+  }
+  return { request, enqueuer, scheduled }
+}
+
+function taskOptions(
+  body: Buffer | undefined,
+  at: When | undefined,
+  { id, priority }: CallOptions,
+): TaskOptions {
+  return {
+    ...(body === undefined ? {} : { body }),
+    ...(at === undefined ? {} : { at }),
+    ...(id === undefined ? {} : { id }),
+    ...(priority === undefined ? {} : { priority }),
+  }
+}
+
+/**
+ * A task's time is in whole seconds, and it never starts before the given one.
+ *
+ * @throws SpooldError ARGUMENTS_INVALID
+ */
+export function timeOf(at: When): When {
+  const seconds = at instanceof Date ? at.getTime() / 1000 : at
+  if (typeof seconds === 'string') return seconds
+  if (Number.isFinite(seconds)) return Math.ceil(seconds)
+  throw new SpooldError(
+    'ARGUMENTS_INVALID',
+    `at must be a valid Date, epoch seconds or text, got ${describe(at)}`,
+    { details: { key: 'at', got: at } },
+  )
+}

@@ -1,0 +1,107 @@
+import { parseDuration } from '../base/duration.js'
+import { describe, SpooldError } from '../base/errors.js'
+import type { Backoff } from '../task/retry-policy.js'
+import type { Terms } from '../task/terms.js'
+import { checkedQueue } from './names.js'
+import { isStandardSchema, type StandardSchema } from './standard-schema.js'
+
+/** What a task may say of itself, and a registry for all of its tasks. */
+export interface TaskSettings {
+  /** The queue that it is scheduled for: a name for a spool. Default: `default`. */
+  readonly queue?: string
+  /**
+   * How often it runs again after a failure: n means n + 1 runs at most, a crash of the process counted. Infinity: no
+   * limit. Default 0: it is delivered at most once.
+   */
+  readonly maxRetries?: number
+  /** How the delay before a retry grows. Default: the daemon's spooler-backoff. */
+  readonly backoff?: Backoff
+  /** The delay before a retry, or the first one: seconds, or text such as `'5m'`. Default: spooler-retry-delay. */
+  readonly retryDelay?: number | string
+  /** The longest delay of `exponential`: seconds, or text such as `'20m'`. Default: spooler-backoff-cap. */
+  readonly backoffCap?: number | string
+}
+
+/** The settings that hold for a task, wherever they are from. */
+export type KnownSettings = {
+  readonly [Name in keyof Required<TaskSettings>]: TaskSettings[Name] | undefined
+}
+
+/** The settings of one task. */
+export interface TaskDefinition extends TaskSettings {
+  /** Checks the arguments, as an array, when they are scheduled and before each run, which gets what it returns. */
+  readonly schema?: StandardSchema
+}
+
+const BACKOFFS: readonly unknown[] = ['none', 'fixed', 'exponential']
+
+const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> = {
+  queue: value => checkedQueue(value),
+  maxRetries: value =>
+    value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0)
+      ? undefined
+      : 'a whole number from 0, or Infinity',
+  backoff: value => (BACKOFFS.includes(value) ? undefined : "'none', 'fixed' or 'exponential'"),
+  retryDelay: durationFault,
+  backoffCap: durationFault,
+  schema: value =>
+    isStandardSchema(value) ? undefined : 'a schema with ~standard (zod, valibot, ArkType …)',
+}
+
+/** The options that a registry has besides its tasks' defaults. */
+const OF_REGISTRY = ['spooler', 'socket', 'sync']
+
+/**
+ * Checks options that JavaScript callers may have got wrong.
+ *
+ * @param what whose options they are, for messages
+ * @throws SpooldError TASK_INVALID
+ */
+export function checkSettings(what: string, options: object, kind: 'task' | 'registry'): void {
+  const known = Object.keys(CHECKS).filter(name => kind === 'task' || name !== 'schema')
+  const others = kind === 'task' ? ['name'] : OF_REGISTRY
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined || others.includes(name)) continue
+    const check = known.includes(name) ? CHECKS[name] : undefined
+    if (check === undefined)
+      throw new SpooldError(
+        'TASK_INVALID',
+        `${what}: there is no option ${name}; expected one of ${[...known, ...(kind === 'task' ? [] : others)].join(', ')}`,
+        { details: { option: name } },
+      )
+    const expected = check(value)
+    if (expected !== undefined)
+      throw new SpooldError('TASK_INVALID', `${what}: ${name} must be ${expected}, got ${describe(value)}`, {
+        details: { option: name, got: value },
+      })
+  }
+}
+
+function durationFault(value: unknown): string | undefined {
+  return durationMs(value) === undefined ? "seconds, or text such as '5m'" : undefined
+}
+
+function durationMs(value: unknown): number | undefined {
+  const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
+  return ms !== undefined && ms >= 0 && Number.isFinite(ms) ? ms : undefined
+}
+
+/** What a worker has to know before it runs the task. */
+export function termsOf(
+  name: string,
+  { maxRetries = 0, backoff, retryDelay, backoffCap }: Omit<KnownSettings, 'queue'>,
+): Terms {
+  const delayMs = durationMs(retryDelay)
+  const capMs = durationMs(backoffCap)
+  return {
+    name,
+    delivery: maxRetries > 0 ? 'at-least-once' : 'at-most-once',
+    policy: {
+      maxAttempts: maxRetries === Number.POSITIVE_INFINITY ? 0 : maxRetries + 1,
+      attemptsLimit: `maxRetries of ${name}`,
+      ...(backoff === undefined ? {} : { backoff }),
+      ...(delayMs === undefined ? {} : { delayMs }),
+      ...(capMs === undefined ? {} : { capMs }),
+    },
+  }
+}

@@ -1,0 +1,53 @@
+import type { TaskEntry } from './registry.js'
+import { type CallOptions, schedule, timeOf, type When } from './schedule.js'
+import type { ScheduledTask } from './scheduled-task.js'
+
+/** Schedules one task; the types of the arguments are its function's. */
+export interface Scheduler<Args extends readonly unknown[]> {
+  /**
+   * Stores it, to be run as soon as possible.
+   *
+   * @throws SpooldError ARGUMENTS_INVALID, QUEUE_UNKNOWN, DESTINATION_MISSING before anything is stored; then as `spool`
+   */
+  schedule(...args: Args): Promise<ScheduledTask>
+  /** Stores it, to be run at this time or later. */
+  scheduleAt(at: When, ...args: Args): Promise<ScheduledTask>
+}
+
+/** A registered function, still to be called as itself. */
+export interface NamedTask<
+  Params extends readonly unknown[] = never,
+  Result = unknown,
+  Args extends readonly unknown[] = Params,
+> extends Scheduler<Args> {
+  (...args: Params): Result
+  /** The task's name. */
+  readonly name: string
+  /** For one call: another spool, a priority, an id. */
+  with(options: CallOptions): Scheduler<Args>
+}
+
+export function createTask<Params extends readonly unknown[], Result, Args extends readonly unknown[]>(
+  fn: (...args: Params) => Result,
+  entry: TaskEntry,
+): NamedTask<Params, Result, Args> {
+  const callable = function (this: unknown, ...args: Params): Result {
+    return fn.apply(this, args as never)
+  }
+  Object.defineProperty(callable, 'name', { value: entry.name })
+  Object.defineProperty(callable, 'length', { value: fn.length })
+  return Object.assign(callable, {
+    ...schedulerOf<Args>(entry, {}),
+    with: (options: CallOptions) => schedulerOf<Args>(entry, options),
+  })
+}
+
+function schedulerOf<Args extends readonly unknown[]>(
+  entry: TaskEntry,
+  options: CallOptions,
+): Scheduler<Args> {
+  return {
+    schedule: (...args) => schedule({ entry, args, at: undefined, options }),
+    scheduleAt: async (at, ...args) => schedule({ entry, args, at: timeOf(at), options }),
+  }
+}

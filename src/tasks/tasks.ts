@@ -1,0 +1,179 @@
+import { describe, SpooldError } from '../base/errors.js'
+import type { Destination } from '../client/target.js'
+import { mostArguments } from './arguments.js'
+import type { TaskBatch } from './batch.js'
+import { checkName } from './names.js'
+import { placeOfCallOf } from './place.js'
+import {
+  type AnyFunction,
+  type HasRegistry,
+  hasRegistry,
+  REGISTRY,
+  Registry,
+  type TaskEntry,
+} from './registry.js'
+import { type CallOptions, schedule, timeOf, type When } from './schedule.js'
+import type { ScheduledTask } from './scheduled-task.js'
+import { checkSettings, type TaskDefinition, type TaskSettings } from './settings.js'
+import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.js'
+import { createTask, type NamedTask, type Scheduler } from './task-function.js'
+
+/** Defaults of the registry's tasks, and where they go, whatever their queue. */
+export interface TasksOptions extends TaskSettings, Destination {}
+
+/** The options of `tasks.add`. */
+export interface AddOptions extends TaskSettings {
+  /** Default: the function's own name. */
+  readonly name?: string
+}
+
+/** Schedules tasks by themselves or by their names. */
+export abstract class TaskScheduler implements HasRegistry {
+  abstract readonly [REGISTRY]: Registry
+
+  /**
+   * Stores a task, to be run as soon as possible: `await tasks.schedule('send-mail', 'joe@example.com')`.
+   *
+   * @throws SpooldError TASK_UNKNOWN, ARGUMENTS_INVALID, QUEUE_UNKNOWN, DESTINATION_MISSING before anything is stored; then
+   *   as `spool`
+   */
+  schedule<Args extends readonly unknown[]>(task: Scheduler<Args>, ...args: Args): Promise<ScheduledTask>
+  schedule<Args extends readonly unknown[]>(
+    task: (...args: Args) => unknown,
+    ...args: Args
+  ): Promise<ScheduledTask>
+  schedule(task: string, ...args: readonly unknown[]): Promise<ScheduledTask>
+  async schedule(task: unknown, ...args: readonly unknown[]): Promise<ScheduledTask> {
+    return schedule({ entry: this.#find(task), args, at: undefined, options: {} })
+  }
+
+  /** The same, to be run at this time or later. */
+  scheduleAt<Args extends readonly unknown[]>(
+    task: Scheduler<Args>,
+    at: When,
+    ...args: Args
+  ): Promise<ScheduledTask>
+  scheduleAt<Args extends readonly unknown[]>(
+    task: (...args: Args) => unknown,
+    at: When,
+    ...args: Args
+  ): Promise<ScheduledTask>
+  scheduleAt(task: string, at: When, ...args: readonly unknown[]): Promise<ScheduledTask>
+  async scheduleAt(task: unknown, at: When, ...args: readonly unknown[]): Promise<ScheduledTask> {
+    return schedule({ entry: this.#find(task), args, at: timeOf(at), options: {} })
+  }
+
+  /** The same by name, with options for this call. */
+  with(options: CallOptions): {
+    schedule(task: string, ...args: readonly unknown[]): Promise<ScheduledTask>
+  } {
+    return {
+      schedule: async (task, ...args) => schedule({ entry: this.#find(task), args, at: undefined, options }),
+    }
+  }
+
+  /**
+   * Stores the tasks of a batch, which cannot be used again.
+   *
+   * @returns the tasks, in the order in which they were added
+   * @throws the errors of `schedule` before anything is stored; BatchError if not all of them could be stored
+   */
+  async scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]> {
+    return batch.store(task => this.#find(task))
+  }
+
+  #find(task: unknown): TaskEntry {
+    const found = this[REGISTRY].find(task)
+    if (found !== undefined) return found
+    const got = typeof task === 'function' ? `the function ${task.name}` : describe(task)
+    const names = Array.from(this[REGISTRY].all(), ({ name }) => name)
+    const known = names.length === 0 ? 'no task is registered' : `expected one of ${names.sort().join(', ')}`
+    throw new SpooldError('TASK_UNKNOWN', `${known}, got ${got}`, { details: { task } })
+  }
+}
+
+/**
+ * Tasks by name: what a daemon runs (a module that it imports exports them), and what a program schedules.
+ *
+ * ```ts
+ * export const tasks = new Tasks({ maxRetries: 5 })
+ * export const sendMail = tasks.task('send-mail', async (to: string, subject: string) => { … })
+ * await sendMail.schedule('joe@example.com', 'hello')
+ * ```
+ */
+export class Tasks extends TaskScheduler {
+  readonly [REGISTRY]: Registry
+
+  /** @throws SpooldError TASK_INVALID */
+  constructor(options: TasksOptions = {}) {
+    super()
+    checkSettings('new Tasks', options, 'registry')
+    this[REGISTRY] = new Registry(options, options)
+  }
+
+  /**
+   * Registers a function.
+   *
+   * @param name unique among the tasks of a program and of a daemon
+   * @returns the function, which also schedules itself
+   * @throws SpooldError TASK_INVALID for a bad name or option, and for a name that is taken, with both places
+   */
+  task<Schema extends StandardSchema, Result>(
+    name: string,
+    options: TaskSettings & { readonly schema: Schema },
+    fn: (...args: SchemaOutput<Schema>) => Result,
+  ): NamedTask<SchemaOutput<Schema>, Result, SchemaInput<Schema>>
+  task<Params extends readonly unknown[], Result>(
+    name: string,
+    options: TaskSettings,
+    fn: (...args: Params) => Result,
+  ): NamedTask<Params, Result>
+  task<Params extends readonly unknown[], Result>(
+    name: string,
+    fn: (...args: Params) => Result,
+  ): NamedTask<Params, Result>
+  task(name: string, second: TaskDefinition | AnyFunction, third?: AnyFunction): NamedTask {
+    const [options, fn] = typeof second === 'function' ? [{}, second] : [second, third]
+    return this.#add(name, fn, options, placeOfCallOf(this.task))
+  }
+
+  /** Registers a function under its own name, or that of the options. */
+  add<Params extends readonly unknown[], Result>(
+    fn: (...args: Params) => Result,
+    options: AddOptions = {},
+  ): NamedTask<Params, Result> {
+    const added: unknown = this.#add(options.name ?? fn.name, fn, options, placeOfCallOf(this.add))
+    return added as NamedTask<Params, Result>
+  }
+
+  /**
+   * Takes in the tasks of other registries, also those that they get later. They keep their own defaults, and inherit the rest.
+   *
+   * @throws SpooldError TASK_INVALID if two tasks have one name
+   */
+  use(...others: readonly Tasks[]): this {
+    const place = placeOfCallOf(this.use)
+    for (const other of others) {
+      if (!hasRegistry(other)) throw notTasks(place, other)
+      this[REGISTRY].use(other[REGISTRY], place)
+    }
+    return this
+  }
+
+  #add(name: string, fn: AnyFunction | undefined, definition: TaskDefinition, place: string): NamedTask {
+    checkName(name)
+    if (typeof fn !== 'function')
+      throw new SpooldError('TASK_INVALID', `task ${name}: expected a function, got ${describe(fn)}`)
+    checkSettings(`task ${name}`, definition, 'task')
+    const counts = { fewest: fn.length, most: mostArguments(fn) }
+    const entry: TaskEntry = { name, fn, place, definition, registry: this[REGISTRY], ...counts }
+    this[REGISTRY].add(entry)
+    const task = createTask(fn, entry)
+    this[REGISTRY].alias(task, entry)
+    return task
+  }
+}
+
+export function notTasks(place: string, got: unknown): SpooldError {
+  return new SpooldError('TASK_INVALID', `${place}: expected Tasks, got ${describe(got)}`)
+}

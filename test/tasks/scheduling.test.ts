@@ -1,0 +1,449 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import {
+  BatchError,
+  Spoold,
+  SpooldError,
+  TaskBatch,
+  TaskStatus,
+  Tasks,
+  type TasksOptions,
+} from '#src/index.js'
+import { argumentsOf } from '#src/protocol/named.js'
+import { parseVars, toDictionary } from '#src/protocol/vars.js'
+import { leftIn } from '../helpers/files.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const refused = (code: string, message: RegExp) => (error: unknown) => {
+  assert.ok(error instanceof SpooldError, String(error))
+  assert.equal(error.code, code)
+  assert.match(error.message, message)
+  return true
+}
+
+/** The stored tasks, as their packets say. */
+function storedIn(spool: string) {
+  return leftIn(spool).map(name => {
+    const file = readFileSync(join(spool, name))
+    const end = 4 + file.readUInt16LE(1)
+    const vars = parseVars(file.toString('latin1'), 4, end)
+    assert.ok(!('fault' in vars))
+    const { task, id, at, queue } = toDictionary(vars)
+    return { task, id, at, queue, ...argumentsOf(vars, () => file.subarray(end)) }
+  })
+}
+
+function registry(options: TasksOptions = {}) {
+  const spooler = spoolDirectory()
+  const tasks = new Tasks({ spooler, sync: false, ...options })
+  const ran: unknown[] = []
+  const add = tasks.task('add', (a: number, b: number) => {
+    ran.push([a, b])
+    return a + b
+  })
+  return { spooler, tasks, add, ran }
+}
+
+describe('a task', () => {
+  it('is still the function, under its name', () => {
+    const { add, ran } = registry()
+    assert.equal(add(5, 3), 8)
+    assert.deepEqual([add.name, add.length, ran], ['add', 2, [[5, 3]]])
+  })
+
+  it('is scheduled by itself, its function, its name, from its registry and from an application', async () => {
+    const { spooler, tasks, add } = registry()
+    const fn = (a: number) => a
+    tasks.add(fn, { name: 'plain' })
+    const spoold = new Spoold({ spooler: spoolDirectory(), sync: false, tasks })
+    await add.schedule(1, 2)
+    await tasks.schedule(add, 3, 4)
+    await tasks.schedule('add', 5, 6)
+    await tasks.schedule(fn, 7)
+    await spoold.schedule(add, 8, 9)
+    await spoold.schedule('plain', 10)
+    const stored = storedIn(spooler).map(({ task, args }) => [task, args])
+    assert.deepEqual(
+      stored.sort((a, b) => Number(a[1]?.[0]) - Number(b[1]?.[0])),
+      [
+        ['add', [1, 2]],
+        ['add', [3, 4]],
+        ['add', [5, 6]],
+        ['plain', [7]],
+        ['add', [8, 9]],
+        ['plain', [10]],
+      ],
+      'the registry says where its tasks go, whoever attaches it',
+    )
+  })
+
+  it('comes back frozen, with a UUID that its packet has', async () => {
+    const { spooler, add } = registry({ maxRetries: 2 })
+    const before = Date.now()
+    const task = await add.schedule(1, 2)
+    const { id, at, ...rest } = task
+    assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+    assert.deepEqual(rest, {
+      status: TaskStatus.QUEUED,
+      name: 'add',
+      queue: 'default',
+      maxRetries: 2,
+      retries: 0,
+      args: [1, 2],
+      kwargs: {},
+    })
+    assert.ok(at.getTime() >= before && at.getTime() <= Date.now())
+    assert.ok(Object.isFrozen(task) && Object.isFrozen(task.args) && Object.isFrozen(task.kwargs))
+    assert.deepEqual(
+      storedIn(spooler).map(each => each.id),
+      [id],
+    )
+  })
+
+  it('waits until its time, and never starts before it', async () => {
+    const { spooler, tasks, add } = registry()
+    const at = new Date(Date.now() + 3_600_000)
+    at.setMilliseconds(1)
+    const task = await add.scheduleAt(at, 1, 2)
+    assert.equal(task.status, TaskStatus.WAITING)
+    assert.equal(task.at.getTime(), Math.ceil(at.getTime() / 1000) * 1000)
+    assert.equal(Number(storedIn(spooler)[0]?.at) * 1000, task.at.getTime())
+    for (const wrong of [new Date(Number.NaN), Number.NaN, undefined as unknown as Date])
+      await assert.rejects(
+        tasks.scheduleAt(add, wrong, 1, 2),
+        refused('ARGUMENTS_INVALID', /at must be a valid Date/),
+      )
+    assert.equal(leftIn(spooler).length, 1)
+  })
+
+  it('is stored once for an id of the caller’s', async () => {
+    const { spooler, add } = registry()
+    const one = await add.with({ spooler, id: 'mail 1' }).schedule(1, 2)
+    const two = await add.with({ spooler, id: 'mail 1' }).schedule(1, 2)
+    assert.deepEqual(
+      [one.id, one.status, two.id, two.status],
+      ['mail 1', TaskStatus.QUEUED, 'mail 1', TaskStatus.NOT_SET],
+    )
+    assert.equal(leftIn(spooler).length, 1)
+  })
+})
+
+describe('arguments', () => {
+  it('that are large are in the body, whatever their characters', async () => {
+    const { spooler, tasks } = registry()
+    const echo = tasks.task('echo', (text: string) => text)
+    const texts = [
+      'x'.repeat(63_000),
+      'x'.repeat(66_000),
+      'ü€'.repeat(30_000),
+      '\\"'.repeat(100_000),
+      'x'.repeat(1_048_572),
+    ]
+    for (const text of texts) await echo.schedule(text)
+    const lengths = storedIn(spooler).map(({ args }) => String(args[0]).length)
+    assert.deepEqual(
+      lengths.sort((a, b) => a - b),
+      texts.map(({ length }) => length).sort((a, b) => a - b),
+    )
+    await assert.rejects(
+      echo.schedule('x'.repeat(1_048_573)),
+      refused('ARGUMENTS_INVALID', /take 1048577 bytes as JSON; 1048576 is the limit/),
+    )
+  })
+
+  const cyclic: unknown[] = []
+  cyclic.push({ cyclic })
+  let deep: unknown = 1
+  for (let i = 0; i < 300; i++) deep = [deep]
+  const wrong: Array<[what: string, value: unknown, message: RegExp]> = [
+    ['a cycle', cyclic, /args\[0\]\[0\]\.cyclic contains itself/],
+    ['a BigInt', { n: 1n }, /args\[0\]\.n is a BigInt/],
+    ['undefined', [undefined], /args\[0\]\[0\] is undefined/],
+    ['a hole', new Array(1), /args\[0\]\[0\] is undefined/],
+    ['a function', () => {}, /args\[0\] is a function/],
+    ['a symbol', Symbol('x'), /args\[0\] is Symbol\(x\)/],
+    ['NaN', Number.NaN, /args\[0\] is NaN/],
+    ['Infinity', [Number.POSITIVE_INFINITY], /args\[0\]\[0\] is Infinity/],
+    ['a Date', new Date(0), /args\[0\] is a Date, .*toISOString/],
+    ['a Map', new Map(), /args\[0\] is an object \(Map\)/],
+    ['bytes', Buffer.from('x'), /args\[0\] is an object \(Buffer\)/],
+    ['too much depth', deep, /more than 200 objects deep/],
+  ]
+  for (const [what, value, message] of wrong)
+    it(`refuses ${what}, and stores nothing`, async () => {
+      const { spooler, tasks } = registry()
+      tasks.task('echo', (text: unknown) => text)
+      await assert.rejects(tasks.schedule('echo', value), refused('ARGUMENTS_INVALID', message))
+      assert.deepEqual(leftIn(spooler), [])
+    })
+
+  const counts: Array<[fn: (...args: never[]) => unknown, right: number[], wrong: number[]]> = [
+    [() => 1, [0], [1]],
+    [(a: number, b: number) => [a, b], [2], [0, 1, 3]],
+    [(a: number, b = 1) => [a, b], [1, 2, 3], [0]],
+    [(a: number, ...b: number[]) => [a, b], [1, 2, 9], [0]],
+    [async (a: { b: number }) => a, [1], [0, 2]],
+    [
+      function (this: unknown, _a: number) {
+        // biome-ignore lint/complexity/noArguments: what is tested
+        return arguments
+      },
+      [1, 2],
+      [0],
+    ],
+    [((a: number) => a).bind(null), [1, 2], [0]],
+  ]
+  for (const [i, [fn, right, bad]] of counts.entries())
+    it(`are counted: ${fn}`, async () => {
+      const { spooler, tasks } = registry()
+      tasks.add(fn, { name: `f${i}` })
+      for (const n of right) await tasks.schedule(`f${i}`, ...new Array(n).fill(1))
+      for (const n of bad)
+        await assert.rejects(
+          tasks.schedule(`f${i}`, ...new Array(n).fill(1)),
+          refused('ARGUMENTS_INVALID', new RegExp(`task f${i}: expected .*, got ${n}`)),
+        )
+      assert.equal(leftIn(spooler).length, right.length)
+    })
+
+  it('are what two libraries’ schemas take', async () => {
+    const { spooler, tasks } = registry()
+    const names = ['zod', 'valibot'] // by variable: their types are for test/tasks/types
+    const [z, v] = await Promise.all(names.map(name => import(name)))
+    tasks.task('zod', { schema: z.tuple([z.email(), z.coerce.number()]) }, () => {})
+    tasks.task('valibot', { schema: v.tuple([v.pipe(v.string(), v.email()), v.number()]) }, () => {})
+    for (const name of names) {
+      await tasks.schedule(name, 'joe@example.com', 7)
+      await assert.rejects(
+        tasks.schedule(name, 'joe', 7),
+        refused('ARGUMENTS_INVALID', new RegExp(`task ${name}: args\\[0\\]: Invalid email`, 'i')),
+      )
+      await assert.rejects(
+        tasks.schedule(name),
+        refused('ARGUMENTS_INVALID', new RegExp(`task ${name}: args`)),
+      )
+    }
+    await tasks.schedule('zod', 'joe@example.com', '7')
+    assert.deepEqual(
+      storedIn(spooler)
+        .map(({ task, args }) => [task, ...args])
+        .sort(),
+      [
+        ['valibot', 'joe@example.com', 7],
+        ['zod', 'joe@example.com', 7],
+        ['zod', 'joe@example.com', '7'],
+      ],
+      'stored as given: the schema runs once more before the function',
+    )
+  })
+})
+
+describe('a registry', () => {
+  it('knows its tasks and no others', async () => {
+    const { spooler, tasks } = registry()
+    await assert.rejects(tasks.schedule('nope'), refused('TASK_UNKNOWN', /expected one of add, got "nope"/))
+    await assert.rejects(
+      tasks.schedule(() => {}),
+      refused('TASK_UNKNOWN', /got the function/),
+    )
+    await assert.rejects(new Tasks().schedule('x'), refused('TASK_UNKNOWN', /no task is registered/))
+    assert.deepEqual(leftIn(spooler), [])
+  })
+
+  it('refuses a name twice, and says where both are, however the registries are combined', () => {
+    const here =
+      /two tasks are named add: one at .*scheduling\.test\.[jt]s:\d+, one at .*scheduling\.test\.[jt]s:\d+/
+    const { tasks } = registry()
+    assert.throws(() => tasks.task('add', () => {}), refused('TASK_INVALID', here))
+    const other = registry().tasks
+    assert.throws(() => tasks.use(other), refused('TASK_INVALID', here))
+    const late = new Tasks()
+    tasks.use(late)
+    assert.throws(() => late.add(() => {}, { name: 'add' }), refused('TASK_INVALID', here))
+    assert.throws(() => new Spoold({ spooler: 'x', tasks: [tasks, other] }), refused('TASK_INVALID', here))
+  })
+
+  for (const name of ['', '_x', 'a b', 'a\nb', 'x'.repeat(201), 7])
+    it(`refuses the name ${JSON.stringify(name).slice(0, 20)}`, () => {
+      assert.throws(
+        () => new Tasks().task(name as string, () => {}),
+        refused('TASK_INVALID', /a task's name must be/),
+      )
+    })
+
+  it('refuses options that it does not have, and values that mean nothing', () => {
+    const wrong: Array<[options: object, message: RegExp]> = [
+      [{ maxConcurrency: 4 }, /there is no option maxConcurrency; expected one of queue, maxRetries/],
+      [{ maxRetries: -1 }, /maxRetries must be a whole number from 0, or Infinity, got -1/],
+      [{ maxRetries: 1.5 }, /got 1.5/],
+      [{ backoff: 'linear' }, /backoff must be 'none', 'fixed' or 'exponential', got "linear"/],
+      [{ retryDelay: 'soon' }, /retryDelay must be seconds, or text such as '5m', got "soon"/],
+      [{ queue: '_x' }, /queue must be/],
+      [{ queue: 'a=b' }, /queue must be/],
+    ]
+    for (const [options, message] of wrong) {
+      assert.throws(() => new Tasks().task('x', options, () => {}), refused('TASK_INVALID', message))
+      assert.throws(() => new Tasks(options), refused('TASK_INVALID', message))
+    }
+    assert.throws(
+      () => new Tasks().task('x', { schema: {} as never }, () => {}),
+      refused('TASK_INVALID', /~standard/),
+    )
+    assert.throws(
+      () => new Tasks().task('x', {}, 7 as never),
+      refused('TASK_INVALID', /expected a function, got 7/),
+    )
+  })
+
+  it('passes its defaults down, to those that it uses, and a task has the last word', async () => {
+    const queues = { mail: spoolDirectory(), bulk: spoolDirectory() }
+    const outer = new Tasks({ queue: 'mail', maxRetries: 5 })
+    const inner = new Tasks({ maxRetries: 1 })
+    const own = inner.task('own', { maxRetries: Number.POSITIVE_INFINITY, queue: 'bulk' }, () => {})
+    const inherits = inner.task('inherits', () => {})
+    new Spoold({ queues, sync: false, tasks: outer.use(inner) })
+    const of = ({ queue, maxRetries }: { queue: string; maxRetries: number }) => [queue, maxRetries]
+    assert.deepEqual(of(await own.schedule()), ['bulk', Number.POSITIVE_INFINITY])
+    assert.deepEqual(of(await inherits.schedule()), ['mail', 1])
+    assert.deepEqual([storedIn(queues.mail)[0]?.queue, storedIn(queues.bulk)[0]?.queue], ['mail', 'bulk'])
+  })
+
+  it('that is attached twice warns, and goes to the second one', async () => {
+    const warnings: string[] = []
+    const hear = ({ message }: Error) => warnings.push(message)
+    process.on('warning', hear)
+    const tasks = new Tasks()
+    const noop = tasks.task('noop', () => {})
+    const second = spoolDirectory()
+    new Spoold({ spooler: spoolDirectory(), tasks })
+    new Spoold({ spooler: second, sync: false, tasks })
+    await noop.schedule()
+    await new Promise(resolve => setImmediate(resolve))
+    process.off('warning', hear)
+    assert.equal(leftIn(second).length, 1)
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0] ?? '', /scheduling\.test\.[jt]s:\d+: these tasks were attached before/)
+    assert.throws(() => tasks.use(new Tasks().use(tasks)), refused('TASK_INVALID', /cannot use itself/))
+  })
+})
+
+describe('where tasks go', () => {
+  it('is said in one of three ways, or the error says all of them', async () => {
+    const noop = new Tasks().task('noop', () => {})
+    await assert.rejects(
+      noop.schedule(),
+      refused('DESTINATION_MISSING', /new Spoold\(.*option spooler.*SPOOLD_ENQUEUE_TO=/),
+    )
+  })
+
+  it('is in SPOOLD_ENQUEUE_TO, by queue', async () => {
+    const [spooler, mail] = [spoolDirectory(), spoolDirectory()]
+    const tasks = new Tasks()
+    const [plain, mailed, lost] = [
+      tasks.task('plain', () => {}),
+      tasks.task('mailed', { queue: 'mail' }, () => {}),
+      tasks.task('lost', { queue: 'lost' }, () => {}),
+    ]
+    process.env.SPOOLD_ENQUEUE_TO = `${spooler},mail=${mail}`
+    try {
+      await plain.schedule()
+      await mailed.schedule()
+      await assert.rejects(
+        lost.schedule(),
+        refused('QUEUE_UNKNOWN', /queue lost, those of default, mail are known/),
+      )
+      process.env.SPOOLD_ENQUEUE_TO = `${spooler},=x`
+      await assert.rejects(
+        plain.schedule(),
+        refused('DESTINATION_MISSING', /expected a directory, a daemon's address/),
+      )
+    } finally {
+      delete process.env.SPOOLD_ENQUEUE_TO
+    }
+    assert.deepEqual([leftIn(spooler).length, leftIn(mail).length], [1, 1])
+  })
+
+  it('needs a spool for the queue', async () => {
+    const tasks = new Tasks({ queue: 'mail' })
+    const noop = tasks.task('noop', () => {})
+    new Spoold({ spooler: spoolDirectory(), queues: { bulk: 'x' }, tasks })
+    await assert.rejects(
+      noop.schedule(),
+      refused('QUEUE_UNKNOWN', /the queue mail, those of bulk are known; give it one in/),
+    )
+    for (const options of [
+      {},
+      { spool: 'x' },
+      { spooler: 'x', tasks: 7 },
+      { queues: { a: '' } },
+      { queues: { _a: 'x' } },
+    ])
+      assert.throws(
+        () => new Spoold(options as never),
+        refused('TASK_INVALID', /scheduling\.test\.[jt]s:\d+: /),
+      )
+  })
+})
+
+describe('a TaskBatch', () => {
+  it('is stored in its order, once', async () => {
+    const { spooler, tasks, add } = registry()
+    const batch = new TaskBatch()
+    for (let i = 0; i < 150; i++) batch.schedule(add, i, i)
+    batch.scheduleAt('add', '+1h', 150, 150)
+    assert.equal(batch.size, 151)
+    const stored = await tasks.scheduleBatch(batch)
+    assert.deepEqual(
+      stored.map(({ args }) => args[0]),
+      Array.from({ length: 151 }, (_, i) => i),
+    )
+    assert.equal(stored.at(-1)?.status, TaskStatus.WAITING)
+    assert.equal(new Set(storedIn(spooler).map(({ id }) => id)).size, 151)
+    await assert.rejects(tasks.scheduleBatch(batch), refused('BATCH_USED', /make a new TaskBatch/))
+    assert.throws(() => batch.schedule(add, 1, 1), refused('BATCH_USED', /make a new TaskBatch/))
+    assert.equal(leftIn(spooler).length, 151)
+  })
+
+  it('is checked before any of it is stored', async () => {
+    const { spooler, tasks, add } = registry()
+    tasks.task('lost', { queue: 'lost' }, () => {})
+    tasks.task(
+      'strict',
+      {
+        schema: {
+          '~standard': { version: 1, vendor: 'test', validate: () => ({ issues: [{ message: 'no' }] }) },
+        },
+      },
+      () => {},
+    )
+    const bad: Array<[code: string, add: (batch: TaskBatch) => TaskBatch]> = [
+      ['TASK_UNKNOWN', batch => batch.schedule('nope')],
+      ['ARGUMENTS_INVALID', batch => batch.schedule('add', 1)],
+      ['ARGUMENTS_INVALID', batch => batch.schedule('strict')],
+      ['ARGUMENTS_INVALID', batch => batch.scheduleAt('add', new Date(Number.NaN), 1, 1)],
+    ]
+    for (const [code, spoil] of bad)
+      await assert.rejects(
+        tasks.scheduleBatch(spoil(new TaskBatch().schedule(add, 1, 1))),
+        refused(code, /./),
+      )
+    assert.deepEqual(leftIn(spooler), [])
+  })
+
+  it('goes to the spool of each task’s queue, and says which were not stored', async () => {
+    const [one, two] = [spoolDirectory(), workspace()]
+    const tasks = new Tasks()
+    const a = tasks.task('a', () => {})
+    const b = tasks.task('b', { queue: 'b' }, (_text: string) => {})
+    new Spoold({ spooler: one, queues: { b: join(two, 'spool') }, sync: false, tasks })
+    await tasks.scheduleBatch(new TaskBatch().schedule(b, '1').schedule(a).schedule(b, '2'))
+    assert.deepEqual([leftIn(one).length, leftIn(join(two, 'spool')).length], [1, 2])
+    const id = 'x'.repeat(10)
+    const failing = new TaskBatch({ socket: join(two, 'nobody.sock') }).schedule(a)
+    await assert.rejects(tasks.scheduleBatch(failing), BatchError)
+    await tasks.scheduleBatch(new TaskBatch({ id }).schedule(a))
+    assert.equal(leftIn(one).length, 2)
+  })
+})
