@@ -12,6 +12,7 @@ import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.j
 import { checkScaling } from './check-scaling.js'
 import type { Options } from './option-table.js'
 import { originOf, type ResolvedOptions, resolveOptions } from './options.js'
+import { checkQueues } from './queues.js'
 import { checkSharedAreas } from './shared-areas.js'
 import { handlingSpools, labelOf, type SpoolConfig } from './spools.js'
 
@@ -77,6 +78,9 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
     problems[severity](where(name, i), `${name}: ${message}`),
   )
   checkSchedules(options, (name, i, message) => problems.error(where(name, i), message))
+  checkQueues(options.spoolerQueue, (i, message) =>
+    problems.error(where('spooler-queue', i), `spooler-queue: ${message}`),
+  )
   checkSharedAreas(options.sharedarea, where, problems)
   checkScaling(resolved, home, problems)
 }

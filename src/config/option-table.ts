@@ -51,6 +51,7 @@ export const OPTION_TABLE = [
   { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory; naming it twice doubles the processes' },
   { name: 'spooler2', kind: 'text', isList: true, value: 'dir=DIR,KEY=VALUE,…', group: 'spools', isOurs: true, help: 'run the tasks in this directory with options of its own, named without spooler-, such as dir=/srv/mail,processes=4,import=mail.mjs' },
   { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'accept tasks for this directory, but leave running them to another daemon' },
+  { name: 'spooler-queue', kind: 'text', isList: true, value: 'QUEUE=DIR', group: 'spools', isOurs: true, help: 'the spool that named tasks of this queue go to if a handler schedules them' },
   { name: 'spooler-ordered', kind: 'flag', choices: ['age'], fallback: false, group: 'spools', perSpool: true, help: 'enter priority directories (1, 2, …), lower numbers first, and run tasks in order of their names, comparing numbers as numbers; =age: in order of arrival within each priority' },
   { name: 'spooler-frequency', aliases: ['spooler-freq'], kind: 'seconds', value: 'SECONDS', fallback: 30, group: 'spools', perSpool: true, help: 'scan the directory at least this often; also the delay before a retry' },
   { name: 'spooler-strict-names', kind: 'flag', fallback: false, group: 'spools', perSpool: true, isOurs: true, help: 'run only files that uWSGI would run: uwsgi_spoolfile_on_*, and numeric names when ordered' },
@@ -83,7 +84,7 @@ export const OPTION_TABLE = [
 
   ...SCALING_OPTIONS,
 
-  { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'load a handler: a JavaScript module (its default export, or an export named spooler), Python (.py, or the name of a module), Perl (.pl) or Ruby (.rb)' },
+  { name: 'spooler-import', kind: 'text', isList: true, value: 'FILE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'load a handler: a JavaScript module (its default export, an export named spooler, and all its Tasks), Python (.py, or the name of a module), Perl (.pl) or Ruby (.rb)' },
   { name: 'spooler-python-import', aliases: ['spooler-pyimport', 'spooler-py-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, which sets uwsgi.spooler' },
   { name: 'import', aliases: ['pyimport', 'py-import', 'python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, before those of spooler-python-import' },
   { name: 'shared-import', aliases: ['shared-pyimport', 'shared-py-import', 'shared-python-import'], kind: 'text', isList: true, value: 'MODULE', group: 'handlers', perSpool: true, givesHandlers: true, help: 'import this Python module or file, before all others' },

@@ -17,7 +17,7 @@ export interface DrainProgress {
 
 const SHOWN_EVERY_MS = 200
 
-/** The exit code if a due task did not end with SPOOL_OK or is paused, or the drain was stopped early. */
+/** The exit code if a due task did not end with SPOOL_OK, is paused or unknown, or the drain was stopped early. */
 const EXIT_UNFINISHED = 3
 
 /**
@@ -31,6 +31,7 @@ export class Drain {
   readonly #unfinished = new Map<string, Unfinished>()
   #done = 0
   #paused = 0
+  #unknown = 0
   #state: 'off' | 'draining' | 'over' = 'off'
 
   constructor(events: Emitter, isOn: boolean, progress?: DrainProgress) {
@@ -51,12 +52,14 @@ export class Drain {
   /** 0 if every due task ended with SPOOL_OK, or if there was no drain. */
   get exitCode(): number {
     if (this.#state === 'off') return 0
-    return this.#state === 'over' && this.#unfinished.size + this.#paused === 0 ? 0 : EXIT_UNFINISHED
+    return this.#state === 'over' && this.#unfinished.size + this.#paused + this.#unknown === 0
+      ? 0
+      : EXIT_UNFINISHED
   }
 
   /** Resolves when every due task has run, or when the master is stopped. */
   async run(
-    master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'counts'>,
+    master: Pick<Master, 'whenDrained' | 'isStopping' | 'paused' | 'unknown' | 'counts'>,
     isIdle: () => boolean,
   ): Promise<void> {
     const show = () => this.#show(master.counts)
@@ -66,11 +69,12 @@ export class Drain {
     if (master.isStopping) return
     this.#state = 'over'
     this.#paused = master.paused
+    this.#unknown = master.unknown
     const kinds = [...this.#unfinished.values()]
     const counts = UNFINISHED_KINDS.map(kind => [kind, kinds.filter(each => each === kind).length] as const)
     this.#events.emit('daemon-drained', {
       done: this.#done,
-      unfinished: { ...Object.fromEntries(counts), paused: this.#paused },
+      unfinished: { ...Object.fromEntries(counts), paused: this.#paused, unknown: this.#unknown },
     })
   }
 

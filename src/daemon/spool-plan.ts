@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { CheckedConfig } from '../config/check.js'
 import type { Options, SpoolOptions } from '../config/option-table.js'
 import type { ResolvedOptions } from '../config/options.js'
+import { queuesOf } from '../config/queues.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import type { SpoolConfig } from '../config/spools.js'
 import type { SpoolTarget } from '../engines/directory/targets.js'
@@ -150,6 +151,7 @@ function poolOptions(
     frequencyMs: options.spoolerFrequencyMs,
     ...shared,
     targets: context.targets,
+    queues: queuesOf(daemon.spoolerQueue).map(([name, directory]) => [name, resolve(directory)]),
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,
     memory: {

@@ -4,6 +4,7 @@ import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { ParkReason, Report } from '../task/report.js'
+import type { Terms } from '../task/terms.js'
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
 export type Awaitable<T> = T | Promise<T>
@@ -24,6 +25,8 @@ export interface Claim {
   readonly directory: string | undefined
   /** The packet's pairs. */
   readonly vars: Vars
+  /** What the handlers of this worker say of it (`termsOf` of the options); undefined: nothing. */
+  readonly terms: Terms | undefined
   /** Epoch ms. */
   readonly dueAtMs: number
   /** The number of this run, from 1. */
@@ -59,7 +62,7 @@ export interface Claims {
    * Takes a task, or reports why not. It writes nothing, except to settle what a past run left: a run that began
    * alone and never ended counts as a crash of the task, unless `lastRun` says that the task is blameless. A task
    * with no attempts left is buried. A task that may not run now for a reason other than its due time is reported as
-   * `parked`, and left unchanged.
+   * `parked`, and left unchanged: so is a named task whose name the options' `termsOf` does not know.
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
@@ -69,7 +72,10 @@ export interface Claims {
    * @returns a report if the mark could not be made: then nothing may run, and the claim is given up
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
-  /** Applies a run's outcome and gives up the claim. Call it exactly once for a claim that began. */
+  /**
+   * Applies a run's outcome and gives up the claim. Call it exactly once for a claim that began. A named task that every
+   * handler ignored is parked.
+   */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Awaitable<Report>
   /**
    * Gives up a claim that did not begin. No attempt is counted.

@@ -7,6 +7,7 @@ const UNFINISHED_TEXTS: Readonly<Record<string, string>> = {
   ignore: 'ignored by all handlers',
   unreadable: 'could not be read',
   paused: 'paused',
+  unknown: 'known to no handler',
 }
 
 /** How a `--drain` ended, for people. */

@@ -37,29 +37,25 @@ export class TaskLines {
     const { kind, atMs, detail } = report
     const name = nameOf(report)
     if (!isKnown && hasRun(kind)) this.managing(speaker, name)
+    const line = report.task === undefined ? lineName(name) : `${lineName(name)} (${printable(report.task)})`
     switch (kind) {
       case 'ok':
         if (this.#isQuiet(speaker.spool)) return
-        return this.#tell(
-          'info',
-          speaker,
-          report,
-          `done with task ${lineName(name)} after ${this.#ran(report)}`,
-        )
+        return this.#tell('info', speaker, report, `done with task ${line} after ${this.#ran(report)}`)
       case 'retry':
         if (detail === undefined && !this.#log.isStructured) return // uWSGI logs nothing either
         return this.#tell(
           detail === undefined ? 'info' : 'error',
           speaker,
           report,
-          `task ${lineName(name)}: ${detail ?? 'runs again'}`,
+          `task ${line}: ${detail ?? 'runs again'}`,
         )
       case 'error':
         return this.#tell(
           'error',
           speaker,
           report,
-          `task ${lineName(name)} failed, runs again ${inTime(atMs)}: ${detail}`,
+          `task ${line} failed, runs again ${inTime(atMs)}: ${detail}`,
         )
       case 'ignore': // quiet or not, as in uWSGI
         this.#log.line(
@@ -70,14 +66,14 @@ export class TaskLines {
         if (this.#isQuiet(speaker.spool)) return
         return this.#log.line(
           'warn',
-          `${prefixOf(speaker)} task ${lineName(name)} was ignored by every handler, and is offered again: did one return 0, or register none?`,
+          `${prefixOf(speaker)} task ${line} was ignored by every handler, and is offered again: did one return 0, or register none?`,
           this.#fields(speaker, name, {}),
         )
       case 'unsettled':
-        return this.#tell('error', speaker, report, `task ${lineName(name)} ${detail}`)
+        return this.#tell('error', speaker, report, `task ${line} ${detail}`)
       case 'buried':
       case 'set-aside':
-        return this.#tell('error', speaker, report, `task ${lineName(name)} is buried: ${detail}`)
+        return this.#tell('error', speaker, report, `task ${line} is buried: ${detail}`)
       case 'malformed':
       case 'unreadable':
         return this.#leftAlone(speaker.spool, name, detail ?? kind)
@@ -88,8 +84,9 @@ export class TaskLines {
       case 'locked':
       case 'later':
       case 'untouched':
-      case 'parked':
         return
+      case 'parked':
+        return report.reason === 'unknown-name' ? this.#unknown(speaker.spool, name, detail ?? '') : undefined
     }
   }
 
@@ -124,10 +121,12 @@ export class TaskLines {
   #endFields(speaker: Speaker, report: Report): object | undefined {
     const { kind, ranMs, waitMs, attempt, atMs, detail } = report
     const name = nameOf(report)
+    const taskName = report.task === undefined ? {} : { taskName: report.task }
     const run = hasRun(kind) ? { ranMs, waitMs, attempt, arrivedAt: arrivalOf(name) } : {}
     return this.#fields(speaker, name, {
       event: 'task-ended',
       outcome: kind,
+      ...taskName,
       ...run,
       nextRunAt: atMs,
       error: detail,
@@ -146,17 +145,22 @@ export class TaskLines {
     }
   }
 
+  /** Once per name of a task. */
+  #unknown(spool: string, name: TaskName, task: string): void {
+    const why = `no handler knows the task ${task}; it waits until one does: reload or restart the daemon with the module that registers it`
+    this.#warnOnce(`${spool}/ ${task}`, spool, name, `is parked: ${why}`)
+  }
+
   #leftAlone(spool: string, name: TaskName, detail: string): void {
-    const key = `${spool}/${name}`
+    this.#warnOnce(`${spool}/${name}`, spool, name, `is left alone: ${detail}`)
+  }
+
+  #warnOnce(key: string, spool: string, name: TaskName, text: string): void {
     if (this.#reported.has(key)) return
     if (this.#reported.size >= MAX_REPORTED) this.#reported.clear()
     this.#reported.add(key)
     const fields = { spool, task: displayName(name) }
-    this.#log.line(
-      'warn',
-      `[spooler ${spool}] ${printable(displayName(name))} is left alone: ${detail}`,
-      fields,
-    )
+    this.#log.line('warn', `[spooler ${spool}] ${printable(displayName(name))} ${text}`, fields)
   }
 }
 

@@ -29,6 +29,8 @@ export interface WorkerOptions {
    * stored.
    */
   readonly targets: ReadonlyArray<{ readonly directory: string; readonly sync: boolean }>
+  /** Where handlers' named tasks go that name a queue: real paths. */
+  readonly queues: ReadonlyArray<readonly [queue: string, directory: string]>
   /** How many tasks it runs at a time. */
   readonly concurrency: number
   /** 0: no limit. */

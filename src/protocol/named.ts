@@ -4,7 +4,7 @@ import { lastValue, type Vars } from './vars.js'
 /** The keys of a named task. */
 export const TASK_KEY = 'task'
 export const ARGS_KEY = 'args'
-export const KWARGS_KEY = 'kwargs'
+const KWARGS_KEY = 'kwargs'
 /** The task's own id, and the queue that it was scheduled for unless that is the default one; for people and events. */
 export const ID_KEY = 'id'
 export const QUEUE_KEY = 'queue'
@@ -15,8 +15,24 @@ export const IN_BODY = '@body'
 /** The queue of tasks that name none. */
 export const DEFAULT_QUEUE = 'default'
 
+/** Names are in log lines and on command lines. */
+const MAX_NAME_BYTES = 200
+const EXPECTED_NAME = `1 to ${MAX_NAME_BYTES} bytes without spaces and control characters that do not begin with _`
+
+/** @returns what a task's name must be, if this is none */
+export function nameFault(name: unknown): string | undefined {
+  const isName = typeof name === 'string' && /^(?!_)[^\s\p{C}]+$/u.test(name)
+  return isName && Buffer.byteLength(name) <= MAX_NAME_BYTES ? undefined : EXPECTED_NAME
+}
+
+/** @returns what a queue's name must be, if this is none */
+export function queueFault(name: unknown): string | undefined {
+  const isRight = nameFault(name) === undefined && !/[=,]/.test(String(name))
+  return isRight ? undefined : `${EXPECTED_NAME} and have no = or ,`
+}
+
 /** What a function is called with. In JavaScript `kwargs` are its last argument. */
-export interface CallArguments {
+interface CallArguments {
   readonly args: readonly unknown[]
   readonly kwargs: Readonly<Record<string, unknown>> | undefined
 }

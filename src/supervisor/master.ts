@@ -152,6 +152,11 @@ export class Master {
     }, 0)
   }
 
+  /** How many named tasks no handler knows. */
+  get unknown(): number {
+    return this.#spools.reduce((sum, { feed }) => sum + feed.parkedFor('unknown-name'), 0)
+  }
+
   /** Resolves when every spool has run its due tasks that are not paused, and `isIdle` holds. */
   async whenDrained(isIdle: () => boolean): Promise<void> {
     const isDrained = ({ feed, pool }: SpoolWorkers) =>
@@ -193,6 +198,7 @@ export class Master {
     for (const workers of gone) this.#retire(workers)
     for (const { pool } of fresh) pool.begin()
     for (const replacement of replacements) await replacement.commit()
+    for (const { feed } of staying) feed.unpark('unknown-name') // the new handlers may know them
   }
 
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */

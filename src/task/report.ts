@@ -1,4 +1,5 @@
-import type { Ref, TaskName } from './ref.js'
+import { printable } from '../base/printable.js'
+import { displayName, type Ref, type TaskName } from './ref.js'
 
 /**
  * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
@@ -40,14 +41,21 @@ export interface Report {
   readonly ranMs: number
   /** Epoch ms of the next look, if the worker knows it. */
   readonly atMs?: number | undefined
+  /** The name of a named task, once it has run. */
+  readonly task?: string | undefined
   /** For `parked`: it is not worth looking at again before that happens. */
   readonly reason?: ParkReason | undefined
-  /** For people: the stack, the reason. */
+  /** For people: the stack, the reason; for `unknown-name` the name. */
   readonly detail?: string | undefined
   /** The number of the run, from 1; reported only to listeners. */
   readonly attempt?: number | undefined
   /** From when it was due until it started; reported only to listeners. */
   readonly waitMs?: number | undefined
+}
+
+/** The report of a named task that no handler takes. @param task its name, one character per byte */
+export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'detail'> {
+  return { kind: 'parked', reason: 'unknown-name', detail: printable(displayName(task)) }
 }
 
 /** What log lines call the task. */

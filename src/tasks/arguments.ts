@@ -8,7 +8,7 @@ const MAX_JSON_BYTES = 1_048_576
 const MAX_IN_PACKET_BYTES = 64_000
 
 /** How the arguments are stored: in the packet, or in the body. */
-export interface StoredArguments {
+interface StoredArguments {
   readonly args: string
   readonly body?: Buffer
 }

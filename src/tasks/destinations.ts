@@ -2,9 +2,8 @@ import { statSync } from 'node:fs'
 import { describe, SpooldError } from '../base/errors.js'
 import { type Destination, openTarget } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
-import { DEFAULT_QUEUE } from '../protocol/named.js'
+import { DEFAULT_QUEUE, queueFault } from '../protocol/named.js'
 import { currentDaemon } from './daemon.js'
-import { checkedQueue } from './names.js'
 
 /** Where the tasks of each queue go. */
 export interface Destinations extends Destination {
@@ -87,7 +86,7 @@ function placesIn(value: string): Map<string, Destination> {
   const byQueue = new Map<string, Destination>()
   for (const entry of value.split(',')) {
     const [, queue = DEFAULT_QUEUE, place = ''] = /^(?:([^=/]*)=)?(.*)$/s.exec(entry.trim()) ?? []
-    const fault = checkedQueue(queue)
+    const fault = queueFault(queue)
     if (fault !== undefined || place === '')
       throw new SpooldError(
         'DESTINATION_MISSING',

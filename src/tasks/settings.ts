@@ -1,8 +1,8 @@
 import { parseDuration } from '../base/duration.js'
 import { describe, SpooldError } from '../base/errors.js'
+import { queueFault } from '../protocol/named.js'
 import type { Backoff } from '../task/retry-policy.js'
 import type { Terms } from '../task/terms.js'
-import { checkedQueue } from './names.js'
 import { isStandardSchema, type StandardSchema } from './standard-schema.js'
 
 /** What a task may say of itself, and a registry for all of its tasks. */
@@ -36,7 +36,7 @@ export interface TaskDefinition extends TaskSettings {
 const BACKOFFS: readonly unknown[] = ['none', 'fixed', 'exponential']
 
 const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> = {
-  queue: value => checkedQueue(value),
+  queue: value => queueFault(value),
   maxRetries: value =>
     value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0)
       ? undefined

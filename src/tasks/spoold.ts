@@ -1,6 +1,6 @@
 import { describe, SpooldError } from '../base/errors.js'
+import { queueFault } from '../protocol/named.js'
 import type { Destinations } from './destinations.js'
-import { checkedQueue } from './names.js'
 import { placeOfCallOf } from './place.js'
 import { hasRegistry, REGISTRY, Registry } from './registry.js'
 import { notTasks, TaskScheduler, type Tasks } from './tasks.js'
@@ -52,7 +52,7 @@ function checkOptions(options: SpooldOptions, place: string): void {
       `${place}: expected spooler, socket or queues, which say where tasks go`,
     )
   for (const [queue, where] of Object.entries(queues)) {
-    const fault = checkedQueue(queue)
+    const fault = queueFault(queue)
     if (fault !== undefined)
       throw new SpooldError(
         'TASK_INVALID',

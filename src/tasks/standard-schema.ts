@@ -18,11 +18,11 @@ export type SchemaOutput<Schema extends StandardSchema> = Arguments<Types<Schema
 type Types<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>
 type Arguments<Type> = Type extends readonly unknown[] ? Type : never
 
-export type SchemaResult<Output> =
+type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] }
 
-export interface SchemaIssue {
+interface SchemaIssue {
   readonly message: string
   readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined
 }

@@ -1,8 +1,8 @@
 import { describe, SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
+import { nameFault } from '../protocol/named.js'
 import { mostArguments } from './arguments.js'
 import type { TaskBatch } from './batch.js'
-import { checkName } from './names.js'
 import { placeOfCallOf } from './place.js'
 import {
   type AnyFunction,
@@ -161,7 +161,11 @@ export class Tasks extends TaskScheduler {
   }
 
   #add(name: string, fn: AnyFunction | undefined, definition: TaskDefinition, place: string): NamedTask {
-    checkName(name)
+    const fault = nameFault(name)
+    if (fault !== undefined)
+      throw new SpooldError('TASK_INVALID', `a task's name must be ${fault}, got ${describe(name)}`, {
+        details: { got: name },
+      })
     if (typeof fn !== 'function')
       throw new SpooldError('TASK_INVALID', `task ${name}: expected a function, got ${describe(fn)}`)
     checkSettings(`task ${name}`, definition, 'task')

@@ -44,7 +44,7 @@ export function callProgram(
   send: (message: WorkerMessage) => void,
   programs: Programs,
 ): HandlerCall {
-  return async (run, _env, task) => {
+  return async (run, task) => {
     const { bodyBytes, vars } = run.claim
     const lock = run.claim.shareLock()
     const pipes = [OutputPipe.open(), OutputPipe.open()]

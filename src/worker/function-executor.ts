@@ -1,10 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { fromThrown } from '../task/answer.js'
 import { IGNORE, type Outcome, RELEASE } from '../task/outcome.js'
-import type { Env } from '../task/task.js'
+import type { RunningTask } from '../tasks/daemon.js'
 import type { Executor, ExecutorListener } from './executor.js'
 import type { HandlerCall } from './handler-call.js'
-import { createEnv, HandlerTask, type TaskContext } from './handler-task.js'
+import { HandlerTask, type TaskContext } from './handler-task.js'
+import { runningTask } from './named-tasks.js'
 import type { Run } from './run.js'
 import type { WorkingDirectory } from './working-directory.js'
 
@@ -89,11 +90,8 @@ export class FunctionExecutor implements Executor {
     const place = chdir ?? run.claim.directory
     if (place !== undefined) directory.enter(place)
     try {
-      const env = createEnv(run.claim)
       const task = new HandlerTask(run, context)
-      return this.slots > 1
-        ? this.#author.run(run, () => this.#ask(0, run, env, task))
-        : this.#ask(0, run, env, task)
+      return this.slots > 1 ? this.#author.run(run, () => this.#ask(0, run, task)) : this.#ask(0, run, task)
     } catch (thrown) {
       return fromThrown(thrown)
     }
@@ -109,26 +107,26 @@ export class FunctionExecutor implements Executor {
     return author?.hasEnded === true ? undefined : author
   }
 
+  /** The named task whose code is executing. */
+  get current(): RunningTask | undefined {
+    const { author } = this
+    return author === undefined ? undefined : runningTask(author, this.#options.context)
+  }
+
   /** Calls one handler after the other until one does not return SPOOL_IGNORE. */
-  #ask(first: number, run: Run, env: Env, task: HandlerTask): Outcome | Promise<Outcome> {
+  #ask(first: number, run: Run, task: HandlerTask): Outcome | Promise<Outcome> {
     const { chain } = this.#options
     for (let i = first; i < chain.length; i++) {
-      const outcome = chain[i]?.(run, env, task) ?? IGNORE // may throw
+      const outcome = chain[i]?.(run, task) ?? IGNORE // may throw
       if (outcome instanceof Promise)
-        return i === chain.length - 1 ? outcome : this.#askLater(outcome, i + 1, run, env, task)
+        return i === chain.length - 1 ? outcome : this.#askLater(outcome, i + 1, run, task)
       if (outcome.kind !== 'ignore') return outcome
     }
     return IGNORE
   }
 
-  async #askLater(
-    answer: Promise<Outcome>,
-    next: number,
-    run: Run,
-    env: Env,
-    task: HandlerTask,
-  ): Promise<Outcome> {
+  async #askLater(answer: Promise<Outcome>, next: number, run: Run, task: HandlerTask): Promise<Outcome> {
     const outcome = await answer
-    return outcome.kind === 'ignore' && !run.isCancelled ? await this.#ask(next, run, env, task) : outcome
+    return outcome.kind === 'ignore' && !run.isCancelled ? await this.#ask(next, run, task) : outcome
   }
 }

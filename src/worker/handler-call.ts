@@ -1,16 +1,16 @@
 import { type Answer, toOutcome } from '../task/answer.js'
 import type { Outcome } from '../task/outcome.js'
-import type { Env, Handler } from '../task/task.js'
+import type { Handler } from '../task/task.js'
 import type { HandlerTask } from './handler-task.js'
 import type { Run } from './run.js'
 
 /** Calls one handler of the chain for one task; may throw. */
-export type HandlerCall = (run: Run, env: Env, task: HandlerTask) => Outcome | Promise<Outcome>
+export type HandlerCall = (run: Run, task: HandlerTask) => Outcome | Promise<Outcome>
 
 /** A function of a JavaScript module. */
 export function callFunction(handler: Handler): HandlerCall {
-  return (_run, env, task) => {
-    const answer = handler(env, task)
+  return (_run, task) => {
+    const answer = handler(task.env, task)
     return isThenable(answer) ? Promise.resolve(answer).then(toOutcome) : toOutcome(answer)
   }
 }

@@ -24,10 +24,17 @@ export class HandlerTask implements Task {
   readonly #run: Run
   readonly #context: TaskContext
   #vars: VarPair[] | undefined
+  #env: Env | undefined
 
   constructor(run: Run, context: TaskContext) {
     this.#run = run
     this.#context = context
+  }
+
+  /** The dictionary; the handlers of a chain share it. */
+  get env(): Env {
+    this.#env ??= createEnv(this.#run.claim)
+    return this.#env
   }
 
   get name(): string {
@@ -96,7 +103,7 @@ export class HandlerTask implements Task {
  * The dictionary that uWSGI's plugins create: the packet's keys, the task's name and the body, which replaces any key
  * `body`. The body is read on first access.
  */
-export function createEnv(claim: Claim): Env {
+function createEnv(claim: Claim): Env {
   const env: Record<string, string | Buffer | undefined> = toDictionary(claim.vars)
   env.spooler_task_name = claim.name
   if (claim.bodyBytes > 0) {

@@ -1,8 +1,11 @@
 import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import type { Vars } from '../protocol/vars.js'
 import type { Delivery } from '../task/delivery.js'
+import type { TermsOrPark } from '../task/terms.js'
 import { callFunction, type HandlerCall } from './handler-call.js'
 import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
+import { NamedTasks } from './named-tasks.js'
 import type { Programs } from './programs.js'
 import type { Run } from './run.js'
 
@@ -16,6 +19,8 @@ export interface LoadedHandlers {
   readonly performers: readonly HandlerCall[]
   /** The delivery that the JavaScript modules request; the strictest, because any of them may run a task. */
   readonly delivery: Delivery | undefined
+  /** What they say of named tasks; undefined: nothing of any. */
+  readonly termsOf: ((vars: Vars) => TermsOrPark) | undefined
   /** The programs of `spooler-exec`. */
   readonly programs: Programs | undefined
 }
@@ -45,6 +50,8 @@ export async function openHandlers(
   const hosts: Host[] = []
   const loaded: LoadedHandler[] = []
   const performers: HandlerCall[] = []
+  const named = new NamedTasks()
+  let isNamedOnly = true
   let programs: Programs | undefined
   const only = chain.length === 1 && chain[0]?.kind === 'host'
   for (const link of chain) {
@@ -62,6 +69,8 @@ export async function openHandlers(
       case 'javascript': {
         const module = await loadHandler(link.file)
         loaded.push(module)
+        if (module.registries.length > 0) performers.push(named.link(module.registries))
+        if (module.handler === undefined) continue
         performers.push(callFunction(module.handler))
         break
       }
@@ -72,6 +81,7 @@ export async function openHandlers(
         performers.push(callProgram(link, send, programs))
       }
     }
+    isNamedOnly = false
   }
   return {
     hosts,
@@ -79,6 +89,7 @@ export async function openHandlers(
     isBeside: only && (options.concurrency ?? 1) > 1 && hosts.some(runsCoroutines),
     performers,
     delivery: strictestDelivery(loaded),
+    termsOf: named.isEmpty && !isNamedOnly ? undefined : named.terms(isNamedOnly),
     programs,
   }
 }

@@ -6,17 +6,20 @@ import { syntaxErrorIn, unsupportedEnding } from '../system/module-files.js'
 import { DELIVERIES, type Delivery, isDelivery } from '../task/delivery.js'
 import { stackOf } from '../task/stack.js'
 import type { Handler } from '../task/task.js'
+import { hasRegistry, REGISTRY, type Registry } from '../tasks/registry.js'
 import { offerOwnPackage } from './own-package.js'
 
 export interface LoadedHandler {
-  readonly handler: Handler
+  readonly handler: Handler | undefined
+  /** Of the `Tasks` that the module exports. */
+  readonly registries: readonly Registry[]
   /** The `delivery` that the module exports, or that is a property of the function. */
   readonly delivery: Delivery | undefined
 }
 
 /**
- * Loads a handler file: its default export, or the one named `spooler`. CommonJS may assign either to
- * `module.exports`.
+ * Loads a handler file: its default export, or the one named `spooler`, and all `Tasks` that it exports. CommonJS may assign
+ * either to `module.exports`.
  *
  * @throws SpooldError HANDLER_UNLOADABLE with the file, what was expected, and the stack of the error
  */
@@ -24,11 +27,13 @@ export async function loadHandler(file: string): Promise<LoadedHandler> {
   const path = resolve(file)
   const exports = await importFile(path)
   const handler = findHandler(exports)
-  if (handler !== undefined) return { handler, delivery: findDelivery(path, exports, handler) }
+  const registries = findRegistries(exports)
+  if (handler !== undefined) return { handler, registries, delivery: findDelivery(path, exports, handler) }
+  if (registries.length > 0) return { handler, registries, delivery: undefined }
   const names = Object.keys(exports).join(', ') || 'nothing'
   throw new SpooldError(
     'HANDLER_UNLOADABLE',
-    `${path} exports no handler: expected a default function or one named "spooler", got ${names}`,
+    `${path} exports no handler: expected a default function or one named "spooler", or Tasks, got ${names}`,
   )
 }
 
@@ -71,6 +76,18 @@ function findHandler(exports: object): Handler | undefined {
   return undefined
 }
 
+/** A registry that another one uses is not one more. */
+function findRegistries(exports: object): Registry[] {
+  const inDefault = 'default' in exports ? exports.default : undefined
+  const isHolder = typeof inDefault === 'object' && inDefault !== null
+  const values: unknown[] = [
+    exports,
+    ...Object.values(exports),
+    ...(isHolder ? Object.values(inDefault) : []),
+  ]
+  return [...new Set(values.filter(hasRegistry).map(value => value[REGISTRY]))]
+}
+
 function findDelivery(path: string, exports: object, handler: Handler): Delivery | undefined {
   const inDefault = 'default' in exports ? exports.default : undefined
   for (const candidate of [handler, exports, inDefault]) {
@@ -86,6 +103,7 @@ function findDelivery(path: string, exports: object, handler: Handler): Delivery
   return undefined
 }
 
+/** A task that schedules itself is no handler of dictionaries. */
 function isHandler(value: unknown): value is Handler {
-  return typeof value === 'function'
+  return typeof value === 'function' && !('scheduleAt' in value)
 }

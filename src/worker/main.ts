@@ -1,6 +1,7 @@
 import { openEngine } from '../engines/open-engine.js'
 import type { MasterMessage } from '../ipc/messages.js'
 import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
+import { offerDaemon } from '../tasks/daemon.js'
 import { takeChildrensOutput } from './children-output.js'
 import { handlerNames } from './handlers.js'
 import { takeOutput } from './own-output.js'
@@ -15,15 +16,17 @@ const ORPHAN_MERCY_MS = 60_000
 
 const worker = new Worker({
   directory: new ProcessDirectory(),
-  entered({ title, spool }, signals) {
+  entered({ title, spool }, signals, daemon) {
     if (title !== null) process.title = title
     process.chdir(spool)
     offerSignals(signals)
+    offerDaemon(daemon)
   },
-  openClaims(options) {
+  openClaims(options, termsOf) {
     const { spool, ordered, strictNames, chain } = options
     return openEngine(spool).claims({
       ...options,
+      termsOf,
       rules: { ordered, strictNames },
       handlers: handlerNames(chain),
     })

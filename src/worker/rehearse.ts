@@ -1,5 +1,7 @@
 import { toError } from '../base/errors.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
 import type { WorkerOptions } from '../ipc/messages.js'
+import { offerDaemon } from '../tasks/daemon.js'
 import { openHandlers } from './handlers.js'
 import { WorkerSignals } from './signal-actions.js'
 import { offerSignals } from './signal-api.js'
@@ -26,6 +28,7 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
   }
   try {
     offerSignals(new WorkerSignals(() => {}))
+    offerDaemon({ enqueuerOf: () => nowhere(options.spool), current() {} })
     const chain = await openHandlers(
       { ...options, startTimeoutMs: 0 },
       () => ({
@@ -43,6 +46,16 @@ async function rehearse(options: RehearsalOptions): Promise<RehearsalResult> {
     return { warnings }
   } catch (thrown) {
     return { error: toError(thrown).message, warnings }
+  }
+}
+
+/** Tasks that a module schedules while it is loaded are not stored. */
+function nowhere(spool: string): Enqueuer {
+  const stored = { path: `${spool}/uwsgi_spoolfile_on_nowhere`, isDuplicate: false }
+  return {
+    name: spool,
+    store: async () => stored,
+    storeAll: async requests => requests.map(() => ({ stored })),
   }
 }
 

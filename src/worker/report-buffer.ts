@@ -50,7 +50,8 @@ export class ReportBuffer {
   }
 
   /** Adds the report of a run that has just ended. */
-  ended({ number, claim }: Run, report: Report): void {
+  ended({ number, claim }: Run, plain: Report): void {
+    const report = claim.terms === undefined ? plain : { ...plain, task: claim.terms.name }
     const { times } = this.#outbox.listening
     if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
     const waitMs = Math.max(0, Math.round(Date.now() - report.ranMs - claim.dueAtMs))

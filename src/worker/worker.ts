@@ -12,6 +12,7 @@ import { MasterQuestions } from './questions.js'
 import type { Run } from './run.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
+import { WorkerDaemon } from './worker-daemon.js'
 import type { WorkingDirectory } from './working-directory.js'
 
 /** What a worker runs in: its own process, or that of another program. */
@@ -21,8 +22,8 @@ interface WorkerHome {
   /** The last message has been handed to the channel. The worker does nothing any more. */
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
-  entered(options: WorkerOptions, signals: WorkerSignals): void
-  openClaims(options: WorkerOptions): Awaitable<Claims>
+  entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
+  openClaims(options: WorkerOptions, termsOf?: LoadedHandlers['termsOf']): Awaitable<Claims>
   readonly directory: WorkingDirectory
 }
 
@@ -119,11 +120,13 @@ export class Worker {
 
   async #open(options: WorkerOptions): Promise<void> {
     try {
-      this.#home.entered(options, this.#signals)
+      const current = () => this.#functions?.current
+      const daemon = new WorkerDaemon(options, message => this.#send(message), current)
+      this.#home.entered(options, this.#signals, daemon)
       const handlers = await this.#openHandlers(options)
       this.#handlers = handlers
       const delivery = handlers.delivery ?? options.delivery
-      const claims = await this.#home.openClaims({ ...options, delivery })
+      const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf)
       this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
         ...options,
         isConcurrent: (handlers.only === undefined || handlers.isBeside) && options.concurrency > 1,

@@ -41,7 +41,10 @@ async function endOf(kinds: ReadonlyArray<Report['kind']>) {
   const reports = kinds.map(kind => ({ ref: 'a', kind, ranMs: 0 }))
   for (const report of reports)
     events.emit('tasks-reported', { spool: '/s', pid: 1, done: [], reports: [report], known: new Set() })
-  await drain.run({ whenDrained: async () => {}, isStopping: false, paused: 0, counts: NONE }, () => true)
+  await drain.run(
+    { whenDrained: async () => {}, isStopping: false, paused: 0, unknown: 0, counts: NONE },
+    () => true,
+  )
   return { code: drain.exitCode, buried: unfinished.buried, error: unfinished.error }
 }
 
@@ -63,7 +66,10 @@ describe('--drain', { concurrency: 3 }, () => {
     events.emit('tasks-reported', { ...common, done: ['a'], reports: [] })
     let done = 0
     events.on('daemon-drained', ended => (done = ended.done))
-    await drain.run({ whenDrained: async () => {}, isStopping: false, paused: 0, counts: NONE }, () => true)
+    await drain.run(
+      { whenDrained: async () => {}, isStopping: false, paused: 0, unknown: 0, counts: NONE },
+      () => true,
+    )
     assert.deepEqual([drain.exitCode, done], [0, 2])
   })
 

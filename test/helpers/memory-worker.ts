@@ -68,8 +68,11 @@ export async function memoryWorker(
   const worker: Worker = new Worker({
     directory: { enter() {}, forget() {} },
     entered() {},
-    openClaims: ({ delivery, policy }) =>
-      new MemoryClaims(spool, { ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, ...claimsOptions }),
+    openClaims: ({ delivery, policy }, termsOf) =>
+      new MemoryClaims(spool, {
+        ...{ ...CLAIMS_DEFAULTS, frequencyMs: 50, delivery, policy, termsOf },
+        ...claimsOptions,
+      }),
     send(message, sent) {
       messages.push(message)
       setImmediate(() => {
@@ -123,6 +126,7 @@ export async function memoryWorker(
       graceMs: 0,
       chain: [{ kind: 'javascript', file }],
       targets: [],
+      queues: [],
       concurrency: 1,
       maxTasks: 0,
       signalAsTask: false,

@@ -69,7 +69,7 @@ function openPool(
   const timed: object[] = []
   const options: WorkerOptions = {
     ...CLAIMS_DEFAULTS,
-    ...{ spool, ordered: true, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
+    ...{ spool, ordered: true, strictNames: false, targets: [], queues: [], concurrency: 1, maxTasks: 0 },
     memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
     ...{ signalAsTask: false, harakiriMs: 0, startTimeoutMs: 0, chdir: null, title: null },
     ...{ isListenedTo: false, isDetailed: false, chain: [{ kind: 'javascript', file }] },

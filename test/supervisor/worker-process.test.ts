@@ -25,7 +25,15 @@ function readyWorker() {
     {
       worker: {
         ...CLAIMS_DEFAULTS,
-        ...{ spool: '/spool', ordered: false, strictNames: false, targets: [], concurrency: 1, maxTasks: 0 },
+        ...{
+          spool: '/spool',
+          ordered: false,
+          strictNames: false,
+          targets: [],
+          queues: [],
+          concurrency: 1,
+          maxTasks: 0,
+        },
         ...{ signalAsTask: false, harakiriMs: HARAKIRI_MS, startTimeoutMs: 0, chdir: null, title: null },
         ...{ isListenedTo: false, isDetailed: false, chain: [] },
         memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },

@@ -1,13 +1,14 @@
-import { SpooldError } from '../../base/errors.js'
-import { lastValue } from '../../protocol/vars.js'
-import type { ClaimNotice } from '../../task/claim-notice.js'
+import { isNamed, taskNameOf } from '../../protocol/named.js'
+import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
-import type { ParkReason, Report } from '../../task/report.js'
+import { type ParkReason, type Report, unknownName } from '../../task/report.js'
 import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
+import type { TermsOrPark } from '../../task/terms.js'
 import type { Claim, Claims } from '../claims.js'
+import { MemoryClaim } from './claim.js'
 import type { DeadTask, MemorySpool, MemoryTask } from './spool.js'
 
 export interface MemoryClaimsOptions {
@@ -16,6 +17,8 @@ export interface MemoryClaimsOptions {
   readonly delivery: Delivery
   /** The default delay of a retry, and the maximum delay after a crash. */
   readonly frequencyMs: number
+  /** What the handlers say of a task; absent: nothing of any. */
+  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
 }
 
 /** The packet's key for its own delivery. */
@@ -24,65 +27,6 @@ const LOST = 'could not be settled: its claim had ended'
 const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most once'
 
 type Refusal = Pick<Report, 'kind' | 'atMs' | 'detail'>
-
-/** A task that a worker in this process holds. */
-class MemoryClaim implements Claim {
-  readonly ref: Ref
-  readonly task: MemoryTask
-  readonly lease: string
-  readonly isOnce: boolean
-  readonly path: string
-  readonly directory = undefined
-  isSettled = false
-
-  constructor(ref: Ref, task: MemoryTask, lease: string, isOnce: boolean, path: string) {
-    this.ref = ref
-    this.task = task
-    this.lease = lease
-    this.isOnce = isOnce
-    this.path = path
-  }
-
-  get notice(): ClaimNotice {
-    return { name: this.task.name, lease: this.lease }
-  }
-
-  get name(): string {
-    return this.task.name
-  }
-
-  get priority(): number | null {
-    return this.task.priority
-  }
-
-  get vars() {
-    return this.task.vars
-  }
-
-  get dueAtMs(): number {
-    return this.task.dueAtMs
-  }
-
-  get attempt(): number {
-    return this.task.attempts + 1
-  }
-
-  get bodyBytes(): number {
-    return this.task.body?.length ?? 0
-  }
-
-  get mustBeAlone(): boolean {
-    return this.task.past === 'died-beside' || this.task.crashes > 0
-  }
-
-  readBody(): Buffer | undefined {
-    if (this.isSettled)
-      throw new SpooldError('CLAIM_LOST', `the body of ${this.name} was asked for after its run had ended`)
-    return this.task.body
-  }
-
-  shareLock(): undefined {}
-}
 
 /** Every answer comes in a later turn of the event loop, as from an engine that asks another process. */
 const later = () => new Promise<void>(resolve => setImmediate(resolve))
@@ -115,12 +59,19 @@ export class MemoryClaims implements Claims {
     const { name } = task
     const lease = this.#spool.lease(task)
     if (lease === undefined) return { ref, name, kind: 'locked', ranMs: 0 }
+    const terms = this.#options.termsOf?.(task.vars)
+    task.terms = typeof terms === 'object' ? terms : undefined
     const refusal = this.#refusalOf(task, lastRun ?? task.lastRun)
     if (refusal !== undefined) {
       this.#spool.giveUp(lease)
       return { ref, name, ranMs: 0, ...refusal }
     }
-    const isOnce = (lastValue(task.vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
+    if (terms === 'unknown-name') {
+      this.#spool.giveUp(lease)
+      return { ref, name, ranMs: 0, ...unknownName(taskNameOf(task.vars) ?? '') }
+    }
+    const delivery = lastValue(task.vars, DELIVERY_KEY) ?? task.terms?.delivery ?? this.#options.delivery
+    const isOnce = delivery === 'at-most-once'
     const claim = new MemoryClaim(ref, task, lease, isOnce, this.#spool.pathOf(task))
     this.#held.add(claim)
     return claim
@@ -191,13 +142,16 @@ export class MemoryClaims implements Claims {
     return counted.kind === 'buried' ? { ...counted, kind: 'set-aside' } : undefined // due now or later
   }
 
-  #apply({ task, isOnce }: MemoryClaim, outcome: Outcome): Pick<Report, 'kind' | 'atMs' | 'detail'> {
+  #apply(
+    { task, isOnce }: MemoryClaim,
+    outcome: Outcome,
+  ): Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'> {
     switch (outcome.kind) {
       case 'ok':
         this.#spool.tasks.delete(task.name)
         return { kind: 'ok' }
       case 'ignore':
-        return { kind: 'ignore' }
+        return isNamed(task.vars) ? unknownName(taskNameOf(task.vars) ?? '') : { kind: 'ignore' }
       case 'release':
         if (isOnce && outcome.isUnbegun !== true) return this.#bury(task, 'outcome-unknown', CUT_SHORT)
         return { kind: 'untouched' }
@@ -223,7 +177,7 @@ export class MemoryClaims implements Claims {
     task.attempts++
     if (kind === 'crash') task.crashes++
     if (kind !== 'crash') task.policy = { ...task.policy, ...failure.policy }
-    const policy = { ...this.#options.policy, ...task.policy }
+    const policy = { ...this.#options.policy, ...task.terms?.policy, ...task.policy }
     const limit = limitReached(policy, task)
     if (limit !== undefined)
       return this.#bury(

@@ -2,6 +2,7 @@ import type { Vars } from '../../protocol/vars.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Ref, TaskName } from '../../task/ref.js'
 import type { LimitReached, RetryPolicy } from '../../task/retry-policy.js'
+import type { Terms } from '../../task/terms.js'
 
 /** The mark of a run that has begun; it stays if the run never ends. */
 export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'
@@ -29,6 +30,8 @@ export interface MemoryTask {
   crashes: number
   /** The retry policy that its handler requested in place of the options. */
   policy: Partial<RetryPolicy>
+  /** What the handlers of the worker that claimed it last say of it. */
+  terms: Terms | undefined
   /** The mark of its current or last unfinished run. */
   past: Past
   /** How that run was cut short, if a master knows. */
@@ -93,6 +96,7 @@ export class MemorySpool {
       attempts: 0,
       crashes: 0,
       policy: {},
+      terms: undefined,
       past: 'none',
       lastRun: undefined,
       hold: undefined,

@@ -6,6 +6,7 @@ import { HEADER_BYTES, MAX_PACKET_BYTES, modifier2Of, packetBytesOf } from '../.
 import { lastValue, parseVars, type Vars } from '../../protocol/vars.js'
 import { baseName, type Ref, toFsPath } from '../../task/ref.js'
 import type { ReportKind } from '../../task/report.js'
+import type { Terms } from '../../task/terms.js'
 import type { Locker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 import { dueAtMsOf, EAGER_BODY_BYTES, type LockedFile, packetFault, readBody } from '../spool-file.js'
@@ -24,6 +25,8 @@ export interface ClaimedFile extends LockedFile {
   readonly bodyBytes: number
   /** The body, if it was small enough to be read at once. */
   readonly body: Buffer | undefined
+  /** What the handlers of this worker say of it. */
+  terms: Terms | undefined
 }
 
 /** Why a ref was not claimed. Nothing is locked any more. */
@@ -172,6 +175,7 @@ function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: S
     bodyOffset,
     bodyBytes,
     body,
+    terms: undefined,
   }
 }
 

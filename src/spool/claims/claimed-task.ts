@@ -67,6 +67,10 @@ export class ClaimedTask {
     return pastOf(this.file.state) === 'died-beside' || (this.record?.crashes ?? 0) > 0
   }
 
+  get terms() {
+    return this.file.terms
+  }
+
   get vars() {
     return this.file.vars
   }

@@ -1,10 +1,12 @@
 import { toError } from '../../base/errors.js'
-import { lastValue } from '../../protocol/vars.js'
+import { isNamed, taskNameOf } from '../../protocol/named.js'
+import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import { displayName, type Ref } from '../../task/ref.js'
-import type { ParkReason, Report } from '../../task/report.js'
+import { type ParkReason, type Report, unknownName } from '../../task/report.js'
+import type { TermsOrPark } from '../../task/terms.js'
 import type { Locker } from '../locker.js'
 import { type TaskRecord, withFailure } from '../records.js'
 import { setTime } from '../spool-file.js'
@@ -20,6 +22,8 @@ import { handleUnfit, type UnfitOptions } from './unfit.js'
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
   /** Unless the packet says otherwise. */
   readonly delivery: Delivery
+  /** What the handlers say of a task; absent: nothing of any. */
+  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
 }
 
 /** The packet's key for a delivery of its own. */
@@ -61,8 +65,11 @@ export class Claims {
     const file = claimFile(ref, path, this.#locker, Date.now(), this.#handleUnfit)
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
+      const terms = this.#options.termsOf?.(file.vars)
+      if (typeof terms === 'object') file.terms = terms
       const claim = file.state === 0 ? this.#take(file, undefined) : this.#resume(file, lastRun)
-      if ('file' in claim) return claim
+      if ('file' in claim)
+        return terms === 'unknown-name' ? { ...this.release(claim), ...unknownNameOf(file) } : claim
       letGo(file, this.#locker)
       return { ref, ranMs: 0, ...claim, kind: claim.kind === 'buried' ? 'set-aside' : claim.kind }
     } catch (error) {
@@ -75,8 +82,8 @@ export class Claims {
     return new ClaimedTask(file, record, this.#isOnce(file), this.#locker.kind === 'ofd', this.#spool)
   }
 
-  #isOnce({ vars }: ClaimedFile): boolean {
-    return (lastValue(vars, DELIVERY_KEY) ?? this.#options.delivery) === 'at-most-once'
+  #isOnce({ vars, terms }: ClaimedFile): boolean {
+    return (lastValue(vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery) === 'at-most-once'
   }
 
   /** @see Claims.begin */
@@ -125,8 +132,8 @@ export class Claims {
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     const { ref } = claim
     try {
-      const { kind, atMs, detail } = this.#apply(claim, outcome, ranMs)
-      return { ref, kind, ranMs, atMs, detail }
+      const { kind, atMs, detail, reason } = this.#apply(claim, outcome, ranMs)
+      return { ref, kind, ranMs, atMs, detail, reason }
     } catch (error) {
       return {
         ref,
@@ -156,7 +163,7 @@ export class Claims {
         return { kind: 'untouched' }
       case 'ignore':
         leaveAsFound(file)
-        return { kind: 'ignore' }
+        return isNamed(file.vars) ? unknownNameOf(file) : { kind: 'ignore' }
       case 'crash': {
         if (isOnce) return this.#failures.bury(file, record, 'outcome-unknown', outcome.detail)
         return this.#failures.settle(file, record, { kind: 'crash', error: outcome.detail })
@@ -181,3 +188,7 @@ export class Claims {
 }
 
 const CUT_SHORT = 'its process ended in the middle of it; it is delivered at most once'
+
+function unknownNameOf({ vars }: ClaimedFile) {
+  return unknownName(taskNameOf(vars) ?? '')
+}

@@ -76,9 +76,9 @@ export class Failures {
     const { kind, error, wish, isPast } = run
     const counted = withFailure(before, { ...run, nowMs, ...(wish?.policy && { policy: wish.policy }) })
     const record = { ...counted, countedRun: fstatSync(file.fd).mtimeMs }
-    const limit = limitReached(this.#policyOf(record), record)
+    const limit = limitReached(this.#policyOf(file, record), record)
     if (limit !== undefined) return this.bury(file, record, limit.reason, limit.detail)
-    const atMs = nowMs + this.#delayMs(record, kind, wish)
+    const atMs = nowMs + this.#delayMs(file, record, kind, wish)
     const fault = this.#tryRecord(file.ref, { ...record, nextRunAt: atMs })
     if (fault !== undefined) return this.#waitUncounted(file, isPast === true, fault)
     if (!postpone(file, atMs)) this.#tryRecord(file.ref, { ...record, nextRunAt: atMs, isTimeUnset: true })
@@ -100,15 +100,17 @@ export class Failures {
     }
   }
 
-  #delayMs(record: TaskRecord, kind: FailedRun['kind'], wish: FailedRun['wish']): number {
+  #delayMs(file: ClaimedFile, record: TaskRecord, kind: FailedRun['kind'], wish: FailedRun['wish']): number {
     const { frequencyMs } = this.#options
     if (wish?.delayMs !== undefined) return wish.delayMs
     if (kind === 'crash') return crashDelayMs(record.crashes, frequencyMs)
-    return retryDelayMs(this.#policyOf(record), record.attempts, frequencyMs)
+    return retryDelayMs(this.#policyOf(file, record), record.attempts, frequencyMs)
   }
 
-  #policyOf({ policy }: TaskRecord): RetryPolicy {
-    return policy === undefined ? this.#options.policy : { ...this.#options.policy, ...policy }
+  /** The options; over them, what its handler says of it; over that, what a run has asked for. */
+  #policyOf({ terms }: ClaimedFile, { policy }: TaskRecord): RetryPolicy {
+    const options = this.#options.policy
+    return terms === undefined && policy === undefined ? options : { ...options, ...terms?.policy, ...policy }
   }
 
   /**

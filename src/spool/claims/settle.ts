@@ -12,7 +12,7 @@ import { lasting, RECORDED, writeState } from '../state-byte.js'
 import type { ClaimedFile } from './claim.js'
 
 /** What remains of a claim once its file is settled. */
-export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail'>
+export type Settled = Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'>
 
 /** In a run shorter than this, no other process had time to replace the file that ran. */
 const QUICK_MS = 1

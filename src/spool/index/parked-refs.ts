@@ -36,9 +36,11 @@ export class ParkedRefs {
     return true
   }
 
-  has(ref: Ref): boolean {
+  /** @param reason undefined: whatever the reason */
+  has(ref: Ref, reason?: ParkReason): boolean {
     if (this.#size === 0) return false
     const key = hash(ref)
+    if (reason !== undefined) return this.#byReason.get(reason)?.has(key) === true
     for (const parked of this.#byReason.values()) if (parked.has(key)) return true
     return false
   }

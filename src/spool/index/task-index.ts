@@ -111,6 +111,8 @@ export class TaskIndex {
     }
     const waited = this.#waiting.endOnChange(ref)
     if (waited === 'goes on') return false
+    // the worker that parked it has set its time back; and no change gives it a handler
+    if (!renamed && this.#parked.has(ref, 'unknown-name')) return false
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
     if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#parked.remove(ref)

@@ -16,7 +16,7 @@ import { Emitter } from '#src/events/emitter.js'
 import type { LastRun } from '#src/task/last-run.js'
 import type { Company } from '#src/task/outcome.js'
 import type { Ref } from '#src/task/ref.js'
-import { CLAIMS_DEFAULTS, crash } from '../../helpers/engine.js'
+import { CLAIMS_DEFAULTS, crash, type EngineSettings } from '../../helpers/engine.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
 /** One empty spool of an engine, and every role that the contracts have for it. */
@@ -25,7 +25,7 @@ export interface TestSpool {
   /** Not opened yet. */
   feed(): Feed
   /** Each as of a worker of its own. */
-  claims(): Promise<Claims>
+  claims(settings?: EngineSettings): Promise<Claims>
   upkeep(): Upkeep
   /** Whether a claim expires unless it is renewed, even while its worker lives. */
   readonly isLeasing: boolean
@@ -46,7 +46,7 @@ export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => Te
     return {
       enqueuer: new DirectoryEnqueuer(spool, false),
       feed: () => new DirectoryFeed({ spool, rules, order: 'age', frequencyMs, watch: 'off' }, new Emitter()),
-      claims: () => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool }),
+      claims: settings => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, ...settings }),
       upkeep: () => new DirectoryUpkeep(spool),
       isLeasing: false,
       died: (_, ref) => crash(spool, ref),
@@ -57,7 +57,7 @@ export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => Te
     return {
       enqueuer: new MemoryEnqueuer(spool),
       feed: () => new MemoryFeed(spool, CLAIMS_DEFAULTS.frequencyMs),
-      claims: async () => new MemoryClaims(spool, CLAIMS_DEFAULTS),
+      claims: async settings => new MemoryClaims(spool, { ...CLAIMS_DEFAULTS, ...settings }),
       upkeep: () => new MemoryUpkeep(spool),
       isLeasing: true,
       died(claims) {

@@ -1,0 +1,122 @@
+import { SpooldError } from '../base/errors.js'
+import { argumentsOf, DEFAULT_QUEUE, ID_KEY, isNamed, QUEUE_KEY, taskNameOf } from '../protocol/named.js'
+import { lastValue, type Vars } from '../protocol/vars.js'
+import { IGNORE, OK, type Outcome } from '../task/outcome.js'
+import { displayName, toByteString } from '../task/ref.js'
+import type { Terms, TermsOrPark } from '../task/terms.js'
+import { validated } from '../tasks/arguments.js'
+import type { RunningTask } from '../tasks/daemon.js'
+import { type Registry, settingsOf, type TaskEntry, takenTwice } from '../tasks/registry.js'
+import { freezeTask, TaskStatus } from '../tasks/scheduled-task.js'
+import { termsOf } from '../tasks/settings.js'
+import type { HandlerCall } from './handler-call.js'
+import type { TaskContext } from './handler-task.js'
+import type { Run } from './run.js'
+
+/** The named tasks of all handlers of a worker, by name; one character per byte, as in packets. */
+export class NamedTasks {
+  readonly #terms = new Map<string, Terms>()
+  readonly #places = new Map<string, string>()
+
+  get isEmpty(): boolean {
+    return this.#terms.size === 0
+  }
+
+  /**
+   * Makes the tasks of a registry one link of the chain.
+   *
+   * @throws SpooldError TASK_INVALID if another link has one of the names
+   */
+  link(registries: readonly Registry[]): HandlerCall {
+    const entries = new Map<string, TaskEntry>()
+    for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
+      const { name, place } = entry
+      this.declare(termsOf(name, settingsOf(entry)), place)
+      entries.set(toByteString(name), entry)
+    }
+    return run => {
+      const entry = entries.get(taskNameOf(run.claim.vars) ?? '')
+      return entry === undefined ? IGNORE : call(entry, run)
+    }
+  }
+
+  /** @param place where it is registered, for people */
+  declare(terms: Terms, place: string): void {
+    const key = toByteString(terms.name)
+    const taken = this.#places.get(key)
+    if (taken !== undefined) throw takenTwice(terms.name, taken, place)
+    this.#places.set(key, place)
+    this.#terms.set(key, terms)
+  }
+
+  /** @param areAll no handler but registries is there, so that a name that they do not have has no use */
+  terms(areAll: boolean): (vars: Vars) => TermsOrPark {
+    return vars => {
+      const name = taskNameOf(vars)
+      if (name === undefined) return undefined
+      const known = this.#terms.get(name)
+      return known === undefined && areAll && isNamed(vars) ? 'unknown-name' : known
+    }
+  }
+}
+
+/** What it returns is of no interest; may throw or reject. */
+function call({ fn, definition, name }: TaskEntry, { claim }: Run): Outcome | Promise<Outcome> {
+  const callable = fn as (...args: readonly unknown[]) => unknown
+  let args: readonly unknown[]
+  try {
+    const found = argumentsOf(claim.vars, () => claim.readBody())
+    args = found.kwargs === undefined ? found.args : [...found.args, found.kwargs]
+  } catch (error) {
+    return buried(error)
+  }
+  if (definition.schema !== undefined)
+    return validated(name, definition.schema, args).then(async valid => {
+      await callable(...valid)
+      return OK
+    }, buried)
+  const result = callable(...args)
+  return isThenable(result) ? Promise.resolve(result).then(() => OK) : OK
+}
+
+/** No later run can take what is wrong with these arguments. @throws any other error */
+function buried(error: unknown): Outcome {
+  if (error instanceof SpooldError && error.code === 'ARGUMENTS_INVALID')
+    return { kind: 'bury', detail: error.message }
+  throw error
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
+/** A named task during its run, as `currentTask` shows it; undefined if the run is of none. */
+export function runningTask(run: Run, { log }: TaskContext): RunningTask | undefined {
+  const { claim } = run
+  const { vars, terms } = claim
+  if (terms === undefined) return undefined
+  const { args, kwargs } = argumentsOf(vars, () => claim.readBody())
+  const textOf = (key: string) => {
+    const value = lastValue(vars, key)
+    return value === undefined ? undefined : displayName(value)
+  }
+  const { maxAttempts = 1 } = terms.policy
+  const task = freezeTask({
+    id: textOf(ID_KEY) ?? claim.name,
+    status: TaskStatus.RUNNING,
+    name: terms.name,
+    queue: textOf(QUEUE_KEY) ?? DEFAULT_QUEUE,
+    at: new Date(claim.dueAtMs),
+    maxRetries: maxAttempts === 0 ? Number.POSITIVE_INFINITY : maxAttempts - 1,
+    retries: claim.attempt - 1,
+    args,
+    ...(kwargs === undefined ? {} : { kwargs }),
+  })
+  return Object.freeze({
+    ...task,
+    get signal() {
+      return run.signal
+    },
+    log: (message: string) => log(run, claim.name, { message: String(message) }),
+  })
+}

@@ -1,0 +1,89 @@
+import { type SpoolTarget, SpoolTargets } from '../engines/directory/targets.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
+import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
+import { DEFAULT_QUEUE } from '../protocol/named.js'
+import type { Request, Stored } from '../task/request.js'
+import type { CurrentDaemon, RunningTask } from '../tasks/daemon.js'
+import { unknownQueue } from '../tasks/destinations.js'
+
+/** The daemon as the named tasks of this worker see it. */
+export class WorkerDaemon implements CurrentDaemon {
+  readonly #options: Pick<WorkerOptions, 'spool' | 'targets' | 'queues'>
+  readonly #send: (message: WorkerMessage) => void
+  readonly #current: () => RunningTask | undefined
+  readonly #enqueuers = new Map<string, Enqueuer>()
+
+  constructor(
+    options: Pick<WorkerOptions, 'spool' | 'targets' | 'queues'>,
+    send: (message: WorkerMessage) => void,
+    current: () => RunningTask | undefined,
+  ) {
+    this.#options = options
+    this.#send = send
+    this.#current = current
+  }
+
+  enqueuerOf(queue: string): Enqueuer {
+    const enqueuer = this.#enqueuers.get(queue) ?? this.#open(queue)
+    this.#enqueuers.set(queue, enqueuer)
+    return enqueuer
+  }
+
+  current(): RunningTask | undefined {
+    return this.#current()
+  }
+
+  #open(queue: string): Enqueuer {
+    const { spool, targets, queues } = this.#options
+    const mapped = queues.find(([name]) => name === queue)?.[1]
+    if (mapped === undefined && queue !== DEFAULT_QUEUE)
+      throw unknownQueue(
+        queue,
+        queues.map(([name]) => name),
+        `the daemon's configuration: spooler-queue = ${queue}=/var/spool/${queue}`,
+      )
+    const known = new SpoolTargets(targets)
+    const own = known.find(Buffer.from(mapped ?? spool))
+    return new Announcing(own ?? new SpoolTargets([targetOf(mapped ?? spool)]).get(), this.#send)
+  }
+}
+
+/** A spool of another daemon, or of none. */
+function targetOf(directory: string): SpoolTarget {
+  return { directory, sync: true }
+}
+
+/** Tells the master what was stored, so that it does not have to find it. */
+class Announcing implements Enqueuer {
+  readonly #enqueuer: Enqueuer
+  readonly #send: (message: WorkerMessage) => void
+
+  constructor(enqueuer: Enqueuer, send: (message: WorkerMessage) => void) {
+    this.#enqueuer = enqueuer
+    this.#send = send
+  }
+
+  get name(): string {
+    return this.#enqueuer.name
+  }
+
+  async store(request: Request): Promise<Stored> {
+    const stored = await this.#enqueuer.store(request)
+    this.#stored(stored, request)
+    return stored
+  }
+
+  async storeAll(requests: readonly Request[], isAllOrNothing?: boolean) {
+    const results = await this.#enqueuer.storeAll(requests, isAllOrNothing)
+    for (const [i, request] of requests.entries()) {
+      const result = results[i]
+      if (result !== undefined && 'stored' in result) this.#stored(result.stored, request)
+    }
+    return results
+  }
+
+  #stored({ path, isDuplicate }: Stored, { packet, body }: Request): void {
+    const bytes = packet.length + (body instanceof Buffer ? body.length : 0)
+    if (!isDuplicate) this.#send({ type: 'stored', path, bytes })
+  }
+}

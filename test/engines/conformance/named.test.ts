@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { lastValue, type Vars } from '#src/protocol/vars.js'
+import { IGNORE } from '#src/task/outcome.js'
+import type { RetryPolicy } from '#src/task/retry-policy.js'
+import type { TermsOrPark } from '#src/task/terms.js'
+import { POLICY } from '../../helpers/engine.js'
+import { requestFrom } from '../../helpers/request.js'
+import { beginOf, claimOf, ENGINES, refsOf, refusalOf } from './engines.js'
+
+const terms = (
+  policy: Partial<RetryPolicy>,
+  delivery: 'at-least-once' | 'at-most-once' = 'at-least-once',
+) => ({
+  name: 'mail',
+  delivery,
+  policy: { attemptsLimit: 'maxRetries of mail', ...policy },
+})
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  async function withTask(
+    termsOf: ((vars: Vars) => TermsOrPark) | undefined,
+    packet: Record<string, string> = { task: 'mail', args: '[]' },
+  ) {
+    const spool = open()
+    await spool.enqueuer.store(requestFrom(packet))
+    const [ref = ''] = await refsOf(spool)
+    return {
+      spool,
+      ref,
+      worker: await spool.claims({ termsOf, policy: { ...POLICY, maxAttempts: 7, delayMs: 0 } }),
+    }
+  }
+
+  describe(`named tasks in the ${engine} engine`, () => {
+    it('are asked for by their packets, and keep what the handlers say of them', async () => {
+      const { ref, worker } = await withTask(vars =>
+        lastValue(vars, 'task') === 'mail' ? terms({ maxAttempts: 3 }) : undefined,
+      )
+      const claim = await claimOf(worker, ref)
+      assert.equal(claim.terms?.name, 'mail')
+      assert.equal(claim.isOnce, false)
+      await worker.release(claim)
+    })
+
+    it('are buried after their own number of runs, not that of the options', async () => {
+      const { ref, worker } = await withTask(() => terms({ maxAttempts: 2 }))
+      const first = await worker.settle(await beginOf(worker, ref), { kind: 'error', detail: 'one' }, 1)
+      assert.equal(first.kind, 'error')
+      const last = await worker.settle(await beginOf(worker, ref), { kind: 'error', detail: 'two' }, 1)
+      assert.equal(last.kind, 'buried')
+      assert.match(last.detail ?? '', /it failed 2 times, as often as it may \(maxRetries of mail\)/)
+    })
+
+    it('run for ever without a limit, whatever the options say', async () => {
+      const { ref, worker } = await withTask(() => terms({ maxAttempts: 0 }))
+      for (let i = 0; i < 9; i++)
+        assert.equal((await worker.settle(await beginOf(worker, ref), { kind: 'retry' }, 1)).kind, 'retry')
+    })
+
+    it('wait as they say; a run that asks for a time, or another policy, has the last word', async () => {
+      const { ref, worker } = await withTask(() =>
+        terms({ maxAttempts: 0, backoff: 'fixed', delayMs: 3_600_000 }),
+      )
+      const now = Date.now()
+      const asked = await worker.settle(await beginOf(worker, ref), { kind: 'retry', delayMs: 0 }, 1)
+      assert.ok((asked.atMs ?? 0) < now + 60_000)
+      const retry = await worker.settle(await beginOf(worker, ref), { kind: 'retry' }, 1)
+      assert.ok((retry.atMs ?? 0) >= now + 3_600_000, `${retry.atMs}`)
+    })
+
+    it('are delivered at most once if they say so, and their packet has the last word', async () => {
+      const once = () => terms({ maxAttempts: 1 }, 'at-most-once')
+      const { ref, worker } = await withTask(once)
+      const claim = await beginOf(worker, ref)
+      assert.equal(claim.isOnce, true)
+      assert.equal((await worker.settle(claim, { kind: 'crash', detail: 'gone' }, 1)).kind, 'buried')
+      const other = await withTask(once, { task: 'mail', spooler_delivery: 'at-least-once' })
+      assert.equal((await claimOf(other.worker, other.ref)).isOnce, false)
+    })
+
+    it('of an unknown name are parked untouched, and run where the name is known', async () => {
+      const { spool, ref, worker } = await withTask(() => 'unknown-name')
+      const { kind, reason, detail } = await refusalOf(worker, ref)
+      assert.deepEqual([kind, reason, detail], ['parked', 'unknown-name', 'mail'])
+      const other = await spool.claims({ termsOf: () => terms({}) })
+      assert.equal((await claimOf(other, ref)).attempt, 1)
+    })
+
+    it('that every handler ignores are parked, and a dictionary is offered again', async () => {
+      for (const [packet, kind] of [
+        [{ task: 'mail', args: '[]' }, 'parked'],
+        [{ task: 'mail', kwargs: '{}' }, 'parked'],
+        [{ task: 'mail' }, 'ignore'],
+        [{ args: '[]' }, 'ignore'],
+      ] as const) {
+        const { ref, worker } = await withTask(undefined, packet)
+        const report = await worker.settle(await beginOf(worker, ref), IGNORE, 1)
+        assert.equal(report.kind, kind, JSON.stringify(packet))
+        assert.equal((await claimOf(worker, ref)).attempt, 1)
+      }
+    })
+  })
+}
