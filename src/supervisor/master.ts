@@ -24,6 +24,7 @@ export interface Stall {
 const DRAIN_CHECK_MS = 50
 const STOPPING = new SpooldError('START_FAILED', 'the daemon is being stopped')
 
+// Longer than others: every state of the daemon's spools is left and entered here.
 /**
  * All spools of a daemon.
  *
