@@ -18,7 +18,7 @@ export interface ClaimedFile extends LockedFile {
   readonly mtimeMs: number
   /** Somebody set its time to a later one, as settling does. */
   readonly isPostponed: boolean
-  /** The later of mtime (whole seconds) and the packet's `at`; epoch ms. */
+  /** The later of mtime and the packet's `at`; epoch ms. Whether it is due is a matter of whole seconds, its wait is not. */
   readonly dueAtMs: number
   readonly state: number
   readonly bodyOffset: number
@@ -170,7 +170,7 @@ function decode({ ref, fsPath, directory, fd }: OpenFile, read: number, stats: S
     inode: stats.ino,
     mtimeMs: stats.mtimeMs,
     isPostponed: stats.mtimeMs > stats.ctimeMs,
-    dueAtMs,
+    dueAtMs: Math.max(dueAtMs, Math.min(stats.mtimeMs, nowMs)),
     state,
     bodyOffset,
     bodyBytes,

@@ -33,6 +33,15 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await one.release(claim)
     })
 
+    it('know to the millisecond since when the task is due', async () => {
+      await until('the middle of a second, which is all that uWSGI knows', () => Date.now() % 1000 > 300)
+      const beganAt = Date.now()
+      const { ref, one } = await withTask()
+      const claim = await claimOf(one, ref)
+      assert.ok(claim.dueAtMs > beganAt - 100 && claim.dueAtMs <= Date.now(), `${claim.dueAtMs - beganAt} ms`)
+      await one.release(claim)
+    })
+
     it('exclude others until they are settled, also after their run has begun', async () => {
       const { ref, one, two } = await withTask()
       const claim = await claimOf(one, ref)
