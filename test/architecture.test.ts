@@ -31,7 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   supervisor: [...GROUND, 'system', 'ipc', 'engines', 'supervisor/scaling'],
   'supervisor/scaling': GROUND,
   stats: [...GROUND, 'system', 'engines', 'supervisor'],
-  exporter: [...GROUND, 'protocol', 'net', 'stats'],
+  exporter: [...GROUND, 'protocol', 'system', 'net', 'stats'],
   client: [...GROUND, 'protocol', 'engines'],
   tasks: [...GROUND, 'protocol', 'engines', 'client'],
   net: [...GROUND, 'protocol', 'system'],

@@ -13,6 +13,8 @@ import { Statsd } from './statsd.js'
 
 /** A daemon that needs longer is as good as blocked. */
 const ANSWER_MS = 3000
+/** However many ask, the daemon is asked this often at most. */
+const SHARED_MS = 200
 
 interface Waiting {
   readonly answered: (snapshot: DaemonSnapshot) => void
@@ -24,6 +26,7 @@ export class Exporter {
   readonly #send: (message: FromExporter) => void
   readonly #opened: Array<{ close(): void | Promise<void> }> = []
   #waiting: Waiting | undefined
+  #last: { readonly snapshot: DaemonSnapshot; readonly until: number } | undefined
 
   constructor(send: (message: FromExporter) => void) {
     this.#send = send
@@ -34,6 +37,7 @@ export class Exporter {
       case 'open':
         return this.#open(message.options)
       case 'snapshot':
+        this.#last = { snapshot: message.snapshot, until: performance.now() + SHARED_MS }
         this.#waiting?.answered(message.snapshot)
         this.#waiting = undefined
     }
@@ -93,6 +97,8 @@ export class Exporter {
 
   /** However many ask, the daemon is asked one question at a time. @throws when it does not answer */
   #snapshot(): Promise<DaemonSnapshot> {
+    if (this.#last !== undefined && performance.now() < this.#last.until)
+      return Promise.resolve(this.#last.snapshot)
     this.#waiting ??= this.#ask()
     return withDeadline(this.#waiting.promise).catch(error => {
       this.#waiting = undefined // the next one asks anew

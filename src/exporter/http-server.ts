@@ -6,7 +6,8 @@ import { Clients } from './clients.js'
 export interface Page {
   /** The media type. */
   readonly type: string
-  readonly text: string
+  /** Not changed by anybody: all its readers share it. */
+  readonly body: Buffer
 }
 
 /** What is served, by path; `/` also serves what has no page of its own. A page that rejects is a 503. */
@@ -35,6 +36,8 @@ export class HttpServer {
   readonly #pages: Pages
   readonly #hosts: ReadonlySet<string> | undefined
   readonly #clients = new Clients()
+  /** Those whose answer is not taken yet. */
+  readonly #answering = new WeakSet<Socket>()
 
   /** @param address where it listens: requests must be addressed to it, or to an IP address */
   constructor(address: string, pages: Pages) {
@@ -42,9 +45,12 @@ export class HttpServer {
     this.#hosts = hostsOf(address)
     this.#server = createServer(LIMITS, (request, response) => void this.#answer(request, response))
     this.#server.on('clientError', (_, socket) => {
-      if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
-      else socket.destroy()
+      // its other half is open until the client ends it, which may be never
+      const gone = () => socket.destroy()
+      if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n', gone)
+      else gone()
     })
+    this.#server.emit('listening') // Node enforces its deadlines from then on, and this server never listens itself
   }
 
   accept(socket: Socket): void {
@@ -54,8 +60,15 @@ export class HttpServer {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const deadline = setTimeout(() => request.destroy(), WRITE_DEADLINE_MS)
-    response.once('close', () => clearTimeout(deadline))
+    const { socket } = request
+    // Node hears all requests of a chunk at once, and would keep an answer for each; no scraper pipelines
+    if (this.#answering.has(socket)) return void socket.destroy()
+    this.#answering.add(socket)
+    const deadline = setTimeout(() => socket.destroy(), WRITE_DEADLINE_MS)
+    response.once('close', () => {
+      clearTimeout(deadline)
+      this.#answering.delete(socket)
+    })
     const { method = '', headers, url = '/' } = request
     if (method !== 'GET' && method !== 'HEAD')
       return refuse(response, 405, 'expected GET or HEAD', { Allow: 'GET, HEAD' })
@@ -68,10 +81,9 @@ export class HttpServer {
     const page = this.#pages[url.split('?')[0] ?? '/'] ?? this.#pages['/']
     if (page === undefined) return refuse(response, 404, 'there is no such page')
     try {
-      const { type, text } = await page(request)
-      const length = Buffer.byteLength(text)
-      response.writeHead(200, { ...HEADERS, 'Content-Type': type, 'Content-Length': length })
-      response.end(method === 'HEAD' ? undefined : text)
+      const { type, body } = await page(request)
+      response.writeHead(200, { ...HEADERS, 'Content-Type': type, 'Content-Length': body.length })
+      response.end(method === 'HEAD' ? undefined : body)
     } catch {
       refuse(response, 503, 'the daemon does not answer', { 'Retry-After': '5' })
     }

@@ -3,6 +3,7 @@ import type { DaemonSnapshot } from '../stats/snapshot.js'
 import { type Dialect, exposition } from './exposition.js'
 import { HttpServer, type Page } from './http-server.js'
 import { METRICS } from './metrics.js'
+import { Rendered } from './rendered.js'
 
 const MEDIA_TYPES: Readonly<Record<Dialect, string>> = {
   prometheus: 'text/plain; version=0.0.4; charset=utf-8',
@@ -11,9 +12,13 @@ const MEDIA_TYPES: Readonly<Record<Dialect, string>> = {
 
 /** Serves `/metrics` for Prometheus, and nothing else. */
 export function metricsServer(address: string, snapshot: () => Promise<DaemonSnapshot>): HttpServer {
+  const bodies = {
+    prometheus: new Rendered(snapshot, taken => exposition(METRICS, taken, 'prometheus')),
+    openmetrics: new Rendered(snapshot, taken => exposition(METRICS, taken, 'openmetrics')),
+  }
   const page = async ({ headers }: IncomingMessage): Promise<Page> => {
     const dialect = dialectFor(headers.accept)
-    return { type: MEDIA_TYPES[dialect], text: exposition(METRICS, await snapshot(), dialect) }
+    return { type: MEDIA_TYPES[dialect], body: await bodies[dialect].get() }
   }
   return new HttpServer(address, { '/metrics': page })
 }

@@ -3,6 +3,7 @@ import type { DaemonSnapshot } from '../stats/snapshot.js'
 import { Clients } from './clients.js'
 import { HttpServer } from './http-server.js'
 import type { StatsOptions } from './messages.js'
+import { Rendered } from './rendered.js'
 import { printed, uwsgiStats } from './uwsgi-stats.js'
 
 /** A client that takes longer to read its answer is disconnected; `socket-timeout` in uWSGI. */
@@ -10,18 +11,17 @@ const DEADLINE_MS = 4000
 
 /** uWSGI's stats server: to whoever connects it sends its JSON, with `stats-http` as an HTTP answer, and hangs up. */
 export class StatsServer {
-  readonly #options: StatsOptions
-  readonly #snapshot: () => Promise<DaemonSnapshot>
+  readonly #document: Rendered
   readonly #http: HttpServer | undefined
   readonly #clients = new Clients()
 
   /** @param snapshot rejects when the daemon does not answer */
   constructor(options: StatsOptions, snapshot: () => Promise<DaemonSnapshot>) {
-    this.#options = options
-    this.#snapshot = snapshot
-    if (options.isHttp)
-      this.#http = new HttpServer(options.listener.address, {
-        '/': async () => ({ type: 'application/json', text: await this.#document() }),
+    const { withCores, isMinified, isHttp, listener } = options
+    this.#document = new Rendered(snapshot, taken => printed(uwsgiStats(taken, withCores), isMinified))
+    if (isHttp)
+      this.#http = new HttpServer(listener.address, {
+        '/': async () => ({ type: 'application/json', body: await this.#document.get() }),
       })
   }
 
@@ -30,14 +30,9 @@ export class StatsServer {
     this.#clients.add(socket)
     const deadline = setTimeout(() => socket.destroy(), DEADLINE_MS)
     socket.once('close', () => clearTimeout(deadline))
-    this.#document().then(
-      text => socket.end(text),
+    this.#document.get().then(
+      body => socket.end(body),
       () => socket.destroy(),
     )
-  }
-
-  async #document(): Promise<string> {
-    const { withCores, isMinified } = this.#options
-    return printed(uwsgiStats(await this.#snapshot(), withCores), isMinified)
   }
 }
