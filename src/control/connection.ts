@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../base/errors.js'
 import { type ActionTable, findAction } from './actions.js'
 import { LineBuffer } from './line-buffer.js'
@@ -19,6 +20,9 @@ const REQUEST_MS = 5000
 const IDLE_MS = 120_000
 /** A reply has to be taken within this time. */
 const REPLY_MS = 10_000
+/** The first requests of a connection are served at once, the others in this rhythm: no client keeps the master busy. */
+const PROMPT_REQUESTS = 5
+const PACE_MS = 50
 /** A stream's client that has not taken this much is dropped, with a notice. */
 const MAX_BEHIND_BYTES = 1024 * 1024
 
@@ -36,6 +40,7 @@ export class ControlConnection {
   readonly #lines = new LineBuffer(MAX_REQUEST_BYTES)
   #state: 'idle' | 'reading' | 'acting' | 'replying' | 'closing' | 'closed' = 'idle'
   #hasEnded = false
+  #served = 0
   #timer: NodeJS.Timeout | undefined
   #gone = () => {}
   readonly whenGone = new Promise<void>(resolve => {
@@ -74,12 +79,13 @@ export class ControlConnection {
       this.#wait('acting')
       this.#socket.pause()
       this.#asked()
-      const isServed = await this.#answer(line)
+      if (++this.#served > PROMPT_REQUESTS) await sleep(PACE_MS)
+      const isServed = !this.#isClosed && (await this.#answer(line))
       if (this.#isClosed || !isServed) return
     }
     if (this.#hasEnded) return void this.#socket.end()
-    if (this.#lines.isPartial) this.#wait('reading', REQUEST_MS)
-    else this.#wait('idle', IDLE_MS)
+    if (!this.#lines.isPartial) this.#wait('idle', IDLE_MS)
+    else if (this.#state !== 'reading') this.#wait('reading', REQUEST_MS) // a byte more gives no request more time
     this.#socket.resume()
   }
 

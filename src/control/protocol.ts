@@ -71,7 +71,19 @@ export function parseRequest(line: string): ControlRequest {
 }
 
 export function formatReply(id: Id | null, reply: ControlReply): string {
-  return `${JSON.stringify({ v: CONTROL_VERSION, id, ...reply })}\n`
+  const head = JSON.stringify({ v: CONTROL_VERSION, id }).slice(0, -1)
+  const body = 'ok' in reply ? `"ok":${textOf(reply.ok)}` : JSON.stringify(reply).slice(1, -1)
+  return `${head},${body}}\n`
+}
+
+/** Of results that several clients get, such as a snapshot: each is written out once. */
+const texts = new WeakMap<object, string>()
+
+function textOf(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  const text = texts.get(value) ?? JSON.stringify(value)
+  texts.set(value, text)
+  return text
 }
 
 export function formatRequest({ id, verb, args }: ControlRequest): string {
