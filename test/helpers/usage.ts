@@ -18,10 +18,18 @@ function ticksOf(pid: number): number {
   return Number(fields[11]) + Number(fields[12])
 }
 
+/** The CPU time of a process, in milliseconds, to within 10. */
+export const cpuMsOf = (pid: number) => ticksOf(pid) * 10
+
 const shareOf = (ticks: number, ms: number) => (ticks * 10) / ms
 
 export function memoryMb(pid: number): number {
   return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+}
+
+/** The most resident memory that a process ever had. */
+export function peakMemoryMb(pid: number): number {
+  return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }
 
 export function openFiles(pid: number): number {
