@@ -24,6 +24,16 @@ const BLOCKED = `import { existsSync } from 'node:fs'
   }`
 
 describe('spoold status', () => {
+  it('counts no longer what was removed while nothing runs', async () => {
+    const spool = spoolDirectory()
+    await startDaemon({ spool, ini: { 'spooler-frequency': 1 } })
+    assert.equal((await spoold(['quiet', spool])).code, 0)
+    for (const key of ['a=1', 'b=2']) await enqueue(spool, key)
+    await until('both are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 2)
+    assert.equal((await spoold(['rm', '--all', spool])).code, 0)
+    await until('none is due', async () => (await spoolSnapshotOf(spool)).tasks.due === 0)
+  })
+
   it('says what a daemon knows, and judges it', async () => {
     const spool = spoolDirectory()
     const end = join(dirname(spool), 'end')

@@ -120,4 +120,9 @@ export class ScannedDirectories {
   isAsBefore(prefix: string): boolean {
     return this.#known.has(prefix) && !this.#listed.has(prefix)
   }
+
+  /** Whether this scan met all that is in a directory, or found that it is gone. */
+  isListed(prefix: string): boolean {
+    return this.#listed.has(prefix)
+  }
 }

@@ -4,8 +4,16 @@ import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.
 import { ArrivalWindow } from './arrival-window.js'
 import { type Placed, SortedWindow, type Window } from './window.js'
 
+/** What a scan did with the directories, by their prefixes. */
+export interface Scanned {
+  /** It left this one out: what is known of it is still true. */
+  isAsBefore(prefix: string): boolean
+  /** It listed this one completely. */
+  isListed(prefix: string): boolean
+}
+
 /**
- * The refs that may run now, in order: those that the last scan met, and those that became ready since. A ref may be in
+ * The refs that may run now, in order: those that the last scan met, and those that became ready otherwise. A ref may be in
  * both, and may have left its place in the meantime: whoever takes one looks.
  */
 export class ReadyRefs {
@@ -14,9 +22,11 @@ export class ReadyRefs {
   readonly #limit: number
   /** The refs that the last scan met. */
   #window: Window
-  /** Refs that became ready since that scan. */
-  readonly #fresh: Heap<Placed>
-  readonly #freshNames = new Set<Ref>()
+  /** Refs that became ready otherwise. */
+  #fresh: Heap<Placed>
+  /** The scan during which, or after which, each was last named. */
+  readonly #freshNames = new Map<Ref, number>()
+  #scans = 0
   /** More refs are due than there is room for. */
   #overflowed = false
   /** A scan in progress: what it has found so far, and what was given away in the meantime. */
@@ -25,12 +35,11 @@ export class ReadyRefs {
 
   /** @param limit the maximum number of refs that a scan adds, and of those that become ready between two scans */
   constructor(order: TaskOrder, limit: number) {
-    const compare = COMPARE_TASKS[order]
     this.#order = order
-    this.#compare = compare
+    this.#compare = COMPARE_TASKS[order]
     this.#limit = limit
     this.#window = this.#newWindow()
-    this.#fresh = new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
+    this.#fresh = this.#newHeap()
   }
 
   get size(): number {
@@ -58,18 +67,20 @@ export class ReadyRefs {
     for (const { ref, time } of this.#fresh.values()) visit(ref, time)
   }
 
-  /** It became ready since the last scan. */
-  has(ref: Ref): boolean {
-    return this.#freshNames.has(ref)
+  /** It became ready again. @returns false if it is not among those that did */
+  renew(ref: Ref): boolean {
+    const isKnown = this.#freshNames.has(ref)
+    if (isKnown) this.#freshNames.set(ref, this.#scans)
+    return isKnown
   }
 
-  /** It has become ready, and is not among those that did since the last scan. If there is no room, the next one finds it. */
+  /** It has become ready, and is not among those that did. If there is no room, the next scan finds it. */
   add(ref: Ref, time: number): void {
     if (this.#freshNames.size >= this.#limit) {
       this.#overflowed = true
       return
     }
-    this.#freshNames.add(ref)
+    this.#freshNames.set(ref, this.#scans)
     this.#fresh.push({ ref, time })
   }
 
@@ -89,6 +100,7 @@ export class ReadyRefs {
 
   beginScan(): void {
     this.#harvest = this.#newWindow()
+    this.#scans++
     this.#takenSinceScan.clear()
     this.#overflowed = false
   }
@@ -101,21 +113,38 @@ export class ReadyRefs {
   seen(ref: Ref, time: number): boolean {
     const harvest = this.#harvest
     if (harvest === undefined) return false
+    if (this.#freshNames.size > 0) this.renew(ref)
     const isWorthMore = harvest.add(ref, time)
     this.#overflowed ||= harvest.isOverflowed
     return isWorthMore
   }
 
-  /** @param isAsBefore what is known of this directory (its prefix) is still true: the scan left it out */
-  endScan(isAsBefore?: (prefix: string) => boolean): void {
+  endScan(scanned?: Scanned): void {
     const harvest = this.#harvest ?? this.#newWindow()
     this.#harvest = undefined
-    if (isAsBefore !== undefined) harvest.adopt(this.#window, ref => isAsBefore(prefixOf(ref)))
+    if (scanned !== undefined) harvest.adopt(this.#window, ref => scanned.isAsBefore(prefixOf(ref)))
     const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
     harvest.seal(isNowhereElse ? undefined : ref => this.#isGivenOrFresh(ref))
     this.#overflowed ||= harvest.isOverflowed
     this.#window = harvest
     this.#takenSinceScan.clear()
+    if (scanned !== undefined && !this.#overflowed) this.#dropUnmet(scanned)
+  }
+
+  /** While nothing is taken (a pause, long tasks), what somebody removed would otherwise be counted for ever. */
+  #dropUnmet(scanned: Scanned): void {
+    const before = this.#freshNames.size
+    for (const [ref, scan] of this.#freshNames)
+      if (scan < this.#scans && scanned.isListed(prefixOf(ref))) this.#freshNames.delete(ref)
+    if (this.#freshNames.size === before) return
+    const all = this.#fresh.values()
+    this.#fresh = this.#newHeap()
+    for (const placed of all) if (this.#freshNames.has(placed.ref)) this.#fresh.push(placed)
+  }
+
+  #newHeap(): Heap<Placed> {
+    const compare = this.#compare
+    return new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
 
   /** Given away since the scan met it, or ready by an event. (With a full window, a fresh ref may be listed twice.) */

@@ -174,7 +174,7 @@ export class Scanner {
     } catch (error) {
       this.#miss(error)
     }
-    this.#index.endScan(prefix => scanned.isAsBefore(prefix))
+    this.#index.endScan(scanned)
   }
 
   #visitor(scanned: ScannedDirectories): ScanVisitor {

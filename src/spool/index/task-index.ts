@@ -4,7 +4,7 @@ import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
 import { Patience } from './patience.js'
-import { ReadyRefs } from './ready-refs.js'
+import { ReadyRefs, type Scanned } from './ready-refs.js'
 import { WaitingList } from './waiting-list.js'
 
 interface TaskIndexOptions {
@@ -233,13 +233,12 @@ export class TaskIndex {
     return this.#isElsewhere(ref, nowMs) || this.#ready.seen(ref, this.#timeOf(ref, nowMs))
   }
 
-  /** @param isAsBefore what is known of this directory (its prefix) is still true: the scan left it out */
-  endScan(isAsBefore?: (prefix: string) => boolean): void {
-    this.#ready.endScan(isAsBefore)
+  endScan(scanned?: Scanned): void {
+    this.#ready.endScan(scanned)
   }
 
   #makeReady(ref: Ref): void {
-    if (!this.#ready.has(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
+    if (!this.#ready.renew(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
   }
 
   /** When it became runnable. */

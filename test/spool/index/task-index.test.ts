@@ -71,6 +71,31 @@ describe('an ordered index', () => {
     assert.deepEqual(index.take(9), ['a', 'b'])
   })
 
+  it('forgets what events named once a scan of its whole directory does not meet it, and nothing else', () => {
+    const index = indexOf([])
+    for (const ref of ['gone', 'there', '5/gone', '7/elsewhere']) index.changed(ref, true)
+    index.beginScan(false)
+    index.seen('there', NOW)
+    index.changed('new', true) // after its directory was listed
+    const listed = ['', '5/']
+    index.endScan({ isListed: prefix => listed.includes(prefix), isAsBefore: () => false })
+    assert.equal(index.ready, 3)
+    assert.deepEqual(index.take(9), ['7/elsewhere', 'new', 'there'])
+    index.changed('gone', true)
+    assert.deepEqual(index.take(9), ['gone'])
+  })
+
+  it('forgets nothing that an overflowing scan did not meet', () => {
+    const index = indexOf([], { windowSize: 2 })
+    index.changed('z', true)
+    index.beginScan(false)
+    for (const ref of ['a', 'b', 'c', 'd', 'e']) if (!index.seen(ref, NOW)) break
+    index.endScan({ isListed: () => true, isAsBefore: () => false })
+    const met: string[] = []
+    index.eachReady(ref => met.push(ref), NOW)
+    assert.ok(met.includes('z'), met.join())
+  })
+
   it('keeps the best of a directory that is larger than its window, and asks for a scan when it runs low', () => {
     const all = Array.from({ length: 1000 }, (_, i) => `t${i}`)
     const index = indexOf([...all].reverse(), { windowSize: 100 })
