@@ -13,6 +13,7 @@ export interface SelectionOptions {
   readonly newerThan?: string
   readonly priority?: string
   readonly key?: readonly string[]
+  readonly task?: string
   readonly match?: readonly string[]
   readonly grep?: readonly string[]
   readonly name?: string
@@ -36,7 +37,7 @@ type Test = (task: TaskView) => boolean
 
 /** @throws SpooldError USAGE, with what was expected */
 export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Selection {
-  const { olderThan, newerThan, priority, key = [], match = [], grep = [], name, reason } = options
+  const { olderThan, newerThan, priority, key = [], task, match = [], grep = [], name, reason } = options
   const nameTests: Array<(ref: Ref) => boolean> = []
   const tests: Test[] = []
   if (name !== undefined) nameTests.push(ref => matches(displayName(baseName(ref)), name))
@@ -46,6 +47,7 @@ export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Sele
   if (newerThan !== undefined)
     tests.push(timeTest('--newer-than', newerThan, nowMs, (since, limit) => since >= limit))
   for (const each of key) tests.push(hasPair(each))
+  if (task !== undefined) tests.push(hasValue('task', value => value === toByteString(task)))
   for (const each of match) tests.push(hasMatch(each))
   for (const each of grep) tests.push(contains(each))
   if (reason !== undefined) tests.push(({ letter }) => letter?.reason === reason)
@@ -54,7 +56,7 @@ export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Sele
   return {
     isAll: nameTests.length + tests.length === 0,
     states,
-    needsPackets: key.length + match.length + grep.length > 0,
+    needsPackets: task !== undefined || key.length + match.length + grep.length > 0,
     mayHave: ref => nameTests.every(test => test(ref)),
     has: task => tests.every(test => test(task)),
   }

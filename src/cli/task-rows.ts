@@ -2,6 +2,7 @@ import { lastValue, toPairs, type Vars, valuesOf } from '../protocol/vars.js'
 import { arrivedMsOf, sinceMsOf, type TaskState, type TaskView } from '../spool/admin/task-view.js'
 import { deadNameOf } from '../spool/dead-letters.js'
 import { displayName, priorityOf, type Ref, toByteString } from '../task/ref.js'
+import { namedTaskOf } from './named-rows.js'
 import { isoTime, jsonBytes, shortDuration, terminalName } from './render.js'
 import type { Column } from './table.js'
 import { cellText, fit } from './text-width.js'
@@ -123,6 +124,7 @@ export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: Sh
   const { attempts, crashes, lastError } = letter ?? record ?? {}
   const { pid, startedAtMs, vars } = file
   const arrivedMs = arrivedMsOf(task, nowMs)
+  const namedTask = namedTaskOf(task, vars)
   return {
     state,
     spooler,
@@ -131,6 +133,7 @@ export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: Sh
     ...(letter === undefined
       ? { due: isoTime(dueAtMs) }
       : { buried: isoTime(letter.buriedAt), reason: letter.reason }),
+    ...(namedTask === undefined ? {} : { task: namedTask }),
     ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
     mtime: isoTime(file.mtimeMs),
     bytes: file.bytes,

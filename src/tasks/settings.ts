@@ -89,7 +89,7 @@ function durationMs(value: unknown): number | undefined {
 /** What a worker has to know before it runs the task. */
 export function termsOf(
   name: string,
-  { maxRetries = 0, backoff, retryDelay, backoffCap }: Omit<KnownSettings, 'queue'>,
+  { maxRetries = 0, backoff, retryDelay, backoffCap }: Partial<Omit<KnownSettings, 'queue'>>,
 ): Terms {
   const delayMs = durationMs(retryDelay)
   const capMs = durationMs(backoffCap)

@@ -2,6 +2,7 @@ import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../
 import type { Vars } from '../protocol/vars.js'
 import type { Delivery } from '../task/delivery.js'
 import type { TermsOrPark } from '../task/terms.js'
+import { termsOf } from '../tasks/settings.js'
 import { callFunction, type HandlerCall } from './handler-call.js'
 import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
@@ -61,6 +62,11 @@ export async function openHandlers(
         const { Host } = await import('./hosts/host.js')
         const host = await Host.start(settled(link.host, options), callbacksOf)
         hosts.push(host)
+        for (const { name, maxRetries, place } of host.declared)
+          named.declare(
+            termsOf(name, { maxRetries: maxRetries < 0 ? Number.POSITIVE_INFINITY : maxRetries }),
+            place,
+          )
         if (only) break
         const { callHost } = await import('./hosts/call-host.js')
         performers.push(callHost(host, print))

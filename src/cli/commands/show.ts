@@ -12,6 +12,7 @@ import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, pathsOf } from '../ini-spools.js'
+import { namedTaskOf } from '../named-rows.js'
 import type { Output } from '../output.js'
 import { isoTime, jsonBytes } from '../render.js'
 import { parseTaskPath } from '../task-paths.js'
@@ -150,6 +151,7 @@ function asJson(file: string, task: TaskView) {
   const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
   const bodyBytes = bytes - bodyOffset
   const isSmall = vars !== undefined && bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
+  const namedTask = namedTaskOf(task, vars, () => (bodyBytes > 0 ? readBodyOf(file, found) : undefined))
   return {
     file,
     state,
@@ -165,6 +167,7 @@ function asJson(file: string, task: TaskView) {
     ...(vars === undefined
       ? {}
       : { vars: toPairs(vars).map(([key, value]) => [jsonBytes(key), jsonBytes(value)]) }),
+    ...(namedTask === undefined ? {} : { task: namedTask }),
     bodyBytes,
     bodyOffset,
     ...(isSmall ? { body: jsonBytes(readBodyOf(file, found)) } : {}),
