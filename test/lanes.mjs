@@ -55,6 +55,7 @@ const SHORT = [
   'e2e/life.',
   'e2e/log-lines',
   'e2e/order',
+  'e2e/scaling-samples',
   'e2e/scanning',
   'examples/quickstart',
   'examples/signals',

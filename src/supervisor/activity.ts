@@ -1,5 +1,5 @@
 /** For how long reports without a run say that a worker only sorts out tasks that are not due. */
-const SORTING_MS = 100
+const SORTING_MS = 500
 
 /** When a worker had something to do. Times are of `performance.now()`. */
 export class Activity {

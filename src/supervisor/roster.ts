@@ -1,6 +1,7 @@
 import { SpooldError, toError } from '../base/errors.js'
 import type { RespawnPace } from '../base/respawn-pace.js'
 import type { Emitter } from '../events/emitter.js'
+import { dispensable } from './dispensable.js'
 import type { NamedRef } from './given-tasks.js'
 import { Respawns } from './respawns.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
@@ -94,16 +95,15 @@ export class Roster {
     return spawned
   }
 
-  /** Dismisses workers beyond the target: those that have been idle longest. Busy ones are left for later. */
+  /** Dismisses workers beyond the target, as many as can go now. */
   trim(): void {
-    const { excess } = this
-    if (excess <= 0 || this.#isClosed) return
-    const idle = [...this.workers].filter(({ state, outstanding }) => state === 'ready' && outstanding === 0)
-    idle.sort((a, b) => a.activity.idleSince - b.activity.idleSince)
-    for (const worker of idle.slice(0, excess)) {
+    if (this.excess <= 0 || this.#isClosed) return
+    for (const worker of dispensable(this.workers, this.excess, this.target)) {
       const { spool, pid, activity } = worker
       this.#events.emit('worker-cheaped', { spool, pid, idleMs: performance.now() - activity.idleSince })
+      const isLoading = worker.state === 'starting'
       void this.dismiss(worker)
+      if (isLoading) worker.killForMercy() // it has nothing
     }
   }
 

@@ -1,73 +1,25 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { askDaemon } from '#src/control/client.js'
+import {
+  assertWhole,
+  checks,
+  lines,
+  present,
+  processesOf,
+  put,
+  ready,
+  scaledTo,
+  startScaled as start,
+  stop,
+} from '../helpers/adaptive.js'
 import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
-import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
-import { drop, leftIn, packet, taskName } from '../helpers/files.js'
+import { leftIn } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const isLong = process.env.SPOOLD_TEST_LONG !== undefined
-
-/** A task sleeps for `ms`, and eats `mb` that it keeps. */
-const HANDLER = `
-import { setTimeout } from 'node:timers/promises'
-const eaten = []
-export default async ({ ms = 0, mb = 0 }, task) => {
-  JOURNAL('start ' + process.pid + ' ' + task.name)
-  if (Number(mb) > 0) eaten.push(Buffer.alloc(Number(mb) * 1024 * 1024, 1))
-  await setTimeout(Number(ms))
-  JOURNAL('end ' + process.pid + ' ' + task.name)
-  return task.SPOOL_OK
-}`
-
-type Ini = DaemonSetup['ini']
-
-/** Checks come every 50 ms, so that a test of many of them is short. */
-const start = (spool: string, ini: Ini) =>
-  startDaemon({
-    spool,
-    handler: HANDLER,
-    ini: { 'check-interval': 0.05, 'spooler-quiet': true, 'spooler-frequency': 1000, ...ini },
-  })
-
-function put(spool: string, count: number, vars: Readonly<Record<string, string>> = {}, mtime?: number) {
-  return Array.from({ length: count }, () => {
-    const name = taskName()
-    drop(spool, name, packet({ name, ...vars }), mtime)
-    return name
-  })
-}
-
-const processesOf = async (spool: string) => (await spoolSnapshotOf(spool)).processes
-const present = async (spool: string) => (await processesOf(spool)).present
-const ready = async (spool: string) =>
-  (await processesOf(spool)).workers.filter(({ state }) => state === 'ready').length
-const scaledTo = ({ output }: Daemon) =>
-  [...output.matchAll(/\] (\d+) process(?:es)?, not (\d+): /g)].map(([, to, from]) => [
-    Number(from),
-    Number(to),
-  ])
-const lines = (daemon: Daemon, word: string) =>
-  daemon
-    .journal()
-    .filter(line => line.startsWith(`${word} `))
-    .map(line => line.split(' '))
-
-/** Every task ran from its start to its end, once. */
-function assertWhole(daemon: Daemon, names: readonly string[]) {
-  const of = (word: string) =>
-    lines(daemon, word)
-      .map(([, , name]) => name)
-      .sort()
-  assert.deepEqual([of('start'), of('end')], [[...names].sort(), [...names].sort()])
-}
-
-async function stop(daemon: Daemon) {
-  daemon.child.kill('SIGTERM')
-  assert.equal(await daemon.code(), 0)
-}
 
 describe('adaptive processes', () => {
   it('grow by the step to the maximum under a spike, and go to the minimum when it is over', async () => {
@@ -95,7 +47,7 @@ describe('adaptive processes', () => {
     const daemon = await start(spool, {
       cheaper: 1,
       workers: 4,
-      'cheaper-overload': 1,
+      'cheaper-overload': 3,
       'cheaper-algo': 'cheaper',
     })
     assert.match(daemon.output, /unable to find requested cheaper algorithm, falling back to spare/)
@@ -125,12 +77,6 @@ describe('adaptive processes', () => {
     await stop(daemon)
   })
 })
-
-/** True once so many checks must have been made. */
-function checks(count: number): () => boolean {
-  const from = performance.now()
-  return () => performance.now() - from > count * 50
-}
 
 describe('a shrinking pool', () => {
   it('cuts no task short, runs none twice, and none waits for a process that goes', async () => {

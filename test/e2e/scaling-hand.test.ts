@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { checks, present, processesOf, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
+import { spoold } from '../helpers/cli.js'
+import { leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+describe('spoold scale', () => {
+  it('sets the number of processes, which the algorithm leaves alone until auto', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startScaled(spool, { cheaper: 1, workers: 4, 'cheaper-overload': 1 })
+    const scaled = await spoold(['scale', spool, '3'])
+    assert.deepEqual([scaled.code, scaled.stderr], [0, ''])
+    assert.match(
+      scaled.stdout,
+      new RegExp(`: process ${daemon.pid}: 3 processes, 3 present \\(by hand, until auto\\)\\n$`),
+    )
+    await until('they are ready', async () => (await ready(spool)) === 3)
+    await until('many checks have passed', checks(15))
+    assert.equal(await present(spool), 3)
+    assert.equal((await spoold(['scale', spool, '-1'])).code, 0)
+    await until('there are two', () => daemon.children().length === 2)
+    assert.equal((await spoold(['scale', '--ini', daemon.iniFile, '+2'])).code, 0)
+    await until('there are four', () => daemon.children().length === 4)
+    const { size } = await processesOf(spool)
+    assert.deepEqual([size.isByHand, size.algorithm, size.reason], [true, 'spare', 'by hand'])
+    const status = await spoold(['status', spool])
+    assert.match(status.stdout, /workers +4 of 4, by hand, 1 to 4/)
+    assert.equal((await spoold(['scale', spool, 'auto'])).code, 0)
+    await until('there is one', () => daemon.children().length === 1)
+    assert.equal((await processesOf(spool)).size.isByHand, false)
+    await stop(daemon)
+  })
+
+  it('refuses what is out of range, what is no number, and a spool without a daemon', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startScaled(spool, { cheaper: 1, workers: 4 })
+    for (const [wish, expected] of [
+      ['5', 'expected 1 to 4 processes, got 5'],
+      ['-1', 'expected 1 to 4 processes, got 0'],
+    ] as const) {
+      const { code, stderr } = await spoold(['scale', spool, wish])
+      assert.equal(code, 1)
+      assert.match(stderr, new RegExp(expected))
+    }
+    const wrong = await spoold(['scale', spool, 'many'])
+    assert.deepEqual(
+      [wrong.code, /expected N, \+N, -N or auto at the end, got "many"/.test(wrong.stderr)],
+      [64, true],
+    )
+    const other = await spoold(['scale', spoolDirectory(), '2'])
+    assert.deepEqual([other.code, /no daemon runs it/.test(other.stderr)], [1, true])
+    assert.deepEqual(scaledTo(daemon), [])
+    await stop(daemon)
+  })
+
+  it('survives a reload, which has another maximum', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startScaled(spool, { cheaper: 1, workers: 4 })
+    assert.equal((await spoold(['scale', spool, '4'])).code, 0)
+    await until('four are ready', async () => (await ready(spool)) === 4)
+    execFileSync('sed', ['-i', 's/^workers = 4/workers = 3/', daemon.iniFile])
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('reloaded')
+    await until('there are three', async () => daemon.children().length === 3 && (await present(spool)) === 3)
+    const { size } = await processesOf(spool)
+    assert.deepEqual([size.isByHand, size.maximum], [true, 3])
+    await stop(daemon)
+  })
+})
+
+describe('+, - and C of the master FIFO', { skip: skipUnless('mkfifo') }, () => {
+  it('add a process, take an idle one, and let all go until there is a task', async () => {
+    const spool = spoolDirectory()
+    const fifo = join(dirname(spool), 'fifo')
+    const daemon = await startScaled(spool, {
+      cheaper: 1,
+      workers: 4,
+      'cheaper-algo': 'manual',
+      'master-fifo': fifo,
+    })
+    writeFileSync(fifo, '+')
+    await until('there are two', async () => (await ready(spool)) === 2)
+    writeFileSync(fifo, '++++')
+    await until('there are four', async () => (await ready(spool)) === 4)
+    assert.deepEqual(scaledTo(daemon).at(-1), [3, 4])
+    writeFileSync(fifo, '-')
+    await until('there are three', () => daemon.children().length === 3)
+    writeFileSync(fifo, 'C')
+    await until('there is none', () => daemon.children().length === 0)
+    await daemon.waitFor(/cheaping spooler /)
+    put(spool, 3)
+    await until('they have run', () => leftIn(spool).length === 0)
+    assert.equal(await present(spool), 1)
+    assert.doesNotMatch(daemon.output, /OOOPS|ignored/)
+    await stop(daemon)
+  })
+})

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { assertWhole, checks, lines, present, put, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const KILLING = 'killing the spooler with pid'
+const GROWING = { cheaper: 1, workers: 6, 'cheaper-algo': 'backlog', 'cheaper-overload': 2 }
+
+/** A daemon that is growing: there is more to do than its processes can. */
+async function growing(count = 300) {
+  const spool = spoolDirectory()
+  const daemon = await startScaled(spool, GROWING)
+  const names = put(spool, count, { ms: '15' })
+  await until('it grows', () => scaledTo(daemon).length >= 2)
+  return { spool, daemon, names }
+}
+
+describe('while a pool grows and shrinks', () => {
+  it('a reload freezes its number, cuts nothing, and it grows and shrinks again afterwards', async () => {
+    const { spool, daemon, names } = await growing()
+    for (let i = 0; i < 3; i++) {
+      const reloads = daemon.output.split('reloaded').length
+      const { length } = daemon.output
+      daemon.child.kill('SIGHUP')
+      await until('it has reloaded', () => daemon.output.split('reloaded').length > reloads)
+      assert.ok((await present(spool)) <= 6)
+
+      const text = daemon.output.slice(length)
+      const replacing = text.slice(text.indexOf(KILLING), text.lastIndexOf(KILLING))
+      assert.doesNotMatch(replacing, /process(es)?, not/)
+    }
+    await until('all have run', () => leftIn(spool).length === 0)
+    await until('it is small again', () => daemon.children().length === 1)
+    assertWhole(daemon, names)
+    assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
+    await stop(daemon)
+  })
+
+  it('a stop ends it, and cuts nothing', async () => {
+    const { daemon } = await growing()
+    await stop(daemon)
+    assert.equal(lines(daemon, 'start').length, lines(daemon, 'end').length)
+    assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
+  })
+
+  it('a machine that stood still for a while neither cuts nor repeats anything, nor starts more than it may', async () => {
+    const { spool, daemon, names } = await growing()
+    const all = [daemon.pid, ...daemon.children()]
+    for (const pid of all) process.kill(pid, 'SIGSTOP')
+    await sleep(2000) // the time that passes is what is tested
+    for (const pid of all) process.kill(pid, 'SIGCONT')
+    await until('all have run', () => leftIn(spool).length === 0)
+    await until('it is small again', () => daemon.children().length === 1)
+    assertWhole(daemon, names)
+    const changes = scaledTo(daemon)
+    assert.ok(changes.every(([from = 0, to = 0]) => Math.abs(to - from) === 1 && to <= 6))
+    await stop(daemon)
+  })
+
+  it('processes that keep dying are no load: they are replaced at their pace, and the number does not grow', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default () => process.kill(process.pid, 'SIGKILL')`,
+      ini: {
+        ...{ 'check-interval': 0.05, cheaper: 2, workers: 6, 'cheaper-algo': 'spare' },
+        ...{ 'spooler-max-crashes': 0, 'spooler-frequency': 1 },
+      },
+    })
+    put(spool, 3)
+    await daemon.waitFor(/workers keep failing, next spawn in/)
+    await until('many checks have passed', checks(60))
+    assert.ok(scaledTo(daemon).every(([, to = 0]) => to <= 3))
+    assert.ok(daemon.children().length <= 4) // and one for what runs alone
+    await stop(daemon)
+  })
+
+  it('one whose start hangs counts as there, so no other is started in its place', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'hang')
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { existsSync } from 'node:fs'
+        import { setTimeout } from 'node:timers/promises'
+        if (existsSync(${JSON.stringify(gate)})) await setTimeout(600_000)
+        export default async ({ ms = 0 }, task) => {
+          JOURNAL('start ' + process.pid + ' ' + task.name)
+          await setTimeout(Number(ms))
+          JOURNAL('end ' + process.pid + ' ' + task.name)
+          return task.SPOOL_OK
+        }`,
+      ini: {
+        'check-interval': 0.05,
+        'spooler-start-timeout': 2,
+        'spooler-quiet': true,
+        ...GROWING,
+        'cheaper-algo': 'spare',
+      },
+    })
+    writeFileSync(gate, '')
+    const names = put(spool, 30, { ms: '150' })
+    await daemon.waitFor('2 processes, not 1')
+    await until('many checks have passed', checks(20))
+    assert.ok(daemon.children().length <= 2)
+    await daemon.waitFor(/is still loading after 2 s \(spooler-start-timeout\)/)
+    await until('all have run', () => leftIn(spool).length === 0)
+    assertWhole(daemon, names)
+    assert.ok(scaledTo(daemon).every(([, to = 0]) => to <= 2))
+    await stop(daemon)
+  })
+})

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { dispensable } from '#src/supervisor/dispensable.js'
+import type { WorkerProcess } from '#src/supervisor/worker-process.js'
+
+/** `i3`: idle since 3; `b`: busy; `s`: still loads; `d`: drains. */
+function workers(text: string): WorkerProcess[] {
+  const states = { i: 'ready', b: 'ready', s: 'starting', d: 'draining' } as const
+  return text.split(' ').map((word, place) => {
+    const kind = word[0] as keyof typeof states
+    const worker = {
+      pid: place,
+      state: states[kind],
+      outstanding: kind === 'b' ? 1 : 0,
+      activity: { idleSince: Number(word.slice(1)) },
+    }
+    return worker as unknown as WorkerProcess
+  })
+}
+
+const CASES: ReadonlyArray<
+  readonly [what: string, pool: string, excess: number, target: number, gone: number[]]
+> = [
+  ['the one that has been idle longest', 'i5 i3 i4', 1, 2, [1]],
+  ['several, in that order', 'i5 i3 i4', 2, 1, [1, 2]],
+  ['no busy one', 'b b i9', 2, 1, [2]],
+  ['none of those that are busy', 'b b', 1, 1, []],
+  ['of those that load, none while an idle one can go', 'i1 s i2', 1, 2, [0]],
+  ['the one that loads, and not the last that is ready', 'i1 s', 1, 1, [1]],
+  ['the one that loads, and not the last idle one beside', 'i1 s s', 1, 2, [1]],
+  ['all of them, if none is to stay', 'i2 i1', 2, 0, [1, 0]],
+  ['none that goes already', 'i1 d i2', 1, 1, [0]],
+  ['a busy one keeps the pool ready, so the idle one goes', 'b i1 s', 1, 2, [1]],
+]
+
+describe('a pool with too many workers dismisses', () => {
+  for (const [what, pool, excess, target, gone] of CASES)
+    it(what, () => {
+      const pids = dispensable(workers(pool), excess, target).map(({ pid }) => pid)
+      assert.deepEqual(pids, gone)
+    })
+})
