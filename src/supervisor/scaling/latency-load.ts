@@ -96,7 +96,7 @@ export function variability({ runs, runSeconds, runSecondsSquared }: Load): numb
   return Math.max(0, runSecondsSquared / runs / (runSeconds / runs) ** 2 - 1)
 }
 
-/** The share of tasks that have waited too long. */
-export function lateShare({ late, started }: Load): number {
-  return started > 0.01 ? late / started : 0
+/** The share of tasks that have waited too long. @param others tasks that count as in time */
+export function lateShare({ late, started }: Load, others = 0): number {
+  return started > 0.01 ? late / (started + others) : 0
 }

@@ -24,6 +24,8 @@ const CHANCE = 0.0002
 /** For how long a need is remembered, in seconds: if tasks come late, longer. */
 const HOLD_S = 4
 const LONG_HOLD_S = 60
+/** Counted as if so many more had been in time: the first tasks after a start wait for it, and say little. */
+const FEW_TASKS = 5
 /** Seconds between two stops. */
 const STOP_PACE_S = 1
 /** Growth is judged when so many seconds have passed, and not tried again for so many if it did not help. */
@@ -114,7 +116,7 @@ function draining(snapshot: Snapshot, load: Load, seconds: number, goal: number)
 
 /** If tasks come late although the pool is large enough between bursts, it is kept for the next one. */
 function holdSeconds(load: Load): number {
-  return lateShare(load) > 1.5 * LATE ? LONG_HOLD_S : HOLD_S
+  return lateShare(load, FEW_TASKS) > 1.5 * LATE ? LONG_HOLD_S : HOLD_S
 }
 
 /** Adds a need and forgets the old ones, and those that a later one exceeds. */
