@@ -55,7 +55,6 @@ const SHORT = [
   'e2e/life.',
   'e2e/log-lines',
   'e2e/order',
-  'e2e/scaling-samples',
   'e2e/scanning',
   'examples/quickstart',
   'examples/signals',

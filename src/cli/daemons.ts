@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { messageOf } from '../base/errors.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
-import { readSnapshot } from '../stats/read-snapshot.js'
+import { readDaemonFacts } from '../stats/read-snapshot.js'
 import type { DaemonFacts } from '../stats/snapshot.js'
 
 /** A daemon that answers. */
@@ -44,9 +44,9 @@ export async function findDaemons(directories: readonly string[]): Promise<Found
 }
 
 async function factsAt(path: string): Promise<DaemonFacts> {
-  const snapshot = readSnapshot(await askDaemon(path, 'snapshot', {}))
-  if (snapshot === undefined) throw new Error('it answers in another version of the snapshot')
-  return snapshot.daemon
+  const facts = readDaemonFacts(await askDaemon(path, 'snapshot', {}))
+  if (facts === undefined) throw new Error('it does not say who it is')
+  return facts
 }
 
 /** A socket that refuses belongs to a daemon that is dead. */

@@ -1,5 +1,5 @@
 import { type FieldKind, hasFields } from '../base/json-guard.js'
-import { type DaemonSnapshot, SNAPSHOT_VERSION } from './snapshot.js'
+import { type DaemonFacts, type DaemonSnapshot, SNAPSHOT_VERSION } from './snapshot.js'
 
 type Fields = Readonly<Record<string, FieldKind>>
 
@@ -66,6 +66,13 @@ export function readSnapshot(value: unknown): DaemonSnapshot | undefined {
     hasFields(value, { version: 'count', atMs: 'time', daemon: 'object', spools: 'objects' }, {}) &&
     isSnapshot(value as DaemonSnapshot)
   return isRight ? (value as DaemonSnapshot) : undefined
+}
+
+/** Who answers. It does not depend on the version of the rest: an old daemon can still be asked to be quiet. */
+export function readDaemonFacts(value: unknown): DaemonFacts | undefined {
+  if (!hasFields(value, { daemon: 'object' }, {})) return undefined
+  const { daemon } = value as Pick<DaemonSnapshot, 'daemon'>
+  return hasFields(daemon, DAEMON, {}) ? daemon : undefined
 }
 
 function isSnapshot({ version, daemon, spools }: DaemonSnapshot): boolean {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { askDaemon } from '#src/control/client.js'
@@ -45,7 +45,9 @@ describe('spoold logs and quiet', () => {
     await until('it goes on', async () => !(await snapshotOf(spool)).daemon.isQuiet)
     const paused = await inProcess(['pause', '--ini', daemon.iniFile])
     assert.deepEqual([paused.code, paused.stdout.split('\n').length], [0, 3])
+    assert.ok(existsSync(join(spool, '.spoold/paused')) && existsSync(join(other, '.spoold/paused')))
     assert.equal((await inProcess(['resume', '--ini', daemon.iniFile])).code, 0)
+    assert.ok(!existsSync(join(spool, '.spoold/paused')) && !existsSync(join(other, '.spoold/paused')))
   })
 
   it('say where there is no daemon', async () => {

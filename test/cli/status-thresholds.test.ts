@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { screenOf } from '#src/cli/status/screen.js'
 import type { DaemonStatus, SpoolStatus } from '#src/cli/status/spool-status.js'
 import { judge, thresholdsOf, worst } from '#src/cli/status/thresholds.js'
-import { readSnapshot } from '#src/stats/read-snapshot.js'
+import { readDaemonFacts, readSnapshot } from '#src/stats/read-snapshot.js'
 
 const SIZE = { algorithm: null, minimum: 1, maximum: 1, reason: null, isByHand: false }
 
@@ -241,5 +241,10 @@ describe('a snapshot from a socket', () => {
     }
     for (const value of [null, [], 'x', { version: 2 }, { ...snapshot, version: 2 }])
       assert.equal(readSnapshot(value), undefined)
+  })
+
+  it('says who answers, whatever its version', () => {
+    assert.deepEqual(readDaemonFacts({ version: 2, daemon }), daemon)
+    assert.equal(readDaemonFacts({ version: 1, daemon: { ...daemon, pid: 'x' } }), undefined)
   })
 })

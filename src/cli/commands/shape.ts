@@ -46,6 +46,7 @@ async function shapeOf(
   { by = FUNCTION, json }: ShapeOptions,
   output: Output,
 ): Promise<number> {
+  if (by === '') throw new SpooldError('USAGE', '--by: expected a key of the tasks, got nothing')
   const nowMs = Date.now()
   const shape = new Shape(Buffer.from(by), nowMs)
   let exitCode = 0

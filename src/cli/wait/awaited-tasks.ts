@@ -23,9 +23,13 @@ export function awaitedTasks(paths: readonly string[]): AwaitedTask[] {
   }
   const [path = ''] = paths
   const named = taskIn(path)
-  const isSpool = existsSync(join(named.spool, STATE_DIRECTORY))
-  if (isSpool || isUwsgiName(toByteString(basename(path)), RULES)) return [named]
+  if (mayBeTask(named, path)) return [named]
   throw new SpooldError('FILE_UNREADABLE', `${path} does not exist, and ${named.spool} is no spool`)
+}
+
+/** No file of another directory is waited for: nothing would ever remove it. */
+function mayBeTask({ spool }: AwaitedTask, path: string): boolean {
+  return existsSync(join(spool, STATE_DIRECTORY)) || isUwsgiName(toByteString(basename(path)), RULES)
 }
 
 const RULES = { ordered: false, strictNames: false }
@@ -34,7 +38,10 @@ function filesAt(path: string): AwaitedTask[] {
   const stats = lstatSync(path, { throwIfNoEntry: false })
   if (stats?.isDirectory() === true)
     throw new SpooldError('USAGE', `expected a task, got the directory ${path}`)
-  return stats === undefined ? [] : [taskIn(path)]
+  if (stats === undefined) return []
+  const task = taskIn(path)
+  if (mayBeTask(task, path)) return [task]
+  throw new SpooldError('FILE_UNREADABLE', `${path} is no task: ${task.spool} is no spool`)
 }
 
 /** Those that may still run, or else the latest dead letter. */
