@@ -4,12 +4,7 @@ import { type Destination, openTarget } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import { DEFAULT_QUEUE, queueFault } from '../protocol/named.js'
 import { currentDaemon } from './daemon.js'
-
-/** Where the tasks of each queue go. */
-export interface Destinations extends Destination {
-  /** By the name of the queue: a spool directory, or the address of a daemon. `spooler` and `socket` are the default queue. */
-  readonly queues?: Readonly<Record<string, string>>
-}
+import { type Destinations, isDestination, unknownQueue } from './queues.js'
 
 /** For programs that name no spool themselves. */
 const VARIABLE = 'SPOOLD_ENQUEUE_TO'
@@ -39,27 +34,12 @@ export function enqueuerOf(
   )
 }
 
-/** Does it say where tasks go? */
-export function isDestination({ spooler, socket }: Destination): boolean {
-  return spooler !== undefined || socket !== undefined
-}
-
 function attachedOf(queue: string, destinations: Destinations): Enqueuer {
   const { queues = {}, sync = true } = destinations
   const place = Object.hasOwn(queues, queue) ? queues[queue] : undefined
   if (place !== undefined) return openTarget({ ...destinationOf(place), sync })
   if (queue === DEFAULT_QUEUE && isDestination(destinations)) return openTarget(destinations)
   throw unknownQueue(queue, Object.keys(queues), 'new Spoold({ queues: { … } })')
-}
-
-/** @param where where queues are given their spools */
-export function unknownQueue(queue: string, known: readonly string[], where: string): SpooldError {
-  const others = known.length === 0 ? 'no queue has one' : `those of ${known.join(', ')} are known`
-  return new SpooldError(
-    'QUEUE_UNKNOWN',
-    `no spool is known for the queue ${queue}, ${others}; give it one in ${where}`,
-    { details: { queue } },
-  )
 }
 
 interface Places {

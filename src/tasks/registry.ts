@@ -1,6 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
-import { type Destinations, isDestination } from './destinations.js'
+import { type Destinations, isDestination } from './queues.js'
 import type { KnownSettings, TaskDefinition, TaskSettings } from './settings.js'
 
 /** Any function; what it takes is the business of who wrote it. */

@@ -1,7 +1,7 @@
 import { describe, SpooldError } from '../base/errors.js'
 import { queueFault } from '../protocol/named.js'
-import type { Destinations } from './destinations.js'
 import { placeOfCallOf } from './place.js'
+import type { Destinations } from './queues.js'
 import { hasRegistry, REGISTRY, Registry } from './registry.js'
 import { notTasks, TaskScheduler, type Tasks } from './tasks.js'
 

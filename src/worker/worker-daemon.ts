@@ -1,10 +1,9 @@
-import { type SpoolTarget, SpoolTargets } from '../engines/directory/targets.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
 import type { Request, Stored } from '../task/request.js'
 import type { CurrentDaemon, RunningTask } from '../tasks/daemon.js'
-import { unknownQueue } from '../tasks/destinations.js'
+import { unknownQueue } from '../tasks/queues.js'
 
 /** The daemon as the named tasks of this worker see it. */
 export class WorkerDaemon implements CurrentDaemon {
@@ -42,39 +41,45 @@ export class WorkerDaemon implements CurrentDaemon {
         queues.map(([name]) => name),
         `the daemon's configuration: spooler-queue = ${queue}=/var/spool/${queue}`,
       )
-    const known = new SpoolTargets(targets)
-    const own = known.find(Buffer.from(mapped ?? spool))
-    return new Announcing(own ?? new SpoolTargets([targetOf(mapped ?? spool)]).get(), this.#send)
+    const directory = mapped ?? spool
+    const open = async () => {
+      const { SpoolTargets } = await import('../engines/directory/targets.js')
+      const own = new SpoolTargets(targets).find(Buffer.from(directory))
+      return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
+    }
+    return new Announcing(directory, open, this.#send)
   }
 }
 
-/** A spool of another daemon, or of none. */
-function targetOf(directory: string): SpoolTarget {
-  return { directory, sync: true }
-}
-
-/** Tells the master what was stored, so that it does not have to find it. */
+/**
+ * Tells the master what was stored, so that it does not have to find it. It opens the spool for the first task: most workers
+ * only run tasks.
+ */
 class Announcing implements Enqueuer {
-  readonly #enqueuer: Enqueuer
+  readonly name: string
+  readonly #open: () => Promise<Enqueuer>
   readonly #send: (message: WorkerMessage) => void
+  #opened: Promise<Enqueuer> | undefined
 
-  constructor(enqueuer: Enqueuer, send: (message: WorkerMessage) => void) {
-    this.#enqueuer = enqueuer
+  constructor(name: string, open: () => Promise<Enqueuer>, send: (message: WorkerMessage) => void) {
+    this.name = name
+    this.#open = open
     this.#send = send
   }
 
-  get name(): string {
-    return this.#enqueuer.name
+  get #enqueuer(): Promise<Enqueuer> {
+    this.#opened ??= this.#open()
+    return this.#opened
   }
 
   async store(request: Request): Promise<Stored> {
-    const stored = await this.#enqueuer.store(request)
+    const stored = await (await this.#enqueuer).store(request)
     this.#stored(stored, request)
     return stored
   }
 
   async storeAll(requests: readonly Request[], isAllOrNothing?: boolean) {
-    const results = await this.#enqueuer.storeAll(requests, isAllOrNothing)
+    const results = await (await this.#enqueuer).storeAll(requests, isAllOrNothing)
     for (const [i, request] of requests.entries()) {
       const result = results[i]
       if (result !== undefined && 'stored' in result) this.#stored(result.stored, request)
