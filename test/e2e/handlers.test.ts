@@ -60,7 +60,7 @@ describe('a handler module', { concurrency: 3 }, () => {
     [
       'exports no function',
       'export const spooled = 1',
-      /expected a default function or one named "spooler", got spooled/,
+      /expected a default function or one named "spooler", or Tasks, got spooled/,
     ],
     ['ends its process', 'process.exit(3)', /the worker exited with code 3 before it was ready/],
   ]

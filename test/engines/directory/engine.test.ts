@@ -69,6 +69,7 @@ describe('a claim', () => {
       ranMs: 3,
       atMs: undefined,
       detail: undefined,
+      reason: undefined,
     })
     assert.deepEqual(leftIn(spool), [])
   })
