@@ -42,11 +42,14 @@ export class Load {
     return this.#context.feed.counts().busy - this.#context.beside().alone
   }
 
+  /** Signals that wait or run. */
+  get signals(): number {
+    return this.#context.beside().signals
+  }
+
   /** Tasks and signals that wait or run. */
   get total(): number {
-    const { ready, busy } = this.#context.feed.counts()
-    const { alone, signals } = this.#context.beside()
-    return ready + busy - alone + signals
+    return this.backlog + this.running + this.signals
   }
 
   /** Whether run times are measured, which costs a little per task. */

@@ -40,6 +40,7 @@ export class PoolView {
       // what is not sorted yet may not be due
       backlog: workers.some(({ activity }) => activity.isSorting) ? 0 : this.#load.backlog,
       running: this.#load.running,
+      signals: this.#load.signals,
       ...this.#load.takeNews(),
     }
   }

@@ -468,7 +468,7 @@ describe('a start that fails', { concurrency: 3 }, () => {
     assert.equal(await daemon.code(), 1)
     assert.match(
       daemon.output,
-      /exports no handler: expected a default function or one named "spooler", got x\n$/,
+      /exports no handler: expected a default function or one named "spooler", or Tasks, got x\n$/,
     )
   })
 

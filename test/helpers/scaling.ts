@@ -30,6 +30,7 @@ export function snapshot(states: string, given: Partial<Snapshot> = {}): Snapsho
     canSpawn: true,
     backlog: 0,
     running: living.filter(({ isBusy }) => isBusy).length,
+    signals: 0,
     arrived: 0,
     finished: 0,
     runs: new Histogram(),

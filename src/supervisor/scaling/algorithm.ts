@@ -34,6 +34,8 @@ export interface Snapshot {
   readonly backlog: number
   /** Tasks that workers have, run or not. */
   readonly running: number
+  /** Signals that wait for a worker, or that one has. */
+  readonly signals: number
   /** Tasks that became claimable since the last decision. */
   readonly arrived: number
   /** Tasks that ended since the last decision. */

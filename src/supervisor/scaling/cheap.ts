@@ -9,11 +9,11 @@ interface State {
   readonly idleSince?: number
 }
 
-/** As many workers as there are tasks, and none when there have been no tasks for a second: `spooler-cheap`. */
+/** As many workers as there are tasks and signals, and none when there have been none for a second: `spooler-cheap`. */
 export function cheap(snapshot: Snapshot, state: State = {}): Decision<State> {
-  const { backlog, running, options, canSpawn, nowMicros } = snapshot
+  const { backlog, running, signals, options, canSpawn, nowMicros } = snapshot
   const { present } = census(snapshot)
-  const load = backlog + running
+  const load = backlog + running + signals
   if (load > 0) {
     const target = canSpawn ? Math.max(present, Math.min(options.maximum, load)) : present
     return { target, state: {}, reason: `${load} waiting or running` }

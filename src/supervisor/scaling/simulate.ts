@@ -204,6 +204,7 @@ class Run {
       canSpawn: true,
       backlog: pool.backlog,
       running: pool.running,
+      signals: 0,
       arrived: this.#arrived,
       finished: this.#finished,
       runs: this.#runs,

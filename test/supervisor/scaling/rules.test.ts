@@ -68,6 +68,7 @@ const CHEAP: Rules = {
     ['bbb', 7, { backlog: 4, running: 3 }],
     ['bbb', 10, { backlog: 40, running: 3 }],
   ],
+  'has one for a signal, too': [['', 1, { signals: 1 }]],
   'stops none while there is anything to do': [['iiib', 4, { running: 1 }]],
   'stops all when there has been nothing to do for a second': [
     ['iii', 3, after(1)],
