@@ -64,6 +64,7 @@ describe('spoold logs -f', { concurrency: 2 }, () => {
     await until('it reads on', () => text.includes(`done with task ${basename(last)}`))
     daemon.child.kill('SIGTERM')
     await until('it has ended', () => slow.closed)
+    assert.equal(await daemon.code(), 0) // its output is whole
     const replies = text.split('\n').filter(Boolean).map(parseReply)
     const batches = replies.flatMap(reply =>
       reply !== undefined && 'event' in reply ? [reply.event as { lines: unknown[]; missed: number }] : [],

@@ -111,6 +111,6 @@ for (const [language, { tasks, program, command, path }] of Object.entries(SIDES
       assert.match(wrong, /^asked 1 .*args: expected a JSON array/)
       assert.match(fails, /^attempts 1 /)
       assert.equal(again, 'attempts 2 later')
-      assert.match(daemon.output, /it fails/)
+      await daemon.waitFor(/it fails/)
     })
   })
