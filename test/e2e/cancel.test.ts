@@ -61,8 +61,8 @@ describe('spoold cancel', () => {
     assert.deepEqual([letter?.reason, letter?.attempts, letter?.crashes], ['cancelled', 0, 0])
     assert.match(letter?.detail ?? '', /^it was cancelled, and ended: AbortError/)
     assert.deepEqual(daemon.children(), [worker])
-    assert.match(daemon.output, /task uwsgi_spoolfile_on_heed is cancelled/)
-    assert.match(daemon.output, /task uwsgi_spoolfile_on_heed is buried: it was cancelled/)
+    await daemon.waitFor(/task uwsgi_spoolfile_on_heed is cancelled/)
+    await daemon.waitFor(/task uwsgi_spoolfile_on_heed is buried: it was cancelled/)
     assert.equal((await inProcess(['requeue', '--all', spool])).code, 0)
     await until('it runs again', () => daemon.journal().length === 2)
     assert.deepEqual(await inProcess(['cancel', '--all', spool]), cancelled(path))
@@ -84,7 +84,7 @@ describe('spoold cancel', () => {
     }
     await until('all have ended', () => leftIn(spool).length === 0)
     assert.doesNotMatch(daemon.output, /OOOPS|next spawn in/)
-    assert.match(daemon.output, /does not end after its cancel: killing the process/)
+    await daemon.waitFor(/does not end after its cancel: killing the process/)
   })
 
   it('hands back what the process has not begun, and kills it only when nothing else runs there', async () => {
@@ -153,7 +153,7 @@ describe('spoold cancel', () => {
     await daemon.waitFor('killing the spooler')
     assert.deepEqual(await inProcess(['cancel', second]), cancelled(second))
     assert.equal(await daemon.code(), 0)
-    assert.match(daemon.output, /stopped is buried: .*goodbye/s)
+    await daemon.waitFor(/stopped is buried: .*goodbye/s)
     for (const letter of (await letters(spool)).values())
       assert.deepEqual([letter.reason, letter.crashes], ['cancelled', 0])
     assert.equal((await letters(spool)).size, 2)

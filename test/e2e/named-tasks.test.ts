@@ -79,7 +79,7 @@ describe('a module of tasks', { concurrency: 3 }, () => {
       ini: { 'spooler-import': [one ?? '', two ?? ''] },
     })
     assert.equal(await daemon.code(), 1)
-    assert.match(daemon.output, /two tasks are named hi: one at .*one\.mjs:3, one at .*two\.mjs:3/)
+    await daemon.waitFor(/two tasks are named hi: one at .*one\.mjs:3, one at .*two\.mjs:3/)
   })
 })
 
@@ -163,7 +163,7 @@ describe('a named task', { concurrency: 3 }, () => {
       daemon.output,
       /\(thrice\) is buried: it failed 3 times, as often as it may \(maxRetries of thrice\)/,
     )
-    assert.match(daemon.output, /\(aborts\) is buried: never/)
+    await daemon.waitFor(/\(aborts\) is buried: never/)
   })
 
   it('without retries does not run again after a crash; with them it does, and crashes count', async () => {
@@ -196,8 +196,8 @@ describe('a named task', { concurrency: 3 }, () => {
     await done(spool)
     assert.deepEqual(daemon.journal(), ['2'], 'the function gets what the schema makes')
     assert.equal(dead(spool).length, 6)
-    assert.match(daemon.output, /\(strict\) is buried: task strict: args\[0\]: no number/)
-    assert.match(daemon.output, /\(strict\) is buried: args must be JSON, got "\["/)
+    await daemon.waitFor(/\(strict\) is buried: task strict: args\[0\]: no number/)
+    await daemon.waitFor(/\(strict\) is buried: args must be JSON, got "\["/)
   })
 
   it('sees itself, also where several run at a time', async () => {

@@ -36,8 +36,8 @@ describe('adaptive processes', () => {
     assert.ok(changes.every(([from = 0, to = 0]) => to <= 4 && to >= 1 && to - from <= 2 && to - from >= -1))
     assert.deepEqual(changes.at(-1), [2, 1])
     assertWhole(daemon, names)
-    assert.match(daemon.output, /\] 3 processes, not 1: all 1 busy for 3 ticks \(spare\)/)
-    assert.match(daemon.output, /cheaped after \d+(\.\d+)? s idle/)
+    await daemon.waitFor(/\] 3 processes, not 1: all 1 busy for 3 ticks \(spare\)/)
+    await daemon.waitFor(/cheaped after \d+(\.\d+)? s idle/)
     assert.doesNotMatch(daemon.output, /OOOPS/)
     await stop(daemon)
   })
@@ -50,7 +50,7 @@ describe('adaptive processes', () => {
       'cheaper-overload': 3,
       'cheaper-algo': 'cheaper',
     })
-    assert.match(daemon.output, /unable to find requested cheaper algorithm, falling back to spare/)
+    await daemon.waitFor(/unable to find requested cheaper algorithm, falling back to spare/)
     put(spool, 2000, {}, Date.now() / 1000 + 3600)
     await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 2000)
     await askDaemon(controlOf(spool), 'quiet', {})

@@ -137,7 +137,7 @@ describe('named tasks in Python', { skip: skipUnless('python3') }, () => {
         'bar work finished FAILED',
       ],
     )
-    assert.match(daemon.output, /a receiver of job_started failed/)
+    await daemon.waitFor(/a receiver of job_started failed/)
   })
 
   it('runs beside a dictionary handler, which gets what no registry knows', async () => {
@@ -193,7 +193,7 @@ def second(): pass
       isUnready: true,
     })
     assert.equal(await daemon.code(), 1)
-    assert.match(daemon.output, /two tasks have the name twice: .*tasks\.py:\d+ and .*tasks\.py:\d+/)
+    await daemon.waitFor(/two tasks have the name twice: .*tasks\.py:\d+ and .*tasks\.py:\d+/)
   })
 })
 
@@ -373,7 +373,7 @@ uwsgi.spooler = spooler
     )
     for (const line of [/^\[?.*I am a and met b$/m, /I am b and met a$/m, /plain$/m])
       await daemon.waitFor(line)
-    assert.match(daemon.output, /task again.*once more/)
+    await daemon.waitFor(/task again.*once more/)
   })
 
   it('one that ends its interpreter is counted alone, and the others run again', async () => {
