@@ -4,7 +4,7 @@ import os
 import sys
 
 from . import named, process, streams
-from .loop import ANSWER, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, explain, result_of, wrong
+from .loop import ANSWER, ERROR, HEAD, HEAD_BYTES, IGNORE, OK, SIGNAL, TASK, env_of, explain, result_of, wrong
 from .wire import ENDED, TASKS_FD
 
 
@@ -42,11 +42,14 @@ class Coroutines:
             kind, attempt, *lengths = HEAD.unpack_from(message, at)
             at += HEAD_BYTES
             if kind == TASK:
-                task = self._events.create_task(self._run(self._next, _env(message, at, lengths), attempt))
+                name_end, block_end, body_end = at + lengths[0], at + sum(lengths[:2]), at + sum(lengths)
+                name = message[at:name_end].rpartition(b'/')[2]
+                env = env_of(message, name, name_end, block_end, body_end)
+                task = self._events.create_task(self._run(self._next, env, attempt))
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
                 self._next += 1
-                at += sum(lengths)
+                at = body_end
             elif kind == SIGNAL:
                 self._sync.run_signal(lengths[0])
 
@@ -91,20 +94,3 @@ class Coroutines:
             os._exit(0)
         run.succeeded()
         return OK, b''
-
-
-def _env(message, at, lengths):
-    name_length, block_length, body_length = lengths
-    name_end = at + name_length
-    block_end = name_end + block_length
-    env = {'spooler_task_name': message[at:name_end].rpartition(b'/')[2]}
-    key = name_end + 4  # after the packet's header
-    while key < block_end:
-        key_end = key + 2 + (message[key] | message[key + 1] << 8)
-        value = key_end + 2
-        value_end = value + (message[key_end] | message[key_end + 1] << 8)
-        env[message[key + 2 : key_end]] = message[value:value_end]
-        key = value_end
-    if body_length:
-        env['body'] = message[block_end : block_end + body_length]
-    return env

@@ -22,6 +22,21 @@ SPOOL_OK, ANSWERED = -2, object()
 SPOOL_RESULTS = {SPOOL_OK: OK, -1: RETRY, 0: IGNORE}
 
 
+def env_of(message, name, name_end, block_end, body_end):
+    """The dictionary of the task whose packet and body follow its name."""
+    env = {'spooler_task_name': name}
+    key = name_end + 4  # after the packet's header
+    while key < block_end:
+        key_end = key + 2 + (message[key] | message[key + 1] << 8)
+        value = key_end + 2
+        value_end = value + (message[key_end] | message[key_end + 1] << 8)
+        env[message[key + 2 : key_end]] = message[value:value_end]
+        key = value_end
+    if body_end > block_end:
+        env['body'] = message[block_end:body_end]
+    return env
+
+
 class Loop:
     def __init__(self, wire, settings, output):
         self.signals = {}
@@ -51,7 +66,7 @@ class Loop:
         # all names in the loop are local: at this rate look-ups matter
         page, getpid, pid, results = self._wire.page, os.getpid, self._wire.pid, SPOOL_RESULTS
         api = sys.modules['uwsgi'].__dict__
-        fence, mark = threading.Lock(), self._output.mark
+        fence, mark, read_env = threading.Lock(), self._output.mark, env_of
         unpack, top, enter = HEAD.unpack_from, self._chdir or self._spool, os.chdir
         number, at, end = self._next, 0, len(message)
         while at < end:
@@ -70,16 +85,7 @@ class Loop:
                     return self._await_recall(number, message, at - HEAD_BYTES)
                 name = message[at:name_end]
                 directory, _, base = name.rpartition(b'/')
-                env = {'spooler_task_name': base}
-                key = name_end + 4  # after the packet's header
-                while key < block_end:
-                    key_end = key + 2 + (message[key] | message[key + 1] << 8)
-                    value = key_end + 2
-                    value_end = value + (message[key_end] | message[key_end + 1] << 8)
-                    env[message[key + 2 : key_end]] = message[value:value_end]
-                    key = value_end
-                if body_length:
-                    env['body'] = message[block_end:body_end]
+                env = read_env(message, base, name_end, block_end, body_end)
                 try:
                     enter(top if not directory or self._chdir else self._spool + b'/' + directory)
                 except OSError:
