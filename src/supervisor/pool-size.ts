@@ -130,7 +130,9 @@ export class PoolSize {
     const wanted = 'to' in wish ? wish.to : roster.target + wish.by
     const [least, most] = [Math.max(1, this.#minimum), this.#options.processes]
     if (wanted < least || wanted > most)
-      throw new Error(`expected ${least} to ${most} processes, got ${wanted}; spooler-processes is the maximum`)
+      throw new Error(
+        `expected ${least} to ${most} processes, got ${wanted}; spooler-processes is the maximum`,
+      )
     this.#byHand = wanted
     if (!this.#isFrozen) this.#change(wanted, because)
   }
