@@ -25,7 +25,7 @@ export class Alone {
   /** How many tasks it has. */
   get busy(): number {
     let busy = 0
-    for (const { outstanding } of this.group.roster.workers) busy += outstanding
+    for (const { work } of this.group.roster.workers) busy += work.outstanding
     return busy
   }
 

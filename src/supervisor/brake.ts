@@ -86,7 +86,7 @@ export class Brake {
   /** What they have not started goes back: they may start it otherwise whenever they get to it. */
   #takeBack(): void {
     for (const worker of this.#context.workers())
-      if (worker.isOpen && worker.outstanding > 0) this.#context.feed.abandoned(worker.recall())
+      if (worker.isOpen && worker.work.outstanding > 0) this.#context.feed.abandoned(worker.recall())
   }
 }
 

@@ -54,7 +54,7 @@ export class Cancellation {
     this.number = number
     this.given = given
     this.name = nameOf(given)
-    worker.given.watch(number, (kind, detail) => this.#reported(kind, detail))
+    worker.work.tasks.watch(number, (kind, detail) => this.#reported(kind, detail))
     this.#timer = setTimeout(() => this.#overdue(), CANCEL_MS)
     events.emit('task-cancelling', { spool: worker.spool, pid: worker.pid, name: this.name })
     worker.cancel(number)
@@ -75,7 +75,7 @@ export class Cancellation {
     this.#hasEnded = true
     clearTimeout(this.#timer)
     this.worker.isReserved = false
-    this.worker.given.unwatch(this.number)
+    this.worker.work.tasks.unwatch(this.number)
     this.#resolve(result)
   }
 
@@ -115,12 +115,12 @@ export class Cancellation {
     const { worker, number } = this
     const { feed } = this.#options
     if (worker.state === 'exited') return
-    if (worker.hasAhead) feed.abandoned(worker.recall())
+    if (worker.work.hasAhead) feed.abandoned(worker.recall())
     this.#recalledAt ??= performance.now()
     if (!this.#hasBegun) return this.end({ result: 'waiting' })
-    const others = worker.besides(number)
+    const others = worker.work.besides(number)
     this.#tell(others)
-    const isHandedBack = !worker.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
+    const isHandedBack = !worker.work.isRecalling || performance.now() > this.#recalledAt + RECALL_MS
     if (others > 0 || !isHandedBack) return
     clearTimeout(this.#timer)
     this.#options.events.emit('worker-cancelled', { spool: worker.spool, pid: worker.pid, name: this.name })

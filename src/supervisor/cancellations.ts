@@ -41,8 +41,8 @@ export class Cancellations {
   #begin(name: TaskName): Cancellation | undefined {
     const { feed, events, released } = this.#context
     for (const worker of this.#context.workers())
-      for (const number of worker.given.numbersOf(name)) {
-        const given = worker.given.of(number)
+      for (const number of worker.work.tasks.numbersOf(name)) {
+        const given = worker.work.tasks.of(number)
         if (given === undefined || !isHeld(worker, given, feed)) continue
         const cancellation = new Cancellation({ worker, number, given, feed, events })
         this.#current.add(cancellation)

@@ -40,7 +40,7 @@ export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void
     const open = openingOf(worker, now, source.isShrinking)
     if (open.room > 0) free.push(open)
   }
-  if (free.length > 1) free.sort((a, b) => a.worker.outstanding - b.worker.outstanding)
+  if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
   for (const [i, open] of free.entries()) {
     const signal = source.signalFor(open.worker)
     if (signal !== undefined) {
@@ -73,12 +73,11 @@ function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
  * run now.
  */
 function openingOf(worker: WorkerProcess, now: number, isShrinking: boolean): Open {
-  const { paceMs, outstanding, concurrency } = worker
+  const { outstanding, concurrency, runningSince = now, pace } = worker.work
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
-  const ranMs = now - (worker.runningSince ?? now)
-  if (paceMs === undefined || paceMs > BATCH_MS || ranMs > BATCH_MS)
+  if (pace.ms === undefined || pace.ms > BATCH_MS || now - runningSince > BATCH_MS)
     return { worker, room: concurrency - outstanding, batch: concurrency }
-  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / paceMs)))
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / pace.ms)))
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const room = outstanding === 0 ? 2 * batch : batch
   return { worker, room: outstanding > batch ? 0 : room, batch }

@@ -14,8 +14,8 @@ export function dispensable(
 ): readonly WorkerProcess[] {
   const all = [...workers]
   const ready = all.filter(({ state }) => state === 'ready')
-  const idle = ready.filter(({ outstanding }) => outstanding === 0)
-  idle.sort((a, b) => a.activity.idleSince - b.activity.idleSince)
+  const idle = ready.filter(({ work }) => work.outstanding === 0)
+  idle.sort((a, b) => a.work.activity.idleSince - b.work.activity.idleSince)
   const gone = idle.slice(0, Math.min(excess, target === 0 ? ready.length : ready.length - 1))
   if (gone.length === idle.length) return gone
   return [...gone, ...all.filter(({ state }) => state === 'starting').slice(0, excess - gone.length)]

@@ -5,6 +5,7 @@ import type { Ref, TaskName } from '../task/ref.js'
 import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
 import { dispatch } from './dispatcher.js'
+import type { Begun } from './given-tasks.js'
 import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
 import type { SignalRouter } from './signal-router.js'
@@ -51,7 +52,7 @@ export class Feeder {
     const { leases } = feed
     if (leases !== undefined)
       this.#renewal = setInterval(() => {
-        leases.keep([...roster.workers].flatMap(worker => worker.given.leases))
+        leases.keep([...roster.workers].flatMap(worker => worker.work.tasks.leases))
       }, leases.everyMs).unref()
   }
 
@@ -108,17 +109,17 @@ export class Feeder {
   /** Called just before a worker is killed because it did not stop within its mercy. */
   outOfMercy(worker: WorkerProcess): void {
     const { spool, events } = this.#context
-    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.begun) })
+    events.emit('worker-out-of-mercy', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
   }
 
   exited(worker: WorkerProcess, exit: Exit): void {
     const { feed, signals, cancellations } = this.#context
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
-    for (const begun of worker.begun)
+    for (const begun of worker.work.begun)
       if (!buried.has(begun.ref)) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
     signals.exited(worker)
-    const { begun, untouched } = worker.given.left
+    const { begun, untouched } = worker.work.tasks.left
     feed.abandoned(others(untouched))
     if (exit.why === 'failed' && !exit.isExplained) this.#yield(others(begun))
     else feed.abandoned(others(begun))
@@ -142,15 +143,15 @@ export class Feeder {
 
   #harakiri(worker: WorkerProcess): void {
     const { spool, roster, events } = this.#context
-    events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.begun) })
+    events.emit('worker-overran', { spool, pid: worker.pid, running: namesOf(worker.work.begun) })
     worker.killForOverrun(roster.options.worker.harakiriMs)
   }
 }
 
-function isIdle({ isOpen, outstanding }: WorkerProcess): boolean {
-  return isOpen && outstanding === 0
+function isIdle({ isOpen, work }: WorkerProcess): boolean {
+  return isOpen && work.outstanding === 0
 }
 
-function namesOf(begun: WorkerProcess['begun']): TaskName[] {
+function namesOf(begun: readonly Begun[]): TaskName[] {
   return begun.map(({ name }) => name)
 }

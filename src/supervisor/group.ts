@@ -86,7 +86,7 @@ export class Group {
   }
 
   #exited(worker: WorkerProcess, exit: Exit): void {
-    const { pid, begun } = worker
+    const { pid, work } = worker
     const { code, signal, why, isExplained, unforked } = exit
     if (why === 'failed' && !isExplained && unforked === undefined)
       this.#context.events.emit('worker-died', {
@@ -94,7 +94,7 @@ export class Group {
         pid,
         code,
         signal,
-        running: begun.map(({ name }) => name),
+        running: work.begun.map(({ name }) => name),
       })
     this.feeder.exited(worker, exit)
   }

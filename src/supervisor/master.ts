@@ -5,13 +5,14 @@ import type { CancelNews, CancelResult } from '../task/cancel.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
+import type { Replacement } from './replacement.js'
 import {
   closeSources,
   type SpoolWorkers,
   type SpoolWorkersPlan,
   type SpoolWorkersStats,
 } from './spool-workers.js'
-import type { Replacement, WorkerPool } from './worker-pool.js'
+import type { WorkerPool } from './worker-pool.js'
 
 /** Part of a daemon that makes no progress, and for how long. */
 export interface Stall {
@@ -66,7 +67,9 @@ export class Master {
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
     const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)
-    return pools.flatMap(({ workers }) => [...workers].flatMap(({ begun }) => begun.map(({ name }) => name)))
+    return pools.flatMap(({ workers }) =>
+      [...workers].flatMap(({ work }) => work.begun.map(({ name }) => name)),
+    )
   }
 
   /** The sum over all spools. */

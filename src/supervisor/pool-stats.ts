@@ -64,26 +64,17 @@ export function poolStats(main: Roster, lone: Roster, size: PoolSizeStats): Pool
 }
 
 function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
-  const {
-    pid,
-    state,
-    concurrency,
-    spawnedAt,
-    pace: { ran, busyMs },
-    paceMs = null,
-    outstanding,
-    begun,
-    signals,
-  } = worker
+  const { pid, state, spawnedAt, work } = worker
+  const { concurrency, pace, outstanding, begun, signals } = work
   return {
     pid,
     state,
     isLone,
     concurrency,
     spawnedAtMs: epochMs(spawnedAt),
-    ran,
-    busyMs,
-    paceMs,
+    ran: pace.ran,
+    busyMs: pace.busyMs,
+    paceMs: pace.ms ?? null,
     outstanding,
     running: begun.map(({ ref, startedAt }) => ({ ref, sinceMs: epochMs(startedAt) })),
     signals: signals.running,

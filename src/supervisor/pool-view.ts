@@ -38,7 +38,7 @@ export class PoolView {
       target,
       canSpawn,
       // what is not sorted yet may not be due
-      backlog: workers.some(({ activity }) => activity.isSorting) ? 0 : this.#load.backlog,
+      backlog: workers.some(({ work }) => work.activity.isSorting) ? 0 : this.#load.backlog,
       running: this.#load.running,
       signals: this.#load.signals,
       ...this.#load.takeNews(),
@@ -46,7 +46,8 @@ export class PoolView {
   }
 
   #seen(worker: WorkerProcess): ScaledWorker {
-    const { state, isOpen, outstanding, concurrency, activity } = worker
+    const { state, isOpen } = worker
+    const { outstanding, concurrency, activity } = worker.work
     return {
       number: this.#seats.numberOf(worker),
       isStarting: state === 'starting' || (outstanding === 0 && !isOpen),

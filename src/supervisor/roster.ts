@@ -99,8 +99,8 @@ export class Roster {
   trim(): void {
     if (this.excess <= 0 || this.#isClosed) return
     for (const worker of dispensable(this.workers, this.excess, this.target)) {
-      const { spool, pid, activity } = worker
-      this.#events.emit('worker-cheaped', { spool, pid, idleMs: performance.now() - activity.idleSince })
+      const { spool, pid, work } = worker
+      this.#events.emit('worker-cheaped', { spool, pid, idleMs: performance.now() - work.activity.idleSince })
       const isLoading = worker.state === 'starting'
       void this.dismiss(worker)
       if (isLoading) worker.killForMercy() // it has nothing
@@ -154,7 +154,7 @@ export class Roster {
   async stopAll(): Promise<readonly NamedRef[]> {
     this.#close()
     await Promise.all(this.#all.map(worker => this.stop(worker)))
-    return this.#killed.splice(0).flatMap(worker => worker.given.unsettled)
+    return this.#killed.splice(0).flatMap(worker => worker.work.tasks.unsettled)
   }
 
   /** @returns as `stopAll` */
@@ -163,7 +163,7 @@ export class Roster {
     const all = this.#all
     for (const worker of all) worker.killForMercy()
     await Promise.all(all.map(worker => worker.whenExited))
-    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.given.unsettled)
+    return [...all, ...this.#killed.splice(0)].flatMap(worker => worker.work.tasks.unsettled)
   }
 
   get #all(): WorkerProcess[] {

@@ -11,7 +11,7 @@ export class Seats {
     for (const [worker, number] of this.#taken) {
       if (workers.has(worker)) continue
       this.#taken.delete(worker)
-      this.#past.set(number, (this.#past.get(number) ?? 0) + worker.activity.busyMs)
+      this.#past.set(number, (this.#past.get(number) ?? 0) + worker.work.activity.busyMs)
     }
     const numbers = new Set(this.#taken.values())
     for (const worker of workers) {
@@ -29,6 +29,6 @@ export class Seats {
 
   /** How long workers of this number have been busy: it never decreases. */
   busyMsOf(worker: WorkerProcess): number {
-    return (this.#past.get(this.numberOf(worker)) ?? 0) + worker.activity.busyMs
+    return (this.#past.get(this.numberOf(worker)) ?? 0) + worker.work.activity.busyMs
   }
 }

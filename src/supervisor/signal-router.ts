@@ -80,7 +80,7 @@ export class SignalRouter {
   /** True when no signal runs, and none waits but for the end of a pause. */
   get isIdle(): boolean {
     const isHeldUp = ({ number, spool }: Waiting) => this.#isBraked(spool ?? this.#homeOf(number))
-    return this.#waiting.every(isHeldUp) && this.#workers.every(({ signals }) => signals.size === 0)
+    return this.#waiting.every(isHeldUp) && this.#workers.every(({ work }) => work.signals.size === 0)
   }
 
   #isBraked(spool: string | undefined): boolean {
@@ -104,11 +104,11 @@ export class SignalRouter {
   /** How many signals wait for a spool or run there. */
   loadOf({ spool, workers }: SignalReceivers): number {
     const waiting = this.#waiting.filter(each => (each.spool ?? this.#homeOf(each.number)) === spool).length
-    return [...workers].reduce((sum, { signals }) => sum + signals.size, waiting)
+    return [...workers].reduce((sum, { work }) => sum + work.signals.size, waiting)
   }
 
   /** Call it when a worker has loaded its handlers. */
-  declared({ spool, signals }: WorkerProcess, news: readonly SignalNews[]): void {
+  declared({ spool, work }: WorkerProcess, news: readonly SignalNews[]): void {
     const targets = new Map<number, string>()
     const schedules: SignalSchedule[] = []
     const raised: number[] = []
@@ -117,7 +117,7 @@ export class SignalRouter {
       else if (each.kind === 'raise') raised.push(each.number)
       else schedules.push(each)
     for (const [number, target] of targets) this.#register(spool, number, target)
-    for (const number of targets.keys()) signals.handled.add(number)
+    for (const number of targets.keys()) work.signals.handled.add(number)
     this.#targets.set(spool, targets)
     this.#listener.declared(spool, schedules)
     for (const number of raised) this.raise(number)
@@ -128,14 +128,14 @@ export class SignalRouter {
       case 'signal-news':
         return this.#hearNews(worker, message.news)
       case 'signal-started':
-        return worker.signals.start(message.number)
+        return worker.work.signals.start(message.number)
       case 'signal-returned':
-        worker.signals.remove(message.number)
+        worker.work.signals.remove(message.number)
         this.#again(message.number)
         return this.#dispatch()
       case 'signal-ended': {
         const { number, error } = message
-        worker.signals.remove(number)
+        worker.work.signals.remove(number)
         if (error !== undefined)
           this.#events.emit('signal-failed', { spool: worker.spool, pid: worker.pid, number, error })
         this.#dispatch()
@@ -145,17 +145,18 @@ export class SignalRouter {
 
   /** Signals that a dead worker had not begun go to another one. Those that it was running are lost, as in uWSGI. */
   exited(worker: WorkerProcess): void {
-    const { spool, pid, signals } = worker
+    const { spool, pid } = worker
+    const { signals } = worker.work
     this.#waiting = this.#waiting.filter(({ worker: only }) => only !== worker)
     for (const number of signals.running)
       this.#events.emit('signal-failed', { spool, pid, number, error: 'its process ended' })
     for (const number of signals.waiting) this.#again(number)
   }
 
-  #hearNews({ spool, signals }: WorkerProcess, news: SignalNews): void {
+  #hearNews({ spool, work }: WorkerProcess, news: SignalNews): void {
     if (news.kind === 'raise') return void this.raise(news.number)
     if (news.kind !== 'handler') return this.#listener.added(news)
-    signals.handled.add(news.number)
+    work.signals.handled.add(news.number)
     this.#register(spool, news.number, news.target)
     this.#targets.set(spool, new Map(this.#targets.get(spool)).set(news.number, news.target))
   }
@@ -175,7 +176,7 @@ export class SignalRouter {
       case 'one':
         return this.#wait({ number, spool: audience.spool, worker: null }, isOnce)
       case 'each': {
-        const able = audience.workers.filter(({ signals }) => signals.handled.has(number))
+        const able = audience.workers.filter(({ work }) => work.signals.handled.has(number))
         return able.map(worker => this.#wait({ number, spool: null, worker }, isOnce)).every(Boolean)
       }
     }
@@ -192,7 +193,7 @@ export class SignalRouter {
   /** A process was given it and has not begun: it may hand it back. */
   #isGiven({ number, worker: only }: Waiting): boolean {
     const workers = only === null ? this.#workers : [only]
-    return workers.some(({ signals }) => signals.waiting.includes(number))
+    return workers.some(({ work }) => work.signals.waiting.includes(number))
   }
 
   /**
@@ -211,9 +212,9 @@ export class SignalRouter {
   }
 
   #suits({ number, spool, worker: only }: Waiting, worker: WorkerProcess): boolean {
-    if (!worker.signals.handled.has(number) || (spool ?? worker.spool) !== worker.spool) return false
-    if (only !== null) return only === worker && !worker.signals.has(number)
-    return !this.#workers.some(({ signals }) => signals.has(number))
+    if (!worker.work.signals.handled.has(number) || (spool ?? worker.spool) !== worker.spool) return false
+    if (only !== null) return only === worker && !worker.work.signals.has(number)
+    return !this.#workers.some(({ work }) => work.signals.has(number))
   }
 
   #targetOf(number: number): string | undefined {

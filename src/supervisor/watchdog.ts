@@ -32,7 +32,7 @@ export class Watchdog {
     const harakiriMs = this.#options.harakiriMs()
     const now = performance.now()
     for (const worker of this.#options.workers()) {
-      if (worker.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
+      if (worker.work.hasAhead) this.#alarm.wakeAt(now + SLOW_MS)
       this.#alarm.wakeAt(worker.deadlineAt(harakiriMs))
     }
   }
@@ -47,7 +47,7 @@ export class Watchdog {
     const now = performance.now()
     for (const worker of workers()) {
       if (now >= worker.deadlineAt(harakiriMs)) overran(worker)
-      else if (worker.hasAhead && now >= (worker.runningSince ?? now) + SLOW_MS) slow(worker)
+      else if (worker.work.hasAhead && now >= (worker.work.runningSince ?? now) + SLOW_MS) slow(worker)
     }
     this.look()
   }

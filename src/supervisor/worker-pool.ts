@@ -16,20 +16,13 @@ import { Load } from './load.js'
 import type { PoolOptions } from './pool-options.js'
 import { PoolSize } from './pool-size.js'
 import { type PoolStats, poolStats } from './pool-stats.js'
+import { prepareReplacement, type Replacement } from './replacement.js'
 import type { SignalReceivers, SignalRouter } from './signal-router.js'
 import type { WorkerProcess } from './worker-process.js'
-
-/** A reload whose first worker is ready. Call exactly one of `commit` and `abandon`. */
-export interface Replacement {
-  /** Applies it: replaces the other workers one by one. */
-  commit(): Promise<void>
-  abandon(): void
-}
 
 /** One processor is left for listing the spool. A worker without a processor would only delay the first ready one. */
 const STARTED_AT_ONCE = Math.max(1, availableParallelism() - 1)
 
-// Longer than others: both groups of workers start, are fed and end in one place.
 /**
  * The worker processes of one spool: as many as its size says, each replaced when it dies. There is one more while there
  * are tasks that have to run alone.
@@ -131,8 +124,8 @@ export class WorkerPool implements SignalReceivers {
   /** For how long the worker that has been idle longest has been so, in milliseconds; undefined: none is idle. */
   get idleMs(): number | undefined {
     const now = performance.now()
-    const idle = [...this.workers].filter(({ isOpen, outstanding }) => isOpen && outstanding === 0)
-    return idle.length === 0 ? undefined : Math.max(...idle.map(({ activity }) => now - activity.idleSince))
+    const idle = [...this.workers].filter(({ isOpen, work }) => isOpen && work.outstanding === 0)
+    return idle.length === 0 ? undefined : Math.max(...idle.map(({ work }) => now - work.activity.idleSince))
   }
 
   /** Since when the task that has been due for longest has been due, epoch ms; null: none is due. */
@@ -206,44 +199,18 @@ export class WorkerPool implements SignalReceivers {
     this.#alone.dispatch()
   }
 
-  /**
-   * Spawns the first worker with new options; it is given no task yet. If it cannot start, nothing has changed.
-   *
-   * @throws SpooldError HANDLER_UNLOADABLE
-   */
-  async prepare(options: PoolOptions): Promise<Replacement> {
-    const { roster } = this.#main
-    this.size.freeze(true)
-    const thaw = () => this.size.freeze(false)
-    try {
-      const first = roster.spawnAside(options)
-      await first.start.whenReady
-      const abandon = () => {
-        thaw()
-        void roster.dismiss(first)
-      }
-      return { commit: () => this.#replace(first, options).finally(thaw), abandon }
-    } catch (error) {
-      thaw()
-      throw error
-    }
+  /** @throws SpooldError HANDLER_UNLOADABLE if no worker can start with these options; then nothing has changed */
+  prepare(options: PoolOptions): Promise<Replacement> {
+    const adopt = () => this.#adopt(options)
+    return prepareReplacement(options, { roster: this.#main.roster, size: this.size, adopt })
   }
 
-  async #replace(first: WorkerProcess, options: PoolOptions): Promise<void> {
-    const { roster } = this.#main
-    const old = [...this.workers]
+  #adopt(options: PoolOptions): void {
     this.#options = options
-    roster.options = options
+    this.#main.roster.options = options
     this.#alone.options = options
     this.size.options = options
-    roster.takeIn(first)
     this.#alone.dismiss()
-    for (const worker of old) {
-      if (roster.isClosed) return
-      void roster.stop(worker)
-      await Promise.allSettled(roster.fill().map(({ start }) => start.whenReady))
-    }
-    roster.fill()
   }
 
   /** Lets the workers finish what they run, and kills those that take too long. */

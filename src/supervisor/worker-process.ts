@@ -1,20 +1,15 @@
 import { machineNowMs } from '../base/clock.js'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PausedPair } from '../task/pause.js'
-import type { Ref, TaskName } from '../task/ref.js'
-import { Activity } from './activity.js'
+import type { Ref } from '../task/ref.js'
 import type { KillReason } from './cut-short.js'
 import { Departure } from './departure.js'
-import { GivenSignals } from './given-signals.js'
-import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
 import { HostMessages } from './host-messages.js'
-import { Pace, ranOf } from './pace.js'
-import { takeReports } from './take-reports.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
+import { Workload } from './workload.js'
 
-// Longer than others: each message changes the state of the worker, and all of them are received here.
 /**
  * The master's view of one worker process.
  *
@@ -30,20 +25,12 @@ export class WorkerProcess {
   readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   readonly #departure = new Departure()
-  /** It was asked to hand back what it has not started, and has not answered yet. */
-  isRecalling = false
-  #lastHeardAt = performance.now()
-  readonly pace = new Pace()
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
-  /** How many tasks it runs at a time. An interpreter runs one after the other. */
-  concurrency: number
-  readonly signals = new GivenSignals()
-  given: GivenTasks
+  #work: Workload
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
-  readonly activity = new Activity()
   readonly pid: number
   /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
@@ -55,24 +42,23 @@ export class WorkerProcess {
     this.#hosts = new HostMessages({ listener, answer, send: message => this.#send(message) })
     this.#answersWhileItRuns = worker.chain.length === 1 && worker.chain[0]?.kind === 'host'
     this.#mostTasks = worker.concurrency
-    this.concurrency = this.#answersWhileItRuns ? 1 : worker.concurrency
+    // an interpreter runs one after the other, until it says otherwise
+    this.#work = new Workload(this.#answersWhileItRuns ? 1 : worker.concurrency)
     this.spool = worker.spool
     this.#isListenedTo = worker.isListenedTo
-    this.given = new GivenTasks(this.concurrency)
     this.#port = options.openPort()
     this.pid = this.#port.pid
     this.#port.listen(message => {
       if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
-      this.activity.note(this.outstanding)
+      this.#work.noteActivity()
     })
     this.whenExited = this.#awaitExit()
     this.#send({ type: 'open', options: worker })
   }
 
-  /** Before it is given any task. */
-  #runsBeside(): void {
-    this.concurrency = this.#mostTasks
-    this.given = new GivenTasks(this.concurrency)
+  /** What it was given and has not reported. */
+  get work(): Workload {
+    return this.#work
   }
 
   get state() {
@@ -81,42 +67,12 @@ export class WorkerProcess {
 
   /** True if it can be given tasks: it is ready, has answered the last recall, and all its interpreters are up. */
   get isOpen(): boolean {
-    return this.#state === 'ready' && !this.isRecalling && !this.isReserved && !this.#hosts.areDown
-  }
-
-  /** Milliseconds per task; undefined until one has run. */
-  get paceMs(): number | undefined {
-    return this.pace.ms
-  }
-
-  /** How many tasks and signals it has and answers for. */
-  get outstanding(): number {
-    return this.given.size + this.signals.size
-  }
-
-  /** How many tasks and signal handlers may run in it besides this task, which has begun. */
-  besides(number: number): number {
-    const tasks = this.concurrency === 1 ? 0 : this.given.besides(number)
-    return tasks + this.signals.running.length
-  }
-
-  /** True if it has more than it can run now, and was not yet asked to hand that back. */
-  get hasAhead(): boolean {
-    if (this.isRecalling) return false
-    return this.given.hasAhead || (this.signals.size > 0 && this.outstanding > 1)
-  }
-
-  /** The latest time at which the longest-running task can have begun; undefined when nothing runs. */
-  get runningSince(): number | undefined {
-    const starts = [this.signals.runningSince, this.given.runningSince].filter(since => since !== undefined)
-    if (starts.length > 0) return Math.min(...starts)
-    // until the worker confirms a recall, it may still begin a recalled task
-    return this.outstanding > 0 || this.isRecalling ? this.#lastHeardAt : undefined
+    return this.#state === 'ready' && !this.#work.isRecalling && !this.isReserved && !this.#hosts.areDown
   }
 
   /** The latest time at which it has to be killed; infinite when nothing runs, or when there is no limit. */
   deadlineAt(harakiriMs: number): number {
-    const { runningSince } = this
+    const { runningSince } = this.#work
     if (runningSince === undefined || this.#departure.isKilled) return Number.POSITIVE_INFINITY
     return Math.min(
       this.#hosts.deadlineAt,
@@ -125,16 +81,12 @@ export class WorkerProcess {
   }
 
   signal(number: number): void {
-    if (this.outstanding === 0) this.#lastHeardAt = performance.now()
-    this.signals.give(number)
-    this.activity.note(this.outstanding)
+    this.#work.giveSignal(number)
     this.#send({ type: 'signal', number })
   }
 
   run(refs: readonly Ref[], lastRuns: LastRuns): void {
-    if (this.given.size === 0) this.#lastHeardAt = performance.now()
-    const first = this.given.give(refs)
-    this.activity.note(this.outstanding)
+    const first = this.#work.giveTasks(refs)
     const sentAtMs = Math.floor(machineNowMs())
     this.#send({ type: 'run', first, refs, sentAtMs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
   }
@@ -147,9 +99,9 @@ export class WorkerProcess {
    *   then holds claims ahead and has to release them first
    */
   recall(): Ref[] {
-    this.isRecalling = true
+    this.#work.isRecalling = true
     this.#send({ type: 'recall' })
-    return this.#answersWhileItRuns ? [] : this.given.recall(this.signals.size === 0)
+    return this.#answersWhileItRuns ? [] : this.#work.recall()
   }
 
   /** Asks it to end the run of one task, which it was given under this number. */
@@ -160,11 +112,6 @@ export class WorkerProcess {
   /** Why it was killed; undefined if it was not, or if no reason was given. */
   get killed(): KillReason | undefined {
     return this.#departure.killed
-  }
-
-  /** The tasks that may have begun, and the latest time at which each can have. */
-  get begun(): readonly Begun[] {
-    return this.given.begun(this.#lastHeardAt)
   }
 
   /** Starts or stops its reports of run times. Only once it is ready. */
@@ -215,22 +162,21 @@ export class WorkerProcess {
   }
 
   #hear(message: WorkerMessage): void {
-    this.#lastHeardAt = performance.now()
+    this.#work.heard()
     switch (message.type) {
       case 'loading':
       case 'ready':
       case 'unloadable':
         if (message.type === 'ready' && this.#state === 'starting') this.#state = 'ready'
-        if (message.type === 'ready' && message.isBeside === true) this.#runsBeside()
+        if (message.type === 'ready' && message.isBeside === true) this.#work = new Workload(this.#mostTasks) // it was given nothing yet
         return this.start.hear(message)
       case 'reports':
         return this.#settle(message)
       case 'claimed':
-        for (const [number, notice] of message.claims) this.given.claimed(number, notice)
+        for (const [number, notice] of message.claims) this.#work.tasks.claimed(number, notice)
         return
       case 'recalled':
-        this.isRecalling = false
-        this.#listener.dropped(this.given.confirmed(message.begun, this.#lastHeardAt))
+        this.#listener.dropped(this.#work.recalled(message.begun))
         return this.#listener.opened()
       case 'cancelling':
         return this.#listener.cancelling(this, message)
@@ -248,7 +194,7 @@ export class WorkerProcess {
       case 'log':
         return this.#listener.logged(this, message)
       case 'output':
-        return this.#listener.printed(this, this.#nameOf(message.number), message)
+        return this.#listener.printed(this, this.#work.nameOf(message.number), message)
       case 'signal-news':
       case 'signal-started':
       case 'signal-ended':
@@ -259,11 +205,6 @@ export class WorkerProcess {
     }
   }
 
-  #nameOf(number: number | null): TaskName | null {
-    const given = number === null ? undefined : this.given.of(number)
-    return given === undefined ? null : nameOf(given)
-  }
-
   #leaves(why: Exit['why']): void {
     this.#state = 'draining'
     this.#departure.explained(why)
@@ -271,16 +212,11 @@ export class WorkerProcess {
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
     if (message.times !== undefined) this.#listener.timed(message.times)
-    const reported = takeReports(message, this.given)
-    const { done, reports, late, known } = reported
-    if (known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
-    const ran = done.length + ranOf(reports) + ranOf(late)
-    this.activity.reported(done.length + reports.length + late.length, ran)
-    this.activity.note(this.outstanding)
-    this.pace.note(message.busyMs, ran)
-    if (done.length + reports.length + late.length > 0) this.#listener.reported(this, reported)
+    const reported = this.#work.settle(message)
+    if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
+    if (reported.count > 0) this.#listener.reported(this, reported)
     for (const number of message.started) {
-      const name = this.given.start(number, this.#lastHeardAt)
+      const name = this.#work.started(number)
       if (name !== undefined) this.#listener.started(this, name)
     }
   }

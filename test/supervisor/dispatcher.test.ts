@@ -18,10 +18,12 @@ function workerIn({ isOpen = true, paceMs, outstanding = 0, concurrency = 1, ran
   const signals: number[] = []
   const state = {
     isOpen,
-    paceMs,
-    outstanding,
-    concurrency,
-    runningSince: ranMs === undefined ? undefined : performance.now() - ranMs,
+    work: {
+      outstanding,
+      concurrency,
+      pace: { ms: paceMs },
+      runningSince: ranMs === undefined ? undefined : performance.now() - ranMs,
+    },
     run: (refs: readonly string[]) => void given.push(refs),
     signal: (number: number) => void signals.push(number),
   }

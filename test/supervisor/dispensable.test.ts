@@ -11,8 +11,7 @@ function workers(text: string): WorkerProcess[] {
     const worker = {
       pid: place,
       state: states[kind],
-      outstanding: kind === 'b' ? 1 : 0,
-      activity: { idleSince: Number(word.slice(1)) },
+      work: { outstanding: kind === 'b' ? 1 : 0, activity: { idleSince: Number(word.slice(1)) } },
     }
     return worker as unknown as WorkerProcess
   })

@@ -78,7 +78,7 @@ describe('a pool over an engine whose refs are tickets', () => {
       { worker: { policy: { maxAttempts: 0, maxCrashes: 1, backoff: 'none', delayMs: null, capMs: 0 } } },
       { n: 'one', wait: 60_000 },
     )
-    await until('it runs', () => [...pool.workers].some(({ begun }) => begun[0]?.name === 'task-1'))
+    await until('it runs', () => [...pool.workers].some(({ work }) => work.begun[0]?.name === 'task-1'))
     for (const port of ports) port.kill()
     await until('it is dead', () => spool.dead.has('task-1'))
     const died = '[spooler memory:tickets pid: 0] the process was killed by SIGKILL'

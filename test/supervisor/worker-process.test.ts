@@ -66,7 +66,7 @@ describe('a worker from which tasks were taken back', () => {
     worker.run(['a', 'b', 'c'], [])
     assert.deepEqual(worker.recall(), ['b', 'c'])
     say(done(0, 1))
-    assert.deepEqual([worker.outstanding, worker.isOpen], [0, false])
+    assert.deepEqual([worker.work.outstanding, worker.isOpen], [0, false])
     say({ type: 'recalled', begun: [] })
     assert.equal(worker.isOpen, true)
   })
@@ -87,18 +87,18 @@ describe('a worker from which tasks were taken back', () => {
     worker.recall()
     say(done(0, 1))
     say({ type: 'recalled', begun: [1] })
-    assert.deepEqual([worker.outstanding, worker.isOpen], [1, true])
+    assert.deepEqual([worker.work.outstanding, worker.isOpen], [1, true])
     assert.ok(worker.deadlineAt(HARAKIRI_MS) < Number.POSITIVE_INFINITY)
     say(done(1, 1))
-    assert.equal(worker.outstanding, 0)
+    assert.equal(worker.work.outstanding, 0)
   })
 
   it('is asked once', () => {
     const { worker, sent } = readyWorker()
     worker.run(['a', 'b'], [])
-    assert.equal(worker.hasAhead, true)
+    assert.equal(worker.work.hasAhead, true)
     worker.recall()
-    assert.equal(worker.hasAhead, false)
+    assert.equal(worker.work.hasAhead, false)
     assert.deepEqual(
       sent.map(({ type }) => type),
       ['open', 'run', 'recall'],
