@@ -11,6 +11,7 @@ export {
   type BuryAnswer,
   type PolicyAnswer,
   type RetryAnswer,
+  type RetryOptions,
   RetryTask,
 } from './task/answer.js'
 export { SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './task/outcome.js'

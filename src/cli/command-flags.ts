@@ -8,7 +8,7 @@ export const FILTERS: readonly Flag[] = [
   ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
   ['--newer-than <time>', 'that arrived, or were buried, more recently'],
   ['--priority <n>', 'in this priority directory'],
-  ['--task <name>', 'named tasks of this name'],
+  ['--task <name>', 'tasks whose key task is this: named tasks'],
   ['--key <key=value>', 'whose packet has exactly this pair; may be repeated', 'repeatable'],
   [
     '--match <key=glob>',

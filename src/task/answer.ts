@@ -1,5 +1,5 @@
 import { parseDuration } from '../base/duration.js'
-import { describe, toError } from '../base/errors.js'
+import { describe, SpooldError, toError } from '../base/errors.js'
 import { IGNORE, OK, type Outcome, RETRY, SPOOL_IGNORE, SPOOL_OK, SPOOL_RETRY } from './outcome.js'
 import type { Backoff, RetryPolicy } from './retry-policy.js'
 import { stackOf } from './stack.js'
@@ -35,16 +35,34 @@ export interface PolicyAnswer {
   readonly backoffCap?: number | string
 }
 
+/** When to run a task again: at a time, after a delay, or according to the options (neither). */
+export interface RetryOptions extends PolicyAnswer {
+  readonly at?: Date
+  /** The delay: `'5m'`, or seconds. */
+  readonly retry?: true | string | number
+  readonly reason?: string
+}
+
 /** If thrown anywhere in a handler, it means the same as the answer `{ retry }`. */
 export class RetryTask extends Error implements RetryAnswer {
   override readonly name = 'RetryTask'
   readonly retry: RetryAnswer['retry']
 
-  constructor({ retry, reason, ...policy }: RetryAnswer = { retry: true }) {
+  /** @throws SpooldError ARGUMENTS_INVALID for an `at` that is no time */
+  constructor({ at, retry, reason, ...policy }: RetryOptions = {}) {
     super(reason ?? 'the task is to run again')
-    this.retry = retry
+    this.retry = at === undefined ? (retry ?? true) : timeOf(at, retry)
     Object.assign(this, policy)
   }
+}
+
+function timeOf(at: unknown, retry: unknown): Date {
+  if (retry === undefined && at instanceof Date && !Number.isNaN(at.getTime())) return at
+  const got = at instanceof Date ? 'an invalid Date' : describe(at)
+  const problem = retry === undefined ? `at must be a valid Date, got ${got}` : 'give at or retry, not both'
+  const error = new SpooldError('ARGUMENTS_INVALID', `RetryTask: ${problem}`, { details: { key: 'at' } })
+  Error.captureStackTrace(error, RetryTask) // begins where the task made it
+  throw error
 }
 
 /** If thrown anywhere in a handler, it means the same as the answer `{ bury }`. */
@@ -88,15 +106,6 @@ export function fromThrown(thrown: unknown): Outcome {
   if (name !== 'RetryTask' && name !== 'AbortTask') return { kind: 'error', detail: stackOf(thrown) }
   const outcome = toOutcome(thrown)
   return outcome.kind === 'retry' || outcome.kind === 'bury' ? { ...outcome, detail: message } : outcome
-}
-
-/** A run that failed with this error. @param policy the policy of its task from now on */
-export function failureOf(error: string, policy: PolicyAnswer): Outcome {
-  try {
-    return { kind: 'error', detail: error, policy: policyOf(policy) }
-  } catch (fault) {
-    return invalid(toError(fault).message)
-  }
 }
 
 function invalid(why: string): Outcome {

@@ -18,8 +18,8 @@ export type Outcome =
   | { readonly kind: 'ok' }
   | RetryOutcome
   | { readonly kind: 'ignore' }
-  /** `detail`: the stack of the error, or what is wrong with the answer. `policy` overrides the options from now on. */
-  | { readonly kind: 'error'; readonly detail: string; readonly policy?: Partial<RetryPolicy> }
+  /** `detail`: the stack of the error, or what is wrong with the answer. */
+  | { readonly kind: 'error'; readonly detail: string }
   /** It must not run again; `detail` says why. */
   | { readonly kind: 'bury'; readonly detail: string }
   /** People cancelled it; `detail` says how its run ended. */

@@ -101,7 +101,7 @@ export function checkCount(task: string, fewest: number, most: number, given: nu
         : `${fewest} to ${most}`
   const hint =
     given < fewest
-      ? '; a parameter that may be left out needs a default value in the function, such as cc = null'
+      ? `; a parameter that may be left out needs a default value in the function, such as cc = null, or the task the option required: ${given}`
       : ''
   throw invalid(task, `expected ${expected} argument${expected === '1' ? '' : 's'}, got ${given}${hint}`, {
     expected: [fewest, most],

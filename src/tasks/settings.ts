@@ -31,6 +31,11 @@ export type KnownSettings = {
 export interface TaskDefinition extends TaskSettings {
   /** Checks the arguments, as an array, when they are scheduled and before each run, which gets what it returns. */
   readonly schema?: StandardSchema
+  /**
+   * How many arguments a call needs. Default: the parameters before the first one with a default value. A parameter that is
+   * optional in TypeScript alone (`cc?: string`) has no mark at run time, so that this has to say it.
+   */
+  readonly required?: number
 }
 
 const BACKOFFS: readonly unknown[] = ['none', 'fixed', 'exponential']
@@ -44,12 +49,15 @@ const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> =
   backoff: value => (BACKOFFS.includes(value) ? undefined : "'none', 'fixed' or 'exponential'"),
   retryDelay: durationFault,
   backoffCap: durationFault,
+  required: value =>
+    Number.isSafeInteger(value) && Number(value) >= 0 ? undefined : 'a whole number from 0',
   schema: value =>
     isStandardSchema(value) ? undefined : 'a schema with ~standard (zod, valibot, ArkType …)',
 }
 
-/** The options that a registry has besides its tasks' defaults. */
+/** The options that a registry has besides its tasks' defaults, and those that it does not have. */
 const OF_REGISTRY = ['spooler', 'socket', 'sync']
+const OF_TASK = ['required', 'schema']
 
 /**
  * Checks options that JavaScript callers may have got wrong.
@@ -58,7 +66,7 @@ const OF_REGISTRY = ['spooler', 'socket', 'sync']
  * @throws SpooldError TASK_INVALID
  */
 export function checkSettings(what: string, options: object, kind: 'task' | 'registry'): void {
-  const known = Object.keys(CHECKS).filter(name => kind === 'task' || name !== 'schema')
+  const known = Object.keys(CHECKS).filter(name => kind === 'task' || !OF_TASK.includes(name))
   const others = kind === 'task' ? ['name'] : OF_REGISTRY
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || others.includes(name)) continue

@@ -22,7 +22,7 @@ import { createTask, type NamedTask, type Scheduler } from './task-function.js'
 export interface TasksOptions extends TaskSettings, Destination {}
 
 /** The options of `tasks.add`. */
-export interface AddOptions extends TaskSettings {
+export interface AddOptions extends TaskSettings, Pick<TaskDefinition, 'required'> {
   /** Default: the function's own name. */
   readonly name?: string
 }
@@ -125,7 +125,7 @@ export class Tasks extends TaskScheduler {
   ): NamedTask<SchemaOutput<Schema>, Result, SchemaInput<Schema>>
   task<Params extends readonly unknown[], Result>(
     name: string,
-    options: TaskSettings,
+    options: TaskSettings & Pick<TaskDefinition, 'required'>,
     fn: (...args: Params) => Result,
   ): NamedTask<Params, Result>
   task<Params extends readonly unknown[], Result>(
@@ -169,8 +169,13 @@ export class Tasks extends TaskScheduler {
     if (typeof fn !== 'function')
       throw new SpooldError('TASK_INVALID', `task ${name}: expected a function, got ${describe(fn)}`)
     checkSettings(`task ${name}`, definition, 'task')
-    const counts = { fewest: fn.length, most: mostArguments(fn) }
+    const counts = { fewest: definition.required ?? fn.length, most: mostArguments(fn) }
     const entry: TaskEntry = { name, fn, place, definition, registry: this[REGISTRY], ...counts }
+    if (entry.fewest > entry.most)
+      throw new SpooldError(
+        'TASK_INVALID',
+        `task ${name}: required must be at most ${fn.length}, the function's parameters, got ${entry.fewest}`,
+      )
     this[REGISTRY].add(entry)
     const task = createTask(fn, entry)
     this[REGISTRY].alias(task, entry)

@@ -62,11 +62,10 @@ export async function openHandlers(
         const { Host } = await import('./hosts/host.js')
         const host = await Host.start(settled(link.host, options), callbacksOf)
         hosts.push(host)
-        for (const { name, maxRetries, place } of host.declared)
-          named.declare(
-            termsOf(name, { maxRetries: maxRetries < 0 ? Number.POSITIVE_INFINITY : maxRetries }),
-            place,
-          )
+        for (const { name, maxRetries, place } of host.declared) {
+          const limit = maxRetries < 0 ? Number.POSITIVE_INFINITY : maxRetries
+          named.declare(termsOf(name, { maxRetries: limit, backoff: 'exponential' }), place)
+        }
         if (only) break
         const { callHost } = await import('./hosts/call-host.js')
         performers.push(callHost(host, print))

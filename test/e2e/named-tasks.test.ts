@@ -166,6 +166,26 @@ describe('a named task', { concurrency: 3 }, () => {
     await daemon.waitFor(/\(aborts\) is buried: never/)
   })
 
+  it('that asks for a time runs then, not earlier, and it counts; a time that is none is its failure', async () => {
+    const { spool, daemon, tasks } = await startWith(
+      `export const tasks = new Tasks({ maxRetries: 1, backoff: 'none' })
+      const times = new Map()
+      const next = name => times.get(name) ?? times.set(name, new Date(Date.now() + 1500)).get(name)
+      tasks.task('later', () => { JOURNAL('later ' + (Date.now() - next('later'))); throw new RetryTask({ at: next('later') }) })
+      tasks.task('wrong', () => { JOURNAL('wrong'); throw new RetryTask({ at: new Date('never') }) })`,
+    )
+    for (const name of ['later', 'wrong']) await tasks(name)
+    await until('both are buried', () => dead(spool).length === 2)
+    const runs = daemon.journal()
+    const late = runs.filter(line => line.startsWith('later ')).map(line => Number(line.slice(6)))
+    assert.equal(late.length, 2)
+    assert.ok((late[0] ?? 0) <= -1000 && (late[1] ?? -1) >= 0, runs.join())
+    assert.equal(runs.filter(line => line === 'wrong').length, 2)
+    await daemon.waitFor(
+      /\(wrong\) failed, runs again .*RetryTask: at must be a valid Date, got an invalid Date\n +at [^\n]*handler.mjs:\d+/,
+    )
+  })
+
   it('without retries does not run again after a crash; with them it does, and crashes count', async () => {
     const { spool, daemon, tasks } = await startWith(
       `export const tasks = new Tasks()

@@ -208,6 +208,34 @@ describe('arguments', () => {
       assert.equal(leftIn(spooler).length, right.length)
     })
 
+  it('that only TypeScript knows to be optional may be left out if the task says so', async () => {
+    const { spooler, tasks } = registry()
+    const send = (to: string, cc?: string) => [to, cc]
+    const mail = tasks.task('mail', { required: 1 }, send)
+    const none = tasks.add(send, { name: 'none', required: 0 })
+    await mail.schedule('joe')
+    await mail.schedule('joe', 'jane')
+    await none.with({}).schedule(...([] as unknown as [string]))
+    await assert.rejects(
+      tasks.schedule('mail'),
+      refused(
+        'ARGUMENTS_INVALID',
+        /task mail: expected 1 to 2 arguments, got 0; .* cc = null, or .* required: 0/,
+      ),
+    )
+    await assert.rejects(tasks.schedule('mail', 1, 2, 3), refused('ARGUMENTS_INVALID', /got 3/))
+    assert.equal(leftIn(spooler).length, 3)
+    for (const required of [3, -1, 1.5, 'one'])
+      assert.throws(
+        () => tasks.task('other', { required } as never, send),
+        refused('TASK_INVALID', /task other: required must be /),
+      )
+    assert.throws(
+      () => new Tasks({ required: 1 } as never),
+      refused('TASK_INVALID', /there is no option required/),
+    )
+  })
+
   it('are what two libraries’ schemas take', async () => {
     const { spooler, tasks } = registry()
     const names = ['zod', 'valibot'] // by variable: their types are for test/tasks/types

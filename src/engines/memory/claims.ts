@@ -176,7 +176,7 @@ export class MemoryClaims implements Claims {
     const { kind, detail } = failure
     task.attempts++
     if (kind === 'crash') task.crashes++
-    if (kind !== 'crash') task.policy = { ...task.policy, ...failure.policy }
+    if (failure.kind === 'retry') task.policy = { ...task.policy, ...failure.policy }
     const policy = { ...this.#options.policy, ...task.terms?.policy, ...task.policy }
     const limit = limitReached(policy, task)
     if (limit !== undefined)

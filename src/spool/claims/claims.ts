@@ -174,7 +174,7 @@ export class Claims {
         return this.#failures.settle(file, record, {
           kind,
           ...(error === undefined ? {} : { error }),
-          wish: outcome,
+          ...(outcome.kind === 'retry' ? { wish: outcome } : {}),
         })
       }
       case 'cancel':

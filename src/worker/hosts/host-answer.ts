@@ -1,4 +1,4 @@
-import { failureOf, type PolicyAnswer, toOutcome } from '../../task/answer.js'
+import { toOutcome } from '../../task/answer.js'
 import type { Outcome } from '../../task/outcome.js'
 import { resultOfState } from './page.js'
 
@@ -20,6 +20,6 @@ export function fromHost(kind: 'error' | 'answer', text: string): Outcome {
   if (kind === 'error') return { kind, detail: text }
   const answer: unknown = JSON.parse(text)
   return typeof answer === 'object' && answer !== null && 'error' in answer
-    ? failureOf(String(answer.error), answer as PolicyAnswer)
+    ? { kind: 'error', detail: String(answer.error) }
     : toOutcome(answer)
 }

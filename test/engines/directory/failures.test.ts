@@ -158,6 +158,23 @@ describe('a handler that gives a task up', () => {
     assert.match(outcome.detail ?? '', /^later$/)
   })
 
+  it('may throw RetryTask with a time, and learns at once that it is none', () => {
+    const at = new Date(Date.now() + 60_000)
+    const outcome = fromThrown(new RetryTask({ at, reason: 'later' }))
+    assert.ok(outcome.kind === 'retry')
+    assert.ok((outcome.delayMs ?? 0) > 50_000 && (outcome.delayMs ?? 0) <= 60_000)
+    for (const options of [
+      { at: new Date('never') },
+      { at: '2030-01-01' },
+      { at: null },
+      { at, retry: '5m' },
+    ])
+      assert.throws(
+        () => new RetryTask(options as never),
+        /RetryTask: (at must be a valid Date, got|give at or retry, not both)/,
+      )
+  })
+
   for (const [answer, why] of [
     [{ retry: 'soon' }, /wrong retry: expected true, seconds, a text such as '5m', or a Date, got "soon"/],
     [{ retry: new Date('never') }, /wrong retry/],

@@ -6,6 +6,8 @@ import sys
 
 #: of the configuration (spooler-queue): the spool of each queue
 queues = {}
+#: the names that the worker knows; a task that is registered later has no limit there, so it does not run
+_declared = frozenset()
 
 
 def open_to(settings):
@@ -27,15 +29,16 @@ def store(packet):
 
 
 def begin(env, attempt):
-    """The run of a named task; None if no registry here knows it."""
-    library = sys.modules.get('spoold.run')
-    return None if library is None else library.begin(env, attempt)
+    """The run of a named task; None if no registry had it when the code was loaded."""
+    return sys.modules['spoold.run'].begin(env, attempt) if env.get(b'task') in _declared else None
 
 
 def declared():
     """The tasks of all registries, for the worker; empty if there are none."""
+    global _declared
     library = sys.modules.get('spoold.run')
     tasks = [] if library is None else library.known_tasks()
+    _declared = frozenset(task.full_name.encode('utf-8', 'surrogateescape') for task in tasks)
     return encode([task.declaration() for task in tasks]) if tasks else b''
 
 

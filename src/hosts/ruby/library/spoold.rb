@@ -31,6 +31,8 @@ module Spoold
   private_constant :Task, :IN_BODY, :BODY_FROM_BYTES, :MAX_BYTES, :MAX_CHARS
 
   @tasks = {}
+  # those that the worker knows; a task that is registered later has no limit there, so it does not run
+  @declared = {}
 
   class << self
     # Registers a function. max_retries: how often it runs again after a failure; Float::INFINITY: until it succeeds.
@@ -50,14 +52,15 @@ module Spoold
     # The same, no earlier than at this Time.
     def schedule_at(name, time, *args, **kwargs) = store(name, time, args, kwargs)
 
-    # For the host: the answer of a named task, nil if it is done; :unknown if no function has its name.
+    # For the host: the answer of a named task, nil if it is done; :unknown if no function had its name when the code was loaded.
     def run(env)
-      task = @tasks[env['task'].dup.force_encoding(Encoding::UTF_8)]
+      task = @declared[env['task'].dup.force_encoding(Encoding::UTF_8)]
       task ? perform(task, env) : :unknown
     end
 
     # For the host: what was registered, for the worker; '' if nothing.
     def declared
+      @declared = @tasks.dup
       tasks = @tasks.map do |name, task|
         limit = task.max_retries
         { name: name, maxRetries: limit == Float::INFINITY ? -1 : limit, place: task.place }
@@ -78,13 +81,9 @@ module Spoold
     rescue Abort => e
       answer(bury: e.message)
     rescue Retry => e
-      answer(retry: e.at ? [e.at - Time.now, 0].max : true, reason: e.message, **policy(task))
+      answer(retry: e.at ? [e.at - Time.now, 0].max : true, reason: e.message)
     rescue Exception => e # rubocop:disable Lint/RescueException -- SystemExit is a failure, too
-      answer(error: SpooldHost.explain(e), **policy(task))
-    end
-
-    def policy(task)
-      { maxAttempts: task.max_retries == Float::INFINITY ? 0 : task.max_retries + 1, backoff: 'exponential' }
+      answer(error: SpooldHost.explain(e))
     end
 
     def answer(said)

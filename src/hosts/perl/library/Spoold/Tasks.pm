@@ -19,6 +19,7 @@ use constant { IN_BODY => '@body', BODY_FROM_BYTES => 64_000, MAX_BYTES => 1_048
 
 my $json = JSON::PP->new->utf8->canonical;
 my %tasks;
+my %declared;    # the names that the worker knows; a task that is registered later has no limit there, so it does not run
 
 # task $name, %options, $function: registers a function. max_retries => how often it runs again after a failure.
 sub task {
@@ -70,21 +71,19 @@ sub _place {
 
 # -- for the host
 
-# The answer of a named task: '' if it is done, otherwise JSON. Undefined if no function has its name.
+# The answer of a named task: '' if it is done, otherwise JSON. Undefined if no function had its name when the code was loaded.
 sub _run {
     my ($env) = @_;
-    my $task = $tasks{ $env->{task} } // return undef;
+    my $task = $declared{ $env->{task} } // return undef;
     my ($args, $kwargs);
     eval { ($args, $kwargs) = _arguments($env); 1 } or return $json->encode({ bury => 'the arguments cannot be read: ' . _text($@) });
     return '' if eval { $task->{function}->(@$args, $kwargs ? $kwargs : ()); 1 };
     my $error = $@;
     my $kind  = Scalar::Util::blessed($error) // '';
     return $json->encode({ bury => _text($error->{message}) }) if $kind eq 'Spoold::Tasks::Abort';
-    my $limit  = $task->{max_retries};
-    my %policy = (maxAttempts => $limit == 9**9**9 ? 0 : $limit + 1, backoff => 'exponential');
-    return $json->encode({ error => _text($error), %policy }) if $kind ne 'Spoold::Tasks::Retry';
+    return $json->encode({ error => _text($error) }) if $kind ne 'Spoold::Tasks::Retry';
     my $wait = defined $error->{at} ? $error->{at} - time : undef;
-    return $json->encode({ retry => !defined $wait ? JSON::PP::true : $wait > 0 ? $wait : 0, reason => _text($error->{message}), %policy });
+    return $json->encode({ retry => !defined $wait ? JSON::PP::true : $wait > 0 ? $wait : 0, reason => _text($error->{message}) });
 }
 
 sub _arguments {
@@ -106,6 +105,7 @@ sub _text {
 
 # What it registered, for the worker; '' if nothing.
 sub _declared {
+    %declared = %tasks;
     my @tasks = map {
         my $limit = $tasks{$_}{max_retries};
         { name => $_, maxRetries => $limit == 9**9**9 ? -1 : $limit, place => $tasks{$_}{place} }

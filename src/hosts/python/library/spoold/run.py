@@ -1,7 +1,6 @@
 """Runs named tasks, for spoold's host and for uWSGI's spooler."""
 
 import asyncio
-import math
 import traceback
 
 from . import signals
@@ -100,13 +99,12 @@ class Run:
         return None
 
     def failed(self, error):
-        job, limit = self.job, self._task.max_retries
+        job = self.job
         if isinstance(error, AbortException):
             answer = {'bury': str(error)[:_MAX_CHARS] or 'the task raised AbortException'}
         else:
-            policy = {'maxAttempts': 0 if limit == math.inf else limit + 1, 'backoff': 'exponential'}
-            answer = {**_failure(error), **policy}
-        if 'bury' in answer or job.retries >= limit:
+            answer = _failure(error)
+        if 'bury' in answer or job.retries >= job.max_retries:
             self.job = job._replace(status=JobStatus.FAILED)
             signals.job_failed.send(self._namespace, job=self.job, err=error)
         else:

@@ -33,7 +33,7 @@ def attach_uwsgi():
         if answer is None:
             _failures.pop(name, None)
             return uwsgi.SPOOL_OK
-        _settle(name, answer)
+        _settle(name, answer, begun.job.max_retries)
         return uwsgi.SPOOL_RETRY  # also of a file that was moved away: uWSGI would fail to remove it
 
     spooler._is_spoold = True
@@ -49,11 +49,10 @@ def _perform(begun):
     return begun.succeeded()
 
 
-def _settle(name, answer):
+def _settle(name, answer, max_retries):
     failures = _failures.get(name, 0) + 1
-    limit = answer.get('maxAttempts', 0)
     reason = answer.get('bury') or answer.get('error') or answer.get('reason')
-    if 'bury' in answer or 0 < limit <= failures:
+    if 'bury' in answer or failures > max_retries:
         _failures.pop(name, None)
         _bury(os.fsdecode(name), 'asked' if 'bury' in answer else 'attempts', reason, failures)
         return
