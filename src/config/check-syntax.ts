@@ -15,7 +15,7 @@ const PARSE_MS = 10_000
 const PYTHON = 'import sys; f = sys.argv[1]; compile(open(f, "rb").read(), f, "exec")'
 
 /**
- * Parses the handler files without running any code. Perl is left out, because it cannot be parsed without running it.
+ * Parses the files of handlers and algorithms without running any code. Perl is left out, because it cannot be parsed without running it.
  */
 export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void {
   const home = resolve(resolved.options.chdir ?? '.')
@@ -23,7 +23,10 @@ export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void
   /** Several spools may share a handler. */
   const parsed = new Map<string, string | undefined>()
   for (const spool of handlingSpools(resolved))
-    for (const { name, index, file, language } of handlerFiles(spool.options, home)) {
+    for (const { name, index, file, language } of [
+      ...handlerFiles(spool.options, home),
+      ...algorithmFiles(spool.options, home),
+    ]) {
       if (statsOf(file)?.isFile() !== true) continue // already reported
       const interpreter =
         language === 'javascript' ? undefined : interpreterOf(language, spool.options, home, path)
@@ -38,14 +41,14 @@ export function checkSyntax(resolved: ResolvedOptions, problems: Problems): void
     }
 }
 
-interface HandlerFile {
+interface CheckedFile {
   readonly name: string
   readonly index: number
   readonly file: string
   readonly language: 'javascript' | HostLanguage
 }
 
-function handlerFiles(options: SpoolOptions, home: string): HandlerFile[] {
+function handlerFiles(options: SpoolOptions, home: string): CheckedFile[] {
   const values = valuesOf(options)
   const python = ['shared-import', 'import', 'spooler-python-import'] as const
   const ruby = ['shared-rbrequire', 'rbrequire'] as const
@@ -70,6 +73,13 @@ function handlerFiles(options: SpoolOptions, home: string): HandlerFile[] {
   return [...named.map(each => ({ ...each, file: resolve(home, each.value) })), ...applications]
 }
 
+/** The module that decides how many processes there are. */
+function algorithmFiles({ spoolerCheaper, spoolerCheaperAlgo }: SpoolOptions, home: string): CheckedFile[] {
+  if (spoolerCheaper === 0 || !spoolerCheaperAlgo.includes('/')) return []
+  const file = resolve(home, spoolerCheaperAlgo)
+  return [{ name: 'spooler-cheaper-algo', index: 0, file, language: 'javascript' }]
+}
+
 function interpreterOf(
   language: HostLanguage,
   options: SpoolOptions,
@@ -82,7 +92,7 @@ function interpreterOf(
 
 /** @param interpreter undefined: there is none, which is already reported */
 function syntaxFault(
-  language: HandlerFile['language'],
+  language: CheckedFile['language'],
   interpreter: string | undefined,
   file: string,
 ): string | undefined {

@@ -1,4 +1,5 @@
-import { realpathSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
@@ -69,10 +70,13 @@ export async function loadAlgorithm(name: string): Promise<NamedAlgorithm> {
   )
 }
 
+/** A module whose top-level `await` never settles must not keep the daemon from starting, or in a reload, for ever. */
+const LOAD_MS = 10_000
+
 async function importAlgorithm(path: string): Promise<Algorithm> {
   let exported: object
   try {
-    exported = await import(pathToFileURL(realpathSync(path)).href)
+    exported = await inTime(importAnew(realpathSync(path)))
   } catch (error) {
     throw new SpooldError('ALGORITHM_UNLOADABLE', `${path} could not be loaded: ${messageOf(error)}`)
   }
@@ -83,6 +87,24 @@ async function importAlgorithm(path: string): Promise<Algorithm> {
     'ALGORITHM_UNLOADABLE',
     `${path} exports no algorithm: expected a default function or one named "decide", got ${names}`,
   )
+}
+
+/** A reload finds what has been changed since, except in modules that this one imports. */
+function importAnew(path: string): Promise<object> {
+  delete createRequire(path).cache[path]
+  return import(`${pathToFileURL(path).href}?changed=${statSync(path).mtimeMs}`)
+}
+
+async function inTime<T>(loading: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`it is still loading after ${LOAD_MS / 1000} s`)), LOAD_MS)
+  })
+  try {
+    return await Promise.race([loading, late])
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function decideOf(exported: object): Algorithm | undefined {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -55,7 +55,9 @@ describe('an algorithm of the user', () => {
     ['return { target: 3, state: 0 }', 'expected { target'],
     ['return { target: 3, state: 0, reason: "", lines: [1] }', 'expected { target'],
     ['return { target: 3, state: 0, reason: "", askAgainMicros: "soon" }', 'expected { target'],
-    ['return Promise.resolve({ target: 9, state: 0, reason: "" })', 'expected { target'],
+    ['return { target: 3, state: 0, reason: "", askAgainMicros: NaN }', 'expected { target'],
+    ['return Promise.resolve({ target: 9, state: 0, reason: "" })', 'it has to answer at once'],
+    ['return Promise.reject(new Error("later"))', 'it has to answer at once'],
   ] as const
   for (const [body, problem] of nonsense)
     it(`holds the pool and says so once: ${body}`, async () => {
@@ -68,6 +70,34 @@ describe('an algorithm of the user', () => {
       assert.ok(first.problem?.includes(problem), first.problem)
       assert.equal(second.problem, undefined)
     })
+
+  it('is asked again neither at once nor later than a timer can', async () => {
+    const askedAgain = async (micros: string) => {
+      const asking = await scaler(
+        `export default () => ({ target: 3, reason: '', askAgainMicros: ${micros} })`,
+      )
+      return asking.decide(snapshot('bbb')).askAgainMicros
+    }
+    assert.deepEqual(
+      await Promise.all(['-5', '0', '30_000', '1e300'].map(askedAgain)),
+      [20_000, 20_000, 30_000, 2_147_483_647_000],
+    )
+  })
+
+  it('is read again once its file has changed', async () => {
+    for (const [ending, says] of [
+      ['mjs', 'export default'],
+      ['cjs', 'module.exports ='],
+    ]) {
+      const code = (target: number) => `${says} () => ({ target: ${target}, reason: '' })`
+      const path = file(code(3), ending)
+      const targetOf = async () => new Scaler(await loadAlgorithm(path)).decide(snapshot('bbb')).target
+      assert.equal(await targetOf(), 3)
+      writeFileSync(path, code(5))
+      utimesSync(path, 5, 5) // within the resolution of the clock, too
+      assert.equal(await targetOf(), 5)
+    }
+  })
 
   it('is refused when the file exports none, or cannot be loaded', async () => {
     const refused = [

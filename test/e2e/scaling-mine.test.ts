@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { utimesSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { checks, type Ini, present, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
+import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const OPTIONS = { cheaper: 1, workers: 4, 'cheaper-initial': 2, 'cheaper-algo': './mine.mjs' }
+const FAILED = 'the number of processes stays as it is, because its algorithm failed'
+
+/** A spool with an algorithm beside its ini. */
+function spoolWith(code: string): string {
+  const spool = spoolDirectory()
+  write(spool, code)
+  return spool
+}
+
+let written = 0
+function write(spool: string, code: string): void {
+  const file = join(dirname(spool), 'mine.mjs')
+  writeFileSync(file, code)
+  utimesSync(file, ++written, written) // two changes within the resolution of the clock are two changes
+}
+
+const wanting = (count: number) =>
+  `export default ({ backlog, target }) => ({ target: backlog > 0 ? ${count} : 1, reason: 'mine ' + target })`
+
+describe('a module as algorithm', () => {
+  it('grows and shrinks its pool, and a reload takes what it has become', async () => {
+    const spool = spoolWith(wanting(3))
+    const daemon = await startScaled(spool, OPTIONS)
+    put(spool, 60, { ms: '20' })
+    await until('there are three', async () => (await present(spool)) === 3)
+    await daemon.waitFor(/\] 3 processes, not [12]: mine [12] \(\S+\/mine\.mjs\)/)
+    await until('they have run', () => leftIn(spool).length === 0)
+    await until('there is one', () => daemon.children().length === 1)
+
+    write(spool, wanting(4))
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('reloaded')
+    put(spool, 60, { ms: '20' })
+    await until('there are four', async () => (await present(spool)) === 4)
+    assert.ok(!daemon.output.includes(FAILED))
+    await stop(daemon)
+  })
+
+  const broken = [
+    ['throws', 'export default () => { throw new Error("no idea") }', 'no idea'],
+    [
+      'answers nonsense',
+      'export default () => ({ target: "two" })',
+      'expected { target, state, reason }, got',
+    ],
+    [
+      'is async, and fails',
+      'export default async () => { throw new Error("later") }',
+      'it has to answer at once',
+    ],
+    ['is async, and never answers', 'export default () => new Promise(() => {})', 'it has to answer at once'],
+  ] as const
+  for (const [what, code, said] of broken)
+    it(`that ${what} leaves the pool as it is, which is said once; tasks run`, async () => {
+      const spool = spoolWith(code)
+      const daemon = await startScaled(spool, OPTIONS)
+      await daemon.waitFor(said)
+      await until('two are ready', async () => (await ready(spool)) === 2)
+      put(spool, 40, { ms: '10' })
+      await until('they have run', () => leftIn(spool).length === 0)
+      await until('many checks have passed', checks(10))
+      assert.equal(daemon.output.split(FAILED).length, 2)
+      assert.deepEqual([await present(spool), scaledTo(daemon)], [2, []])
+      await stop(daemon)
+    })
+
+  it('that wants to be asked again at once is asked at a pace that leaves the daemon its time', async () => {
+    const spool = spoolWith(`
+      let asked = 0
+      export default ({ target }) => ({ target, reason: '', askAgainMicros: 0, lines: ['asked ' + ++asked] })`)
+    const daemon = await startScaled(spool, { ...OPTIONS, 'check-interval': 1 })
+    const asked = () => daemon.output.split('asked ').length - 1
+    await until('it is asked', () => asked() > 0)
+    const since = performance.now()
+    await until('it was asked often', () => asked() >= 20)
+    const most = (performance.now() - since) / 20 + 10
+    assert.ok(asked() <= most, `${asked()} times, expected ${most} at most`)
+    await stop(daemon)
+  })
+})
+
+const REFUSED = [
+  [
+    'is missing',
+    undefined,
+    /app\.ini:\d+: error: cheaper-algo: expected a module, got \S+mine\.mjs/,
+    'CONFIG_INVALID',
+  ],
+  [
+    'cannot be parsed',
+    'export default () => {\n retrun 7 }',
+    /cheaper-algo: \S+mine\.mjs cannot be parsed: .*:2\n/,
+    'UNLOADABLE',
+  ],
+] as const
+
+describe('a module that', () => {
+  for (const [what, code, checked, refused] of REFUSED)
+    it(`${what} is found by check, keeps a daemon from starting, and changes nothing in a reload`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await startScaled(spool, { ...OPTIONS, 'cheaper-algo': 'spare' })
+      const ini = { ...OPTIONS, 'spooler-quiet': true, 'check-interval': 0.05 }
+      if (code !== undefined) write(spool, code)
+      await refusedBy(spool, ini, refused)
+      const { code: exit, stdout } = await spoold(['check', daemon.iniFile], { cwd: dirname(spool) })
+      assert.equal(exit, 1)
+      assert.match(stdout, checked)
+
+      daemon.child.kill('SIGHUP')
+      await daemon.waitFor('the reload is rejected, keeping the current configuration')
+      put(spool, 20, { ms: '50' })
+      await daemon.waitFor('(spare)')
+      await until('they have run', () => leftIn(spool).length === 0)
+      await stop(daemon)
+    })
+
+  it('never ends loading keeps a daemon from starting', async () => {
+    const spool = spoolWith('await new Promise(() => {})\nexport default () => ({})')
+    await refusedBy(spool, OPTIONS, 'it is still loading after 10 s')
+  })
+})
+
+async function refusedBy(spool: string, ini: Ini, said: string): Promise<void> {
+  const daemon = await startDaemon({ spool, ini: ini ?? {}, isUnready: true })
+  assert.equal(await daemon.code(), 1)
+  assert.ok(daemon.output.includes(said), daemon.output)
+}
