@@ -35,7 +35,7 @@ export interface WorkerOptions {
   readonly concurrency: number
   /** 0: no limit. */
   readonly maxTasks: number
-  /** In bytes, with its interpreters; checked after each task, once the process is `minAgeMs` old. 0: no limit. */
+  /** In bytes, with its interpreters; checked after a task, once the process is `minAgeMs` old. 0: no limit. */
   readonly memory: { readonly rssBytes: number; readonly vszBytes: number; readonly minAgeMs: number }
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean

@@ -1,5 +1,5 @@
-import type { RecyclingOptions } from './recycling.js'
 import type { ReportBufferOptions } from './report-buffer.js'
+import type { RecyclingOptions } from './retirement.js'
 
 export interface RunnerOptions extends ReportBufferOptions, RecyclingOptions {
   /** Tasks begin while others run in this process. */

@@ -47,7 +47,7 @@ export class Runner implements ExecutorListener {
     this.#options = options
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
-    this.#retirement = new Retirement(options)
+    this.#retirement = new Retirement(options, () => this.#lookAtMemory())
     this.#reports = new ReportBuffer(options, this.#inFlight)
     this.#claimer = new Claimer({
       claims,
@@ -258,6 +258,13 @@ export class Runner implements ExecutorListener {
     this.#inFlight.delete(run)
     this.#reports.ended(run, report)
     this.#retirement.settled(report, this.#executor.batchTasks === 1)
+  }
+
+  /** With a task under way, the end of that one is soon enough. */
+  #lookAtMemory(): void {
+    if (this.#underWay > 0) return
+    this.#retirement.look()
+    this.#pump()
   }
 
   #refused(number: number, report: Report): void {

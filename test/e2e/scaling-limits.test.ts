@@ -1,59 +1,146 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { askDaemon } from '#src/control/client.js'
 import { treeMemoryOf } from '#src/system/tree-memory.js'
-import { checks, lines, present, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
+import {
+  assertWhole,
+  checks,
+  type Ini,
+  lines,
+  present,
+  put,
+  ready,
+  scaledTo,
+  startScaled,
+  stop,
+} from '../helpers/adaptive.js'
+import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
+import type { Daemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
+import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
+import { startHost } from '../hosts/host-daemon.js'
 
 const MB = 1024 * 1024
-const pids = (daemon: Parameters<typeof lines>[0]) => lines(daemon, 'start').map(([, pid]) => Number(pid))
+const pids = (daemon: Daemon) => lines(daemon, 'start').map(([, pid]) => Number(pid))
+
+/** The handler of the tests in Python: a task eats `mb` that it keeps, and then sleeps for `ms`. */
+const PYTHON_HANDLER = `
+eaten = []
+def spooler(env):
+    name = env['spooler_task_name'].decode()
+    journal('start %d %s' % (os.getpid(), name))
+    if b'mb' in env: eaten.append(b'x' * (int(env[b'mb']) * 1024 * 1024))
+    if b'ms' in env: time.sleep(int(env[b'ms']) / 1000)
+    journal('end %d %s' % (os.getpid(), name))
+    return -2
+uwsgi.spooler = spooler
+`
+
+const QUICK = { 'check-interval': 0.05, 'spooler-frequency': 1000 }
+const startPython = (spool: string, ini: Ini) =>
+  startHost('python', { spool, handler: PYTHON_HANDLER, ini: { ...QUICK, ...ini } })
+
+const HOSTS = [
+  { language: 'JavaScript', start: startScaled, skip: false },
+  { language: 'Python', start: startPython, skip: skipUnless('python3') },
+] as const
+
+const rssOf = (daemon: Daemon) => daemon.children().reduce((sum, pid) => sum + treeMemoryOf(pid).rssBytes, 0)
 
 describe('the memory of all processes', () => {
-  it('at the hard limit sends idle ones home, one per check, to the minimum; at the soft one no more come', async () => {
+  for (const { language, start, skip } of HOSTS)
+    it(`at the hard limit sends idle ones home, one per check, while there is too much: ${language}`, {
+      skip,
+    }, async () => {
+      const spool = spoolDirectory()
+      const limits = { 'cheaper-rss-limit-soft': 700 * MB, 'cheaper-rss-limit-hard': 800 * MB }
+      const many = { cheaper: 1, workers: 4, 'cheaper-initial': 3, 'cheaper-algo': 'manual' } // the limit alone acts
+      const daemon = await start(spool, { ...many, ...limits })
+      await until('three are ready', async () => (await ready(spool)) === 3)
+      assert.ok(rssOf(daemon) < 700 * MB)
+      const names = put(spool, 3, { mb: '250', ms: '1500' })
+      await until('each has one', () => lines(daemon, 'start').length === 3)
+      const eaters = daemon.children()
+      await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of 3 workers/)
+      await until('one is gone', () => daemon.children().length < 3)
+      await until('all have run', () => leftIn(spool).length === 0)
+      await until('many checks have passed', checks(20))
+      assertWhole(daemon, names)
+      assert.ok(daemon.children().length === 1 || rssOf(daemon) < 800 * MB)
+      assert.ok(daemon.children().every(pid => eaters.includes(pid)))
+      for (const [from = 0, to = 0] of scaledTo(daemon)) assert.equal(to, from - 1)
+      await daemon.waitFor(/\] 2 processes, not 3: memory is short/)
+      assert.doesNotMatch(daemon.output, /OOOPS/)
+      await stop(daemon)
+    })
+
+  it('keeps the minimum, however much one has on its own', async () => {
+    const spool = spoolDirectory()
+    const limits = { 'cheaper-rss-limit-soft': MB, 'cheaper-rss-limit-hard': 2 * MB }
+    const daemon = await startScaled(spool, {
+      cheaper: 2,
+      workers: 4,
+      'cheaper-initial': 4,
+      'cheaper-algo': 'manual',
+      ...limits,
+    })
+    await until('two are left', () => daemon.children().length === 2)
+    await until('many checks have passed', checks(20))
+    assert.equal(daemon.children().length, 2)
+    await stop(daemon)
+  })
+
+  it('at the soft limit lets no more come', async () => {
     const spool = spoolDirectory()
     const daemon = await startScaled(spool, {
-      'cheaper-algo': 'backlog',
-      'cheaper-overload': 1,
-      cheaper: 1,
-      workers: 4,
-      'cheaper-rss-limit-soft': 350 * MB,
-      'cheaper-rss-limit-hard': 500 * MB,
+      ...{ cheaper: 1, workers: 4, 'cheaper-algo': 'backlog', 'cheaper-overload': 1 },
+      'cheaper-rss-limit-soft': MB,
     })
-    const [first] = daemon.children()
-    assert.ok(first !== undefined && treeMemoryOf(first).rssBytes > 20 * MB)
-    put(spool, 3, { mb: '300', ms: '50' })
-    await until('one of them has it', () => lines(daemon, 'end').length > 0)
-    await until('all have run', () => leftIn(spool).length === 0)
-    await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of \d workers/)
-    await until('there is one', async () => (await present(spool)) === 1)
-    // the one that is left has too much on its own: it stays, and brings no other
-    const grown = scaledTo(daemon).length
-    put(spool, 20, { ms: '30' })
+    put(spool, 60, { ms: '20' })
     await until('they have run', () => leftIn(spool).length === 0)
-    const rss = daemon.children().reduce((sum, pid) => sum + treeMemoryOf(pid).rssBytes, 0)
-    if (rss >= 350 * MB) assert.equal(scaledTo(daemon).length, grown)
-    assert.doesNotMatch(daemon.output, /OOOPS/)
+    assert.deepEqual(scaledTo(daemon), [])
     await stop(daemon)
   })
 })
 
 describe('the memory of one process', () => {
-  it('over reload-on-rss replaces it after the task that took it, and only then', async () => {
+  for (const { language, start, skip } of HOSTS)
+    it(`over reload-on-rss replaces it after the task that took it, and only then: ${language}`, {
+      skip,
+    }, async () => {
+      const spool = spoolDirectory()
+      const daemon = await start(spool, { 'reload-on-rss': 250, 'min-worker-lifetime': 0 })
+      put(spool, 5)
+      await until('they have run', () => leftIn(spool).length === 0)
+      const [before] = daemon.children()
+      assert.equal(new Set(pids(daemon)).size, 1)
+      put(spool, 1, { mb: '300', ms: '1000' })
+      await until('it runs', () => lines(daemon, 'start').length === 6)
+      await until('it has eaten', () => rssOf(daemon) > 300 * MB)
+      assert.deepEqual(daemon.children(), [before])
+      await daemon.waitFor(/\] reload-on-rss limit reached \(\d+ >= 262144000\) recycling \.\.\./)
+      await until('another is there', () => daemon.children().length === 1 && daemon.children()[0] !== before)
+      assert.equal(lines(daemon, 'end').length, 6)
+      put(spool, 1)
+      await until('it has run', () => lines(daemon, 'end').length === 7)
+      assert.equal(new Set(pids(daemon)).size, 2)
+      assert.notEqual(pids(daemon).at(-1), pids(daemon)[0])
+      assert.doesNotMatch(daemon.output, /OOOPS|process(es)?, not/)
+      await stop(daemon)
+    })
+
+  it('is looked at after the last of several quick tasks, too', async () => {
     const spool = spoolDirectory()
-    const daemon = await startScaled(spool, { 'reload-on-rss': 250, 'min-worker-lifetime': 0 })
-    put(spool, 5)
-    await until('they have run', () => leftIn(spool).length === 0)
-    const [before] = daemon.children()
-    assert.deepEqual(new Set(pids(daemon)), new Set([before]))
-    put(spool, 1, { mb: '300', ms: '100' })
-    await daemon.waitFor(/\] reload-on-rss limit reached \(\d+ >= 262144000\) recycling \.\.\./)
-    await until('another is there', () => daemon.children().length === 1 && daemon.children()[0] !== before)
-    assert.equal(lines(daemon, 'end').length, 6)
-    put(spool, 1)
-    await until('it has run', () => lines(daemon, 'end').length === 7)
-    assert.notEqual(pids(daemon).at(-1), before)
-    assert.doesNotMatch(daemon.output, /OOOPS|process(es)?, not/)
+    const daemon = await startScaled(spool, { 'reload-on-rss': 160, 'min-worker-lifetime': 0 })
+    await askDaemon(controlOf(spool), 'quiet', {})
+    put(spool, 3)
+    put(spool, 1, { mb: '120' })
+    await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 4)
+    await askDaemon(controlOf(spool), 'unquiet', {})
+    await daemon.waitFor(/reload-on-rss limit reached/)
+    assert.equal(new Set(pids(daemon)).size, 1)
     await stop(daemon)
   })
 

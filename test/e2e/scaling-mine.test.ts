@@ -100,7 +100,7 @@ const REFUSED = [
   ],
   [
     'cannot be parsed',
-    'export default () => {\n retrun 7 }',
+    'export default () => {\n return 7 7 }',
     /cheaper-algo: \S+mine\.mjs cannot be parsed: .*:2\n/,
     'UNLOADABLE',
   ],
