@@ -3,8 +3,11 @@ import { BatchError, type BatchResult } from '../client/batch.js'
 import { forgetTargets } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import { validated } from './arguments.js'
+import { type CallOptions, timeOf, type When } from './call-options.js'
+import { Meeting } from './meeting.js'
+import { type Call, enqueueThrough, layersOf } from './onion.js'
 import type { AnyFunction, TaskEntry } from './registry.js'
-import { type Call, type CallOptions, type CheckedCall, checked, timeOf, type When } from './schedule.js'
+import { type CheckedCall, checked } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
 import type { Scheduler } from './task-function.js'
 
@@ -82,13 +85,41 @@ export class TaskBatch {
       const at = 'at' in waiting ? timeOf(waiting.at as When) : undefined
       return { entry: find(task), at, args, options }
     })
-    const checkedCalls = calls.map(checked)
-    for (const { entry, args } of calls)
-      if (entry.definition.schema !== undefined) await validated(entry.name, entry.definition.schema, args)
-    this.#refuseUsed() // while the schemas took their time
-    this.#isUsed = true
-    return storeAll(checkedCalls, allOrNothing)
+    return throughMiddleware(calls, async within => {
+      const checkedCalls = within.map(checked)
+      for (const { entry, args } of within)
+        if (entry.definition.schema !== undefined) await validated(entry.name, entry.definition.schema, args)
+      this.#refuseUsed() // while the schemas took their time
+      this.#isUsed = true
+      return storeAll(checkedCalls, allOrNothing)
+    })
   }
+}
+
+/**
+ * Each task goes through its middleware, and all of them meet at the innermost: there they are stored together, or, if one of
+ * them is refused on its way, none is.
+ *
+ * @param storeAll of those that have come so far
+ */
+async function throughMiddleware(
+  calls: readonly Call[],
+  storeAll: (calls: readonly Call[]) => Promise<ScheduledTask[]>,
+): Promise<ScheduledTask[]> {
+  const layers = calls.map(({ entry }) => layersOf(entry.registry, 'enqueue'))
+  if (layers.every(({ length }) => length === 0)) return storeAll(calls)
+  const meeting = new Meeting(calls.length, storeAll)
+  const ways = calls.map((call, i) =>
+    meeting.hear(
+      i,
+      enqueueThrough(layers[i] ?? [], call, each => meeting.join(i, each)),
+    ),
+  )
+  const ends = await Promise.allSettled(ways)
+  const refused = ends.find(end => end.status === 'rejected')
+  if (meeting.error !== undefined) throw meeting.error
+  if (refused !== undefined) throw refused.reason
+  return ends.flatMap(end => (end.status === 'fulfilled' ? [end.value] : []))
 }
 
 async function storeAll(calls: readonly CheckedCall[], isAllOrNothing: boolean): Promise<ScheduledTask[]> {

@@ -1,5 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
+import type { Middleware } from './middleware.js'
 import { type Destinations, isDestination } from './queues.js'
 import type { KnownSettings, TaskDefinition, TaskSettings } from './settings.js'
 
@@ -25,6 +26,8 @@ export interface TaskEntry {
  */
 export class Registry {
   readonly defaults: TaskSettings
+  /** Around its tasks, and those of the registries that it uses. From the outermost. */
+  readonly middleware: Middleware[] = []
   readonly #own: Destination | undefined
   readonly #attached: Destinations | undefined
   readonly #entries = new Map<string, TaskEntry>()

@@ -1,35 +1,16 @@
 import { crypto } from '../base/crypto.js'
-import { describe, SpooldError } from '../base/errors.js'
 import { addressedFrom, type TaskOptions } from '../client/request-from.js'
-import { type Destination, forgetTargets } from '../client/target.js'
+import { forgetTargets } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../protocol/named.js'
 import type { Request, Stored } from '../task/request.js'
 import { checkCount, toStored, validated } from './arguments.js'
+import type { CallOptions, When } from './call-options.js'
 import { enqueuerOf } from './destinations.js'
+import { type Call, enqueueThrough, layersOf } from './onion.js'
 import { isDestination } from './queues.js'
-import { settingsOf, type TaskEntry } from './registry.js'
+import { settingsOf } from './registry.js'
 import { freezeTask, type ScheduledTask, TaskStatus } from './scheduled-task.js'
-
-/** When a task starts at the earliest: a Date, epoch seconds, ISO 8601 text, or `+1h30m`. It never starts before. */
-export type When = NonNullable<TaskOptions['at']>
-
-/** What holds for one call. */
-export interface CallOptions extends Destination {
-  /** The priority directory, in digits. Lower runs first. The daemon needs spooler-ordered. */
-  readonly priority?: number | string
-  /** Your own name for the task, any text: a spool stores it once, even after it has run. Default: a new UUID. */
-  readonly id?: string
-}
-
-/** A task to be scheduled. */
-export interface Call {
-  readonly entry: TaskEntry
-  readonly args: readonly unknown[]
-  /** From `timeOf`; undefined: now. */
-  readonly at: When | undefined
-  readonly options: CallOptions
-}
 
 /** A call that has passed every check; nothing is stored. */
 export interface CheckedCall {
@@ -41,6 +22,11 @@ export interface CheckedCall {
 
 /** @throws the errors of `checked`; SpooldError SPOOL_FULL, ENQUEUE_FAILED … as `spool` does */
 export async function schedule(call: Call): Promise<ScheduledTask> {
+  const layers = layersOf(call.entry.registry, 'enqueue')
+  return layers.length === 0 ? store(call) : enqueueThrough(layers, call, store)
+}
+
+async function store(call: Call): Promise<ScheduledTask> {
   const { schema } = call.entry.definition
   if (schema !== undefined) await validated(call.entry.name, schema, call.args)
   const { request, enqueuer, scheduled } = checked(call)
@@ -92,20 +78,4 @@ function taskOptions(
     ...(id === undefined ? {} : { id }),
     ...(priority === undefined ? {} : { priority }),
   }
-}
-
-/**
- * A task's time is in whole seconds, and it never starts before the given one.
- *
- * @throws SpooldError ARGUMENTS_INVALID
- */
-export function timeOf(at: When): When {
-  const seconds = at instanceof Date ? at.getTime() / 1000 : at
-  if (typeof seconds === 'string') return seconds
-  if (Number.isFinite(seconds)) return Math.ceil(seconds)
-  throw new SpooldError(
-    'ARGUMENTS_INVALID',
-    `at must be a valid Date, epoch seconds or text, got ${describe(at)}`,
-    { details: { key: 'at', got: at } },
-  )
 }

@@ -1,5 +1,6 @@
+import { type CallOptions, timeOf, type When } from './call-options.js'
 import type { TaskEntry } from './registry.js'
-import { type CallOptions, schedule, timeOf, type When } from './schedule.js'
+import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
 
 /** Schedules one task; the types of the arguments are its function's. */

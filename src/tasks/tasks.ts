@@ -3,6 +3,8 @@ import type { Destination } from '../client/target.js'
 import { nameFault } from '../protocol/named.js'
 import { mostArguments } from './arguments.js'
 import type { TaskBatch } from './batch.js'
+import { type CallOptions, timeOf, type When } from './call-options.js'
+import { checkMiddleware, type Middleware } from './middleware.js'
 import { placeOfCallOf } from './place.js'
 import {
   type AnyFunction,
@@ -12,7 +14,7 @@ import {
   Registry,
   type TaskEntry,
 } from './registry.js'
-import { type CallOptions, schedule, timeOf, type When } from './schedule.js'
+import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
 import { checkSettings, type TaskDefinition, type TaskSettings } from './settings.js'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.js'
@@ -80,6 +82,20 @@ export abstract class TaskScheduler implements HasRegistry {
    */
   async scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]> {
     return batch.store(task => this.#find(task))
+  }
+
+  /**
+   * Does something around the storing and the runs of all its tasks.
+   *
+   * @throws SpooldError TASK_INVALID
+   */
+  middleware(...layers: readonly Middleware[]): this {
+    const place = placeOfCallOf(this.middleware)
+    for (const each of layers) {
+      checkMiddleware(each, place)
+      this[REGISTRY].middleware.push(each)
+    }
+    return this
   }
 
   #find(task: unknown): TaskEntry {

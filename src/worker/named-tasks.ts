@@ -1,12 +1,11 @@
-import { SpooldError } from '../base/errors.js'
 import { argumentsOf, DEFAULT_QUEUE, ID_KEY, isNamed, QUEUE_KEY, taskNameOf } from '../protocol/named.js'
 import { lastValue, type Vars } from '../protocol/vars.js'
 import { IGNORE, OK, type Outcome } from '../task/outcome.js'
 import { displayName, toByteString } from '../task/ref.js'
 import type { Terms, TermsOrPark } from '../task/terms.js'
-import { validated } from '../tasks/arguments.js'
 import type { RunningTask } from '../tasks/daemon.js'
-import { type Registry, settingsOf, type TaskEntry, takenTwice } from '../tasks/registry.js'
+import { giveUp, performerOf } from '../tasks/perform.js'
+import { type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
 import { freezeTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
 import type { HandlerCall } from './handler-call.js'
@@ -28,15 +27,15 @@ export class NamedTasks {
    * @throws SpooldError TASK_INVALID if another link has one of the names
    */
   link(registries: readonly Registry[]): HandlerCall {
-    const entries = new Map<string, TaskEntry>()
+    const performers = new Map<string, (args: readonly unknown[]) => unknown>()
     for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
       const { name, place } = entry
       this.declare(termsOf(name, settingsOf(entry)), place)
-      entries.set(toByteString(name), entry)
+      performers.set(toByteString(name), performerOf(entry))
     }
     return run => {
-      const entry = entries.get(taskNameOf(run.claim.vars) ?? '')
-      return entry === undefined ? IGNORE : call(entry, run)
+      const perform = performers.get(taskNameOf(run.claim.vars) ?? '')
+      return perform === undefined ? IGNORE : call(perform, run)
     }
   }
 
@@ -60,30 +59,19 @@ export class NamedTasks {
   }
 }
 
-/** What it returns is of no interest; may throw or reject. */
-function call({ fn, definition, name }: TaskEntry, { claim }: Run): Outcome | Promise<Outcome> {
-  const callable = fn as (...args: readonly unknown[]) => unknown
-  let args: readonly unknown[]
-  try {
-    const found = argumentsOf(claim.vars, () => claim.readBody())
-    args = found.kwargs === undefined ? found.args : [...found.args, found.kwargs]
-  } catch (error) {
-    return buried(error)
-  }
-  if (definition.schema !== undefined)
-    return validated(name, definition.schema, args).then(async valid => {
-      await callable(...valid)
-      return OK
-    }, buried)
-  const result = callable(...args)
+/** May throw or reject. */
+function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): Outcome | Promise<Outcome> {
+  const result = perform(argumentsIn(claim))
   return isThenable(result) ? Promise.resolve(result).then(() => OK) : OK
 }
 
-/** No later run can take what is wrong with these arguments. @throws any other error */
-function buried(error: unknown): Outcome {
-  if (error instanceof SpooldError && error.code === 'ARGUMENTS_INVALID')
-    return { kind: 'bury', detail: error.message }
-  throw error
+function argumentsIn(claim: Run['claim']): readonly unknown[] {
+  try {
+    const { args, kwargs } = argumentsOf(claim.vars, () => claim.readBody())
+    return kwargs === undefined ? args : [...args, kwargs]
+  } catch (error) {
+    return giveUp(error)
+  }
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -220,6 +220,43 @@ describe('a named task', { concurrency: 3 }, () => {
     await daemon.waitFor(/\(strict\) is buried: args must be JSON, got "\["/)
   })
 
+  it('runs within middleware: in order, with the task, and what that throws or keeps away is the outcome', async () => {
+    const { spool, daemon, tasks } = await startWith(
+      `import { Spoold } from 'spoold'
+      export const tasks = new Tasks({ maxRetries: 1, backoff: 'none' })
+      const layer = name => ({ run: async (task, next) => {
+        JOURNAL([name, 'before', task.name, ...task.args].join(' '))
+        const value = await next()
+        JOURNAL([name, 'after', currentTask().name, value].join(' '))
+      } })
+      const inner = new Tasks().middleware(layer('inner'))
+      new Spoold({ spooler: '/nonexistent', tasks: tasks.use(inner).middleware(layer('outer')) }).middleware(layer('app'))
+      inner.task('double', n => { JOURNAL('double'); return n * 2 })
+      const strict = new Tasks({ maxRetries: 1, backoff: 'none' }).middleware({ run: (task, next) => {
+        if (task.args[0] === 'skip') return
+        if (task.args[0] === 'abort') throw new AbortTask('not this one')
+        if (task.args[0] === 'late') throw new RetryTask({ retry: 0 })
+        return next()
+      } })
+      export { strict }
+      strict.task('strict', what => { JOURNAL('strict ' + what) })`,
+    )
+    await tasks('double', 21)
+    await until('it ran', () => leftIn(spool).length === 0)
+    const names = ['app', 'outer', 'inner']
+    assert.deepEqual(daemon.journal(), [
+      ...names.map(name => `${name} before double 21`),
+      'double',
+      ...['inner after double 42', 'outer after double ', 'app after double '],
+    ])
+    for (const what of ['skip', 'abort', 'late', 'run']) await tasks('strict', what)
+    await until('all ended', () => leftIn(spool).length === 0)
+    assert.deepEqual(daemon.journal().slice(7), ['strict run'])
+    assert.equal(dead(spool).length, 2)
+    await daemon.waitFor(/\(strict\) is buried: not this one/)
+    await daemon.waitFor(/\(strict\) is buried: it failed 2 times/)
+  })
+
   it('sees itself, also where several run at a time', async () => {
     const { spool, daemon } = await startWith(
       `export const tasks = new Tasks({ maxRetries: 3 })
