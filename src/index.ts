@@ -5,6 +5,15 @@ export { sendSignal } from './client/send-signal.js'
 export { enqueue, enqueueSync, type SpoolOptions, spool, spoolSync } from './client/spool.js'
 export type { Destination } from './client/target.js'
 export type { Value } from './client/value.js'
+export type {
+  Logger,
+  Mode,
+  SpooldOptions,
+  StartOptions,
+  StopOptions,
+  TaskSource,
+} from './embed/options.js'
+export { Spoold } from './embed/spoold.js'
 export {
   AbortTask,
   type Answer,
@@ -23,7 +32,6 @@ export { currentTask, type RunningTask } from './tasks/daemon.js'
 export type { Middleware, TaskCall, TaskCallChanges } from './tasks/middleware.js'
 export { type ScheduledTask, TaskStatus } from './tasks/scheduled-task.js'
 export type { TaskDefinition, TaskSettings } from './tasks/settings.js'
-export { Spoold, type SpooldOptions } from './tasks/spoold.js'
 export type { StandardSchema } from './tasks/standard-schema.js'
 export type { NamedTask, Scheduler } from './tasks/task-function.js'
 export { type AddOptions, Tasks, type TasksOptions } from './tasks/tasks.js'

@@ -14,6 +14,7 @@ const SHORT = [
   'daemon/',
   'docs/',
   'doctor/',
+  'embed/in-process',
   'engines/',
   'events/',
   'files/',

@@ -3,6 +3,7 @@ import type { CheckedConfig } from '../config/check.js'
 import type { Options, SpoolOptions } from '../config/option-table.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { queuesOf } from '../config/queues.js'
+import { retryPolicyOf } from '../config/retry-policy.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import type { SpoolConfig } from '../config/spools.js'
 import type { SpoolTarget } from '../engines/directory/targets.js'
@@ -19,7 +20,6 @@ import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
 import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
 import { WorkerPool } from '../supervisor/worker-pool.js'
-import type { RetryPolicy } from '../task/retry-policy.js'
 import { planChain } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
 import { SharedAreas } from './shared-areas.js'
@@ -126,16 +126,6 @@ async function planSpoolWorkers(
 function taskOrderOf({ spoolerOrdered }: SpoolOptions): TaskOrder {
   if (spoolerOrdered === 'age') return 'age'
   return spoolerOrdered ? 'name' : 'arrival'
-}
-
-export function retryPolicyOf(options: SpoolOptions): RetryPolicy {
-  return {
-    maxAttempts: options.spoolerMaxAttempts,
-    maxCrashes: options.spoolerMaxCrashes,
-    backoff: options.spoolerBackoff,
-    delayMs: options.spoolerRetryDelayMs,
-    capMs: options.spoolerBackoffCapMs,
-  }
 }
 
 function poolOptions(

@@ -13,7 +13,7 @@ export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
 type ClaimsOptions = Omit<DirectoryClaimsOptions, 'spool'>
 
 /** Where the tasks of one spool are stored. Each process loads only the parts that it needs. */
-interface Engine {
+export interface Engine {
   enqueuer(sync: boolean): Promise<Enqueuer>
   feed(options: FeedOptions, events: Emitter): Promise<Feed>
   /** For one worker. */
@@ -21,21 +21,8 @@ interface Engine {
   upkeep(): Promise<Upkeep>
 }
 
-const MEMORY = 'memory:'
-/** The spools of this process, by name. */
-const memorySpools = new Map<string, MemorySpool>()
-
-/**
- * The only place that chooses the engine.
- *
- * @param spooler `memory:` and a name, for a spool that lives and ends with this process; else a directory's real
- *   path
- */
-export function openEngine(spooler: string): Engine {
-  return spooler.startsWith(MEMORY) ? memoryEngine(spooler) : directoryEngine(spooler)
-}
-
-function directoryEngine(spool: string): Engine {
+/** The only place that chooses the engine of a directory. @param spool its real path */
+export function openEngine(spool: string): Engine {
   return {
     async enqueuer(sync) {
       const { DirectoryEnqueuer } = await import('./directory/enqueuer.js')
@@ -56,28 +43,29 @@ function directoryEngine(spool: string): Engine {
   }
 }
 
-function memoryEngine(name: string): Engine {
-  const opening = import('./memory/spool.js').then(({ MemorySpool }) => {
-    const spool = memorySpools.get(name) ?? new MemorySpool(name)
-    memorySpools.set(name, spool)
-    return spool
-  })
+/** A new spool that lives as long as what is returned, and that nobody else has. @param name for people */
+export function memoryEngine(name: string): Engine {
+  let opened: Promise<MemorySpool> | undefined
+  const open = () => {
+    opened ??= import('./memory/spool.js').then(({ MemorySpool }) => new MemorySpool(name))
+    return opened
+  }
   return {
     async enqueuer() {
       const { MemoryEnqueuer } = await import('./memory/enqueuer.js')
-      return new MemoryEnqueuer(await opening)
+      return new MemoryEnqueuer(await open())
     },
     async feed({ frequencyMs }) {
       const { MemoryFeed } = await import('./memory/feed.js')
-      return new MemoryFeed(await opening, frequencyMs)
+      return new MemoryFeed(await open(), frequencyMs)
     },
     async claims(options) {
       const { MemoryClaims } = await import('./memory/claims.js')
-      return new MemoryClaims(await opening, options)
+      return new MemoryClaims(await open(), options)
     },
     async upkeep() {
       const { MemoryUpkeep } = await import('./memory/upkeep.js')
-      return new MemoryUpkeep(await opening)
+      return new MemoryUpkeep(await open())
     },
   }
 }

@@ -46,6 +46,8 @@ export interface WorkerOptions {
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
+  /** Where handlers are loaded; absent: the spool, as in uWSGI. */
+  readonly home?: string
   /** There is a listener for single tasks, so even those that ended with SPOOL_OK are reported one by one. */
   readonly isListenedTo: boolean
   /** Reports include the number of the attempt and how long the task waited. */
@@ -55,6 +57,8 @@ export interface WorkerOptions {
 export type HandlerSpec =
   | { readonly kind: 'javascript'; readonly file: string }
   | { readonly kind: 'host'; readonly host: HostOptions }
+  /** What the program has loaded that the worker is part of. `names`: for people */
+  | { readonly kind: 'given'; readonly names: readonly string[] }
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
 /**

@@ -47,6 +47,11 @@ export class ForkedPort implements WorkerPort {
     return this.#child.pid ?? 0
   }
 
+  /** False if it could not be forked. */
+  get hasOwnProcess(): boolean {
+    return this.#child.pid !== undefined
+  }
+
   /** False once the process is known to have ended. */
   get isAlive(): boolean {
     const { connected, exitCode, signalCode } = this.#child

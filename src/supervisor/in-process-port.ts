@@ -14,7 +14,8 @@ interface InProcessHome {
  * A kill only cuts the connection: what the worker runs goes on, but its messages are dropped.
  */
 export class InProcessPort implements WorkerPort {
-  readonly pid = 0
+  readonly pid = process.pid
+  readonly hasOwnProcess = false
   readonly whenExited: Promise<PortExit>
   readonly #worker: { hear(message: MasterMessage): void }
   #hear: (message: WorkerMessage | AsideReply) => void = () => {}

@@ -237,8 +237,9 @@ export class Master {
     void workers.pool.stop().then(() => this.#aside.delete(workers))
   }
 
-  async stop(): Promise<void> {
-    this.#stopping ??= this.#end(pool => pool.stop())
+  /** @param mercyMs how long running tasks may take; else each pool's own */
+  async stop(mercyMs?: number): Promise<void> {
+    this.#stopping ??= this.#end(pool => pool.stop(mercyMs))
     for (let awaited: unknown; awaited !== this.#stopping; ) {
       awaited = this.#stopping // a kill may replace it
       await awaited

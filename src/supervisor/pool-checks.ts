@@ -70,7 +70,7 @@ export class PoolChecks {
   #memoryOf(pools: readonly WorkerPool[]): Memory {
     const { softRssBytes } = this.#options
     const seen = pools.filter(pool => softRssBytes > 0 || isWeighed(pool))
-    const workers = seen.flatMap(pool => [...pool.workers]).filter(({ pid }) => pid > 0)
+    const workers = seen.flatMap(pool => [...pool.workers]).filter(({ hasOwnProcess }) => hasOwnProcess)
     return new Map(workers.map(worker => [worker, treeMemoryOf(worker.pid)]))
   }
 

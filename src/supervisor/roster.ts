@@ -131,15 +131,14 @@ export class Roster {
   }
 
   /** Lets the worker finish what it runs, and kills it if that takes too long. Resolves when it has exited. */
-  async stop(worker: WorkerProcess): Promise<void> {
+  async stop(worker: WorkerProcess, mercyMs?: number): Promise<void> {
     this.#stopped.add(worker)
-    this.#events.emit('worker-stopping', { spool: worker.spool, pid: worker.pid })
-    await this.dismiss(worker)
+    if (worker.hasOwnProcess) this.#events.emit('worker-stopping', { spool: worker.spool, pid: worker.pid })
+    await this.dismiss(worker, mercyMs)
   }
 
   /** As `stop`, but without the event. The only place that ends a worker gracefully: drain, mercy, SIGKILL. */
-  async dismiss(worker: WorkerProcess): Promise<void> {
-    const { mercyMs } = this.#options
+  async dismiss(worker: WorkerProcess, mercyMs = this.#options.mercyMs): Promise<void> {
     worker.drain(mercyMs)
     const timer = setTimeout(() => {
       this.#listener.outOfMercy(worker)
@@ -151,9 +150,9 @@ export class Roster {
   }
 
   /** @returns the tasks that killed workers had and may have begun */
-  async stopAll(): Promise<readonly NamedRef[]> {
+  async stopAll(mercyMs?: number): Promise<readonly NamedRef[]> {
     this.#close()
-    await Promise.all(this.#all.map(worker => this.stop(worker)))
+    await Promise.all(this.#all.map(worker => this.stop(worker, mercyMs)))
     return this.#killed.splice(0).flatMap(worker => worker.work.tasks.unsettled)
   }
 
@@ -206,7 +205,7 @@ export class Roster {
       this.#events.emit('worker-fork-failed', { spool, error: toError(error).message })
       throw new SpooldError('START_FAILED', `no worker could be forked: ${toError(error).message}`)
     }
-    if (worker.pid > 0) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
+    if (worker.hasOwnProcess) this.#events.emit('worker-spawned', { spool, pid: worker.pid })
     worker.start.watch({
       timeoutMs: options.startTimeoutMs,
       slow: (what, afterMs) => this.#events.emit('worker-loading', { spool, pid: worker.pid, what, afterMs }),
@@ -228,7 +227,7 @@ export class Roster {
     const wasAside = this.#aside.delete(worker)
     this.workers.delete(worker)
     if (exit.unforked !== undefined) this.#events.emit('worker-fork-failed', { spool, error: exit.unforked })
-    else if (this.#stopped.delete(worker) || this.#isClosed)
+    else if ((this.#stopped.delete(worker) || this.#isClosed) && worker.hasOwnProcess)
       this.#events.emit('worker-stopped', { spool, pid })
     this.#listener.exited(worker, exit)
     if (wasAside || this.#isClosed) return

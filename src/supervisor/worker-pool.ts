@@ -214,8 +214,8 @@ export class WorkerPool implements SignalReceivers {
   }
 
   /** Lets the workers finish what they run, and kills those that take too long. */
-  async stop(): Promise<void> {
-    await this.#end(roster => roster.stopAll())
+  async stop(mercyMs?: number): Promise<void> {
+    await this.#end(roster => roster.stopAll(mercyMs))
   }
 
   /** Kills all workers now. The tasks that were running will run again. */

@@ -11,8 +11,9 @@ export interface PortExit {
 
 /** The master's end of the connection to one worker, wherever that runs. */
 export interface WorkerPort {
-  /** 0: the worker has no process of its own. */
+  /** Of the process that the worker is in. */
   readonly pid: number
+  readonly hasOwnProcess: boolean
   /** Resolves once the worker has ended and its last message was delivered. */
   readonly whenExited: Promise<PortExit>
   /** Call it at once: messages that come before are lost. */

@@ -32,6 +32,7 @@ export class WorkerProcess {
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
   readonly pid: number
+  readonly hasOwnProcess: boolean
   /** Resolves after its last message was received. */
   readonly whenExited: Promise<Exit>
 
@@ -48,6 +49,7 @@ export class WorkerProcess {
     this.#isListenedTo = worker.isListenedTo
     this.#port = options.openPort()
     this.pid = this.#port.pid
+    this.hasOwnProcess = this.#port.hasOwnProcess
     this.#port.listen(message => {
       if (message.type !== 'marks-cleared' && message.type !== 'cancelled-buried') this.#hear(message)
       this.#work.noteActivity()

@@ -31,6 +31,17 @@ export function offerDaemon(daemon: CurrentDaemon): void {
   offered[DAEMON] = daemon
 }
 
+/**
+ * Called where daemons share a process with other code: each is current in the runs of its own tasks.
+ *
+ * @param running the daemon whose task the executing code belongs to
+ */
+export function offerDaemons(running: () => CurrentDaemon | undefined): void {
+  const before = Object.getOwnPropertyDescriptor(globalThis, DAEMON)
+  const outer = before?.get ?? (() => before?.value)
+  Object.defineProperty(globalThis, DAEMON, { configurable: true, get: () => running() ?? outer() })
+}
+
 export function currentDaemon(): CurrentDaemon | undefined {
   const offered: Offered = globalThis
   return offered[DAEMON]

@@ -4,7 +4,7 @@ import { type Destination, openTarget } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import { DEFAULT_QUEUE, queueFault } from '../protocol/named.js'
 import { currentDaemon } from './daemon.js'
-import { type Destinations, isDestination, unknownQueue } from './queues.js'
+import { type AttachedDestinations, isDestination, unknownQueue } from './queues.js'
 
 /** For programs that name no spool themselves. */
 const VARIABLE = 'SPOOLD_ENQUEUE_TO'
@@ -19,7 +19,7 @@ const VARIABLE = 'SPOOLD_ENQUEUE_TO'
 export function enqueuerOf(
   queue: string,
   named: Destination | undefined,
-  attached: Destinations | undefined,
+  attached: AttachedDestinations | undefined,
 ): Enqueuer {
   if (named !== undefined) return openTarget(named)
   if (attached !== undefined) return attachedOf(queue, attached)
@@ -34,8 +34,10 @@ export function enqueuerOf(
   )
 }
 
-function attachedOf(queue: string, destinations: Destinations): Enqueuer {
+/** @throws SpooldError QUEUE_UNKNOWN, SPOOL_UNUSABLE, ADDRESS_INVALID */
+export function attachedOf(queue: string, destinations: AttachedDestinations): Enqueuer {
   const { queues = {}, sync = true } = destinations
+  if (destinations.enqueuerOf !== undefined) return destinations.enqueuerOf(queue)
   const place = Object.hasOwn(queues, queue) ? queues[queue] : undefined
   if (place !== undefined) return openTarget({ ...destinationOf(place), sync })
   if (queue === DEFAULT_QUEUE && isDestination(destinations)) return openTarget(destinations)
@@ -78,7 +80,7 @@ function placesIn(value: string): Map<string, Destination> {
 }
 
 /** A directory, or the address of a daemon: `host:3031`, `@abstract`, and a path that is a socket or is named like one. */
-function destinationOf(place: string): Destination {
+export function destinationOf(place: string): Destination {
   const isAddress = place.startsWith('@') || /^[^/]*:\d+$/.test(place) || place.endsWith('.sock')
   const isSocket = isAddress || statSync(place, { throwIfNoEntry: false })?.isSocket() === true
   return isSocket ? { socket: place } : { spooler: place }

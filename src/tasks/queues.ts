@@ -1,5 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
 
 // What is known about where tasks go, without what goes there: a worker that only runs tasks does not load that.
 
@@ -7,6 +8,12 @@ import type { Destination } from '../client/target.js'
 export interface Destinations extends Destination {
   /** By the name of the queue: a spool directory, or the address of a daemon. `spooler` and `socket` are the default queue. */
   readonly queues?: Readonly<Record<string, string>>
+}
+
+/** The same, for a registry: an application may have spools that no path leads to. */
+export interface AttachedDestinations extends Destinations {
+  /** Goes before all else. */
+  enqueuerOf?(queue: string): Enqueuer
 }
 
 /** Does it say where tasks go? */

@@ -1,7 +1,7 @@
 import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
 import type { Middleware } from './middleware.js'
-import { type Destinations, isDestination } from './queues.js'
+import { type AttachedDestinations, isDestination } from './queues.js'
 import type { KnownSettings, TaskDefinition, TaskSettings } from './settings.js'
 
 /** Any function; what it takes is the business of who wrote it. */
@@ -29,7 +29,7 @@ export class Registry {
   /** Around its tasks, and those of the registries that it uses. From the outermost. */
   readonly middleware: Middleware[] = []
   readonly #own: Destination | undefined
-  readonly #attached: Destinations | undefined
+  readonly #attached: AttachedDestinations | undefined
   readonly #entries = new Map<string, TaskEntry>()
   readonly #byFunction = new Map<unknown, TaskEntry>()
   readonly #used: Registry[] = []
@@ -40,7 +40,7 @@ export class Registry {
    * @param own where its tasks go, whatever their queue
    * @param attached where its tasks go by queue
    */
-  constructor(defaults: TaskSettings, own?: Destination, attached?: Destinations) {
+  constructor(defaults: TaskSettings, own?: Destination, attached?: AttachedDestinations) {
     this.defaults = defaults
     this.#own = own !== undefined && isDestination(own) ? own : undefined
     this.#attached = attached
@@ -111,7 +111,7 @@ export class Registry {
   }
 
   /** What says where its tasks go: itself, or the next one up. */
-  get destination(): { readonly own?: Destination; readonly attached?: Destinations } {
+  get destination(): { readonly own?: Destination; readonly attached?: AttachedDestinations } {
     if (this.#own !== undefined) return { own: this.#own }
     if (this.#attached !== undefined) return { attached: this.#attached }
     return this.#parent?.destination ?? {}

@@ -46,7 +46,7 @@ export abstract class TaskScheduler implements HasRegistry {
   ): Promise<ScheduledTask>
   schedule(task: string, ...args: readonly unknown[]): Promise<ScheduledTask>
   async schedule(task: unknown, ...args: readonly unknown[]): Promise<ScheduledTask> {
-    return schedule({ entry: this.#find(task), args, at: undefined, options: {} })
+    return schedule({ entry: await this.#find(task), args, at: undefined, options: {} })
   }
 
   /** The same, to be run at this time or later. */
@@ -62,7 +62,7 @@ export abstract class TaskScheduler implements HasRegistry {
   ): Promise<ScheduledTask>
   scheduleAt(task: string, at: When, ...args: readonly unknown[]): Promise<ScheduledTask>
   async scheduleAt(task: unknown, at: When, ...args: readonly unknown[]): Promise<ScheduledTask> {
-    return schedule({ entry: this.#find(task), args, at: timeOf(at), options: {} })
+    return schedule({ entry: await this.#find(task), args, at: timeOf(at), options: {} })
   }
 
   /** The same by name, with options for this call. */
@@ -70,7 +70,8 @@ export abstract class TaskScheduler implements HasRegistry {
     schedule(task: string, ...args: readonly unknown[]): Promise<ScheduledTask>
   } {
     return {
-      schedule: async (task, ...args) => schedule({ entry: this.#find(task), args, at: undefined, options }),
+      schedule: async (task, ...args) =>
+        schedule({ entry: await this.#find(task), args, at: undefined, options }),
     }
   }
 
@@ -81,7 +82,8 @@ export abstract class TaskScheduler implements HasRegistry {
    * @throws the errors of `schedule` before anything is stored; BatchError if not all of them could be stored
    */
   async scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]> {
-    return batch.store(task => this.#find(task))
+    await this.prepare()
+    return batch.store(task => this.#found(task))
   }
 
   /**
@@ -98,7 +100,17 @@ export abstract class TaskScheduler implements HasRegistry {
     return this
   }
 
-  #find(task: unknown): TaskEntry {
+  /** Makes known what is not known yet; undefined if that takes no time. */
+  protected prepare(): Promise<void> | undefined {
+    return undefined
+  }
+
+  #find(task: unknown): TaskEntry | Promise<TaskEntry> {
+    const preparing = this.prepare()
+    return preparing === undefined ? this.#found(task) : preparing.then(() => this.#found(task))
+  }
+
+  #found(task: unknown): TaskEntry {
     const found = this[REGISTRY].find(task)
     if (found !== undefined) return found
     const got = typeof task === 'function' ? `the function ${task.name}` : describe(task)

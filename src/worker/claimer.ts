@@ -7,7 +7,7 @@ import type { PausedPair } from '../task/pause.js'
 import type { Report } from '../task/report.js'
 import { afterMessages } from './after-messages.js'
 import type { Assignment } from './assignment.js'
-import { Run } from './run.js'
+import { Run, type RunLimits } from './run.js'
 
 /** Limits the bodies of a batch, because the large ones may be in memory twice. */
 const BATCH_BYTES = 1024 * 1024
@@ -16,12 +16,10 @@ const BATCH_MS = 5
 /** If it took longer than this, the process was stopped, or its disk was: messages may have come meanwhile. */
 const STALLED_MS = 100
 
-interface ClaimerOptions {
+interface ClaimerOptions extends RunLimits {
   readonly claims: Claims
   /** Tasks begin while others run in this process, so a task that must be alone cannot run here. */
   readonly isConcurrent: boolean
-  /** 0: no deadline. */
-  readonly harakiriMs: number
   /** These tasks are claimed and begin next; the master has to know it before. */
   announce(claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>): void
   /** The task could not be claimed, could not begin, or was given up before it began. */
@@ -185,7 +183,7 @@ export class Claimer {
       batch.notices ??= []
       batch.notices.push([number, claim.notice])
     }
-    this.#add(new Run(claim, number, this.#options.harakiriMs), batch)
+    this.#add(new Run(claim, number, this.#options), batch)
   }
 
   #add(run: Run, batch: Batch): void {

@@ -17,6 +17,8 @@ interface FunctionExecutorOptions {
   readonly directory: WorkingDirectory
   /** How many tasks run at a time. If there are several, the one that throws late has to be identified. */
   readonly concurrency: number
+  /** Set if other code runs in this process: calls handlers so that their code can be told from it. */
+  readonly around?: (<Result>(call: () => Result) => Result) | undefined
 }
 
 /** Calls the user's handlers in this process, and turns whatever they return or throw into an outcome. */
@@ -26,6 +28,8 @@ export class FunctionExecutor implements Executor {
   readonly takesAhead = false
   readonly running = undefined
   readonly slots: number
+  /** What executes belongs to one of several runs, or to none. */
+  readonly #isTracked: boolean
   readonly #options: FunctionExecutorOptions
   readonly #listener: ExecutorListener
   readonly #author = new AsyncLocalStorage<Run>()
@@ -36,6 +40,7 @@ export class FunctionExecutor implements Executor {
     this.#options = options
     this.#listener = listener
     this.slots = options.concurrency
+    this.#isTracked = options.concurrency > 1 || options.around !== undefined
   }
 
   start(batch: readonly Run[], now: number): void {
@@ -85,13 +90,15 @@ export class FunctionExecutor implements Executor {
    * reject.
    */
   #perform(run: Run): Outcome | Promise<Outcome> {
-    const { chdir, context, directory } = this.#options
+    const { chdir, context, directory, around } = this.#options
     this.#latest = run
     const place = chdir ?? run.claim.directory
     if (place !== undefined) directory.enter(place)
     try {
       const task = new HandlerTask(run, context)
-      return this.slots > 1 ? this.#author.run(run, () => this.#ask(0, run, task)) : this.#ask(0, run, task)
+      if (!this.#isTracked) return this.#ask(0, run, task)
+      const ask = () => this.#author.run(run, () => this.#ask(0, run, task))
+      return around === undefined ? ask() : around(ask)
     } catch (thrown) {
       return fromThrown(thrown)
     }
@@ -103,7 +110,7 @@ export class FunctionExecutor implements Executor {
 
   /** The run whose code is executing. For an exception outside any call, the run that started the code that threw. */
   get author(): Run | undefined {
-    const author = this.slots > 1 ? this.#author.getStore() : this.#latest
+    const author = this.#isTracked ? this.#author.getStore() : this.#latest
     return author?.hasEnded === true ? undefined : author
   }
 

@@ -30,6 +30,7 @@ export interface LoadedHandlers {
 export function handlerNames(chain: readonly HandlerSpec[]): string[] {
   return chain.flatMap(link => {
     if (link.kind === 'host') return link.host.files
+    if (link.kind === 'given') return link.names
     return link.kind === 'exec' ? [link.command] : [link.file]
   })
 }
@@ -46,6 +47,7 @@ export async function openHandlers(
   callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
+  given: readonly LoadedHandler[] = [],
 ): Promise<LoadedHandlers> {
   const { chain } = options
   const hosts: Host[] = []
@@ -71,12 +73,15 @@ export async function openHandlers(
         performers.push(callHost(host, print))
         break
       }
+      case 'given':
       case 'javascript': {
-        const module = await loadHandler(link.file)
-        loaded.push(module)
-        if (module.registries.length > 0) performers.push(named.link(module.registries))
-        if (module.handler === undefined) continue
-        performers.push(callFunction(module.handler))
+        const modules = link.kind === 'given' ? given : [await loadHandler(link.file)]
+        loaded.push(...modules)
+        const registries = modules.flatMap(module => module.registries)
+        if (registries.length > 0) performers.push(named.link(registries))
+        const handlers = modules.flatMap(({ handler }) => handler ?? [])
+        if (handlers.length === 0) continue
+        performers.push(...handlers.map(callFunction))
         break
       }
       case 'exec': {

@@ -3,7 +3,7 @@ import type { MasterMessage } from '../ipc/messages.js'
 import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { takeChildrensOutput } from './children-output.js'
-import { handlerNames } from './handlers.js'
+import { openClaims } from './open-claims.js'
 import { takeOutput } from './own-output.js'
 import { offerSignals } from './signal-api.js'
 import { EXIT_REQUESTED, Worker } from './worker.js'
@@ -16,21 +16,13 @@ const ORPHAN_MERCY_MS = 60_000
 
 const worker = new Worker({
   directory: new ProcessDirectory(),
-  entered({ title, spool }, signals, daemon) {
+  entered({ title, spool, home }, signals, daemon) {
     if (title !== null) process.title = title
-    process.chdir(spool)
+    process.chdir(home ?? spool)
     offerSignals(signals)
     offerDaemon(daemon)
   },
-  openClaims(options, termsOf) {
-    const { spool, ordered, strictNames, chain } = options
-    return openEngine(spool).claims({
-      ...options,
-      termsOf,
-      rules: { ordered, strictNames },
-      handlers: handlerNames(chain),
-    })
-  },
+  openClaims: (options, termsOf) => openClaims(openEngine(options.spool), options, termsOf),
   send(message, sent) {
     if (!process.connected || process.send === undefined) return sent()
     process.send(message, undefined, undefined, sent)

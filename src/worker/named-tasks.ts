@@ -16,6 +16,8 @@ import type { Run } from './run.js'
 export class NamedTasks {
   readonly #terms = new Map<string, Terms>()
   readonly #places = new Map<string, string>()
+  /** Each looks for what a registry has got since. */
+  readonly #learners: Array<() => void> = []
 
   get isEmpty(): boolean {
     return this.#terms.size === 0
@@ -28,11 +30,17 @@ export class NamedTasks {
    */
   link(registries: readonly Registry[]): HandlerCall {
     const performers = new Map<string, (args: readonly unknown[]) => unknown>()
-    for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
-      const { name, place } = entry
-      this.declare(termsOf(name, settingsOf(entry)), place)
-      performers.set(toByteString(name), performerOf(entry))
+    const learn = (mayClash: boolean) => {
+      for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
+        const { name, place } = entry
+        const key = toByteString(name)
+        if (performers.has(key) || (mayClash && this.#places.has(key))) continue
+        this.declare(termsOf(name, settingsOf(entry)), place)
+        performers.set(key, performerOf(entry))
+      }
     }
+    learn(false)
+    this.#learners.push(() => learn(true))
     return run => {
       const perform = performers.get(taskNameOf(run.claim.vars) ?? '')
       return perform === undefined ? IGNORE : call(perform, run)
@@ -53,7 +61,11 @@ export class NamedTasks {
     return vars => {
       const name = taskNameOf(vars)
       if (name === undefined) return undefined
-      const known = this.#terms.get(name)
+      let known = this.#terms.get(name)
+      if (known === undefined && isNamed(vars)) {
+        for (const learn of this.#learners) learn()
+        known = this.#terms.get(name)
+      }
       return known === undefined && areAll && isNamed(vars) ? 'unknown-name' : known
     }
   }

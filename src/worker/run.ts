@@ -5,6 +5,14 @@ import type { Outcome } from '../task/outcome.js'
 /** The abort signal fires this long before the end, or after half of the remaining time if that is later. */
 const WARNING_MS = 1000
 
+/** How long a run may take. */
+export interface RunLimits {
+  /** 0: no deadline. */
+  readonly harakiriMs: number
+  /** Its process is killed then. Otherwise its signal is all there is, and fires when the time is over. */
+  readonly isKilled: boolean
+}
+
 /** One claimed task, until it is reported. */
 export class Run {
   readonly claim: Claim
@@ -21,16 +29,15 @@ export class Run {
   isProgram = false
   #cancelled: Error | undefined
   #stop: (() => void) | undefined
-  readonly #harakiriMs: number
+  readonly #limits: RunLimits
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** @param harakiriMs 0: no deadline */
-  constructor(claim: Claim, number: number, harakiriMs: number) {
+  constructor(claim: Claim, number: number, limits: RunLimits) {
     this.claim = claim
     this.number = number
-    this.#harakiriMs = harakiriMs
+    this.#limits = limits
   }
 
   /**
@@ -83,14 +90,18 @@ export class Run {
 
   #arm(): void {
     const controller = this.#controller
-    const deadlineAt = this.#harakiriMs === 0 ? Number.POSITIVE_INFINITY : this.startedAt + this.#harakiriMs
+    const { harakiriMs, isKilled } = this.#limits
+    const deadlineAt = harakiriMs === 0 ? Number.POSITIVE_INFINITY : this.startedAt + harakiriMs
     const endsAt = Math.min(deadlineAt, this.#mercyEndsAt)
     clearTimeout(this.#timer)
     if (controller === undefined || endsAt === Number.POSITIVE_INFINITY) return
     const leftMs = Math.max(0, endsAt - performance.now())
-    const why = endsAt === deadlineAt ? 'its deadline (spooler-harakiri)' : 'the mercy of a stop'
-    const abort = () => controller.abort(new Error(`this task is about to be killed: ${why} ends`))
-    this.#timer = setTimeout(abort, leftMs - Math.min(WARNING_MS, leftMs / 2))
+    const isDeadline = endsAt === deadlineAt
+    const why = isDeadline ? `its deadline${isKilled ? ' (spooler-harakiri)' : ''}` : 'the mercy of a stop'
+    const what = isKilled ? 'is about to be killed' : 'has to end'
+    const abort = () => controller.abort(new Error(`this task ${what}: ${why} ends`))
+    const warningMs = isKilled || !isDeadline ? Math.min(WARNING_MS, leftMs / 2) : 0
+    this.#timer = setTimeout(abort, leftMs - warningMs)
   }
 }
 

@@ -1,13 +1,12 @@
 import type { ReportBufferOptions } from './report-buffer.js'
 import type { RecyclingOptions } from './retirement.js'
+import type { RunLimits } from './run.js'
 
-export interface RunnerOptions extends ReportBufferOptions, RecyclingOptions {
+export interface RunnerOptions extends ReportBufferOptions, RecyclingOptions, RunLimits {
   /** Tasks begin while others run in this process. */
   readonly isConcurrent: boolean
   /** The run of a signal's handler counts towards `maxTasks`. */
   readonly signalAsTask: boolean
-  /** 0: no deadline. */
-  readonly harakiriMs: number
   /** Calls the handler of a signal. */
   handle(signal: number): unknown
   /** Nothing is running, and nothing will run any more. */

@@ -42,7 +42,7 @@ export class Runner implements ExecutorListener {
 
   /** @param open creates the executor, with this runner as its listener */
   constructor(claims: Claims, open: (listener: ExecutorListener) => Executor, options: RunnerOptions) {
-    const { harakiriMs, isConcurrent } = options
+    const { harakiriMs, isKilled, isConcurrent } = options
     this.#claims = claims
     this.#options = options
     this.#executor = open(this)
@@ -53,6 +53,7 @@ export class Runner implements ExecutorListener {
       claims,
       isConcurrent,
       harakiriMs,
+      isKilled,
       announce: claims => options.send({ type: 'claimed', claims }),
       refused: (number, report) => this.#refused(number, report),
       released: () => this.#pump(),

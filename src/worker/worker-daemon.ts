@@ -1,3 +1,4 @@
+import { DeferredEnqueuer } from '../engines/deferred-enqueuer.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import type { WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
@@ -47,39 +48,32 @@ export class WorkerDaemon implements CurrentDaemon {
       const own = new SpoolTargets(targets).find(Buffer.from(directory))
       return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
     }
-    return new Announcing(directory, open, this.#send)
+    return new Announcing(new DeferredEnqueuer(directory, open), this.#send)
   }
 }
 
-/**
- * Tells the master what was stored, so that it does not have to find it. It opens the spool for the first task: most workers
- * only run tasks.
- */
+/** Tells the master what was stored, so that it does not have to find it. */
 class Announcing implements Enqueuer {
-  readonly name: string
-  readonly #open: () => Promise<Enqueuer>
+  readonly #enqueuer: Enqueuer
   readonly #send: (message: WorkerMessage) => void
-  #opened: Promise<Enqueuer> | undefined
 
-  constructor(name: string, open: () => Promise<Enqueuer>, send: (message: WorkerMessage) => void) {
-    this.name = name
-    this.#open = open
+  constructor(enqueuer: Enqueuer, send: (message: WorkerMessage) => void) {
+    this.#enqueuer = enqueuer
     this.#send = send
   }
 
-  get #enqueuer(): Promise<Enqueuer> {
-    this.#opened ??= this.#open()
-    return this.#opened
+  get name(): string {
+    return this.#enqueuer.name
   }
 
   async store(request: Request): Promise<Stored> {
-    const stored = await (await this.#enqueuer).store(request)
+    const stored = await this.#enqueuer.store(request)
     this.#stored(stored, request)
     return stored
   }
 
   async storeAll(requests: readonly Request[], isAllOrNothing?: boolean) {
-    const results = await (await this.#enqueuer).storeAll(requests, isAllOrNothing)
+    const results = await this.#enqueuer.storeAll(requests, isAllOrNothing)
     for (const [i, request] of requests.entries()) {
       const result = results[i]
       if (result !== undefined && 'stored' in result) this.#stored(result.stored, request)

@@ -1,5 +1,5 @@
 import { toError } from '../base/errors.js'
-import type { Awaitable, Claims } from '../engines/claims.js'
+import type { Claims } from '../engines/claims.js'
 import type { AsideReply, MasterMessage, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { SignalNews } from '../task/schedule.js'
 import { stackOf } from '../task/stack.js'
@@ -13,19 +13,7 @@ import type { Run } from './run.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
 import { WorkerDaemon } from './worker-daemon.js'
-import type { WorkingDirectory } from './working-directory.js'
-
-/** What a worker runs in: its own process, or that of another program. */
-interface WorkerHome {
-  /** @param sent called when the message has been handed to the channel, or cannot be delivered */
-  send(message: WorkerMessage | AsideReply, sent: () => void): void
-  /** The last message has been handed to the channel. The worker does nothing any more. */
-  exit(code: number): void
-  /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
-  entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
-  openClaims(options: WorkerOptions, termsOf?: LoadedHandlers['termsOf']): Awaitable<Claims>
-  readonly directory: WorkingDirectory
-}
+import type { WorkerHome } from './worker-home.js'
 
 /** The exit code of uWSGI's spooler when it is asked to exit (end_me, core/uwsgi.c). */
 export const EXIT_REQUESTED = 30
@@ -129,6 +117,8 @@ export class Worker {
       const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf)
       this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
         ...options,
+        harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
+        isKilled: this.#home.shared === undefined,
         isConcurrent: (handlers.only === undefined || handlers.isBeside) && options.concurrency > 1,
         handle: number => this.#runSignal(options.spool, number),
         send: message => this.#send(message),
@@ -170,6 +160,7 @@ export class Worker {
       },
       message => this.#send(message),
       (author, text) => this.#print(author, 'output', text),
+      this.#home.shared?.given,
     )
   }
 
@@ -204,6 +195,7 @@ export class Worker {
           chdir: options.chdir,
           directory: this.#home.directory,
           concurrency: options.concurrency,
+          around: this.#home.shared?.around,
         },
         listener,
       )

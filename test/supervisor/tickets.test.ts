@@ -59,8 +59,10 @@ describe('a pool over an engine whose refs are tickets', () => {
       { n: 'three', wait: 100 },
     )
     await until('two have run', () => spool.tasks.size === 1 && journal.length >= 3)
-    const done = (name: string) => `[spooler memory:tickets pid: 0] done with task ${name} after 0 seconds`
-    const begun = (name: string) => `[spooler memory:tickets pid: 0] managing request ${name} ...`
+    const done = (name: string) =>
+      `[spooler memory:tickets pid: ${process.pid}] done with task ${name} after 0 seconds`
+    const begun = (name: string) =>
+      `[spooler memory:tickets pid: ${process.pid}] managing request ${name} ...`
     await until('the last is logged', () => lines.includes(done('task-3')))
     assert.deepEqual(logOf('task-1'), [begun('task-1'), done('task-1')])
     assert.match(
@@ -81,7 +83,7 @@ describe('a pool over an engine whose refs are tickets', () => {
     await until('it runs', () => [...pool.workers].some(({ work }) => work.begun[0]?.name === 'task-1'))
     for (const port of ports) port.kill()
     await until('it is dead', () => spool.dead.has('task-1'))
-    const died = '[spooler memory:tickets pid: 0] the process was killed by SIGKILL'
+    const died = `[spooler memory:tickets pid: ${process.pid}] the process was killed by SIGKILL`
     await until('that is logged', () => lines.some(line => line.includes('is buried')))
     assert.ok(lines.includes(`${died}; it had task-1`), lines.join('\n'))
     const buried = lines.find(line => line.includes('is buried'))

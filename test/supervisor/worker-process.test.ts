@@ -40,6 +40,7 @@ function readyWorker() {
       },
       openPort: () => ({
         pid: 1,
+        hasOwnProcess: true,
         whenExited: new Promise(nothing),
         listen(hear) {
           say = hear

@@ -35,6 +35,7 @@ describe('importing spoold', () => {
       const tasks = new Tasks({ queue: 'mail' })
       tasks.task('noop', () => {})
       new Spoold({ queues: { mail: 'spool' }, tasks })
+      new Spoold({ spooler: 'memory:', tasks: './tasks.js', logger: console })
       console.log(JSON.stringify([before, after, ${seen}]))`,
       directory,
     ) as [object, object, object]

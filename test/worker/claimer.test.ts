@@ -29,6 +29,7 @@ async function queueOf(...names: readonly string[]) {
     claims: engine,
     isConcurrent: false,
     harakiriMs: 0,
+    isKilled: true,
     announce: () => assert.fail('a claim of a directory has no notice'),
     refused: (_number, { ref, kind }) => reports.push({ ref, kind }),
     released() {},

@@ -37,6 +37,7 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
       memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
       signalAsTask: false,
       harakiriMs: 0,
+      isKilled: true,
       isListenedTo: false,
       isDetailed: false,
       handle() {},

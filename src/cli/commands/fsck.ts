@@ -1,7 +1,7 @@
 import { realpathSync, statSync } from 'node:fs'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { type ResolvedOptions, resolveOptions } from '../../config/options.js'
-import { retryPolicyOf } from '../../daemon/spool-plan.js'
+import { retryPolicyOf } from '../../config/retry-policy.js'
 import { examineRights, examineSpool } from '../../fsck/examine.js'
 import { openExaminedSpool } from '../../fsck/examined-spool.js'
 import type { Finding, Repair } from '../../fsck/finding.js'

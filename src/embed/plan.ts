@@ -1,0 +1,105 @@
+import type { SpoolOptions } from '../config/option-table.js'
+import { defaultsOf } from '../config/option-values.js'
+import { retryPolicyOf } from '../config/retry-policy.js'
+import type { Engine } from '../engines/open-engine.js'
+import type { Emitter } from '../events/emitter.js'
+import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
+import { prepareSpool } from '../spool/layout.js'
+import { checkSpool } from '../spool/permissions.js'
+import { probeSpool } from '../spool/probe.js'
+import type { PoolOptions } from '../supervisor/pool-options.js'
+import type { SignalRouter } from '../supervisor/signal-router.js'
+import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
+import { WorkerPool } from '../supervisor/worker-pool.js'
+import type { WorkerPort } from '../supervisor/worker-port.js'
+import { MEMORY } from './memory-queues.js'
+
+/** A queue that is to be run. */
+export interface Place {
+  readonly queue: string
+  /** The spool's real path, or its name in memory. */
+  readonly spool: string
+  readonly engine: Engine
+}
+
+/** How its tasks are run. */
+export interface Running {
+  readonly processes: number
+  readonly concurrency: number
+  readonly chain: readonly HandlerSpec[]
+  /** 0: nothing is killed. */
+  readonly harakiriMs: number
+  readonly isListenedTo: boolean
+  /** Where tasks go that handlers schedule, if their workers are not in this process. */
+  readonly targets: WorkerOptions['targets']
+  readonly queues: WorkerOptions['queues']
+  openPort(): WorkerPort
+}
+
+interface PlanContext {
+  readonly events: Emitter
+  readonly signals: SignalRouter
+}
+
+/** The daemon's defaults: an application has nothing to say about them. */
+const DEFAULTS = defaultsOf(({ perSpool }) => perSpool === true) as SpoolOptions
+
+/** @throws SpooldError SPOOL_UNUSABLE */
+export async function planQueue(
+  { spool, engine }: Place,
+  running: Running,
+  { events, signals }: PlanContext,
+): Promise<SpoolWorkersPlan> {
+  const { locks } = spool.startsWith(MEMORY)
+    ? { locks: 'ofd' as const }
+    : await probeSpool(spool, DEFAULTS.spoolerLock)
+  const pool = poolOptions(spool, locks, running)
+  const feedOptions = {
+    order: 'arrival',
+    rules: { ordered: true, strictNames: false },
+    frequencyMs: DEFAULTS.spoolerFrequencyMs,
+    watch: DEFAULTS.spoolerWatch,
+  } as const
+  return {
+    spool,
+    engineKey: spool,
+    pool,
+    async open() {
+      const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, events)])
+      upkeep.prepare()
+      const workers = new WorkerPool(pool, feed, events, signals)
+      const pauses = upkeep.followPauses(now => workers.setPauses(now))
+      return { spool, engineKey: spool, feed, pool: workers, pauses }
+    },
+  }
+}
+
+/** @returns its real path @throws SpooldError SPOOL_UNUSABLE */
+export function prepared(directory: string): string {
+  const spool = prepareSpool(directory)
+  checkSpool(spool)
+  return spool
+}
+
+function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Running): PoolOptions {
+  const { processes, openPort, ...own } = running
+  const worker: WorkerOptions = {
+    ...{ spool, locks, ...own },
+    ...{ ordered: true, strictNames: false, frequencyMs: DEFAULTS.spoolerFrequencyMs },
+    policy: retryPolicyOf(DEFAULTS),
+    delivery: DEFAULTS.spoolerDelivery,
+    graceMs: DEFAULTS.spoolerGraceMs,
+    memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
+    ...{ maxTasks: 0, signalAsTask: false, startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs },
+    ...{ chdir: process.cwd(), home: process.cwd(), title: null, isDetailed: false },
+  }
+  return {
+    worker,
+    ...{ processes, scaling: null, startsCheap: false, idleMs: 0 },
+    limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
+    mercyMs: DEFAULTS.workerReloadMercyMs,
+    startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs,
+    answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
+    openPort,
+  }
+}

@@ -1,0 +1,150 @@
+import { SpooldError } from '../base/errors.js'
+import { openEngine } from '../engines/open-engine.js'
+import { STDERR } from '../log/output.js'
+import { DEFAULT_QUEUE } from '../protocol/named.js'
+import { ForkedPort } from '../supervisor/forked-port.js'
+import { attachedOf, destinationOf } from '../tasks/destinations.js'
+import { unknownQueue } from '../tasks/queues.js'
+import { type Registry, settingsOf } from '../tasks/registry.js'
+import type { LoadedHandler } from '../worker/load-module.js'
+import { EmbeddedDaemon } from './embedded-daemon.js'
+import { openInProcess } from './in-process-worker.js'
+import { type MemoryQueues, spoolOf } from './memory-queues.js'
+import { durationMs, type SpooldOptions, type StartOptions } from './options.js'
+import { type Place, prepared, type Running } from './plan.js'
+
+/** The application that starts. */
+export interface Application {
+  readonly options: SpooldOptions
+  readonly memory: MemoryQueues | undefined
+  readonly registry: Registry
+  /** The files of its modules. */
+  readonly files: readonly string[]
+  /** Its tasks, for workers in this process. */
+  readonly given: readonly LoadedHandler[]
+  /** What it runs now. */
+  readonly running: Set<EmbeddedDaemon>
+}
+
+/**
+ * Starts what `options` ask for.
+ *
+ * @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE, HANDLER_UNLOADABLE; nothing is left running
+ */
+export async function startDaemon(options: StartOptions, app: Application): Promise<EmbeddedDaemon> {
+  checkMode(options, app)
+  const places = placesOf(options, app)
+  const daemon = new EmbeddedDaemon(places, app.options.logger)
+  app.running.add(daemon)
+  const disobey = options.block === true ? daemon.obeySignals() : () => {}
+  void daemon.whenStopped.then(() => {
+    app.running.delete(daemon)
+    disobey()
+  })
+  await daemon.start(place => runningOf(place, options, app))
+  if (options.stopWhenEmpty === true) void daemon.whenEmpty().then(() => daemon.stop())
+  return daemon
+}
+
+/** @throws SpooldError START_FAILED if its tasks cannot run there */
+function checkMode({ mode = 'in-process' }: StartOptions, { memory, registry, files }: Application): void {
+  if (mode === 'in-process') return
+  if (memory !== undefined)
+    throw failed(`mode ${mode}: tasks in memory: can only run in this process; expected mode 'in-process'`)
+  const [closure] = files.length === 0 ? registry.all() : []
+  if (files.length === 0)
+    throw failed(
+      `mode ${mode}: functions cannot be sent to another process; ` +
+        `expected a module that exports Tasks (tasks: './tasks.js'), got Tasks${closure === undefined ? '' : ` with ${closure.name}, registered at ${closure.place}`}`,
+    )
+}
+
+/** @throws SpooldError START_FAILED, QUEUE_UNKNOWN, SPOOL_UNUSABLE */
+function placesOf({ queue }: StartOptions, app: Application): Place[] {
+  const { memory, running } = app
+  const directories = memory === undefined ? directoriesOf(app.options) : undefined
+  const known = directories === undefined ? queuesIn(app) : [...directories.keys()]
+  const wanted = typeof queue === 'string' ? [queue] : (queue ?? known.filter(isLocal))
+  if (wanted.length === 0)
+    throw failed('no queue of this application has a directory, so there is nothing to run here')
+  const busy = wanted.find(each => [...running].some(({ queues }) => queues.includes(each)))
+  if (busy !== undefined)
+    throw failed(`the queue ${busy} is run already; stop it first, or start other queues`)
+  const bySpool = new Map<string, Place>()
+  for (const name of wanted) for (const place of placesOfQueue(name)) bySpool.set(place.spool, place)
+  return [...bySpool.values()]
+
+  function isLocal(name: string): boolean {
+    return directories === undefined || directories.get(name) !== undefined
+  }
+
+  function placesOfQueue(name: string): Place[] {
+    if (memory !== undefined) return [{ queue: name, spool: spoolOf(name), engine: memory.engineOf(name) }]
+    if (directories?.has(name) !== true) throw unknownQueue(name, known, 'new Spoold({ queues: { … } })')
+    const found = directories.get(name)
+    if (found === undefined)
+      throw failed(
+        `the queue ${name} goes to the socket of a daemon, which runs it; expected a queue with a directory`,
+      )
+    return found.map(directory => {
+      const spool = prepared(directory)
+      return { queue: name, spool, engine: openEngine(spool) }
+    })
+  }
+}
+
+/** The directories of each queue; undefined if a daemon has it. */
+function directoriesOf({
+  spooler,
+  socket,
+  queues = {},
+}: SpooldOptions): Map<string, readonly string[] | undefined> {
+  const found = new Map<string, readonly string[] | undefined>()
+  if (socket !== undefined) found.set(DEFAULT_QUEUE, undefined)
+  else if (spooler !== undefined) found.set(DEFAULT_QUEUE, [spooler].flat())
+  for (const [queue, place] of Object.entries(queues)) {
+    const { spooler: directory } = destinationOf(place)
+    found.set(queue, directory === undefined ? undefined : [directory].flat())
+  }
+  return found
+}
+
+/** In memory, any queue has a spool: those that tasks name, or that have been used. */
+function queuesIn({ registry, memory }: Application): string[] {
+  const named = Array.from(registry.all(), entry => settingsOf(entry).queue ?? DEFAULT_QUEUE)
+  return [...new Set([DEFAULT_QUEUE, ...named, ...(memory?.names ?? [])])]
+}
+
+function runningOf({ engine }: Place, options: StartOptions, app: Application): Running {
+  const { mode = 'in-process', workers = 1, concurrency = 1, deadline = 0 } = options
+  const deadlineMs = durationMs(deadline) ?? 0
+  const isListenedTo = app.options.logger !== undefined
+  if (mode === 'in-process') {
+    const names = app.files.length > 0 ? app.files : ['the tasks of this program']
+    const enqueuerOf = (queue: string) => attachedOf(queue, app.registry.destination.attached ?? {})
+    return {
+      processes: 1,
+      concurrency: workers * concurrency, // they would share one event loop
+      chain: [{ kind: 'given', names }],
+      ...{ harakiriMs: 0, isListenedTo, targets: [], queues: [] },
+      openPort: () => openInProcess({ engine, given: app.given, deadlineMs, enqueuerOf }),
+    }
+  }
+  const { sync = true } = app.options
+  const directories = [...directoriesOf(app.options)].flatMap(([queue, found]) =>
+    (found ?? []).map(directory => [queue, prepared(directory)] as const),
+  )
+  return {
+    processes: workers,
+    concurrency,
+    chain: app.files.map(file => ({ kind: 'javascript', file })),
+    ...{ harakiriMs: deadlineMs, isListenedTo },
+    targets: directories.map(([, directory]) => ({ directory, sync })),
+    queues: directories,
+    openPort: () => new ForkedPort({ logFd: STDERR, areas: [] }),
+  }
+}
+
+function failed(message: string): SpooldError {
+  return new SpooldError('START_FAILED', message)
+}

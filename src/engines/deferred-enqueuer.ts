@@ -1,0 +1,28 @@
+import type { Request, Stored } from '../task/request.js'
+import type { Enqueuer, StoreResult } from './enqueuer.js'
+
+/** An enqueuer that is opened for the first task: most programs that may store tasks never do. */
+export class DeferredEnqueuer implements Enqueuer {
+  readonly name: string
+  readonly #open: () => Promise<Enqueuer>
+  #opened: Promise<Enqueuer> | undefined
+
+  /** @param name that of the enqueuer which `open` returns */
+  constructor(name: string, open: () => Promise<Enqueuer>) {
+    this.name = name
+    this.#open = open
+  }
+
+  async store(request: Request): Promise<Stored> {
+    return (await this.#enqueuer).store(request)
+  }
+
+  async storeAll(requests: readonly Request[], isAllOrNothing?: boolean): Promise<readonly StoreResult[]> {
+    return (await this.#enqueuer).storeAll(requests, isAllOrNothing)
+  }
+
+  get #enqueuer(): Promise<Enqueuer> {
+    this.#opened ??= this.#open()
+    return this.#opened
+  }
+}

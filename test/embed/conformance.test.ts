@@ -1,0 +1,151 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { TaskBatch, TaskStatus } from '#src/index.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { HOMES, type Home } from './homes.js'
+
+const deadIn = ({ spool }: Home) =>
+  spool === null ? [] : leftIn(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json'))
+
+for (const [name, open] of Object.entries(HOMES))
+  describe(`tasks that run in ${name}`, { concurrency: 3 }, () => {
+    it('run once each, with their arguments, scheduled before and after the start', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('echo', (...args) => say(JSON.stringify([currentTask().name, currentTask().queue, ...args])))`)
+      const first = await home.app.schedule('echo', 'a', { b: ['ü'] })
+      assert.deepEqual([first.status, first.name, first.queue], [TaskStatus.QUEUED, 'echo', 'default'])
+      await home.start()
+      await until('the first has run', () => home.said().length === 1)
+      await home.app.schedule('echo', 'x'.repeat(100_000))
+      await until('the second has run', () => home.said().length === 2)
+      await home.stop()
+      await home.app.schedule('echo', 'not run')
+      assert.deepEqual(home.said(), [
+        '["echo","default","a",{"b":["ü"]}]',
+        `["echo","default","${'x'.repeat(100_000)}"]`,
+      ])
+      await home.start()
+      await until('the third has run', () => home.said().length === 3)
+    })
+
+    it('of a later time do not run before it', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('when', () => say(String(Date.now())))`)
+      await home.start()
+      const { at, status } = await home.app.scheduleAt('when', new Date(Date.now() + 1100))
+      assert.equal(status, TaskStatus.WAITING)
+      const [ranAt] = await until('it has run', () => (home.said().length === 1 ? home.said() : undefined))
+      assert.ok(Number(ranAt) >= at.getTime(), `at ${at.getTime()}, ran ${ranAt}`)
+    })
+
+    it('that fail run again as often as they say, and at the time that RetryTask names', async () => {
+      const home = open(`
+        export const tasks = new Tasks({ retryDelay: 0 })
+        tasks.task('fails', { maxRetries: 2 }, () => { say('fails ' + currentTask().retries); throw new Error('no') })
+        let at
+        tasks.task('retries', { maxRetries: 1 }, () => {
+          say('retries ' + currentTask().retries + (currentTask().retries === 0 || Date.now() >= said().filter(line => line.startsWith('at '))[0].slice(3)))
+          if (currentTask().retries > 0) return
+          at = Math.ceil(Date.now() / 1000) * 1000 + 1000
+          say('at ' + at)
+          throw new RetryTask({ retry: new Date(at) })
+        })
+        tasks.task('last', () => say('last'))`)
+      await home.start()
+      await home.app.schedule('fails')
+      await home.app.schedule('retries')
+      await until('all have ended', () => {
+        const said = home.said()
+        return said.includes('fails 2') && said.includes('retries 1true')
+      })
+      await home.app.schedule('last')
+      await until('one more has run', () => home.said().includes('last'))
+      assert.deepEqual(
+        home.said().filter(line => line.startsWith('fails')),
+        ['fails 0', 'fails 1', 'fails 2'],
+      )
+      if (home.spool !== null) assert.equal(deadIn(home).length, 1)
+    })
+
+    it('that abort do not run again', async () => {
+      const home = open(`
+        export const tasks = new Tasks({ maxRetries: 5, retryDelay: 0 })
+        tasks.task('aborts', () => { say('aborts'); throw new AbortTask('enough') })
+        tasks.task('last', () => say('last'))`)
+      await home.start()
+      await home.app.schedule('aborts')
+      await until('it has run', () => home.said().length === 1)
+      await home.app.schedule('last')
+      await until('one more has run', () => home.said().includes('last'))
+      assert.deepEqual(home.said(), ['aborts', 'last'])
+      if (home.spool !== null) await until('it is buried', () => deadIn(home).length === 1)
+    })
+
+    it('come in batches, and schedule others', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('count', i => say(i))
+        tasks.task('spread', () => tasks.scheduleBatch(new TaskBatch().schedule('count', 50).schedule('count', 51)))`)
+      await home.start()
+      const batch = new TaskBatch()
+      for (let i = 0; i < 50; i++) batch.schedule('count', i)
+      batch.schedule('spread')
+      assert.equal((await home.app.scheduleBatch(batch)).length, 51)
+      await until('all have run', () => home.said().length === 52)
+      assert.deepEqual(
+        home
+          .said()
+          .map(Number)
+          .sort((a, b) => a - b),
+        Array.from({ length: 52 }, (_, i) => i),
+      )
+    })
+
+    it('run side by side if they await, as many as concurrency says, and are told apart', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('meet', async i => {
+          say('begin')
+          await until(() => said().filter(line => line === 'begin').length === 3)
+          say('met ' + currentTask().args[0] + i)
+        })`)
+      for (let i = 0; i < 3; i++) await home.app.schedule('meet', i)
+      await home.start({ concurrency: 3 })
+      await until('all have met', () => home.said().length === 6)
+      assert.deepEqual(home.said().slice(3).sort(), ['met 00', 'met 11', 'met 22'])
+    })
+
+    it('are waited for by a stop', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('slow', async () => { say('begin'); await new Promise(resolve => setTimeout(resolve, 200)); say('end') })`)
+      await home.start()
+      await home.app.schedule('slow')
+      await until('it has begun', () => home.said().length === 1)
+      await home.stop()
+      assert.deepEqual(home.said(), ['begin', 'end'])
+    })
+
+    it('run at most once without maxRetries, and again with it, if their process dies', async t => {
+      const home = open(`
+        export const tasks = new Tasks({ retryDelay: 0 })
+        const die = () => { say(currentTask().name + currentTask().retries); if (said().filter(line => line.startsWith(currentTask().name)).length === 1) process.kill(process.pid, 'SIGKILL') }
+        tasks.task('once', die)
+        tasks.task('again', { maxRetries: 1 }, die)`)
+      if (home.runAndDie === undefined) return t.skip('nothing survives its process')
+      await home.app.schedule('once')
+      await home.runAndDie()
+      await home.app.schedule('again')
+      await home.runAndDie()
+      await home.start()
+      await until('nothing is left', () => leftIn(home.spool ?? '').length === 0)
+      assert.deepEqual(home.said().slice(0, 2), ['once0', 'again0'])
+      assert.match(home.said()[2] ?? '', /^again[01]$/)
+      assert.equal(home.said().length, 3)
+      assert.equal(deadIn(home).length, 1)
+    })
+  })

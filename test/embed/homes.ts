@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after } from 'node:test'
+import { promisify } from 'node:util'
+import { Spoold, type SpooldOptions, type StartOptions } from '#src/index.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { ROOT, spoolDirectory } from '../helpers/workspace.js'
+
+/** An application whose tasks run in one of the ways there are. */
+export interface Home {
+  readonly app: Spoold
+  /** Null: it is in memory. */
+  readonly spool: string | null
+  /** What tasks said, in order. */
+  said(): string[]
+  /** @param options as of `Spoold.start`; a daemon has what of them it knows */
+  start(options?: Pick<StartOptions, 'workers' | 'concurrency' | 'deadline'>): Promise<void>
+  stop(): Promise<void>
+  /** Runs what is due in a process that a task kills, and returns when that is dead. Absent where nothing survives it. */
+  runAndDie?(): Promise<void>
+}
+
+/** The beginning of each module of tasks. */
+const PRELUDE = (journal: string) => `
+import { appendFileSync, readFileSync } from 'node:fs'
+import { AbortTask, currentTask, RetryTask, TaskBatch, Tasks } from 'spoold'
+const JOURNAL = ${JSON.stringify(journal)}
+const say = line => appendFileSync(JOURNAL, line + '\\n')
+const said = () => readFileSync(JOURNAL, 'utf8').split('\\n').filter(Boolean)
+const until = async isSo => { while (!isSo()) await new Promise(resolve => setTimeout(resolve, 5)) }
+`
+const opened: Array<() => Promise<void>> = []
+
+after(closeHomes)
+
+export async function closeHomes(): Promise<void> {
+  for (const close of opened.splice(0)) await close()
+}
+
+interface Files {
+  readonly directory: string
+  readonly module: string
+  said(): string[]
+}
+
+function filesFor(directory: string, text: string): Files {
+  const journal = join(directory, 'said')
+  appendFileSync(journal, '')
+  const module = join(directory, 'tasks.mjs')
+  writeFileSync(module, PRELUDE(journal) + text)
+  return { directory, module, said: () => readFileSync(journal, 'utf8').split('\n').filter(Boolean) }
+}
+
+/** An application that runs its tasks itself. */
+function embedded(
+  text: string,
+  mode: NonNullable<StartOptions['mode']>,
+  options: Partial<SpooldOptions> = {},
+): Home {
+  const spool = spoolDirectory()
+  const { directory, module, said } = filesFor(dirname(spool), text)
+  const isMemory = options.spooler === 'memory:'
+  const app = new Spoold({ spooler: spool, sync: false, tasks: module, ...options })
+  opened.push(() => app.stop())
+  const runAndDie = () => runDying(directory, module, spool, mode)
+  return {
+    app,
+    spool: isMemory ? null : spool,
+    said,
+    start: start => app.start({ mode, ...start }),
+    stop: () => app.stop(),
+    ...(isMemory ? {} : { runAndDie }),
+  }
+}
+
+/** In-process the task takes its application with it, which therefore has a process of its own here. */
+async function runDying(directory: string, module: string, spool: string, mode: string): Promise<void> {
+  const program = join(directory, 'program.mjs')
+  writeFileSync(
+    program,
+    `import { Spoold } from ${JSON.stringify(join(ROOT, 'dist/index.js'))}
+    const app = new Spoold({ spooler: ${JSON.stringify(spool)}, tasks: ${JSON.stringify(module)} })
+    await app.start({ mode: ${JSON.stringify(mode)}, stopWhenEmpty: true, block: true })`,
+  )
+  await promisify(execFile)(process.execPath, [program]).catch((error: { signal?: string }) => {
+    if (error.signal !== 'SIGKILL') throw error
+  })
+}
+
+/** An application whose tasks a daemon runs. */
+function ofDaemon(text: string): Home {
+  const spool = spoolDirectory()
+  const { module, said } = filesFor(dirname(spool), text)
+  const app = new Spoold({ spooler: spool, sync: false, tasks: module })
+  let stop = async () => {}
+  opened.push(() => stop())
+  const start: Home['start'] = async ({ workers = 1, concurrency = 1, deadline } = {}) => {
+    const daemon = await startDaemon({
+      ...{ spool, isForeign: true },
+      ini: {
+        ...{ 'spooler-import': module, 'spooler-processes': workers, 'spooler-concurrency': concurrency },
+        ...(deadline === undefined ? {} : { 'spooler-harakiri': deadline }),
+      },
+    })
+    stop = async () => {
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+    }
+  }
+  const runAndDie = async () => {
+    await start()
+    while (leftIn(spool).length > 0) await new Promise(resolve => setTimeout(resolve, 20))
+    await stop()
+  }
+  return { app, spool, said, start, stop: () => stop(), runAndDie }
+}
+
+/** Where tasks can run. The suites run over each of these. */
+export const HOMES: Readonly<Record<string, (text: string) => Home>> = {
+  'in-process': text => embedded(text, 'in-process'),
+  'in memory': text => embedded(text, 'in-process', { spooler: 'memory:' }),
+  processes: text => embedded(text, 'processes'),
+  'a daemon': ofDaemon,
+}

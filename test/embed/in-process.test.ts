@@ -1,0 +1,332 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterEach, describe, it } from 'node:test'
+import {
+  currentTask,
+  Spoold,
+  type SpooldError,
+  type SpooldOptions,
+  type StartOptions,
+  Tasks,
+} from '#src/index.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+
+const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
+const opened: Spoold[] = []
+
+afterEach(async () => {
+  for (const app of opened.splice(0)) await app.stop({ mercyMs: 1000 })
+})
+
+/** An application with one task, which calls `run`. */
+function application(run: (arg: unknown) => unknown, options: Partial<SpooldOptions> = {}) {
+  const tasks = new Tasks({ retryDelay: 0 })
+  const task = tasks.task('task', (arg: unknown) => run(arg))
+  const app = new Spoold({ spooler: 'memory:', sync: false, tasks, ...options })
+  opened.push(app)
+  return { app, tasks, task }
+}
+
+/** Runs a program in a directory of its own. */
+function program(source: string) {
+  const directory = workspace()
+  writeFileSync(join(directory, 'main.mjs'), source)
+  const child = spawn(process.execPath, ['main.mjs'], { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
+  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)])
+  return { child, ended: ended.then(([[code], stdout, stderr]) => ({ code, stdout, stderr })) }
+}
+
+const isRefused = (code: string, message: RegExp) => (error: SpooldError) => {
+  assert.equal(error.code, code)
+  assert.match(error.message, message)
+  return true
+}
+
+const STATE = `({
+  cwd: process.cwd(), umask: process.umask(), title: process.title,
+  listeners: process.eventNames().filter(name => !['newListener', 'removeListener'].includes(name)).map(name => [String(name), process.listenerCount(name)]),
+})`
+
+describe('an application that runs its tasks in its own process', () => {
+  it('keeps its directory, umask, title and signals, prints nothing, and ends when it has stopped', async () => {
+    const { ended } = program(`
+      import { Spoold, Tasks } from ${INDEX}
+      const states = [${STATE}]
+      const tasks = new Tasks()
+      tasks.task('look', async () => { states.push(${STATE}); await null; states.push(${STATE}) })
+      tasks.task('fail', { queue: 'other' }, () => { throw new Error('no') })
+      const app = new Spoold({ spooler: 'spool', queues: { other: 'spool2' }, tasks })
+      await app.start({ concurrency: 2 })
+      states.push(${STATE})
+      await app.schedule('look')
+      await app.schedule('fail')
+      while (states.length < 4) await new Promise(resolve => setTimeout(resolve, 5))
+      await app.stop()
+      states.push(${STATE})
+      console.log(JSON.stringify(states))`)
+    const { code, stdout, stderr } = await ended
+    assert.deepEqual([code, stderr], [0, ''])
+    const states = JSON.parse(stdout) as object[]
+    assert.equal(states.length, 5)
+    for (const state of states) assert.deepEqual(state, states[0])
+  })
+
+  it('with block takes signals: running tasks end, and then it does', async () => {
+    const { child, ended } = program(`
+      import { Spoold, Tasks } from ${INDEX}
+      const tasks = new Tasks()
+      tasks.task('slow', async () => {
+        process.stdout.write('begin ')
+        await new Promise(resolve => setTimeout(resolve, 300))
+        process.stdout.write('end ')
+      })
+      const app = new Spoold({ spooler: 'spool', tasks })
+      await app.schedule('slow')
+      await app.start({ block: true })
+      console.log('stopped', process.listenerCount('SIGTERM'), process.listenerCount('SIGINT'))`)
+    await once(child.stdout, 'data')
+    child.kill('SIGTERM')
+    assert.deepEqual(await ended, { code: 0, stdout: 'begin end stopped 0 0\n', stderr: '' })
+  })
+
+  it('stops when nothing is due, whatever is due later', async () => {
+    const ran: unknown[] = []
+    const { app, task } = application(arg => ran.push(arg))
+    for (let i = 0; i < 5; i++) await task.schedule(i)
+    await task.scheduleAt('+1h', 'later')
+    await app.start({ stopWhenEmpty: true, block: true })
+    assert.deepEqual(ran, [0, 1, 2, 3, 4])
+  })
+
+  it('fires the signal of a task at its deadline, and of those that are running before the mercy of a stop ends', async () => {
+    const seen: string[] = []
+    const begun: unknown[] = []
+    const { app, task } = application(async what => {
+      begun.push(what)
+      const since = performance.now()
+      const signal = currentTask()?.signal
+      await new Promise(resolve => signal?.addEventListener('abort', resolve))
+      seen.push(`${what}: ${signal?.reason.message}`)
+      if (what === 'deadline') assert.ok(performance.now() - since >= 295)
+    })
+    await app.start({ deadline: '300ms' })
+    await task.schedule('deadline')
+    await until('it has ended', () => seen.length === 1)
+    await app.stop()
+    await app.start()
+    await task.schedule('mercy')
+    await until('it runs', () => begun.length === 2)
+    await app.stop({ mercyMs: 400 })
+    assert.deepEqual(seen, [
+      'deadline: this task has to end: its deadline ends',
+      'mercy: this task has to end: the mercy of a stop ends',
+    ])
+  })
+
+  it('leaves a task that ignores the mercy of a stop: nobody runs it again, and it still ends', async () => {
+    const spooler = spoolDirectory()
+    let end = () => {}
+    let runs = 0
+    const { app, task } = application(
+      () => {
+        runs++
+        return new Promise<void>(resolve => {
+          end = resolve
+        })
+      },
+      { spooler },
+    )
+    await app.start()
+    await task.schedule(1)
+    await until('it runs', () => runs === 1)
+    await app.stop({ mercyMs: 50 })
+    await app.start()
+    await app.stop()
+    assert.deepEqual([runs, leftIn(spooler).length], [1, 1])
+    end()
+    await until('it is done', () => leftIn(spooler).length === 0)
+  })
+
+  it('knows which task is running, and which code is none', async () => {
+    const names: Array<unknown> = []
+    const { app, task } = application(async arg => {
+      names.push(currentTask()?.args[0])
+      await new Promise(resolve => setTimeout(resolve, 20))
+      names.push([arg, currentTask()?.args[0]])
+      setImmediate(() => names.push('after'))
+    })
+    await app.start({ concurrency: 2 })
+    await Promise.all([task.schedule('a'), task.schedule('b')])
+    assert.equal(currentTask(), undefined)
+    await until('both run', () => names.length === 2)
+    assert.equal(currentTask(), undefined)
+    await until('both have ended', () => names.length === 6)
+    assert.deepEqual(names.filter(Array.isArray).sort(), [
+      ['a', 'a'],
+      ['b', 'b'],
+    ])
+  })
+
+  it('runs tasks that are registered later, and is where tasks go that are scheduled within one', async () => {
+    const ran: string[] = []
+    const elsewhere = new Tasks()
+    const { app, tasks, task } = application(async () => {
+      await elsewhere.schedule('late')
+    })
+    await app.start()
+    tasks.task('late', () => ran.push('late'))
+    elsewhere.task('late', () => ran.push('not this one'))
+    await task.schedule(1)
+    await until('it has run', () => ran.length === 1)
+    assert.deepEqual(ran, ['late'])
+    await assert.rejects(elsewhere.schedule('late'), isRefused('DESTINATION_MISSING', /three ways/))
+  })
+
+  it('in memory shares its tasks with no other, and two with one name of a task do not meet', async () => {
+    const ran: string[] = []
+    const one = application(arg => ran.push(`one ${arg}`))
+    const two = application(arg => ran.push(`two ${arg}`))
+    const three = application(arg => ran.push(`three ${arg}`), { spooler: spoolDirectory() })
+    const all = [one, two, three]
+    await Promise.all(all.map(({ app }) => app.start()))
+    await Promise.all(all.map(({ task }, i) => task.schedule(i + 1)))
+    await until('all have run', () => ran.length === 3)
+    assert.deepEqual(ran.sort(), ['one 1', 'three 3', 'two 2'])
+  })
+
+  it('shares a directory with a second one and a daemon: each task runs once', async () => {
+    const spooler = spoolDirectory()
+    const ran: string[] = []
+    const run = (by: string) => (arg: unknown) => {
+      ran.push(`${by} ${arg}`)
+      return new Promise(resolve => setTimeout(resolve, 5))
+    }
+    const [one, two] = [application(run('one'), { spooler }), application(run('two'), { spooler })]
+    const daemon = await startDaemon({
+      spool: spooler,
+      handler: `import { Tasks } from 'spoold'
+        export const tasks = new Tasks()
+        tasks.task('task', arg => { JOURNAL(arg); return new Promise(resolve => setTimeout(resolve, 5)) })`,
+    })
+    await Promise.all([one.app.start(), two.app.start()])
+    await Promise.all(Array.from({ length: 300 }, (_, i) => one.task.schedule(i)))
+    await until('all have run', () => leftIn(spooler).length === 0)
+    const by = (name: string) => ran.filter(line => line.startsWith(name)).map(line => line.slice(4))
+    const counts = [by('one'), by('two'), daemon.journal()]
+    assert.deepEqual(
+      counts
+        .flat()
+        .map(Number)
+        .sort((a, b) => a - b),
+      Array.from({ length: 300 }, (_, i) => i),
+    )
+    assert.ok(
+      counts.every(each => each.length > 0),
+      counts.map(each => each.length).join(),
+    )
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+  })
+
+  it('logs to its logger what a daemon logs, and a logger that throws harms nothing', async () => {
+    const lines: string[] = []
+    const logger = {
+      info: (line: string) => lines.push(line),
+      warn: () => assert.fail('a warning'),
+      error(line: string) {
+        lines.push(line)
+        throw new Error('the logger')
+      },
+    }
+    const { app, task } = application(
+      arg => {
+        if (arg === 'fail') throw new Error('on purpose')
+        currentTask()?.log('hello')
+      },
+      { logger },
+    )
+    await app.start()
+    await task.schedule('fail')
+    await task.schedule('log')
+    await until('both have ended', () => lines.some(line => line.includes('done with task')))
+    await app.stop()
+    assert.match(
+      lines.join('\n'),
+      /managing request task-1.*task task-1 \(task\) is buried.*on purpose.*hello/s,
+    )
+    assert.ok(lines.every(line => !line.includes('pid: 0')))
+  })
+})
+
+describe('a start is refused', () => {
+  const queues = { mail: spoolDirectory(), far: '127.0.0.1:1' }
+  const refusals: Array<[string, Partial<SpooldOptions>, StartOptions, string, RegExp]> = [
+    [
+      'of functions in processes',
+      { spooler: spoolDirectory() },
+      { mode: 'processes' },
+      'START_FAILED',
+      /functions cannot be sent to another process.*\.\/tasks\.js.*task, registered at .*in-process\.test/,
+    ],
+    ['of memory in processes', {}, { mode: 'processes' }, 'START_FAILED', /memory/],
+    ['of a queue without a spool', { queues }, { queue: 'post' }, 'QUEUE_UNKNOWN', /post/],
+    [
+      'of a queue of a daemon',
+      { spooler: spoolDirectory(), queues },
+      { queue: 'far' },
+      'START_FAILED',
+      /far goes to the socket/,
+    ],
+    [
+      'of an unknown mode',
+      {},
+      { mode: 'fast' as never },
+      'TASK_INVALID',
+      /in-process, processes, got "fast"/,
+    ],
+    ['of no worker', {}, { workers: 0 }, 'TASK_INVALID', /workers must be a whole number from 1, got 0/],
+    ['of a deadline that is none', {}, { deadline: 'soon' }, 'TASK_INVALID', /deadline must be seconds/],
+    ['of an option that is none', {}, { worker: 1 } as never, 'TASK_INVALID', /there is no option worker/],
+  ]
+  for (const [what, options, start, code, message] of refusals)
+    it(what, async () => {
+      const spooler = what.includes('without') ? { spooler: spoolDirectory() } : {}
+      const { app } = application(() => {}, { ...spooler, ...options })
+      await assert.rejects(app.start(start), isRefused(code, message))
+      await app.start({ stopWhenEmpty: true, block: true }) // nothing is left of it
+    })
+
+  it('of a queue that is run already; several may be run, each in its own way', async () => {
+    const ran: string[] = []
+    const { app, tasks } = application(() => ran.push('default'))
+    tasks.task('mail', { queue: 'mail' }, () => ran.push('mail'))
+    await app.start({ queue: 'mail' })
+    await app.schedule('task', 1)
+    await app.schedule('mail')
+    await until('one has run', () => ran.length === 1)
+    await assert.rejects(app.start(), isRefused('START_FAILED', /the queue mail is run already/))
+    await app.start({ queue: 'default', concurrency: 3 })
+    await until('the other has run', () => ran.length === 2)
+    assert.deepEqual(ran, ['mail', 'default'])
+  })
+
+  it('if its module cannot be loaded', async () => {
+    const directory = workspace()
+    writeFileSync(join(directory, 'tasks.mjs'), 'throw new Error("not today")')
+    const app = new Spoold({ spooler: join(directory, 'spool'), tasks: join(directory, 'tasks.mjs') })
+    for (const mode of ['in-process', 'processes'] as const)
+      await assert.rejects(
+        app.start({ mode }),
+        isRefused('HANDLER_UNLOADABLE', /tasks\.mjs could not be loaded.*not today/s),
+      )
+    await assert.rejects(app.schedule('any'), isRefused('HANDLER_UNLOADABLE', /not today/))
+    assert.deepEqual(leftIn(dirname(join(directory, 'spool', 'x'))), [])
+  })
+})
