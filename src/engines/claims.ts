@@ -69,11 +69,15 @@ export interface Claims {
    * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this
    * process, so if the process dies, it is unknown which one is to blame.
    *
-   * @returns a report if the mark could not be made: then nothing may run, and the claim is given up
+   * A task whose terms have slots takes one of them first. If all are taken, it is reported as `parked`, and left unchanged.
+   *
+   * @returns a report if it has no slot, or if the mark could not be made: then nothing may run, and the claim is given up
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
+  /** Slots that were found taken may be free by now: the master has given more tasks. */
+  refresh?(): void
   /**
-   * Applies a run's outcome and gives up the claim. Call it exactly once for a claim that began. A named task that every
+   * Applies a run's outcome and gives up the claim, then the slot, which the report then has as `slots`. Call it exactly once for a claim that began. A named task that every
    * handler ignored is parked.
    */
   settle(claim: Claim, outcome: Outcome, ranMs: number): Awaitable<Report>

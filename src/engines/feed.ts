@@ -1,6 +1,7 @@
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
-import type { ParkReason, Report } from '../task/report.js'
+import type { FeedReason, ParkReason, Report } from '../task/report.js'
+import type { SlotQueueStats } from '../task/slots.js'
 
 export interface Counts {
   /** Due now. It may be an estimate. */
@@ -55,6 +56,8 @@ export interface FeedStats extends Counts {
   /** How many more priorities have tasks. */
   readonly prioritiesLeftOut: number
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>
+  /** Those that are parked for `slot`, by the name of their task. */
+  readonly slotQueues: readonly SlotQueueStats[]
   /** Since when the task in memory that has been due for longest has been due; epoch ms. Null: none, or unknown. */
   readonly oldestDueMs: number | null
   /** When the next task comes due by itself; epoch ms. */
@@ -93,13 +96,13 @@ export interface Feed {
   take(limit: number): readonly Ref[]
   /**
    * How many refs are parked for this reason, because a worker reported that they may not run now. They do not count
-   * as ready.
+   * as ready. Those that wait for a slot become ready by themselves, in their order, as slots of their name become free.
    */
   parkedFor(reason: ParkReason): number
   /** As `take`, for refs that are parked for this reason. For workers to which the reason does not apply. */
-  takeParked(reason: ParkReason, limit: number): readonly Ref[]
+  takeParked(reason: FeedReason, limit: number): readonly Ref[]
   /** The reason no longer holds: the refs that were parked for it become ready, some only after the next scan. */
-  unpark(reason: ParkReason): void
+  unpark(reason: FeedReason): void
   /** A worker ran these to SPOOL_OK, and they are removed. */
   done(refs: readonly Ref[]): void
   /** A worker has reported these refs, whether it ran them or not. */

@@ -86,7 +86,10 @@ export class TaskLines {
       case 'untouched':
         return
       case 'parked':
-        return report.reason === 'unknown-name' ? this.#unknown(speaker.spool, name, detail ?? '') : undefined
+        if (report.reason === 'unknown-name') return this.#unknown(speaker.spool, name, detail ?? '')
+        return report.slots === undefined || detail === undefined
+          ? undefined
+          : this.#warnOnce(`${speaker.spool}/ ${report.slots.name}`, speaker.spool, name, `waits: ${detail}`)
     }
   }
 

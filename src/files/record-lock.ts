@@ -5,6 +5,8 @@ import { onDemand } from '../base/on-demand.js'
 interface RecordLocks {
   /** Takes an exclusive lock without blocking; false if another holder has locked any part of the file. */
   tryLock(fd: number): boolean
+  /** The same for a shared lock, which only an exclusive one keeps away. */
+  tryShare(fd: number): boolean
   unlock(fd: number): void
 }
 
@@ -24,16 +26,19 @@ const searchBinding = onDemand<Binding>('fs-native-extensions/binding.js')
 export function loadRecordLocks(): RecordLocks {
   const binding = loadBinding()
   return {
-    tryLock(fd) {
-      try {
-        binding.tryLock(fd, 0, 0, true)
-        return true
-      } catch (error) {
-        if (errnoOf(error) === 'EAGAIN') return false
-        throw error
-      }
-    },
+    tryLock: fd => tryLock(binding, fd, true),
+    tryShare: fd => tryLock(binding, fd, false),
     unlock: fd => binding.unlock(fd, 0, 0),
+  }
+}
+
+function tryLock(binding: Binding, fd: number, isExclusive: boolean): boolean {
+  try {
+    binding.tryLock(fd, 0, 0, isExclusive)
+    return true
+  } catch (error) {
+    if (errnoOf(error) === 'EAGAIN') return false
+    throw error
   }
 }
 

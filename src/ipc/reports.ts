@@ -64,14 +64,14 @@ export class Outbox {
   }
 
   add(number: number, report: Report): void {
-    if (report.kind === 'ok' && !this.#listening.tasks) return this.#count(number)
+    if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined) return this.#count(number)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
-    const { name, task, atMs, reason, detail, attempt, waitMs } = report
+    const { name, task, atMs, reason, slots, detail, attempt, waitMs } = report
     const isPlain =
       atMs === undefined && reason === undefined && detail === undefined && attempt === undefined
-    if (isPlain && name === undefined && task === undefined) return
+    if (isPlain && name === undefined && task === undefined && slots === undefined) return
     this.#more ??= {}
-    this.#more[number] = { name, task, atMs, reason, detail, attempt, waitMs } // JSON leaves out undefined fields
+    this.#more[number] = { name, task, atMs, reason, slots, detail, attempt, waitMs } // JSON leaves out undefined fields
   }
 
   /** Call it besides `add`, and only while there is a listener for times. */

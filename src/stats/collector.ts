@@ -5,6 +5,7 @@ import type { WorkerStats } from '../supervisor/pool-stats.js'
 import type { SpoolWorkersStats } from '../supervisor/spool-workers.js'
 import { memoryOf } from '../system/process-memory.js'
 import { displayName } from '../task/ref.js'
+import type { SlotQueueStats } from '../task/slots.js'
 import { RunTimes } from './run-times.js'
 import {
   type DaemonFacts,
@@ -29,6 +30,8 @@ interface Sources {
   sockets(): readonly SocketSnapshot[]
 }
 
+/** Names are a user's: no snapshot grows with them. */
+const MOST_QUEUES = 100
 /** However many ask, a snapshot is taken this often at most. */
 const SHARED_MS = 200
 
@@ -135,7 +138,7 @@ export class Collector {
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
   const { ready, busy, waiting, isWhole, parked, tasks, countedAtMs, oldestDueMs, nextDueMs } = feed
-  const { priorities, prioritiesLeftOut } = feed
+  const { priorities, prioritiesLeftOut, slotQueues } = feed
   const begun = pool.workers.reduce((sum, { running }) => sum + running.length, 0)
   const running = Math.min(begun, busy)
   return {
@@ -144,6 +147,7 @@ function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
     running,
     waiting,
     parked,
+    ...(slotQueues.length === 0 ? {} : { slotQueues: longest(slotQueues) }),
     stored: tasks,
     countedAtMs,
     priorities,
@@ -151,6 +155,10 @@ function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {
     oldestDueMs,
     nextDueMs,
   }
+}
+
+function longest(queues: readonly SlotQueueStats[]): SlotQueueStats[] {
+  return [...queues].sort((a, b) => b.parked - a.parked).slice(0, MOST_QUEUES)
 }
 
 async function processesOf({ pool }: SpoolWorkersStats): Promise<Processes> {

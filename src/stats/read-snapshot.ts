@@ -33,6 +33,7 @@ const TASKS: Fields = {
   priorities: 'objects',
   prioritiesLeftOut: 'count',
 }
+const SLOT_QUEUE: Fields = { name: 'text', count: 'count', parked: 'count' }
 const TOTALS: Fields = {
   done: 'count',
   retried: 'count',
@@ -83,7 +84,8 @@ function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
   if (!hasFields(spool, SPOOL, {})) return false
   const { tasks, totals, rates, times, processes, dead, paused, disk, look } = spool
   return (
-    hasFields(tasks, TASKS, {}) &&
+    hasFields(tasks, TASKS, { slotQueues: 'objects' }) &&
+    (tasks.slotQueues ?? []).every(queue => hasFields(queue, SLOT_QUEUE, {})) &&
     [tasks.stored, tasks.countedAtMs, tasks.oldestDueMs, tasks.nextDueMs, rates.failedShare].every(
       isNumberOrNull,
     ) &&

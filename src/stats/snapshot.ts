@@ -1,6 +1,7 @@
 import type { LookStats, PriorityStats } from '../engines/feed.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../engines/upkeep.js'
 import type { ParkReason } from '../task/report.js'
+import type { SlotQueueStats } from '../task/slots.js'
 import type { Schedule } from '../task/schedule.js'
 
 /** Grows when a field changes its meaning or goes; a new field does not change it. */
@@ -73,6 +74,8 @@ export interface TaskCounts {
   readonly waiting: number
   /** Due, but something else than time keeps them: how many wait for what. */
   readonly parked: Readonly<Partial<Record<ParkReason, number>>>
+  /** Those that wait for a slot, by the name of their task, most first; absent: none, or an older daemon. At most a hundred names. */
+  readonly slotQueues?: readonly SlotQueueStats[]
   /** All of them; if not `isWhole`, as counted at `countedAtMs`, less those that ended since; null: not counted yet. */
   readonly stored: number | null
   /** Null: `stored` is exact. */

@@ -1,5 +1,6 @@
 import { printable } from '../base/printable.js'
 import { displayName, type Ref, type TaskName } from './ref.js'
+import type { NamedSlots } from './slots.js'
 
 /**
  * What a worker reports to the master about a ref. The kinds are sent as their position in this list (ipc/messages), so only
@@ -26,11 +27,13 @@ export const REPORT_KINDS = [
 export type ReportKind = (typeof REPORT_KINDS)[number]
 
 /**
- * What a parked task waits for: a worker that runs nothing else (`alone`), a free slot of its key (`slot`), the end of a
+ * What a parked task waits for: a worker that runs nothing else (`alone`), a free slot of its name (`slot`), the end of a
  * pause (`paused`), or a handler for its name (`unknown-name`).
  */
 export const PARK_REASONS = ['alone', 'slot', 'paused', 'unknown-name'] as const
 export type ParkReason = (typeof PARK_REASONS)[number]
+/** Those that end for all of their tasks at once, or for a kind of workers. The queue for a slot moves by itself. */
+export type FeedReason = Exclude<ParkReason, 'slot'>
 
 export interface Report {
   readonly ref: Ref
@@ -45,6 +48,8 @@ export interface Report {
   readonly task?: string | undefined
   /** For `parked`: it is not worth looking at again before that happens. */
   readonly reason?: ParkReason | undefined
+  /** It waits for one of these (`parked`), or has had one and given it back. */
+  readonly slots?: NamedSlots | undefined
   /** For people: the stack, the reason; for `unknown-name` the name. */
   readonly detail?: string | undefined
   /** The number of the run, from 1; reported only to listeners. */

@@ -158,5 +158,6 @@ export function settingsOf({ definition, registry }: TaskEntry): KnownSettings {
     backoff: of('backoff'),
     retryDelay: of('retryDelay'),
     backoffCap: of('backoffCap'),
+    maxConcurrency: definition.maxConcurrency,
   }
 }

@@ -22,20 +22,29 @@ export interface TaskSettings {
   readonly backoffCap?: number | string
 }
 
-/** The settings that hold for a task, wherever they are from. */
-export type KnownSettings = {
-  readonly [Name in keyof Required<TaskSettings>]: TaskSettings[Name] | undefined
-}
-
-/** The settings of one task. */
-export interface TaskDefinition extends TaskSettings {
-  /** Checks the arguments, as an array, when they are scheduled and before each run, which gets what it returns. */
-  readonly schema?: StandardSchema
+/** What only a single task may say of itself. */
+export interface OwnSettings {
+  /**
+   * How many tasks of its name run at a time, over all workers and daemons of their spool. It has to have `maxRetries`.
+   * Default: no limit.
+   */
+  readonly maxConcurrency?: number
   /**
    * How many arguments a call needs. Default: the parameters before the first one with a default value. A parameter that is
    * optional in TypeScript alone (`cc?: string`) has no mark at run time, so that this has to say it.
    */
   readonly required?: number
+}
+
+/** The settings that hold for a task, wherever they are from. */
+export type KnownSettings = {
+  readonly [Name in keyof Required<TaskSettings>]: TaskSettings[Name] | undefined
+} & { readonly maxConcurrency: number | undefined }
+
+/** The settings of one task. */
+export interface TaskDefinition extends TaskSettings, OwnSettings {
+  /** Checks the arguments, as an array, when they are scheduled and before each run, which gets what it returns. */
+  readonly schema?: StandardSchema
 }
 
 const BACKOFFS: readonly unknown[] = ['none', 'fixed', 'exponential']
@@ -51,13 +60,16 @@ const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> =
   backoffCap: durationFault,
   required: value =>
     Number.isSafeInteger(value) && Number(value) >= 0 ? undefined : 'a whole number from 0',
+  maxConcurrency: value =>
+    Number.isSafeInteger(value) && Number(value) >= 1 ? undefined : 'a whole number from 1',
   schema: value =>
     isStandardSchema(value) ? undefined : 'a schema with ~standard (zod, valibot, ArkType …)',
 }
 
-/** The options that a registry has besides its tasks' defaults, and those that it does not have. */
+/** The options that only a task has. */
+const OF_TASK = ['maxConcurrency', 'required', 'schema']
+/** The options that a registry has besides its tasks' defaults. */
 const OF_REGISTRY = ['spooler', 'socket', 'sync']
-const OF_TASK = ['required', 'schema']
 
 /**
  * Checks options that JavaScript callers may have got wrong.
@@ -85,6 +97,19 @@ export function checkSettings(what: string, options: object, kind: 'task' | 'reg
   }
 }
 
+/**
+ * @param maxRetries of the task, or of its registry
+ * @throws SpooldError TASK_INVALID
+ */
+export function checkConcurrency(what: string, { maxConcurrency }: OwnSettings, maxRetries = 0): void {
+  if (maxConcurrency === undefined || maxRetries > 0) return
+  throw new SpooldError(
+    'TASK_INVALID',
+    `${what}: maxConcurrency needs a maxRetries from 1, of the task or of its registry; got ${maxRetries}`,
+    { details: { option: 'maxConcurrency', got: maxConcurrency } },
+  )
+}
+
 function durationFault(value: unknown): string | undefined {
   return durationMs(value) === undefined ? "seconds, or text such as '5m'" : undefined
 }
@@ -97,7 +122,7 @@ function durationMs(value: unknown): number | undefined {
 /** What a worker has to know before it runs the task. */
 export function termsOf(
   name: string,
-  { maxRetries = 0, backoff, retryDelay, backoffCap }: Partial<Omit<KnownSettings, 'queue'>>,
+  { maxRetries = 0, backoff, retryDelay, backoffCap, maxConcurrency }: Partial<Omit<KnownSettings, 'queue'>>,
 ): Terms {
   const delayMs = durationMs(retryDelay)
   const capMs = durationMs(backoffCap)
@@ -111,5 +136,6 @@ export function termsOf(
       ...(delayMs === undefined ? {} : { delayMs }),
       ...(capMs === undefined ? {} : { capMs }),
     },
+    ...(maxConcurrency === undefined ? {} : { slots: { name, count: maxConcurrency } }),
   }
 }

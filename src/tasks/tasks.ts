@@ -16,7 +16,7 @@ import {
 } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
-import { checkSettings, type TaskDefinition, type TaskSettings } from './settings.js'
+import { checkConcurrency, checkSettings, type OwnSettings, type TaskDefinition, type TaskSettings } from './settings.js'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.js'
 import { createTask, type NamedTask, type Scheduler } from './task-function.js'
 
@@ -24,7 +24,7 @@ import { createTask, type NamedTask, type Scheduler } from './task-function.js'
 export interface TasksOptions extends TaskSettings, Destination {}
 
 /** The options of `tasks.add`. */
-export interface AddOptions extends TaskSettings, Pick<TaskDefinition, 'required'> {
+export interface AddOptions extends TaskSettings, OwnSettings {
   /** Default: the function's own name. */
   readonly name?: string
 }
@@ -148,12 +148,12 @@ export class Tasks extends TaskScheduler {
    */
   task<Schema extends StandardSchema, Result>(
     name: string,
-    options: TaskSettings & { readonly schema: Schema },
+    options: TaskSettings & Omit<OwnSettings, 'required'> & { readonly schema: Schema },
     fn: (...args: SchemaOutput<Schema>) => Result,
   ): NamedTask<SchemaOutput<Schema>, Result, SchemaInput<Schema>>
   task<Params extends readonly unknown[], Result>(
     name: string,
-    options: TaskSettings & Pick<TaskDefinition, 'required'>,
+    options: TaskSettings & OwnSettings,
     fn: (...args: Params) => Result,
   ): NamedTask<Params, Result>
   task<Params extends readonly unknown[], Result>(
@@ -197,6 +197,8 @@ export class Tasks extends TaskScheduler {
     if (typeof fn !== 'function')
       throw new SpooldError('TASK_INVALID', `task ${name}: expected a function, got ${describe(fn)}`)
     checkSettings(`task ${name}`, definition, 'task')
+    const maxRetries = definition.maxRetries ?? this[REGISTRY].inherited('maxRetries')
+    checkConcurrency(`task ${name}`, definition, maxRetries)
     const counts = { fewest: definition.required ?? fn.length, most: mostArguments(fn) }
     const entry: TaskEntry = { name, fn, place, definition, registry: this[REGISTRY], ...counts }
     if (entry.fewest > entry.most)

@@ -49,8 +49,8 @@ interface Batch {
  * Claims the tasks that the master gave, and marks each as begun right before it is run.
  *
  * A task that begins with others, or while others run, begins "beside" them: if their process dies, it is unknown
- * which one is to blame. Unless `isConcurrent`, a task that must be alone, or that runs at most once, begins only when
- * nothing else runs, and no task begins beside it.
+ * which one is to blame. Unless `isConcurrent`, a task that must be alone, that runs at most once, or that needs a slot, begins
+ * only when nothing else runs, and no task begins beside it: a slot is not for a task that waits for others.
  */
 export class Claimer {
   readonly #options: ClaimerOptions
@@ -187,8 +187,9 @@ export class Claimer {
   }
 
   #add(run: Run, batch: Batch): void {
-    const { mustBeAlone, isOnce, bodyBytes } = run.claim
-    const isForAlone = (mustBeAlone || isOnce) && !this.#options.isConcurrent
+    const { mustBeAlone, isOnce, terms, bodyBytes } = run.claim
+    const mayNotWait = mustBeAlone || isOnce || terms?.slots !== undefined
+    const isForAlone = mayNotWait && !this.#options.isConcurrent
     if (isForAlone && (batch.runs.length > 0 || !batch.isIdle)) {
       this.#waitsToBeAlone = run
       batch.isFull = true

@@ -64,9 +64,13 @@ export async function openHandlers(
         const { Host } = await import('./hosts/host.js')
         const host = await Host.start(settled(link.host, options), callbacksOf)
         hosts.push(host)
-        for (const { name, maxRetries, place } of host.declared) {
+        for (const { name, maxRetries, maxConcurrency, place } of host.declared) {
           const limit = maxRetries < 0 ? Number.POSITIVE_INFINITY : maxRetries
-          named.declare(termsOf(name, { maxRetries: limit, backoff: 'exponential' }), place)
+          const most = maxConcurrency ?? undefined
+          named.declare(
+            termsOf(name, { maxRetries: limit, maxConcurrency: most, backoff: 'exponential' }),
+            place,
+          )
         }
         if (only) break
         const { callHost } = await import('./hosts/call-host.js')

@@ -62,6 +62,7 @@ export class Runner implements ExecutorListener {
 
   take(first: number, refs: readonly Ref[], sentAtMs: number, lastRuns: LastRuns = []): void {
     if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
+    this.#claims.refresh?.()
     for (const each of assignmentsOf(first, refs, lastRuns)) this.#claimer.push(each)
     if (this.#state !== 'running') this.#handBack()
     if (isStale(sentAtMs)) this.#turnLater()

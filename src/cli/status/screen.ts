@@ -65,7 +65,7 @@ function noDaemon({ because }: AloneStatus): string {
 
 function tasksOf(status: AloneStatus | DaemonStatus): string[] {
   const { tasks, atMs } = status
-  const { running, waiting, oldestDueMs, nextDueMs, stored, countedAtMs, parked } = tasks
+  const { running, waiting, oldestDueMs, nextDueMs, stored, countedAtMs } = tasks
   const due = dueOf(status)
   const age = oldestDueMs === null ? '' : ` (oldest ${shortDuration(atMs - oldestDueMs)})`
   const next = nextDueMs === null ? '' : ` (next in ${shortDuration(nextDueMs - atMs)})`
@@ -76,11 +76,20 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
     `${running} running`,
     `${count(waiting)} waiting${next}`,
     ...more,
-    ...Object.entries(parked).map(
-      ([reason, parkedCount]) => `${count(parkedCount)} parked: ${printable(reason)}`,
-    ),
+    ...parkedOf(tasks),
     stored === null ? 'being counted' : `${count(stored)} in all${counted}`,
   ]
+}
+
+function parkedOf({ parked, slotQueues = [] }: TaskCounts): string[] {
+  const reasons = Object.entries(parked).map(
+    ([reason, parkedCount]) => `${count(parkedCount)} parked: ${printable(reason)}`,
+  )
+  const queues = slotQueues
+    .slice(0, MOST_QUEUES)
+    .map(queue => `${count(queue.parked)} of ${printable(queue.name)} (${count(queue.count)} at a time)`)
+  const more = slotQueues.length > MOST_QUEUES ? [`and ${slotQueues.length - MOST_QUEUES} more names`] : []
+  return [...reasons, ...queues, ...more]
 }
 
 function otherStates({ states, tasks }: AloneStatus): string[] {

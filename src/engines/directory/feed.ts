@@ -5,13 +5,14 @@ import { BacklogCount } from '../../spool/index/backlog-count.js'
 import { bestReady } from '../../spool/index/best-ready.js'
 import { type Census, censusOf } from '../../spool/index/census.js'
 import { Scanner } from '../../spool/index/scanner.js'
+import { SlotWatch } from '../../spool/index/slot-watch.js'
 import { TaskIndex } from '../../spool/index/task-index.js'
 import type { NameRules } from '../../spool/names.js'
 import type { TaskOrder } from '../../spool/task-order.js'
 import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
 import { type Ref, toByteString } from '../../task/ref.js'
-import type { ParkReason, Report } from '../../task/report.js'
+import type { FeedReason, ParkReason, Report } from '../../task/report.js'
 import type { Counts, Feed, FeedStats } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { directoryStats } from './feed-stats.js'
@@ -38,6 +39,7 @@ export class DirectoryFeed implements Feed {
   readonly #options: DirectoryFeedOptions
   readonly #index: TaskIndex
   readonly #scanner: Scanner
+  readonly #slotWatch: SlotWatch
   readonly #longLocks: LongLocks
   readonly #lastRuns = new LastRuns()
   readonly #census: Rationed<Census>
@@ -53,6 +55,7 @@ export class DirectoryFeed implements Feed {
     this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
       this.#wakeUp(),
     )
+    this.#slotWatch = new SlotWatch(spool, this.#index, () => this.#wakeUp())
     this.#longLocks = new LongLocks(spool, events)
     this.#census = new Rationed(() => censusOf(this.#index), CENSUS_PAUSE)
     this.#best = new Rationed(() => bestReady(this.#index, order, MOST_NEXT), BEST_PAUSE)
@@ -72,13 +75,13 @@ export class DirectoryFeed implements Feed {
     return this.#index.parkedFor(reason)
   }
 
-  takeParked(reason: ParkReason, limit: number): readonly Ref[] {
+  takeParked(reason: FeedReason, limit: number): readonly Ref[] {
     const refs = this.#index.takeParked(reason, limit)
     if (refs.length === 0 && this.parkedFor(reason) > 0) this.unpark(reason) // only their number is known
     return refs
   }
 
-  unpark(reason: ParkReason): void {
+  unpark(reason: FeedReason): void {
     this.#index.unpark(reason)
     this.#scanner.scanIfLow()
     this.#wakeUp()
@@ -98,6 +101,7 @@ export class DirectoryFeed implements Feed {
       this.#index.returned(report, nowMs)
       this.#longLocks.reported(report)
     }
+    this.#slotWatch.watch()
     const isAnyGone = reports.some(({ kind }) => kind === 'gone')
     this.#scanner.tasksEnded(reports.length, isAnyGone)
   }
@@ -160,5 +164,6 @@ export class DirectoryFeed implements Feed {
   close(): void {
     this.#wakeUp = () => {}
     this.#scanner.close()
+    this.#slotWatch.close()
   }
 }

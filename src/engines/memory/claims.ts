@@ -82,6 +82,11 @@ export class MemoryClaims implements Claims {
     await later()
     const own = this.#own(claim)
     if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
+    const { slots } = own.task.terms ?? {}
+    if (slots !== undefined && !this.#spool.slots.take(own.lease, slots)) {
+      this.#letGo(own)
+      return { ref: claim.ref, ranMs: 0, kind: 'parked', reason: 'slot', slots }
+    }
     own.task.past = own.isOnce ? 'died-once' : `died-${company}`
     return undefined
   }
@@ -92,8 +97,9 @@ export class MemoryClaims implements Claims {
     const own = this.#own(claim)
     if (own === undefined) return { ref: claim.ref, kind: 'unsettled', ranMs, detail: LOST }
     own.task.past = 'none'
+    const report = this.#apply(own, outcome)
     this.#letGo(own)
-    return { ref: claim.ref, ranMs, ...this.#apply(own, outcome) }
+    return { ref: claim.ref, ranMs, ...report, slots: own.task.terms?.slots }
   }
 
   /** @see Claims.release */

@@ -1,4 +1,5 @@
 import type { ParkReason } from '../../task/report.js'
+import type { SlotQueueStats } from '../../task/slots.js'
 import type { Counts, FeedStats, PriorityStats } from '../feed.js'
 import type { MemoryTask } from './spool.js'
 
@@ -7,9 +8,12 @@ export function statsOf(
   counts: Counts,
   ready: Iterable<MemoryTask>,
   parkedTasks: ReadonlyMap<ParkReason, ReadonlySet<MemoryTask>>,
+  slotQueues: readonly SlotQueueStats[],
   nextDueMs: number | undefined,
 ): FeedStats {
-  const parked = [...parkedTasks].map(([reason, { size }]) => [reason, size] as const)
+  const queued = slotQueues.reduce((sum, { parked }) => sum + parked, 0)
+  const others = Array.from(parkedTasks, ([reason, { size }]) => [reason, size] as const)
+  const parked = [...others, ['slot', queued] as const]
   const byPriority = new Map<number | null, number>()
   let oldest = Number.POSITIVE_INFINITY
   for (const { priority, dueAtMs } of ready) {
@@ -24,6 +28,7 @@ export function statsOf(
     priorities: [...byPriority].sort(([a], [b]) => ranked(a) - ranked(b)).map(asPriority),
     prioritiesLeftOut: 0,
     parked: Object.fromEntries(parked.filter(([, size]) => size > 0)),
+    slotQueues,
     oldestDueMs: Number.isFinite(oldest) ? oldest : null,
     nextDueMs: nextDueMs ?? null,
     look: null,

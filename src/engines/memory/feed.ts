@@ -2,10 +2,11 @@ import { Alarm } from '../../base/clock.js'
 import { Heap } from '../../base/heap.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Ref } from '../../task/ref.js'
-import type { ParkReason, Report } from '../../task/report.js'
+import type { FeedReason, ParkReason, Report } from '../../task/report.js'
 import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
 import { isDecided } from '../last-runs.js'
 import { ranked, statsOf } from './feed-stats.js'
+import { MemorySlotQueues } from './slot-queues.js'
 import type { MemorySpool, MemoryTask } from './spool.js'
 
 /** A task that another feed's worker holds is tried again after this time. */
@@ -28,6 +29,7 @@ export class MemoryFeed implements Feed {
   readonly #busy = new Set<Ref>()
   /** In the order in which they were parked. */
   readonly #parked = new Map<ParkReason, Set<MemoryTask>>()
+  readonly #slotQueues: MemorySlotQueues
   readonly #alarm = new Alarm(() => this.#wake())
   readonly #frequencyMs: number
   #ignoredMs: number
@@ -40,6 +42,10 @@ export class MemoryFeed implements Feed {
     this.#spool = spool
     this.#frequencyMs = frequencyMs
     this.#ignoredMs = frequencyMs
+    this.#slotQueues = new MemorySlotQueues(spool.slots, isMoreUrgent, task => {
+      this.#ready.push(task)
+      this.#wake()
+    })
   }
 
   async open(wakeUp: () => void): Promise<void> {
@@ -79,17 +85,17 @@ export class MemoryFeed implements Feed {
   }
 
   parkedFor(reason: ParkReason): number {
-    return this.#parked.get(reason)?.size ?? 0
+    return reason === 'slot' ? this.#slotQueues.size : (this.#parked.get(reason)?.size ?? 0)
   }
 
-  takeParked(reason: ParkReason, limit: number): readonly Ref[] {
+  takeParked(reason: FeedReason, limit: number): readonly Ref[] {
     const parked = this.#parked.get(reason) ?? new Set()
     const tasks = [...parked].slice(0, limit)
     for (const task of tasks) parked.delete(task)
     return tasks.map(task => this.#give(task))
   }
 
-  unpark(reason: ParkReason): void {
+  unpark(reason: FeedReason): void {
     for (const task of this.#parked.get(reason) ?? []) this.#ready.push(task)
     this.#parked.delete(reason)
     this.#wake()
@@ -112,9 +118,10 @@ export class MemoryFeed implements Feed {
     this.#arm()
   }
 
-  #keep(task: MemoryTask, { kind, atMs, reason }: Report): void {
+  #keep(task: MemoryTask, { kind, atMs, reason, slots }: Report): void {
     switch (kind) {
       case 'parked': {
+        if (slots !== undefined) return this.#slotQueues.add(task, slots)
         const parked = this.#parked.get(reason ?? 'alone') ?? new Set()
         this.#parked.set(reason ?? 'alone', parked.add(task))
         return
@@ -171,14 +178,14 @@ export class MemoryFeed implements Feed {
 
   counts(): Counts {
     this.#promote()
-    let waiting = this.#waiting.size
+    let waiting = this.#waiting.size + this.#slotQueues.size
     for (const { size } of this.#parked.values()) waiting += size
     return { ready: this.#ready.size, busy: this.#busy.size, waiting }
   }
 
   stats(): FeedStats {
     const counts = this.counts()
-    return statsOf(counts, this.#ready.values(), this.#parked, this.#waiting.peek()?.atMs)
+    return statsOf(counts, this.#ready.values(), this.#parked, this.#slotQueues.stats, this.#waiting.peek()?.atMs)
   }
 
   get isDrained(): boolean {
@@ -192,6 +199,7 @@ export class MemoryFeed implements Feed {
   close(): void {
     this.#isOpen = false
     this.#stopWatching()
+    this.#slotQueues.close()
     this.#alarm.clear()
     this.#wakeUp = () => {}
   }

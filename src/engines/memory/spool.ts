@@ -3,6 +3,7 @@ import type { LastRun } from '../../task/last-run.js'
 import type { Ref, TaskName } from '../../task/ref.js'
 import type { LimitReached, RetryPolicy } from '../../task/retry-policy.js'
 import type { Terms } from '../../task/terms.js'
+import { MemorySlots } from './slots.js'
 
 /** The mark of a run that has begun; it stays if the run never ends. */
 export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'
@@ -69,6 +70,7 @@ export class MemorySpool {
   /** The names of the leases that are held. */
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()
+  readonly slots = new MemorySlots(lease => this.#isCurrent(lease))
   /** The refs that masters have: each time a task is taken, it is under a new one. */
   readonly #tickets = new Map<Ref, MemoryTask>()
   /** Of claims that have not ended. They may have expired. */
@@ -127,7 +129,7 @@ export class MemorySpool {
   lease(task: MemoryTask): string | undefined {
     const now = performance.now()
     if (task.hold !== undefined && task.hold.untilMs > now) return undefined
-    if (task.hold !== undefined) this.#leased.delete(task.hold.lease)
+    if (task.hold !== undefined) this.giveUp(task.hold.lease)
     const lease = `lease ${this.#nextLease++}`
     task.hold = { lease, untilMs: now + this.leaseMs }
     this.#leased.set(lease, task)
@@ -148,6 +150,12 @@ export class MemorySpool {
     const task = this.#leased.get(lease)
     if (task !== undefined) task.hold = undefined
     this.#leased.delete(lease)
+    this.slots.giveBack(lease)
+  }
+
+  /** It was neither given up nor has it expired. */
+  #isCurrent(lease: string): boolean {
+    return (this.#leased.get(lease)?.hold?.untilMs ?? 0) > performance.now()
   }
 
   pathOf({ name }: MemoryTask): string {

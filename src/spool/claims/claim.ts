@@ -121,9 +121,14 @@ function refusalOfOpen(error: unknown): Refusal {
 /** Errors of a process or machine that has run out of a resource: they say nothing about the file. */
 const LIMITS = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'ENOLCK'])
 
+/** The process or the machine has run out of a resource. */
+export function isShortage(error: unknown): boolean {
+  return LIMITS.has(errnoOf(error) ?? '')
+}
+
 /** `untouched`, with the reason: nothing can be claimed here. */
 function refusalOf(error: unknown): Refusal {
-  const isOurs = LIMITS.has(errnoOf(error) ?? '')
+  const isOurs = isShortage(error)
   const advice =
     errnoOf(error) === 'EACCES' ? '; chown and chmod it, or run spoold fsck --repair as root' : ''
   return { kind: isOurs ? 'untouched' : 'unreadable', detail: messageOf(error) + advice }

@@ -1,6 +1,7 @@
 import { SpooldError } from '../../base/errors.js'
 import { baseName, displayName, priorityOf, type Ref } from '../../task/ref.js'
 import type { TaskRecord } from '../records.js'
+import type { HeldSlot } from '../slot-files.js'
 import { readBody } from '../spool-file.js'
 import { pastOf } from '../state-byte.js'
 import type { ClaimedFile } from './claim.js'
@@ -16,6 +17,8 @@ export class ClaimedTask {
   isSettled = false
   /** Other processes may have the descriptor, too, so closing ours does not end the claim. */
   isShared = false
+  /** That it needed, from its begin on. */
+  slot: HeldSlot | undefined
   readonly #isSharable: boolean
   readonly #spool: string
 

@@ -1,4 +1,4 @@
-import { toError } from '../../base/errors.js'
+import { messageOf, toError } from '../../base/errors.js'
 import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
@@ -6,17 +6,20 @@ import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import { displayName, type Ref } from '../../task/ref.js'
 import { type ParkReason, type Report, unknownName } from '../../task/report.js'
+import type { NamedSlots } from '../../task/slots.js'
 import type { TermsOrPark } from '../../task/terms.js'
 import type { Locker } from '../locker.js'
 import { type TaskRecord, withFailure } from '../records.js'
 import { setTime } from '../spool-file.js'
 import { lasting, pastOf, readState, STARTED } from '../state-byte.js'
+import { reopenState } from '../state-directory.js'
 import { markBegun } from './begin.js'
-import { type ClaimedFile, claimFile, type HandleUnfit } from './claim.js'
+import { type ClaimedFile, claimFile, type HandleUnfit, isShortage } from './claim.js'
 import { ClaimedTask } from './claimed-task.js'
 import { type FailureOptions, Failures } from './failures.js'
 import { settlePastRun } from './past-run.js'
 import { leaveAsFound, letGo, removeTask, type Settled } from './settle.js'
+import { Slots } from './slots.js'
 import { handleUnfit, type UnfitOptions } from './unfit.js'
 
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
@@ -49,6 +52,7 @@ export class Claims {
   readonly #locker: Locker
   readonly #failures: Failures
   readonly #handleUnfit: HandleUnfit
+  readonly #slots: Slots
   /** The spool's real path, as text. */
   readonly #spool: string
 
@@ -58,6 +62,7 @@ export class Claims {
     this.#failures = new Failures(options)
     this.#handleUnfit = file => handleUnfit(file, options, this.#failures)
     this.#spool = displayName(options.spool)
+    this.#slots = new Slots(options.spool, locker.kind)
   }
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
@@ -88,21 +93,52 @@ export class Claims {
 
   /** @see Claims.begin */
   begin(claim: ClaimedTask, company: Company): Report | undefined {
+    if (claim.terms?.slots !== undefined) {
+      const refusal = this.#takeSlot(claim, claim.terms.slots)
+      if (refusal !== undefined) return refusal
+    }
     try {
       markBegun(claim, company)
       return undefined
     } catch (error) {
-      this.release(claim)
+      const { slots } = this.release(claim)
       const detail = `was not started, because its run cannot be marked in its file: ${toError(error).message}`
-      return { ref: claim.ref, ranMs: 0, kind: 'unreadable', detail }
+      return { ref: claim.ref, ranMs: 0, kind: 'unreadable', detail, slots }
     }
+  }
+
+  #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
+    try {
+      claim.slot = this.#slots.take(slots)
+      return claim.slot === undefined ? { ...this.release(claim, 'slot'), slots } : undefined
+    } catch (error) {
+      reopenState(this.#options.spool)
+      const detail = `a slot of ${slots.name} cannot be taken: ${messageOf(error)}`
+      if (isShortage(error)) return { ...this.release(claim), detail }
+      return { ...this.release(claim, 'slot'), slots, detail }
+    }
+  }
+
+  /** @see Claims.refresh */
+  refresh(): void {
+    this.#slots.refresh()
   }
 
   /** @see Claims.release */
   release(claim: ClaimedTask, reason?: ParkReason): Report {
     claim.isSettled = true
     letGo(claim.file, this.#locker)
-    return { ref: claim.ref, ranMs: 0, ...(reason === undefined ? UNTOUCHED : { kind: 'parked', reason }) }
+    const report = { ref: claim.ref, ranMs: 0 }
+    if (reason !== undefined) return { ...report, kind: 'parked', reason }
+    return { ...report, ...UNTOUCHED, ...this.#giveSlotBack(claim) }
+  }
+
+  #giveSlotBack(claim: ClaimedTask): Pick<Report, 'slots'> | undefined {
+    const { slot, terms } = claim
+    if (slot === undefined || terms?.slots === undefined) return undefined
+    this.#slots.giveBack(terms.slots, slot)
+    claim.slot = undefined
+    return { slots: terms.slots }
   }
 
   /** The file has a past: an earlier run failed, crashed its process, or could not be settled. */
@@ -130,6 +166,11 @@ export class Claims {
   }
 
   settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
+    const report = this.#settle(claim, outcome, ranMs)
+    return claim.slot === undefined ? report : { ...report, ...this.#giveSlotBack(claim) }
+  }
+
+  #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
     const { ref } = claim
     try {
       const { kind, atMs, detail, reason } = this.#apply(claim, outcome, ranMs)

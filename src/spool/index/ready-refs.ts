@@ -67,6 +67,11 @@ export class ReadyRefs {
     for (const { ref, time } of this.#fresh.values()) visit(ref, time)
   }
 
+  /** It became ready otherwise than by a scan. */
+  isFresh(ref: Ref): boolean {
+    return this.#freshNames.has(ref)
+  }
+
   /** It became ready again. @returns false if it is not among those that did */
   renew(ref: Ref): boolean {
     const isKnown = this.#freshNames.has(ref)

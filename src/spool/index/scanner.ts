@@ -165,7 +165,7 @@ export class Scanner {
   async #list(changed: ReadonlySet<string> | undefined, recheckWaiting: boolean): Promise<void> {
     const { spool, rules } = this.#options
     const scanned = this.#directories.beginScan(changed)
-    this.#index.beginScan(recheckWaiting)
+    this.#index.beginScan(recheckWaiting, changed === undefined)
     try {
       this.#isLocal = await isLocal(spool)
       await scanSpool(spool, rules, this.#visitor(scanned), this.#isLocal, changed)

@@ -1,10 +1,13 @@
 import type { Ref } from '../../task/ref.js'
-import type { ParkReason, Report } from '../../task/report.js'
+import { type FeedReason, isHandled, type ParkReason, type Report } from '../../task/report.js'
+import type { NamedSlots, SlotQueueStats } from '../../task/slots.js'
 import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
 import { Patience } from './patience.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
+import type { SlotQueue } from './slot-queue.js'
+import { SlotQueues } from './slot-queues.js'
 import { WaitingList } from './waiting-list.js'
 
 interface TaskIndexOptions {
@@ -14,6 +17,8 @@ interface TaskIndexOptions {
   readonly windowSize?: number
   /** The maximum number of parked refs; further ones wait for a frequency each time. */
   readonly parkedSize?: number
+  /** How many names are kept of those that wait for a slot of the same name. */
+  readonly namedPerSlots?: number
 }
 
 const WINDOW = 120_000
@@ -28,6 +33,7 @@ const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
  *
  *   ready (in the window, or fresh from an event) → busy (with a worker) → forgotten | waiting → ready
  *                                                                        | parked → ready | busy
+ *                                                                        | in the queue for a slot → ready
  *
  * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
  */
@@ -40,14 +46,18 @@ export class TaskIndex {
   readonly #busy = new Map<Ref, number>()
   readonly #waiting = new WaitingList()
   readonly #parked: ParkedRefs
+  readonly #slots: SlotQueues
+  /** The scan in progress need not meet more of what is ready. */
+  #isHarvestFull = false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
 
-  constructor({ order, frequencyMs, windowSize = WINDOW, parkedSize }: TaskIndexOptions) {
+  constructor({ order, frequencyMs, windowSize = WINDOW, parkedSize, namedPerSlots }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
     this.#parked = new ParkedRefs(parkedSize)
+    this.#slots = new SlotQueues(order, parkedSize, namedPerSlots)
   }
 
   get ready(): number {
@@ -75,11 +85,16 @@ export class TaskIndex {
 
   /** Known, but not to run now: not yet due, or parked. */
   get waiting(): number {
-    return this.#waiting.size + this.#parked.size
+    return this.#waiting.size + this.#parked.size + this.#slots.size
   }
 
   parkedFor(reason: ParkReason): number {
-    return this.#parked.countOf(reason)
+    return reason === 'slot' ? this.#slots.size : this.#parked.countOf(reason)
+  }
+
+  /** What waits for slots, by name. */
+  get slotQueues(): SlotQueueStats[] {
+    return this.#slots.stats
   }
 
   /** Epoch ms of the next ref that comes due by itself. */
@@ -89,7 +104,7 @@ export class TaskIndex {
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
-    return this.#ready.runsLow
+    return this.#ready.runsLow || this.#slots.runsLow
   }
 
   /** All due refs are known: a scan of what changed since the last one finds the rest. */
@@ -115,6 +130,9 @@ export class TaskIndex {
     if (!renamed && this.#parked.has(ref, 'unknown-name')) return false
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
     if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
+    // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
+    if (!renamed && this.#slots.has(ref)) return false
+    this.#slots.remove(ref)
     this.#parked.remove(ref)
     this.#patience.end(ref)
     this.#makeReady(ref)
@@ -147,14 +165,14 @@ export class TaskIndex {
   }
 
   /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
-  takeParked(reason: ParkReason, limit: number): Ref[] {
+  takeParked(reason: FeedReason, limit: number): Ref[] {
     const taken = this.#parked.take(reason, limit)
     for (const ref of taken) this.#give(ref)
     return taken
   }
 
   /** The reason is over: the refs parked for it are ready; a scan finds the unknown names. */
-  unpark(reason: ParkReason): void {
+  unpark(reason: FeedReason): void {
     const count = this.#parked.countOf(reason)
     const named = this.#parked.take(reason, count)
     for (const ref of named) this.#makeReady(ref)
@@ -170,11 +188,17 @@ export class TaskIndex {
   /** It is with a worker, or not to run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
     const isBusy = this.#busy.size > 0 && this.#busy.has(ref) // an empty map computes the hash of each name, too
-    return isBusy || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref)
+    return isBusy || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref) || this.#slots.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
   done(ref: Ref): void {
+    const queue = this.#slots.reported(ref)
+    this.#gone(ref)
+    if (queue !== undefined) this.#releaseQueue(queue)
+  }
+
+  #gone(ref: Ref): void {
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
     this.#patience.end(ref)
@@ -184,8 +208,18 @@ export class TaskIndex {
 
   /** A worker has finished with it. */
   returned(report: Report, nowMs: number): void {
+    const tried = this.#slots.reported(report.ref)
+    this.#place(report, nowMs)
+    const { kind, slots } = report
+    if (kind === 'parked' && slots !== undefined) return
+    if (slots !== undefined) this.tryNext(this.#slots.freed(slots), 1)
+    else if (tried !== undefined && hasRun(kind)) this.#releaseQueue(tried)
+    else if (tried !== undefined) this.tryNext(tried, 1)
+  }
+
+  #place(report: Report, nowMs: number): void {
     const { ref } = report
-    if (GONE_KINDS.includes(report.kind)) return this.done(ref)
+    if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
     this.#busy.delete(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
     switch (report.kind) {
@@ -197,6 +231,7 @@ export class TaskIndex {
       case 'incomplete':
         return this.#waiting.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
+        if (report.slots !== undefined) return this.#queueUp(report, report.slots, nowMs)
         const isParked = this.#parked.add(ref, report.reason ?? 'alone')
         return isParked ? undefined : this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
       }
@@ -212,28 +247,74 @@ export class TaskIndex {
     }
   }
 
+  #queueUp({ ref }: Report, slots: NamedSlots, nowMs: number): void {
+    const queue = this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, slots)
+    if (queue === undefined) this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
+    else if (queue.isSpare) this.tryNext(queue, 1)
+  }
+
+  /** A ref ran without a slot, so its name has none any more. */
+  #releaseQueue(queue: SlotQueue): void {
+    const count = queue.size
+    const named = this.#slots.release(queue)
+    for (const ref of named) this.#makeReady(ref)
+    if (named.length < count) this.#ready.missSome()
+  }
+
+  /** The queues for slots in which refs wait. */
+  slotQueuesWaiting(): Iterable<SlotQueue> {
+    return this.#slots.queues()
+  }
+
+  /** How many refs of a queue are ready to be tried. */
+  pendingOf(queue: SlotQueue): number {
+    return this.#slots.pendingOf(queue, ref => {
+      if (this.#busy.has(ref)) return 'busy'
+      return this.#ready.isFresh(ref) ? 'ready' : undefined
+    })
+  }
+
+  /** The first `count` refs that wait for a slot of a name are ready. @returns how many there are */
+  tryNext(queue: SlotQueue, count: number): number {
+    for (let i = 0; i < count; i++) {
+      const ref = this.#slots.next(queue)
+      if (ref === undefined) return i
+      this.#makeReady(ref)
+    }
+    return count
+  }
+
   /** Its worker died. */
   abandoned(ref: Ref): void {
     this.#busy.delete(ref)
     this.#makeReady(ref)
   }
 
-  /** @param recheckWaiting look again at every waiting or parked file, but paused ones: it may have changed without an event */
-  beginScan(recheckWaiting: boolean): void {
+  /**
+   * @param recheckWaiting look again at every waiting or parked file, but paused ones and those that wait for a slot: it may
+   *   have changed without an event
+   * @param isWhole everything is listed
+   */
+  beginScan(recheckWaiting: boolean, isWhole = true): void {
     if (recheckWaiting) {
       this.#waiting.clear()
       this.#parked.clearDoubtful()
     }
+    if (isWhole) this.#slots.beginScan()
+    this.#isHarvestFull = false
     this.#ready.beginScan()
   }
 
   /** The scan in progress met a task's name. Returns whether it should continue. */
   seen(ref: Ref, nowMs: number): boolean {
     if (!this.#ready.isScanning) return false
-    return this.#isElsewhere(ref, nowMs) || this.#ready.seen(ref, this.#timeOf(ref, nowMs))
+    if (this.#slots.met(ref, its => this.#timeOf(its, nowMs)) || this.#isElsewhere(ref, nowMs)) return true
+    if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))
+    return !this.#isHarvestFull || this.#slots.isHarvesting
   }
 
   endScan(scanned?: Scanned): void {
+    this.#slots.endScan(scanned !== undefined)
     this.#ready.endScan(scanned)
   }
 
@@ -245,4 +326,9 @@ export class TaskIndex {
   #timeOf(ref: Ref, nowMs: number): number {
     return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
   }
+}
+
+/** It began, so it had a slot if its name has any. */
+function hasRun(kind: Report['kind']): boolean {
+  return isHandled(kind) || kind === 'ignore'
 }

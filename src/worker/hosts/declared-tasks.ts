@@ -3,6 +3,8 @@ export interface DeclaredTask {
   readonly name: string
   /** -1: no limit. */
   readonly maxRetries: number
+  /** How many run at a time; null: no limit. */
+  readonly maxConcurrency: number | null
   /** Where it is registered, for people. */
   readonly place: string
   /** It may run beside others, if the configuration allows it. */
@@ -13,9 +15,10 @@ export interface DeclaredTask {
 export function declaredTasks(text: string): readonly DeclaredTask[] {
   const declared: unknown = text === '' ? [] : JSON.parse(text)
   if (!Array.isArray(declared)) return []
-  return declared.map(({ name, maxRetries, place, isAsync = false }: DeclaredTask) => ({
+  return declared.map(({ name, maxRetries, maxConcurrency = null, place, isAsync = false }: DeclaredTask) => ({
     name,
     maxRetries,
+    maxConcurrency,
     place,
     isAsync,
   }))

@@ -1,0 +1,88 @@
+import { Heap } from '../../base/heap.js'
+import type { Ref } from '../../task/ref.js'
+import type { NamedSlots } from '../../task/slots.js'
+import { COMPARE_TASKS, type TaskOrder } from '../task-order.js'
+import type { Placed } from './window.js'
+
+/** So many names are kept; up to twice as many between two cuts. */
+const NAMED = 100_000
+
+/** The tasks that wait for a slot of one name, in order. Of those beyond the best, only the number is known. */
+export class SlotQueue {
+  /** As the last worker said that spoke of them. */
+  slots: NamedSlots
+  /** How many wait. */
+  size = 0
+  /** A slot was given back while none waited, and no task was tried since. */
+  isSpare = false
+  readonly #named: number
+  readonly #newHeap: () => Heap<Placed>
+  readonly #isBefore: (a: Placed, b: Placed) => boolean
+  /** May have refs that do not wait any more. */
+  #best: Heap<Placed>
+  /** All that come before this one are in `best`; undefined: all are. */
+  #horizon: Placed | undefined
+  /** A scan in progress: the best that it has met so far. */
+  #harvest: Heap<Placed> | undefined
+  #harvestHorizon: Placed | undefined
+
+  constructor(slots: NamedSlots, order: TaskOrder, named = NAMED) {
+    const compare = COMPARE_TASKS[order]
+    this.slots = slots
+    this.#named = named
+    this.#isBefore = (a, b) => compare(a.ref, a.time, b.ref, b.time) < 0
+    this.#newHeap = () => new Heap<Placed>(this.#isBefore)
+    this.#best = this.#newHeap()
+  }
+
+  add(placed: Placed): void {
+    this.size++
+    this.#harvest?.push(placed)
+    if (this.#horizon !== undefined && !this.#isBefore(placed, this.#horizon)) return
+    this.#best.push(placed)
+    if (this.#best.size >= 2 * this.#named) this.#horizon = this.#best.truncate(this.#named)
+  }
+
+  /** The best that is known. The caller knows whether it still waits. */
+  pop(): Ref | undefined {
+    return this.#best.pop()?.ref
+  }
+
+  /** More wait than are known, and the known ones run low: a scan finds the next. */
+  get runsLow(): boolean {
+    return this.#horizon !== undefined && this.#best.size < this.#named / 4
+  }
+
+  /** None is known, and none is unknown. */
+  get isOver(): boolean {
+    return this.#horizon === undefined && this.#best.size === 0
+  }
+
+  /** A scan in progress looks for those that are not known. */
+  get isHarvesting(): boolean {
+    return this.#harvest !== undefined
+  }
+
+  beginScan(): void {
+    this.#harvest = this.runsLow ? this.#newHeap() : undefined
+    this.#harvestHorizon = undefined
+  }
+
+  /** The scan met one that waits. */
+  met(placed: Placed): void {
+    const harvest = this.#harvest
+    if (harvest === undefined) return
+    if (this.#harvestHorizon !== undefined && !this.#isBefore(placed, this.#harvestHorizon)) return
+    harvest.push(placed)
+    if (harvest.size >= 2 * this.#named) this.#harvestHorizon = harvest.truncate(this.#named)
+  }
+
+  /** @param isWhole it met everything */
+  endScan(isWhole: boolean): void {
+    if (this.#harvest !== undefined && isWhole) {
+      this.#best = this.#harvest
+      this.#horizon = this.#harvestHorizon
+    }
+    this.#harvest = undefined
+  }
+}
