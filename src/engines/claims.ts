@@ -3,7 +3,7 @@ import type { ClaimNotice } from '../task/claim-notice.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
-import type { ParkReason, Report } from '../task/report.js'
+import type { FeedReason, Report } from '../task/report.js'
 import type { Terms } from '../task/terms.js'
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
@@ -87,5 +87,5 @@ export interface Claims {
    * @param reason what the task needs and this worker cannot provide: the report is then `parked` instead of
    *   `untouched`
    */
-  release(claim: Claim, reason?: ParkReason): Awaitable<Report>
+  release(claim: Claim, reason?: FeedReason): Awaitable<Report>
 }

@@ -109,11 +109,24 @@ async function* topFiles(examined: ExaminedSpool): AsyncGenerator<string> {
     if (entry.isFile()) yield entry.name
 }
 
+/** What may be a lease of a task or a schedule, or of a slot, which has a directory for its name. */
+async function* leasesIn(examined: ExaminedSpool): AsyncGenerator<string> {
+  const rooms = ['locks', ...(await slotRooms(examined))]
+  for (const room of rooms.filter(each => isOurDirectory(examined, each)))
+    for await (const { name } of listEntries(`${examined.spool}/${STATE_DIRECTORY}/${room}`))
+      yield `${STATE_DIRECTORY}/${room}/${name}`
+}
+
+async function slotRooms(examined: ExaminedSpool): Promise<string[]> {
+  const rooms: string[] = []
+  if (!isOurDirectory(examined, 'slots')) return rooms
+  for await (const { name } of listEntries(`${examined.spool}/${STATE_DIRECTORY}/slots`)) rooms.push(`slots/${name}`)
+  return rooms
+}
+
 /** Leases that are not renewed, because their holders died. */
 export async function* checkLeases(examined: ExaminedSpool): AsyncGenerator<Finding> {
-  if (!isOurDirectory(examined, 'locks')) return
-  for await (const { name } of listEntries(`${examined.spool}/${STATE_DIRECTORY}/locks`)) {
-    const path = `${STATE_DIRECTORY}/locks/${name}`
+  for await (const path of leasesIn(examined)) {
     const isStill = () => {
       const stats = statsOf(examined, path)
       return stats?.isDirectory() === true && isStale(stats)

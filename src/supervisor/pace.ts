@@ -24,12 +24,13 @@ export class Pace {
   /**
    * @param busyMs how long all of them took together
    * @param ran how many tasks ran; those that were refused say nothing about the pace
+   * @param parked how many were opened and parked: there may be many in a row, which are worth a batch
    */
-  note(busyMs: number, ran: number): void {
+  note(busyMs: number, ran: number, parked = 0): void {
     this.#ran += ran
     this.#busyMs += busyMs
-    if (ran === 0) return
-    const ms = busyMs / ran
+    if (ran + parked === 0) return
+    const ms = busyMs / (ran + parked)
     this.#ms = this.#ms === undefined ? ms : (this.#ms + ms) / 2
   }
 }
@@ -39,4 +40,10 @@ export function ranOf(reports: readonly Pick<Report, 'kind'>[]): number {
   let ran = 0
   for (const { kind } of reports) if (isHandled(kind) || kind === 'ignore') ran++
   return ran
+}
+
+export function parkedOf(reports: readonly Pick<Report, 'kind'>[]): number {
+  let parked = 0
+  for (const { kind } of reports) if (kind === 'parked') parked++
+  return parked
 }

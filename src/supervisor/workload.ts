@@ -3,7 +3,7 @@ import type { Ref, TaskName } from '../task/ref.js'
 import { Activity } from './activity.js'
 import { GivenSignals } from './given-signals.js'
 import { type Begun, GivenTasks, nameOf } from './given-tasks.js'
-import { Pace, ranOf } from './pace.js'
+import { Pace, parkedOf, ranOf } from './pace.js'
 import { takeReports } from './take-reports.js'
 import type { Reported } from './worker-listener.js'
 
@@ -106,7 +106,7 @@ export class Workload {
     const ran = done.length + ranOf(reports) + ranOf(late)
     this.activity.reported(count, ran)
     this.noteActivity()
-    this.pace.note(message.busyMs, ran)
+    this.pace.note(message.busyMs, ran, parkedOf(reports))
     return { ...reported, count }
   }
 }

@@ -20,6 +20,7 @@ const FEED = {
   parked: {},
   oldestDueMs: 1000,
   nextDueMs: null,
+  slotQueues: [],
   look: null,
 }
 const WORKER: WorkerStats = {

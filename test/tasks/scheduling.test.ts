@@ -303,7 +303,7 @@ describe('a registry', () => {
 
   it('refuses options that it does not have, and values that mean nothing', () => {
     const wrong: Array<[options: object, message: RegExp]> = [
-      [{ maxConcurrency: 4 }, /there is no option maxConcurrency; expected one of queue, maxRetries/],
+      [{ concurrency: 4 }, /there is no option concurrency; expected one of queue, maxRetries/],
       [{ maxRetries: -1 }, /maxRetries must be a whole number from 0, or Infinity, got -1/],
       [{ maxRetries: 1.5 }, /got 1.5/],
       [{ backoff: 'linear' }, /backoff must be 'none', 'fixed' or 'exponential', got "linear"/],
@@ -322,6 +322,24 @@ describe('a registry', () => {
     assert.throws(
       () => new Tasks().task('x', {}, 7 as never),
       refused('TASK_INVALID', /expected a function, got 7/),
+    )
+  })
+
+  it('refuses a limit of concurrent runs that is none, and one without retries', () => {
+    for (const maxConcurrency of [0, -1, 1.5, '3', Number.POSITIVE_INFINITY])
+      assert.throws(
+        () => new Tasks().task('x', { maxConcurrency: maxConcurrency as number, maxRetries: 1 }, () => {}),
+        refused('TASK_INVALID', /maxConcurrency must be a whole number from 1/),
+      )
+    const needs = refused('TASK_INVALID', /task x: maxConcurrency needs a maxRetries from 1/)
+    assert.throws(() => new Tasks().task('x', { maxConcurrency: 1 }, () => {}), needs)
+    assert.throws(() => new Tasks({ maxRetries: 3 }).task('x', { maxConcurrency: 1, maxRetries: 0 }, () => {}), needs)
+    assert.throws(() => new Tasks().add(() => {}, { name: 'x', maxConcurrency: 1 }), needs)
+    new Tasks({ maxRetries: 3 }).task('x', { maxConcurrency: 1 }, () => {})
+    new Tasks().task('x', { maxConcurrency: 1, maxRetries: Number.POSITIVE_INFINITY }, () => {})
+    assert.throws(
+      () => new Tasks({ maxConcurrency: 1 } as object),
+      refused('TASK_INVALID', /new Tasks: there is no option maxConcurrency/),
     )
   })
 

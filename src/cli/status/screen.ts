@@ -7,6 +7,8 @@ import { dueOf } from './thresholds.js'
 
 const WIDTH = 80
 const LABEL = 12
+/** More names of tasks that wait for slots than this are only counted. */
+const MOST_QUEUES = 5
 /** More workers than this are only counted. */
 const MOST_WORKERS = 16
 

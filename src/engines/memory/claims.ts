@@ -4,7 +4,7 @@ import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
-import { type ParkReason, type Report, unknownName } from '../../task/report.js'
+import { type FeedReason, type Report, unknownName } from '../../task/report.js'
 import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
 import type { TermsOrPark } from '../../task/terms.js'
 import type { Claim, Claims } from '../claims.js'
@@ -103,7 +103,7 @@ export class MemoryClaims implements Claims {
   }
 
   /** @see Claims.release */
-  async release(claim: Claim, reason?: ParkReason): Promise<Report> {
+  async release(claim: Claim, reason?: FeedReason): Promise<Report> {
     await later()
     const own = this.#own(claim)
     if (own !== undefined) this.#letGo(own)

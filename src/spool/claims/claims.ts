@@ -5,7 +5,7 @@ import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import { displayName, type Ref } from '../../task/ref.js'
-import { type ParkReason, type Report, unknownName } from '../../task/report.js'
+import { type FeedReason, type Report, unknownName } from '../../task/report.js'
 import type { NamedSlots } from '../../task/slots.js'
 import type { TermsOrPark } from '../../task/terms.js'
 import type { Locker } from '../locker.js'
@@ -110,13 +110,18 @@ export class Claims {
   #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
     try {
       claim.slot = this.#slots.take(slots)
-      return claim.slot === undefined ? { ...this.release(claim, 'slot'), slots } : undefined
+      return claim.slot === undefined ? this.#parkForSlot(claim, slots) : undefined
     } catch (error) {
       reopenState(this.#options.spool)
       const detail = `a slot of ${slots.name} cannot be taken: ${messageOf(error)}`
-      if (isShortage(error)) return { ...this.release(claim), detail }
-      return { ...this.release(claim, 'slot'), slots, detail }
+      return isShortage(error)
+        ? { ...this.release(claim), detail }
+        : { ...this.#parkForSlot(claim, slots), detail }
     }
+  }
+
+  #parkForSlot(claim: ClaimedTask, slots: NamedSlots): Report {
+    return { ...this.release(claim), kind: 'parked', reason: 'slot', slots }
   }
 
   /** @see Claims.refresh */
@@ -125,7 +130,7 @@ export class Claims {
   }
 
   /** @see Claims.release */
-  release(claim: ClaimedTask, reason?: ParkReason): Report {
+  release(claim: ClaimedTask, reason?: FeedReason): Report {
     claim.isSettled = true
     letGo(claim.file, this.#locker)
     const report = { ref: claim.ref, ranMs: 0 }

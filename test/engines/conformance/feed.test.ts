@@ -5,7 +5,7 @@ import type { Feed } from '#src/engines/feed.js'
 import { toDictionary } from '#src/protocol/vars.js'
 import { OK } from '#src/task/outcome.js'
 import type { Ref } from '#src/task/ref.js'
-import type { ParkReason } from '#src/task/report.js'
+import type { FeedReason } from '#src/task/report.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
 import { claimOf, ENGINES, refusalOf } from './engines.js'
@@ -120,9 +120,9 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const { feed, claims } = await withTasks({}, {})
       await feed.open(() => {})
       const [one = '', two = ''] = feed.take(2)
-      const release = async (ref: string, reason: ParkReason) =>
+      const release = async (ref: string, reason: FeedReason) =>
         claims.release(await claimOf(claims, ref), reason)
-      feed.returned([await release(one, 'paused'), await release(two, 'slot')])
+      feed.returned([await release(one, 'paused'), await release(two, 'unknown-name')])
       assert.deepEqual(feed.counts(), { ready: 0, busy: 0, waiting: 2 })
       assert.deepEqual([feed.parkedFor('paused'), feed.parkedFor('alone')], [1, 0])
       assert.deepEqual([...feed.take(9), ...feed.takeParked('alone', 9)], [])
@@ -167,7 +167,6 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('is not drained while something waits to run alone, and is while it waits for people', async () => {
       for (const [reason, isDrained] of [
         ['alone', false],
-        ['slot', false],
         ['paused', true],
         ['unknown-name', true],
       ] as const) {
@@ -224,11 +223,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       for (const [i, ref] of given.entries()) {
         const claim = await claims.claim(ref)
         if ('kind' in claim) feed.returned([claim])
-        else feed.returned([await claims.release(claim, i === 0 ? 'slot' : 'paused')])
+        else feed.returned([await claims.release(claim, i === 0 ? 'alone' : 'paused')])
       }
       const after = feed.stats()
       assert.deepEqual([after.ready, after.busy, after.waiting], [0, 0, 6])
-      assert.deepEqual([after.parked, after.nextDueMs], [{ slot: 1, paused: 4 }, atMs])
+      assert.deepEqual([after.parked, after.nextDueMs], [{ alone: 1, paused: 4 }, atMs])
     })
 
     it('calls no listener once it is closed', async () => {

@@ -398,7 +398,7 @@ describe('a parked ref', () => {
     assert.equal(index.nextAtMs, Number.POSITIVE_INFINITY)
     index.promote(NOW + 1e9)
     scan(index, ['a', 'b'])
-    index.unpark('slot')
+    index.unpark('unknown-name')
     assert.deepEqual(index.take(9), [])
     index.unpark('paused')
     assert.deepEqual(index.take(9), ['a'])
@@ -469,7 +469,7 @@ describe('a parked ref', () => {
       assert.deepEqual(full.take(1, NOW), [ref])
       full.returned(parked(ref, reason), NOW)
     }
-    for (let i = 0; i < MOST; i++) park(`t${i}`, i % 2 === 0 ? 'paused' : 'slot')
+    for (let i = 0; i < MOST; i++) park(`t${i}`, i % 2 === 0 ? 'paused' : 'unknown-name')
     for (const ref of ['over', 't0']) park(ref, 'alone')
     assert.deepEqual([full.parkedFor('alone'), full.waiting], [1, MOST + 1])
     full.promote(NOW + FREQUENCY_MS)

@@ -23,7 +23,7 @@ module Spoold
   # Raised in a task: never run it again.
   class Abort < StandardError; end
 
-  Task = Struct.new(:function, :max_retries, :place)
+  Task = Struct.new(:function, :max_retries, :max_concurrency, :place)
   IN_BODY = '@body'
   BODY_FROM_BYTES = 64_000
   MAX_BYTES = 1_048_576
@@ -36,13 +36,16 @@ module Spoold
 
   class << self
     # Registers a function. max_retries: how often it runs again after a failure; Float::INFINITY: until it succeeds.
-    def task(name, max_retries: 0, &function)
+    # max_concurrency: how many tasks of this name run at a time, over all processes and daemons of their spool.
+    def task(name, max_retries: 0, max_concurrency: nil, &function)
       raise ArgumentError, "the task #{name} needs a block" unless function
+
+      check_concurrency(name, max_concurrency, max_retries)
 
       place = function.source_location.join(':')
       raise ArgumentError, "two tasks have the name #{name}: #{@tasks[name].place} and #{place}" if @tasks.key?(name)
 
-      @tasks[name] = Task.new(function, max_retries, place)
+      @tasks[name] = Task.new(function, max_retries, max_concurrency, place)
       name
     end
 
@@ -63,12 +66,20 @@ module Spoold
       @declared = @tasks.dup
       tasks = @tasks.map do |name, task|
         limit = task.max_retries
-        { name: name, maxRetries: limit == Float::INFINITY ? -1 : limit, place: task.place }
+        { name: name, maxRetries: limit == Float::INFINITY ? -1 : limit, maxConcurrency: task.max_concurrency,
+          place: task.place }
       end
       tasks.empty? ? '' : JSON.generate(tasks)
     end
 
     private
+
+    def check_concurrency(name, most, retries)
+      return if most.nil?
+      raise ArgumentError, "the task #{name}: max_concurrency is to be a whole number from 1, got #{most.inspect}" unless
+        most.is_a?(Integer) && most.positive?
+      raise ArgumentError, "the task #{name}: max_concurrency needs a positive max_retries" unless retries.positive?
+    end
 
     def perform(task, env)
       begin

@@ -21,14 +21,19 @@ my $json = JSON::PP->new->utf8->canonical;
 my %tasks;
 my %declared;    # the names that the worker knows; a task that is registered later has no limit there, so it does not run
 
-# task $name, %options, $function: registers a function. max_retries => how often it runs again after a failure.
+# task $name, %options, $function: registers a function. max_retries => how often it runs again after a failure;
+# max_concurrency => how many tasks of this name run at a time, over all processes and daemons of their spool.
 sub task {
     my $function = pop;
     my ($name, %options) = @_;
     my $place = join ':', (caller)[1, 2];
     ref $function eq 'CODE' or Carp::croak("the task $name needs a function");
     Carp::croak("two tasks have the name $name: $tasks{$name}{place} and $place") if $tasks{$name};
-    $tasks{$name} = { function => $function, max_retries => $options{max_retries} // 0, place => $place };
+    my ($retries, $most) = ($options{max_retries} // 0, $options{max_concurrency});
+    Carp::croak("the task $name: max_concurrency is to be a whole number from 1, got $most")
+        if defined $most && $most !~ /\A[1-9][0-9]*\z/;
+    Carp::croak("the task $name: max_concurrency needs a positive max_retries") if defined $most && $retries <= 0;
+    $tasks{$name} = { function => $function, max_retries => $retries, max_concurrency => $most, place => $place };
     return;
 }
 
@@ -108,7 +113,9 @@ sub _declared {
     %declared = %tasks;
     my @tasks = map {
         my $limit = $tasks{$_}{max_retries};
-        { name => $_, maxRetries => $limit == 9**9**9 ? -1 : $limit, place => $tasks{$_}{place} }
+        my $most  = $tasks{$_}{max_concurrency};
+        +{  name => $_, maxRetries => $limit == 9**9**9 ? -1 : $limit, place => $tasks{$_}{place},
+            maxConcurrency => defined $most ? 0 + $most : undef };
     } sort keys %tasks;
     return @tasks ? $json->encode(\@tasks) : '';
 }

@@ -22,10 +22,11 @@ registries = []
 class Task:
     """A function under a name."""
 
-    __slots__ = ('func', 'name', 'queue', 'max_retries', 'registry', 'signature')
+    __slots__ = ('func', 'name', 'queue', 'max_retries', 'max_concurrency', 'registry', 'signature')
 
-    def __init__(self, func, name, queue, max_retries, registry):
-        self.func, self.name, self.queue, self.max_retries, self.registry = func, name, queue, max_retries, registry
+    def __init__(self, func, name, queue, max_retries, max_concurrency, registry):
+        self.func, self.name, self.queue, self.registry = func, name, queue, registry
+        self.max_retries, self.max_concurrency = max_retries, max_concurrency
         self.signature = inspect.signature(func)
 
     @property
@@ -40,7 +41,13 @@ class Task:
     def declaration(self):
         """For the worker of a daemon (src/worker/hosts/declared-tasks.ts)."""
         limit = -1 if self.max_retries == math.inf else self.max_retries
-        return {'name': self.full_name, 'maxRetries': limit, 'place': self.place, 'isAsync': self.is_async}
+        return {
+            'name': self.full_name,
+            'maxRetries': limit,
+            'maxConcurrency': self.max_concurrency,
+            'place': self.place,
+            'isAsync': self.is_async,
+        }
 
     @property
     def place(self):
@@ -75,15 +82,20 @@ class Tasks:
         """By name."""
         return dict(self._tasks)
 
-    def task(self, func=None, *, name=None, queue=None, max_retries=None):
-        """A decorator that registers a function, which stays as it is."""
+    def task(self, func=None, *, name=None, queue=None, max_retries=None, max_concurrency=None):
+        """A decorator that registers a function, which stays as it is. The options are those of `add`."""
+        options = {'name': name, 'queue': queue, 'max_retries': max_retries, 'max_concurrency': max_concurrency}
         if func is None:
-            return lambda given: self.task(given, name=name, queue=queue, max_retries=max_retries)
-        self.add(func, name=name, queue=queue, max_retries=max_retries)
+            return lambda given: self.task(given, **options)
+        self.add(func, **options)
         return func
 
-    def add(self, func, *, name=None, queue=None, max_retries=None):
-        """Registers a function."""
+    def add(self, func, *, name=None, queue=None, max_retries=None, max_concurrency=None):
+        """Registers a function.
+
+        max_concurrency  how many tasks of this name run at a time, over all processes and daemons of their spool;
+                         it needs a positive max_retries, here or in the registry
+        """
         if name is None:
             raise ValueError('a task needs a name: task(name=…)')
         if not callable(func):
@@ -93,8 +105,11 @@ class Tasks:
             _checked('a task', name),
             self._queue if queue is None else _checked('a queue', queue),
             (self._max_retries or 0) if max_retries is None else _checked_retries(max_retries),
+            _checked_concurrency(max_concurrency),
             self,
         )
+        if max_concurrency is not None and not task.max_retries:
+            raise ValueError('the task %s: max_concurrency needs a positive max_retries' % name)
         known = self._tasks.get(name)
         if known is not None:
             raise ValueError('two tasks have the name %s: %s and %s' % (name, known.place, task.place))
@@ -161,4 +176,10 @@ def _checked(what, name):
 def _checked_retries(number):
     if isinstance(number, bool) or number != math.inf and (not isinstance(number, int) or number < 0):
         raise ValueError('max_retries: expected a whole number from 0, or math.inf, got %r' % (number,))
+    return number
+
+
+def _checked_concurrency(number):
+    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+        raise ValueError('max_concurrency: expected a whole number from 1, got %r' % (number,))
     return number

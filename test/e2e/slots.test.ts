@@ -1,0 +1,233 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { type Daemon, type DaemonSetup, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { patience, until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const TASKS = (count: number) => `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks({ maxRetries: 9, retryDelay: 0 })
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+const now = () => (performance.timeOrigin + performance.now()).toFixed(1)
+tasks.task('few', { maxConcurrency: ${count} }, async (n, ms = 0) => {
+  JOURNAL('begin ' + n + ' ' + now() + ' ' + process.pid)
+  await sleep(ms)
+  JOURNAL('end ' + n + ' ' + now())
+})
+tasks.task('others', { maxConcurrency: ${count} }, async n => { JOURNAL('other ' + n) })
+tasks.task('free', async n => { JOURNAL('free ' + n) })
+`
+
+interface Line {
+  readonly word: string
+  readonly n: number
+  readonly at: number
+  readonly pid: number
+}
+
+function lines(daemon: Daemon): Line[] {
+  return daemon.journal().map(line => {
+    const [word = '', n, at, pid] = line.split(' ')
+    return { word, n: Number(n), at: Number(at), pid: Number(pid) }
+  })
+}
+
+/** How many ran at most at the same time. */
+function mostAtOnce(daemon: Daemon): number {
+  let [running, most] = [0, 0]
+  for (const { word } of lines(daemon)) {
+    if (word === 'begin') most = Math.max(most, ++running)
+    if (word === 'end') running--
+  }
+  return most
+}
+
+let next = 0
+function schedule(spool: string, task: string, ...args: unknown[]): string {
+  const name = `uwsgi_spoolfile_on_test_1_${++next}_1_1700000000_${next}`
+  drop(spool, name, packet({ task, args: JSON.stringify(args) }))
+  return name
+}
+
+function start(count: number, ini: DaemonSetup['ini'] = {}, spool = spoolDirectory()): Promise<Daemon> {
+  return startDaemon({ spool, handler: TASKS(count), ini: { 'spooler-processes': 3, ...ini } })
+}
+
+const done = (spool: string) => until('the spool is empty', () => leftIn(spool).length === 0)
+
+describe('maxConcurrency', { concurrency: 3 }, () => {
+  it('lets as many tasks of a name run at a time, whichever worker runs them, and the others wait in order', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(2, {}, spool)
+    const [first = '', second = ''] = [0, 1].map(n => schedule(spool, 'few', n, 3_600_000))
+    await until('two run', () => lines(daemon).length === 2)
+    for (let n = 2; n < 12; n++) schedule(spool, 'few', n, 20)
+    await until('the others wait', async () => (await tasksOf(spool)).parked['slot'] === 10)
+    assert.equal(mostAtOnce(daemon), 2)
+    await spoold(['cancel', join(spool, first)])
+    await until('one is left', () => leftIn(spool).length === 1)
+    assert.deepEqual(leftIn(spool), [second])
+    const begun = lines(daemon).filter(({ word }) => word === 'begin')
+    assert.equal(new Set(begun.slice(0, 2).map(({ pid }) => pid)).size, 2)
+    assert.deepEqual(
+      begun.slice(2).map(({ n }) => n),
+      [2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+    )
+    daemon.child.kill('SIGQUIT')
+  })
+
+  it('counts over all daemons, and a slot that another one gave back is used soon', async () => {
+    const spool = spoolDirectory()
+    const [first, second] = [await start(1, {}, spool), await start(1, {}, spool)]
+    for (let n = 0; n < 12; n++) schedule(spool, 'few', n, 50)
+    await done(spool)
+    assert.equal(mostAtOnce(first), 1)
+    assert.equal(lines(first).length, 24)
+    const gaps = gapsOf(lines(first))
+    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 100 * patience(), `${gaps}`)
+    assert.equal(second.journal().length, 24, 'they share a journal')
+  })
+
+  it('lets the next one start as soon as one has ended, and blocks nothing of another name', async () => {
+    const spool = spoolDirectory()
+    for (let n = 0; n < 300; n++) schedule(spool, 'few', n, 100)
+    for (let n = 0; n < 5; n++) for (const task of ['others', 'free']) schedule(spool, task, n)
+    const daemon = await start(1, {}, spool)
+    await until('the others have run', () =>
+      ['other', 'free'].every(name => lines(daemon).filter(({ word }) => word === name).length === 5),
+    )
+    const few = lines(daemon).filter(({ word }) => word === 'begin').length
+    assert.ok(few < 100, `${few} of the tasks in front had run by then`)
+    await until('twenty have run', () => lines(daemon).filter(({ word }) => word === 'end').length > 20)
+    const gaps = gapsOf(lines(daemon))
+    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 20 * patience(), `${gaps}`)
+    assert.equal(mostAtOnce(daemon), 1)
+    const order = lines(daemon).flatMap(({ word, n }) => (word === 'begin' ? [n] : []))
+    const later = order.slice(few + 1) // before, each that was opened for the first time could take the slot
+    assert.deepEqual(
+      later,
+      [...later].sort((a, b) => a - b),
+    )
+    daemon.child.kill('SIGTERM')
+    await daemon.exited
+    assert.ok(leftIn(spool).every(name => readFileSync(join(spool, name))[3] === 0), 'one that waited is marked')
+  })
+
+  it('is over for a process that is killed', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(1, { 'spooler-max-crashes': 9 }, spool)
+    schedule(spool, 'few', 0, 3_600_000)
+    await until('it runs', () => lines(daemon).length === 1)
+    for (let n = 1; n < 4; n++) schedule(spool, 'few', n, 10)
+    await until('the others wait', async () => (await tasksOf(spool)).parked['slot'] === 3)
+    const [holder] = lines(daemon)
+    process.kill(holder?.pid ?? 0, 'SIGKILL')
+    await until('they ran, or wait behind it', () => lines(daemon).filter(({ word }) => word === 'begin').length > 1)
+    assert.ok((lines(daemon)[1]?.pid ?? 0) !== holder?.pid)
+  })
+
+  it('is shown by status, with the names of the tasks', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(2, { 'spooler-processes': 4 }, spool)
+    for (let n = 0; n < 7; n++) schedule(spool, 'few', n, 3_600_000)
+    await until('five wait', async () => (await tasksOf(spool)).parked['slot'] === 5)
+    assert.deepEqual((await tasksOf(spool)).slotQueues, [{ name: 'few', count: 2, parked: 5 }])
+    const { stdout } = await spoold(['status', spool])
+    assert.match(stdout, /5 parked: slot,\s+5 of few \(2 at a time\)/)
+    daemon.child.kill('SIGQUIT')
+  })
+
+  it('changes with a reload: more run at once, or all of them', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(1, {}, spool)
+    for (let n = 0; n < 30; n++) schedule(spool, 'few', n, 300)
+    await until('most wait', async () => ((await tasksOf(spool)).parked['slot'] ?? 0) > 20)
+    const text = readFileSync(daemon.handlerFile, 'utf8')
+    writeFileSync(daemon.handlerFile, text.replaceAll('maxConcurrency: 1', 'maxConcurrency: 2'))
+    daemon.child.kill('SIGHUP')
+    await until('two run at once', () => mostAtOnce(daemon) === 2)
+    writeFileSync(daemon.handlerFile, text.replaceAll('maxConcurrency: 1', ''))
+    daemon.child.kill('SIGHUP')
+    await until('three run at once', () => mostAtOnce(daemon) === 3)
+    await done(spool)
+  })
+
+  it('ends the wait of tasks that are removed, cancelled or paused, and lets the next one start', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(1, {}, spool)
+    schedule(spool, 'few', 0, 2000)
+    await until('it runs', () => lines(daemon).length === 1)
+    const names = [1, 2, 3].map(n => schedule(spool, 'few', n, 0))
+    await until('three wait', async () => (await tasksOf(spool)).parked['slot'] === 3)
+    await spoold(['rm', join(spool, names[0] ?? '')])
+    await spoold(['cancel', join(spool, names[1] ?? '')])
+    await done(spool)
+    assert.deepEqual(
+      lines(daemon).flatMap(({ word, n }) => (word === 'begin' ? [n] : [])),
+      [0, 3],
+    )
+  })
+
+  for (const [what, spoil] of [
+    ['a link that leads out of the spool', (at: string, outside: string) => symlinkSync(outside, at)],
+    ['a file', (at: string) => writeFileSync(at, '')],
+  ] as const)
+    it(`waits, and says why, if its slots are ${what}; others run; nothing outside is touched`, async () => {
+      const spool = spoolDirectory()
+      const [outside, state] = [join(dirname(spool), 'outside'), join(spool, '.spoold')]
+      mkdirSync(outside)
+      mkdirSync(state, { mode: 0o700 })
+      spoil(join(state, 'slots'), outside)
+      const daemon = await start(1, { 'spooler-frequency': 1 }, spool)
+      for (let n = 0; n < 3; n++) schedule(spool, 'few', n)
+      schedule(spool, 'free', 0)
+      await daemon.waitFor(/waits: a slot of few cannot be taken: .*slots/)
+      await until('the other one ran', () => daemon.journal().length === 1)
+      assert.deepEqual(readdirSync(outside), [])
+      assert.equal(daemon.output.split('cannot be taken').length, 2, 'once per name')
+      rmSync(join(state, 'slots'))
+      await done(spool)
+      assert.equal(lines(daemon).filter(({ word }) => word === 'end').length, 3)
+    })
+
+  it('waits, and takes the next slot, if the file of one is no file', async () => {
+    const spool = spoolDirectory()
+    const daemon = await start(1, {}, spool)
+    schedule(spool, 'few', 0)
+    await done(spool)
+    const slots = join(spool, '.spoold/slots')
+    const [hash = ''] = readdirSync(slots)
+    const file = join(slots, hash, '0')
+    assert.deepEqual(readdirSync(join(slots, hash)), ['0'])
+    renameSync(file, join(dirname(spool), 'slot'))
+    symlinkSync(join(dirname(spool), 'elsewhere'), file)
+    schedule(spool, 'few', 1)
+    await daemon.waitFor(/waits: a slot of few cannot be taken: ELOOP.*slots/)
+    rmSync(file)
+    await done(spool)
+    assert.equal(lines(daemon).length, 4)
+  })
+})
+
+/** The time from each end to the next begin, sorted; ms. */
+function gapsOf(all: readonly Line[]): number[] {
+  const gaps = all.flatMap(({ word, at }, i) => {
+    const before = all.slice(0, i).findLast(line => line.word === 'end')
+    return word === 'begin' && before !== undefined ? [at - before.at] : []
+  })
+  return gaps.sort((a, b) => a - b)
+}
+
+interface StatusTasks {
+  readonly parked: Readonly<Record<string, number>>
+  readonly slotQueues?: unknown
+}
+
+async function tasksOf(spool: string): Promise<StatusTasks> {
+  const { stdout } = await spoold(['status', '--json', spool])
+  return (JSON.parse(stdout) as { spools: [{ tasks: StatusTasks }] }).spools[0].tasks
+}

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { after, describe, it } from 'node:test'
+import type { Claims } from '#src/engines/claims.js'
+import type { Feed } from '#src/engines/feed.js'
+import { lastValue, type Vars } from '#src/protocol/vars.js'
+import { OK, UNBEGUN } from '#src/task/outcome.js'
+import type { Ref } from '#src/task/ref.js'
+import type { Report } from '#src/task/report.js'
+import type { TermsOrPark } from '#src/task/terms.js'
+import { requestFrom } from '../../helpers/request.js'
+import { until } from '../../helpers/until.js'
+import { beginOf, claimOf, ENGINES, type TestSpool } from './engines.js'
+
+/** Tasks of the names `few`, `others` … have this many slots each; `free` has none. */
+const termsOf =
+  (count: number) =>
+  (vars: Vars): TermsOrPark => {
+    const name = lastValue(vars, 'task') ?? ''
+    const limited = name === 'free' ? {} : { slots: { name, count } }
+    return { name, delivery: 'at-least-once', policy: { maxAttempts: 0 }, ...limited }
+  }
+
+for (const [engine, open] of Object.entries(ENGINES)) {
+  const feeds: Feed[] = []
+  after(() => {
+    for (const feed of feeds) feed.close()
+  })
+
+  /** Stores tasks of these names, and takes them all, in order. */
+  async function withTasks(names: readonly string[], count = 1) {
+    const spool = open()
+    for (const [n, name] of names.entries())
+      await spool.enqueuer.store(requestFrom({ task: name, n: String(n), args: '[]' }))
+    const feed = spool.feed()
+    feeds.push(feed)
+    await feed.open(() => {})
+    return { spool, feed, refs: feed.take(1000), claims: await claimsOf(spool, count) }
+  }
+  const claimsOf = (spool: TestSpool, count: number) => spool.claims({ termsOf: termsOf(count) })
+
+  async function refusedBegin(claims: Claims, ref: Ref): Promise<Report> {
+    const report = await claims.begin(await claimOf(claims, ref), 'alone')
+    return report ?? assert.fail('it has begun')
+  }
+
+  describe(`slots in the ${engine} engine`, () => {
+    it('are taken at the begin of a run and given back at its end, over all workers', async () => {
+      const { spool, refs, claims } = await withTasks(['few', 'few', 'few', 'others', 'free'], 2)
+      const [one = '', two = '', three = '', other = '', free = ''] = refs
+      const another = await claimsOf(spool, 2)
+      const first = await beginOf(claims, one)
+      await beginOf(another, two)
+      for (const worker of [claims, another]) {
+        worker.refresh?.()
+        const { kind, reason, slots } = await refusedBegin(worker, three)
+        assert.deepEqual([kind, reason, slots], ['parked', 'slot', { name: 'few', count: 2 }])
+      }
+      await beginOf(claims, other)
+      await beginOf(claims, free)
+      const { kind, slots } = await claims.settle(first, OK, 1)
+      assert.deepEqual([kind, slots], ['ok', { name: 'few', count: 2 }])
+      another.refresh?.()
+      assert.equal((await beginOf(another, three)).attempt, 1, 'what was parked was counted')
+    })
+
+    it('are given back whatever the outcome, and by a run that was handed back', async () => {
+      const { refs, claims } = await withTasks(['few', 'few'])
+      const [one = '', two = ''] = refs
+      for (const outcome of [
+        { kind: 'retry', delayMs: 0 },
+        { kind: 'error', detail: 'x', policy: { delayMs: 0 } },
+        UNBEGUN,
+        { kind: 'bury', detail: 'x' },
+      ] as const) {
+        const { slots } = await claims.settle(await beginOf(claims, one), outcome, 1)
+        assert.deepEqual(slots, { name: 'few', count: 1 }, outcome.kind)
+      }
+      await beginOf(claims, two)
+    })
+
+    it('are as many as each worker knows: two versions of a module never run more than the larger number', async () => {
+      const { spool, refs, claims } = await withTasks(['few', 'few', 'few', 'few'], 1)
+      const [one = '', two = '', three = '', four = ''] = refs
+      const newer = await claimsOf(spool, 3)
+      await beginOf(claims, one)
+      await beginOf(newer, two)
+      await beginOf(newer, three)
+      assert.equal((await refusedBegin(newer, four)).slots?.count, 3)
+      assert.equal((await refusedBegin(claims, four)).slots?.count, 1)
+    })
+
+    it('make those ready that wait for them, in order, one for each that is given back', async () => {
+      const { feed, refs, claims } = await withTasks(['few', 'few', 'few', 'few'])
+      const running = await beginOf(claims, refs[0] ?? '')
+      for (const ref of [3, 1, 2].map(i => refs[i] ?? '')) feed.returned([await refusedBegin(claims, ref)])
+      assert.deepEqual([feed.parkedFor('slot'), feed.counts().waiting, feed.isDrained], [3, 3, false])
+      assert.deepEqual(feed.stats().slotQueues, [{ name: 'few', count: 1, parked: 3 }])
+      assert.deepEqual([feed.stats().parked, feed.take(9)], [{ slot: 3 }, []])
+      let ending = running
+      for (const n of ['1', '2', '3']) {
+        feed.returned([await claims.settle(ending, OK, 1)])
+        const [next = '', ...others] = feed.take(9)
+        assert.deepEqual(others, [])
+        ending = await beginOf(claims, next)
+        assert.equal(lastValue(ending.vars, 'n'), n)
+      }
+      assert.equal(feed.parkedFor('slot'), 0)
+      feed.returned([await claims.settle(ending, OK, 1)])
+      await until('it is drained', () => feed.isDrained)
+    })
+
+    it('that workers of another master gave back are seen', async () => {
+      const { spool, feed, refs, claims } = await withTasks(['few', 'few', 'few'], 2)
+      const others = await claimsOf(spool, 2)
+      const running = [await beginOf(others, refs[0] ?? ''), await beginOf(others, refs[1] ?? '')]
+      feed.returned([await refusedBegin(claims, refs[2] ?? '')])
+      assert.deepEqual(feed.take(9), [])
+      for (const claim of running) await others.settle(claim, OK, 1)
+      await until('it is ready', () => feed.take(9).length === 1)
+    })
+
+    it('keep those waiting that somebody paused, and let the next one try', async () => {
+      const { feed, refs, claims } = await withTasks(['few', 'few', 'few'])
+      const running = await beginOf(claims, refs[0] ?? '')
+      for (const ref of refs.slice(1)) feed.returned([await refusedBegin(claims, ref)])
+      feed.returned([await claims.settle(running, OK, 1)])
+      const [next = ''] = feed.take(9)
+      feed.returned([await claims.release(await claimOf(claims, next), 'paused')])
+      await until('the next one is ready', () => feed.take(9).length === 1)
+      assert.deepEqual([feed.parkedFor('paused'), feed.parkedFor('slot')], [1, 0])
+    })
+  })
+}
