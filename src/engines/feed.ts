@@ -103,6 +103,8 @@ export interface Feed {
   takeParked(reason: FeedReason, limit: number): readonly Ref[]
   /** The reason no longer holds: the refs that were parked for it become ready, some only after the next scan. */
   unpark(reason: FeedReason): void
+  /** The workers have other handlers: they may know more names, and other numbers of slots. */
+  handlersReplaced(): void
   /** A worker ran these to SPOOL_OK, and they are removed. */
   done(refs: readonly Ref[]): void
   /** A worker has reported these refs, whether it ran them or not. */

@@ -120,7 +120,8 @@ async function* leasesIn(examined: ExaminedSpool): AsyncGenerator<string> {
 async function slotRooms(examined: ExaminedSpool): Promise<string[]> {
   const rooms: string[] = []
   if (!isOurDirectory(examined, 'slots')) return rooms
-  for await (const { name } of listEntries(`${examined.spool}/${STATE_DIRECTORY}/slots`)) rooms.push(`slots/${name}`)
+  for await (const { name } of listEntries(`${examined.spool}/${STATE_DIRECTORY}/slots`))
+    rooms.push(`slots/${name}`)
   return rooms
 }
 

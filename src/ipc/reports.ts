@@ -64,7 +64,8 @@ export class Outbox {
   }
 
   add(number: number, report: Report): void {
-    if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined) return this.#count(number)
+    if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined)
+      return this.#count(number)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
     const { name, task, atMs, reason, slots, detail, attempt, waitMs } = report
     const isPlain =

@@ -4,8 +4,8 @@ import { errnoOf, SpooldError } from '../base/errors.js'
 import { type Directory, holdDirectory, lstatSync, openSync } from '../files/anchored-path.js'
 import { isStale, openLeases } from '../files/lease.js'
 import { loadRecordLocks } from '../files/record-lock.js'
-import type { NamedSlots } from '../task/slots.js'
 import { toFsPath } from '../task/ref.js'
+import type { NamedSlots } from '../task/slots.js'
 import type { LockKind } from './locker.js'
 import { STATE_DIRECTORY } from './names.js'
 import { makeStateRoom, stateRoom } from './state-directory.js'
@@ -97,7 +97,8 @@ function lockTaker(): TryTake {
 /** @returns false if somebody has removed it: the next look makes a new one @throws if it is no regular file */
 function isInUse(fd: number, number: number): boolean {
   const stats = fstatSync(fd)
-  if (!stats.isFile()) throw new SpooldError('SPOOL_UNUSABLE', `slot ${number} is not a regular file; remove it`)
+  if (!stats.isFile())
+    throw new SpooldError('SPOOL_UNUSABLE', `slot ${number} is not a regular file; remove it`)
   return stats.nlink > 0
 }
 
@@ -106,7 +107,9 @@ function leaseTaker(): TryTake {
   return (directory, number) => {
     const path = `${directory.path}/${number}.lock`
     const lost = (error: Error) => {
-      throw new SpooldError('CLAIM_LOST', `the lease on slot ${number} was lost: ${error.message}`, { cause: error })
+      throw new SpooldError('CLAIM_LOST', `the lease on slot ${number} was lost: ${error.message}`, {
+        cause: error,
+      })
     }
     if (!leases.tryTake(path, lost)) return undefined
     return () => leases.giveBack(path)

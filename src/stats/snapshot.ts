@@ -1,8 +1,8 @@
 import type { LookStats, PriorityStats } from '../engines/feed.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../engines/upkeep.js'
 import type { ParkReason } from '../task/report.js'
-import type { SlotQueueStats } from '../task/slots.js'
 import type { Schedule } from '../task/schedule.js'
+import type { SlotQueueStats } from '../task/slots.js'
 
 /** Grows when a field changes its meaning or goes; a new field does not change it. */
 export const SNAPSHOT_VERSION = 1

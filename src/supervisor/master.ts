@@ -202,7 +202,7 @@ export class Master {
     for (const workers of gone) this.#retire(workers)
     for (const { pool } of fresh) pool.begin()
     for (const replacement of replacements) await replacement.commit()
-    for (const { feed } of staying) feed.unpark('unknown-name') // the new handlers may know them
+    for (const { feed } of staying) feed.handlersReplaced()
   }
 
   /** Resolves when the workers are ready and the spool is listed. No worker is given a task yet. */

@@ -16,7 +16,13 @@ import {
 } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
-import { checkConcurrency, checkSettings, type OwnSettings, type TaskDefinition, type TaskSettings } from './settings.js'
+import {
+  checkConcurrency,
+  checkSettings,
+  type OwnSettings,
+  type TaskDefinition,
+  type TaskSettings,
+} from './settings.js'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.js'
 import { createTask, type NamedTask, type Scheduler } from './task-function.js'
 

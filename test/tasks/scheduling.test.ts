@@ -333,7 +333,10 @@ describe('a registry', () => {
       )
     const needs = refused('TASK_INVALID', /task x: maxConcurrency needs a maxRetries from 1/)
     assert.throws(() => new Tasks().task('x', { maxConcurrency: 1 }, () => {}), needs)
-    assert.throws(() => new Tasks({ maxRetries: 3 }).task('x', { maxConcurrency: 1, maxRetries: 0 }, () => {}), needs)
+    assert.throws(
+      () => new Tasks({ maxRetries: 3 }).task('x', { maxConcurrency: 1, maxRetries: 0 }, () => {}),
+      needs,
+    )
     assert.throws(() => new Tasks().add(() => {}, { name: 'x', maxConcurrency: 1 }), needs)
     new Tasks({ maxRetries: 3 }).task('x', { maxConcurrency: 1 }, () => {})
     new Tasks().task('x', { maxConcurrency: 1, maxRetries: Number.POSITIVE_INFINITY }, () => {})

@@ -31,6 +31,8 @@ export interface DirectoryFeedOptions {
 /** A window has up to 120,000 refs, and the master looks at them all: for these shares of its time at most. */
 const CENSUS_PAUSE = 100
 const BEST_PAUSE = 20
+/** How many of those that wait for a slot are tried by new handlers, whose number of slots is not known. */
+const MOST_TRIES = 64
 /** How many of the next tasks are known at most. */
 const MOST_NEXT = 2000
 
@@ -85,6 +87,11 @@ export class DirectoryFeed implements Feed {
     this.#index.unpark(reason)
     this.#scanner.scanIfLow()
     this.#wakeUp()
+  }
+
+  handlersReplaced(): void {
+    for (const queue of this.#index.tries.queues()) this.#index.tries.next(queue, MOST_TRIES)
+    this.unpark('unknown-name')
   }
 
   done(refs: readonly Ref[]): void {

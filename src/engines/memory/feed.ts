@@ -42,10 +42,7 @@ export class MemoryFeed implements Feed {
     this.#spool = spool
     this.#frequencyMs = frequencyMs
     this.#ignoredMs = frequencyMs
-    this.#slotQueues = new MemorySlotQueues(spool.slots, isMoreUrgent, task => {
-      this.#ready.push(task)
-      this.#wake()
-    })
+    this.#slotQueues = new MemorySlotQueues(spool.slots, isMoreUrgent, task => this.#makeReady(task))
   }
 
   async open(wakeUp: () => void): Promise<void> {
@@ -99,6 +96,11 @@ export class MemoryFeed implements Feed {
     for (const task of this.#parked.get(reason) ?? []) this.#ready.push(task)
     this.#parked.delete(reason)
     this.#wake()
+  }
+
+  handlersReplaced(): void {
+    this.#slotQueues.releaseAll()
+    this.unpark('unknown-name')
   }
 
   done(refs: readonly Ref[]): void {
@@ -162,12 +164,12 @@ export class MemoryFeed implements Feed {
     }
   }
 
-  /** The feed is notified of every new task, so there is nothing to look for. */
   /** Each claim has a notice. */
   isHeldBy(): boolean {
     return false
   }
 
+  /** The feed is notified of every new task, so there is nothing to look for. */
   lookNow(): void {
     this.#wake()
   }
@@ -184,8 +186,8 @@ export class MemoryFeed implements Feed {
   }
 
   stats(): FeedStats {
-    const counts = this.counts()
-    return statsOf(counts, this.#ready.values(), this.#parked, this.#slotQueues.stats, this.#waiting.peek()?.atMs)
+    const nextDueMs = this.#waiting.peek()?.atMs
+    return statsOf(this.counts(), this.#ready.values(), this.#parked, this.#slotQueues.stats, nextDueMs)
   }
 
   get isDrained(): boolean {
@@ -202,6 +204,11 @@ export class MemoryFeed implements Feed {
     this.#slotQueues.close()
     this.#alarm.clear()
     this.#wakeUp = () => {}
+  }
+
+  #makeReady(task: MemoryTask): void {
+    this.#ready.push(task)
+    this.#wake()
   }
 
   #schedule(task: MemoryTask, atMs: number): void {

@@ -51,6 +51,10 @@ export class MemorySlotQueues {
     this.#lookLater()
   }
 
+  releaseAll(): void {
+    for (const queue of this.#byName.values()) while (queue.tasks.size > 0) this.#next(queue)
+  }
+
   #next(queue: SlotQueue | undefined): void {
     const task = queue?.tasks.pop()
     if (task !== undefined) this.#makeReady(task)

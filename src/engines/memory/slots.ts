@@ -28,7 +28,8 @@ export class MemorySlots {
 
   /** The claim with this lease has ended. */
   giveBack(lease: string): void {
-    for (const [name, holders] of this.#holders) if (holders.delete(lease)) for (const tell of this.#watchers) tell(name)
+    for (const [name, holders] of this.#holders)
+      if (holders.delete(lease)) for (const tell of this.#watchers) tell(name)
   }
 
   /** @param tell called when a slot of this name was given back @returns a function that stops it */

@@ -48,22 +48,23 @@ export class SlotQueues {
     return Array.from(this.queues(), ({ slots, size }) => ({ ...slots, parked: size }))
   }
 
-  /** @returns the queue; undefined: there is no room */
-  add(placed: Placed, slots: NamedSlots): SlotQueue | undefined {
+  /** @returns false if there is no room */
+  add(placed: Placed, slots: NamedSlots): boolean {
     const key = hash(placed.ref)
     const shard = this.#shardOf(key)
-    const queue = this.#queueOf(slots)
+    const queue = this.queueOf(slots)
     const before = shard.get(key)
-    if (before === queue) return queue
+    if (before === queue) return true
     if (before !== undefined) this.#forget(key)
-    if (this.#size >= this.#limit) return undefined
+    if (this.#size >= this.#limit) return false
     shard.set(key, queue)
     this.#size++
     queue.add(placed)
-    return queue
+    return true
   }
 
-  #queueOf(slots: NamedSlots): SlotQueue {
+  /** The queue of a name, which has so many slots by now. */
+  queueOf(slots: NamedSlots): SlotQueue {
     const queue = this.#byName.get(slots.name) ?? new SlotQueue(slots, this.#order, this.#named)
     queue.slots = slots
     this.#byName.set(slots.name, queue)
@@ -117,8 +118,7 @@ export class SlotQueues {
 
   #clear(queue: SlotQueue): void {
     if (queue.size === 0) return
-    for (const shard of this.#waiting)
-      for (const [key, its] of shard) if (its === queue) this.#forget(key)
+    for (const shard of this.#waiting) for (const [key, its] of shard) if (its === queue) this.#forget(key)
   }
 
   /** A worker reported the ref. @returns the queue that it had been taken from for another try, if it was */
@@ -131,7 +131,7 @@ export class SlotQueues {
 
   /** A slot was given back. */
   freed(slots: NamedSlots): SlotQueue {
-    const queue = this.#queueOf(slots)
+    const queue = this.queueOf(slots)
     if (queue.size === 0) queue.isSpare = true
     return queue
   }

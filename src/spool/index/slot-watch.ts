@@ -43,13 +43,14 @@ export class SlotWatch {
   #look(): void {
     const startedAt = performance.now()
     let isAnyReady = false
-    for (const queue of this.#index.slotQueuesWaiting()) {
-      const pending = this.#index.pendingOf(queue)
+    for (const queue of this.#index.tries.queues()) {
+      const pending = this.#index.tries.pendingOf(queue)
       const free = this.#freeOf(queue, queue.size + pending, startedAt) - pending
-      if (free > 0 && this.#index.tryNext(queue, free) > 0) isAnyReady = true
+      if (free > 0 && this.#index.tries.next(queue, free) > 0) isAnyReady = true
     }
     this.#timer = undefined
-    if (this.#index.parkedFor('slot') > 0) this.#lookIn(Math.max(LOOK_MS, (performance.now() - startedAt) / SHARE))
+    if (this.#index.parkedFor('slot') > 0)
+      this.#lookIn(Math.max(LOOK_MS, (performance.now() - startedAt) / SHARE))
     if (isAnyReady) this.#wakeUp()
   }
 

@@ -1,13 +1,13 @@
 import type { Ref } from '../../task/ref.js'
-import { type FeedReason, isHandled, type ParkReason, type Report } from '../../task/report.js'
-import type { NamedSlots, SlotQueueStats } from '../../task/slots.js'
+import type { FeedReason, ParkReason, Report } from '../../task/report.js'
+import type { SlotQueueStats } from '../../task/slots.js'
 import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
 import { Patience } from './patience.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
-import type { SlotQueue } from './slot-queue.js'
 import { SlotQueues } from './slot-queues.js'
+import { SlotTries } from './slot-tries.js'
 import { WaitingList } from './waiting-list.js'
 
 interface TaskIndexOptions {
@@ -27,6 +27,7 @@ const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-asid
 /** Retried after a wait that doubles. */
 const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
 
+// Longer than others: each state of a ref is entered and left here.
 /**
  * What the master knows of a directory of any size: a bounded window of the best due refs, the refs that wait, and
  * those that are with a worker. A ref is in one of these states:
@@ -47,6 +48,8 @@ export class TaskIndex {
   readonly #waiting = new WaitingList()
   readonly #parked: ParkedRefs
   readonly #slots: SlotQueues
+  /** Lets those try that wait for a slot. */
+  readonly tries: SlotTries
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
   readonly #arrivals = new Arrivals()
@@ -58,6 +61,12 @@ export class TaskIndex {
     this.#ready = new ReadyRefs(order, windowSize)
     this.#parked = new ParkedRefs(parkedSize)
     this.#slots = new SlotQueues(order, parkedSize, namedPerSlots)
+    this.tries = new SlotTries(this.#slots, {
+      makeReady: ref => this.#makeReady(ref),
+      missSome: () => this.#ready.missSome(),
+      isBusy: ref => this.#busy.has(ref),
+      isReady: ref => this.#ready.isFresh(ref),
+    })
   }
 
   get ready(): number {
@@ -193,9 +202,8 @@ export class TaskIndex {
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
   done(ref: Ref): void {
-    const queue = this.#slots.reported(ref)
     this.#gone(ref)
-    if (queue !== undefined) this.#releaseQueue(queue)
+    this.tries.ranWithout(ref)
   }
 
   #gone(ref: Ref): void {
@@ -208,13 +216,8 @@ export class TaskIndex {
 
   /** A worker has finished with it. */
   returned(report: Report, nowMs: number): void {
-    const tried = this.#slots.reported(report.ref)
     this.#place(report, nowMs)
-    const { kind, slots } = report
-    if (kind === 'parked' && slots !== undefined) return
-    if (slots !== undefined) this.tryNext(this.#slots.freed(slots), 1)
-    else if (tried !== undefined && hasRun(kind)) this.#releaseQueue(tried)
-    else if (tried !== undefined) this.tryNext(tried, 1)
+    this.tries.reported(report)
   }
 
   #place(report: Report, nowMs: number): void {
@@ -231,8 +234,10 @@ export class TaskIndex {
       case 'incomplete':
         return this.#waiting.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
-        if (report.slots !== undefined) return this.#queueUp(report, report.slots, nowMs)
-        const isParked = this.#parked.add(ref, report.reason ?? 'alone')
+        const isParked =
+          report.slots === undefined
+            ? this.#parked.add(ref, report.reason ?? 'alone')
+            : this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
         return isParked ? undefined : this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
       }
       case 'later':
@@ -245,43 +250,6 @@ export class TaskIndex {
       case 'unsettled':
         return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)
     }
-  }
-
-  #queueUp({ ref }: Report, slots: NamedSlots, nowMs: number): void {
-    const queue = this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, slots)
-    if (queue === undefined) this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
-    else if (queue.isSpare) this.tryNext(queue, 1)
-  }
-
-  /** A ref ran without a slot, so its name has none any more. */
-  #releaseQueue(queue: SlotQueue): void {
-    const count = queue.size
-    const named = this.#slots.release(queue)
-    for (const ref of named) this.#makeReady(ref)
-    if (named.length < count) this.#ready.missSome()
-  }
-
-  /** The queues for slots in which refs wait. */
-  slotQueuesWaiting(): Iterable<SlotQueue> {
-    return this.#slots.queues()
-  }
-
-  /** How many refs of a queue are ready to be tried. */
-  pendingOf(queue: SlotQueue): number {
-    return this.#slots.pendingOf(queue, ref => {
-      if (this.#busy.has(ref)) return 'busy'
-      return this.#ready.isFresh(ref) ? 'ready' : undefined
-    })
-  }
-
-  /** The first `count` refs that wait for a slot of a name are ready. @returns how many there are */
-  tryNext(queue: SlotQueue, count: number): number {
-    for (let i = 0; i < count; i++) {
-      const ref = this.#slots.next(queue)
-      if (ref === undefined) return i
-      this.#makeReady(ref)
-    }
-    return count
   }
 
   /** Its worker died. */
@@ -308,7 +276,8 @@ export class TaskIndex {
   /** The scan in progress met a task's name. Returns whether it should continue. */
   seen(ref: Ref, nowMs: number): boolean {
     if (!this.#ready.isScanning) return false
-    if (this.#slots.met(ref, its => this.#timeOf(its, nowMs)) || this.#isElsewhere(ref, nowMs)) return true
+    if (this.#slots.size > 0 && this.#slots.met(ref, its => this.#timeOf(its, nowMs))) return true
+    if (this.#isElsewhere(ref, nowMs)) return true
     if (!this.#isHarvestFull) this.#isHarvestFull = !this.#ready.seen(ref, this.#timeOf(ref, nowMs))
     return !this.#isHarvestFull || this.#slots.isHarvesting
   }
@@ -326,9 +295,4 @@ export class TaskIndex {
   #timeOf(ref: Ref, nowMs: number): number {
     return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
   }
-}
-
-/** It began, so it had a slot if its name has any. */
-function hasRun(kind: Report['kind']): boolean {
-  return isHandled(kind) || kind === 'ignore'
 }

@@ -15,11 +15,13 @@ export interface DeclaredTask {
 export function declaredTasks(text: string): readonly DeclaredTask[] {
   const declared: unknown = text === '' ? [] : JSON.parse(text)
   if (!Array.isArray(declared)) return []
-  return declared.map(({ name, maxRetries, maxConcurrency = null, place, isAsync = false }: DeclaredTask) => ({
-    name,
-    maxRetries,
-    maxConcurrency,
-    place,
-    isAsync,
-  }))
+  return declared.map(
+    ({ name, maxRetries, maxConcurrency = null, place, isAsync = false }: DeclaredTask) => ({
+      name,
+      maxRetries,
+      maxConcurrency,
+      place,
+      isAsync,
+    }),
+  )
 }

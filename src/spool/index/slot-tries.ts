@@ -1,0 +1,85 @@
+import type { Ref } from '../../task/ref.js'
+import { isHandled, type Report } from '../../task/report.js'
+import type { SlotQueue } from './slot-queue.js'
+import type { SlotQueues } from './slot-queues.js'
+
+/** What the index does with refs. */
+interface Places {
+  makeReady(ref: Ref): void
+  /** More are ready, and only a scan can name them. */
+  missSome(): void
+  isBusy(ref: Ref): boolean
+  isReady(ref: Ref): boolean
+}
+
+/**
+ * Makes the first refs of a queue ready as slots of their name become free. Only a worker knows whether one is: it reports
+ * those that find none, and they are back in their place.
+ */
+export class SlotTries {
+  readonly #queues: SlotQueues
+  readonly #places: Places
+
+  constructor(queues: SlotQueues, places: Places) {
+    this.#queues = queues
+    this.#places = places
+  }
+
+  /** The queues in which refs wait. */
+  queues(): Iterable<SlotQueue> {
+    return this.#queues.queues()
+  }
+
+  /** The first `count` refs of a queue are ready. @returns how many there were */
+  next(queue: SlotQueue, count: number): number {
+    for (let i = 0; i < count; i++) {
+      const ref = this.#queues.next(queue)
+      if (ref === undefined) return i
+      this.#places.makeReady(ref)
+    }
+    return count
+  }
+
+  /** How many refs of a queue are to be tried, and no worker has them yet. */
+  pendingOf(queue: SlotQueue): number {
+    const { isBusy, isReady } = this.#places
+    return this.#queues.pendingOf(queue, ref => {
+      if (isBusy(ref)) return 'busy'
+      return isReady(ref) ? 'ready' : undefined
+    })
+  }
+
+  /** A worker has finished with a ref, which has its place by now. */
+  reported({ ref, kind, slots }: Report): void {
+    const tried = this.#queues.reported(ref)
+    const isParked = kind === 'parked' && slots !== undefined
+    if (isParked) return this.#parked(this.#queues.queueOf(slots))
+    if (slots !== undefined) this.next(this.#queues.freed(slots), 1)
+    else if (tried !== undefined && hasRun(kind)) this.#release(tried)
+    else if (tried !== undefined) this.next(tried, 1)
+  }
+
+  /** A worker ran the ref, and it took no slot. */
+  ranWithout(ref: Ref): void {
+    const tried = this.#queues.reported(ref)
+    if (tried !== undefined) this.#release(tried)
+  }
+
+  /** One was given back after it was found taken, and before that was reported. */
+  #parked(queue: SlotQueue): void {
+    if (queue.isSpare) this.next(queue, 1)
+  }
+
+  /** The name has no slots any more. */
+  #release(queue: SlotQueue): void {
+    const count = queue.size
+    const named = this.#queues.release(queue)
+    for (const ref of named) this.#places.makeReady(ref)
+    if (named.length < count) this.#places.missSome()
+  }
+}
+
+/** It began, so it had a slot if its name has any. */
+function hasRun(kind: Report['kind']): boolean {
+  return isHandled(kind) || kind === 'ignore'
+}
