@@ -17,7 +17,7 @@ const termsOf =
   (vars: Vars): TermsOrPark => {
     const name = lastValue(vars, 'task') ?? ''
     const limited = name === 'free' ? {} : { slots: { name, count } }
-    return { name, delivery: 'at-least-once', policy: { maxAttempts: 0 }, ...limited }
+    return { name, delivery: 'at-least-once', policy: { maxAttempts: 0, delayMs: 0 }, ...limited }
   }
 
 for (const [engine, open] of Object.entries(ENGINES)) {
@@ -68,7 +68,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       const [one = '', two = ''] = refs
       for (const outcome of [
         { kind: 'retry', delayMs: 0 },
-        { kind: 'error', detail: 'x', policy: { delayMs: 0 } },
+        { kind: 'error', detail: 'x' },
         UNBEGUN,
         { kind: 'bury', detail: 'x' },
       ] as const) {
