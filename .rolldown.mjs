@@ -1,6 +1,6 @@
 // Builds the shipped program: spoold's own modules in a few files, because to find and link modules one by one is most of
 // what a start takes; as CommonJS, which Node loads faster than ES modules. Dependencies stay packages of their own.
-import { cpSync, existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { build } from 'rolldown'
 
@@ -15,6 +15,7 @@ await build({
   input: {
     spoold: 'src/cli/main.ts',
     index: 'src/index.ts',
+    testing: 'src/testing/index.ts',
     worker: 'src/worker/main.ts',
     exporter: 'src/exporter/main.ts',
     rehearse: 'src/worker/rehearse.ts',
@@ -33,10 +34,12 @@ await build({
     sourcemapExcludeSources: true,
     comments: false,
   },
-  plugins: [importable('index')],
+  plugins: [importable('index'), importable('testing')],
 })
 
-copyTypes('index.d.ts')
+for (const file of ['index.d.ts', 'testing/index.d.ts']) copyTypes(file)
+// so that TypeScript takes them for both kinds of importers; there are no default exports, in which alone these differ
+writeFileSync(join(made, 'types/package.json'), '{ "type": "commonjs" }\n')
 cpSync('src/hosts', join(made, 'hosts'), { recursive: true, filter: path => !path.endsWith('__pycache__') })
 // the libraries of named tasks store with the writers that people may also copy
 for (const writer of ['perl/Spool.pm', 'ruby/spool.rb'])

@@ -47,6 +47,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'tasks',
     'client',
   ],
+  testing: [...GROUND, 'protocol', 'engines', 'tasks'],
   net: [...GROUND, 'protocol', 'system'],
   doctor: [...FILES, 'spool/admin'],
   fsck: [...FILES, 'spool/claims', 'spool/store', 'spool/admin'],

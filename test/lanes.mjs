@@ -34,7 +34,9 @@ const SHORT = [
   'supervisor/',
   'system/',
   'tasks/importing',
+  'tasks/middleware',
   'tasks/scheduling',
+  'testing/',
   'worker/',
 
   'cli/config',

@@ -2,11 +2,11 @@ import type { Engine } from '../engines/open-engine.js'
 import { InProcessPort } from '../supervisor/in-process-port.js'
 import type { WorkerPort } from '../supervisor/worker-port.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
+import { runningAs } from '../tasks/running-as.js'
 import type { LoadedHandler } from '../worker/load-module.js'
 import { openClaims } from '../worker/open-claims.js'
 import { Worker } from '../worker/worker.js'
 import type { WorkingDirectory } from '../worker/working-directory.js'
-import { runningAs } from './running-as.js'
 
 /** What a worker in this process needs besides its options, which are the same in other processes. */
 interface InProcessContext {

@@ -1,5 +1,6 @@
 import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
+import type { Enqueuer } from '../engines/enqueuer.js'
 import type { Middleware } from './middleware.js'
 import { type AttachedDestinations, isDestination } from './queues.js'
 import type { KnownSettings, TaskDefinition, TaskSettings } from './settings.js'
@@ -33,6 +34,7 @@ export class Registry {
   readonly #entries = new Map<string, TaskEntry>()
   readonly #byFunction = new Map<unknown, TaskEntry>()
   readonly #used: Registry[] = []
+  #standIn: { readonly enqueuer: Enqueuer; readonly place: string } | undefined
   /** The one that uses it. */
   #parent: Registry | undefined
 
@@ -44,6 +46,21 @@ export class Registry {
     this.defaults = defaults
     this.#own = own !== undefined && isDestination(own) ? own : undefined
     this.#attached = attached
+  }
+
+  /** What stands in for all its destinations in a test, and for those of the registries that it uses. */
+  get standIn(): Enqueuer | undefined {
+    return this.#standIn?.enqueuer ?? this.#parent?.standIn
+  }
+
+  /** @throws SpooldError TASK_INVALID if there is another one; undefined: no longer */
+  setStandIn(enqueuer: Enqueuer | undefined, place: string): void {
+    if (enqueuer !== undefined && this.#standIn !== undefined)
+      throw new SpooldError(
+        'TASK_INVALID',
+        `${place}: these tasks have a test kit already, made at ${this.#standIn.place}: call its restore() first`,
+      )
+    this.#standIn = enqueuer === undefined ? undefined : { enqueuer, place }
   }
 
   get parent(): Registry | undefined {

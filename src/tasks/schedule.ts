@@ -49,7 +49,7 @@ export function checked({ entry, args, at, options }: Call): CheckedCall {
   const stored = toStored(name, args)
   const { queue = DEFAULT_QUEUE, maxRetries = 0 } = settingsOf(entry)
   const { own, attached } = registry.destination
-  const enqueuer = enqueuerOf(queue, isDestination(options) ? options : own, attached)
+  const enqueuer = registry.standIn ?? enqueuerOf(queue, isDestination(options) ? options : own, attached)
   const id = options.id ?? crypto().randomUUID()
   const dictionary: Record<string, string> = { [TASK_KEY]: name, [ARGS_KEY]: stored.args, [ID_KEY]: id }
   if (queue !== DEFAULT_QUEUE) dictionary[QUEUE_KEY] = queue

@@ -1,12 +1,13 @@
-import { argumentsOf, DEFAULT_QUEUE, ID_KEY, isNamed, QUEUE_KEY, taskNameOf } from '../protocol/named.js'
-import { lastValue, type Vars } from '../protocol/vars.js'
+import { isNamed, taskNameOf } from '../protocol/named.js'
+import type { Vars } from '../protocol/vars.js'
 import { IGNORE, OK, type Outcome } from '../task/outcome.js'
-import { displayName, toByteString } from '../task/ref.js'
+import { toByteString } from '../task/ref.js'
 import type { Terms, TermsOrPark } from '../task/terms.js'
+import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
 import type { RunningTask } from '../tasks/daemon.js'
-import { giveUp, performerOf } from '../tasks/perform.js'
+import { performerOf } from '../tasks/perform.js'
 import { type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
-import { freezeTask, TaskStatus } from '../tasks/scheduled-task.js'
+import { TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
 import type { HandlerCall } from './handler-call.js'
 import type { TaskContext } from './handler-task.js'
@@ -77,15 +78,6 @@ function call(perform: (args: readonly unknown[]) => unknown, { claim }: Run): O
   return isThenable(result) ? Promise.resolve(result).then(() => OK) : OK
 }
 
-function argumentsIn(claim: Run['claim']): readonly unknown[] {
-  try {
-    const { args, kwargs } = argumentsOf(claim.vars, () => claim.readBody())
-    return kwargs === undefined ? args : [...args, kwargs]
-  } catch (error) {
-    return giveUp(error)
-  }
-}
-
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
@@ -93,25 +85,8 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** A named task during its run, as `currentTask` shows it; undefined if the run is of none. */
 export function runningTask(run: Run, { log }: TaskContext): RunningTask | undefined {
   const { claim } = run
-  const { vars, terms } = claim
-  if (terms === undefined) return undefined
-  const { args, kwargs } = argumentsOf(vars, () => claim.readBody())
-  const textOf = (key: string) => {
-    const value = lastValue(vars, key)
-    return value === undefined ? undefined : displayName(value)
-  }
-  const { maxAttempts = 1 } = terms.policy
-  const task = freezeTask({
-    id: textOf(ID_KEY) ?? claim.name,
-    status: TaskStatus.RUNNING,
-    name: terms.name,
-    queue: textOf(QUEUE_KEY) ?? DEFAULT_QUEUE,
-    at: new Date(claim.dueAtMs),
-    maxRetries: maxAttempts === 0 ? Number.POSITIVE_INFINITY : maxAttempts - 1,
-    retries: claim.attempt - 1,
-    args,
-    ...(kwargs === undefined ? {} : { kwargs }),
-  })
+  if (claim.terms === undefined) return undefined
+  const task = claimedTask(claim, TaskStatus.RUNNING)
   return Object.freeze({
     ...task,
     get signal() {

@@ -28,8 +28,10 @@ const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most
 
 type Refusal = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
+/** The real one, also while a test has another in its place. */
+const { setImmediate: nextTurn } = globalThis
 /** Every answer comes in a later turn of the event loop, as from an engine that asks another process. */
-const later = () => new Promise<void>(resolve => setImmediate(resolve))
+const later = () => new Promise<void>(resolve => nextTurn(resolve))
 
 /** One worker's operations on the tasks of a spool in memory. */
 export class MemoryClaims implements Claims {

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { type CurrentDaemon, offerDaemons } from '../tasks/daemon.js'
+import { type CurrentDaemon, offerDaemons } from './daemon.js'
 
 /** The daemon whose task the executing code belongs to: there may be several in this process, besides other code. */
 const running = new AsyncLocalStorage<CurrentDaemon>()

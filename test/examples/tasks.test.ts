@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { cpSync, mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
+import { leftIn } from '../helpers/files.js'
+import { TestProcess } from '../helpers/process.js'
+import { ROOT, workspace } from '../helpers/workspace.js'
+
+/** Where a user has it who has installed the package. */
+function installed(): string {
+  const directory = join(workspace(), 'tasks')
+  cpSync(join(ROOT, 'spool-examples/tasks'), directory, { recursive: true })
+  mkdirSync(join(directory, 'node_modules'))
+  symlinkSync(ROOT, join(directory, 'node_modules/spoold'))
+  return directory
+}
+
+describe('the example of named tasks', () => {
+  it('has tests that pass, and that leave nothing in a spool', async () => {
+    const directory = installed()
+    const words = ['-u', 'NODE_TEST_CONTEXT', process.execPath, '--test', 'web.test.mjs']
+    const tests = new TestProcess('env', words, { cwd: directory }) // else Node thinks that it is within a test
+    assert.equal(await tests.code(60_000), 0, tests.output)
+    assert.match(tests.output, /pass 2/)
+    assert.deepEqual(leftIn(join(directory, 'spool')), [])
+  })
+
+  it('schedules tasks for each order, and the daemon runs them', async () => {
+    const directory = installed()
+    const web = new TestProcess(process.execPath, ['web.mjs', '0'], { cwd: directory })
+    await web.waitFor(/http:\S+\n/)
+    for (const to of ['joe@example.com', 'joe']) {
+      const response = await fetch(`${web.output.trim()}/orders?to=${to}`, { method: 'POST' })
+      assert.equal(response.status, 202)
+      assert.match(await response.text(), /^\{"mail":"[0-9a-f-]{36}"\}$/)
+    }
+    assert.equal((await fetch(`${web.output.trim()}/nowhere`)).status, 404)
+    assert.equal(leftIn(join(directory, 'spool')).length, 4)
+    const { code, stdout, stderr } = await spoold(['--drain', join(directory, 'app.ini')])
+    assert.equal(code, 3, stderr) // one of them is dead
+    assert.match(stdout + stderr, /a mail to joe@example.com about your order/)
+    assert.match(stdout + stderr, /\(send-mail\) is buried: not an address: joe/)
+    assert.equal(leftIn(join(directory, 'spool')).length, 2, 'the reminders')
+  })
+})
