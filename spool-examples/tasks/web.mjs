@@ -1,4 +1,4 @@
-// A web application that schedules tasks. A daemon runs them: spoold app.ini
+// A web application that schedules tasks. A daemon runs them (spoold app.ini), or the application itself (--embedded).
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { fileURLToPath } from 'node:url'
@@ -31,5 +31,10 @@ export async function listen(port) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const server = await listen(Number(process.argv[2]))
+  if (process.argv[3] === '--embedded') await spoold.start({ concurrency: 50 })
+  process.once('SIGTERM', async () => {
+    server.close()
+    await spoold.stop() // tasks that run may end
+  })
   console.log(`http://127.0.0.1:${server.address().port}`)
 }

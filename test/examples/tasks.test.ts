@@ -42,5 +42,18 @@ describe('the example of named tasks', () => {
     assert.match(stdout + stderr, /a mail to joe@example.com about your order/)
     assert.match(stdout + stderr, /\(send-mail\) is buried: not an address: joe/)
     assert.equal(leftIn(join(directory, 'spool')).length, 2, 'the reminders')
+    web.child.kill('SIGTERM')
+    assert.equal(await web.code(), 0)
+  })
+
+  it('runs its tasks itself if it is told to', async () => {
+    const directory = installed()
+    const web = new TestProcess(process.execPath, ['web.mjs', '0', '--embedded'], { cwd: directory })
+    await web.waitFor(/http:\S+\n/)
+    await fetch(`${web.output.trim()}/orders?to=joe@example.com`, { method: 'POST' })
+    await web.waitFor(/a mail to joe@example.com about your order/)
+    web.child.kill('SIGTERM')
+    assert.equal(await web.code(), 0)
+    assert.equal(leftIn(join(directory, 'spool')).length, 1, 'the reminder')
   })
 })
