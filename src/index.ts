@@ -29,6 +29,16 @@ export type { Env, Handler, Task } from './task/task.js'
 export { TaskBatch, type TaskBatchOptions } from './tasks/batch.js'
 export type { CallOptions, When } from './tasks/call-options.js'
 export { currentTask, type RunningTask } from './tasks/daemon.js'
+export {
+  type EventHub,
+  events,
+  type LifecycleEvent,
+  type LifecycleEvents,
+  type ListenOptions,
+  type TaskErrorEvent,
+  type TaskEvent,
+  type WorkerEvent,
+} from './tasks/event-hub.js'
 export type { Middleware, TaskCall, TaskCallChanges } from './tasks/middleware.js'
 export { type ScheduledTask, TaskStatus } from './tasks/scheduled-task.js'
 export type { TaskDefinition, TaskSettings } from './tasks/settings.js'

@@ -14,6 +14,7 @@ const SHORT = [
   'daemon/',
   'docs/',
   'doctor/',
+  'embed/events',
   'embed/in-process',
   'engines/',
   'events/',

@@ -1,6 +1,6 @@
 import { parseDuration } from '../base/duration.js'
 import { describe, SpooldError } from '../base/errors.js'
-import { queueFault } from '../protocol/named.js'
+import { nameFault, queueFault } from '../protocol/named.js'
 import type { Destinations } from '../tasks/queues.js'
 import type { Tasks } from '../tasks/tasks.js'
 
@@ -15,6 +15,8 @@ export interface Logger {
 export interface SpooldOptions extends Destinations {
   /** The tasks that go there: `Tasks`, or the path or URL of a module that exports them. A path is relative to the current directory. */
   readonly tasks?: TaskSource | readonly TaskSource[]
+  /** The application's name, in its events. Default: `default`. */
+  readonly namespace?: string
   /** Default: nothing is logged. */
   readonly logger?: Logger
 }
@@ -57,13 +59,15 @@ export interface StopOptions {
   readonly mercyMs?: number
 }
 
-const OPTIONS = ['spooler', 'socket', 'sync', 'queues', 'tasks', 'logger']
+const OPTIONS = ['spooler', 'socket', 'sync', 'queues', 'tasks', 'namespace', 'logger']
 const START_OPTIONS = ['queue', 'mode', 'workers', 'concurrency', 'deadline', 'block', 'stopWhenEmpty']
 
 /** @param place where it was called, for messages @throws SpooldError TASK_INVALID */
 export function checkOptions(options: SpooldOptions, place: string): void {
   refuseUnknown(options, OPTIONS, place)
-  const { spooler, socket, queues = {}, logger } = options
+  const { spooler, socket, queues = {}, namespace, logger } = options
+  const fault = namespace === undefined ? undefined : nameFault(namespace)
+  if (fault !== undefined) throw invalid(`${place}: namespace must be ${fault}, got ${describe(namespace)}`)
   if (spooler === undefined && socket === undefined && Object.keys(queues).length === 0)
     throw invalid(`${place}: expected spooler, socket or queues, which say where tasks go`)
   for (const [queue, where] of Object.entries(queues)) {

@@ -91,7 +91,7 @@ function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Runn
     graceMs: DEFAULTS.spoolerGraceMs,
     memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
     ...{ maxTasks: 0, signalAsTask: false, startTimeoutMs: DEFAULTS.spoolerStartTimeoutMs },
-    ...{ chdir: process.cwd(), home: process.cwd(), title: null, isDetailed: false },
+    ...{ chdir: process.cwd(), application: process.cwd(), title: null, isDetailed: false },
   }
   return {
     worker,

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { SpooldError } from '../base/errors.js'
+import { EventHub, type LifecycleEvent, type LifecycleEvents } from '../tasks/event-hub.js'
 import { placeOfCallOf } from '../tasks/place.js'
 import type { AttachedDestinations } from '../tasks/queues.js'
 import { hasRegistry, REGISTRY, Registry } from '../tasks/registry.js'
@@ -39,13 +40,14 @@ export class Spoold extends TaskScheduler {
   /** The registries that were given as such. */
   readonly #given: readonly Registry[]
   readonly #running = new Set<EmbeddedDaemon>()
+  readonly #events = new EventHub()
 
   /** @throws SpooldError TASK_INVALID if two tasks have one name, or an option is wrong */
   constructor(options: SpooldOptions) {
     super()
     this.#place = placeOfCallOf(new.target as never)
     checkOptions(options, this.#place)
-    const { tasks = [], logger: _, ...destinations } = options
+    const { tasks = [], logger: _, namespace: __, ...destinations } = options
     this.#options = options
     this.#memory = options.spooler === MEMORY ? new MemoryQueues() : undefined
     this[REGISTRY] = new Registry({}, undefined, this.#destinations(destinations))
@@ -66,6 +68,7 @@ export class Spoold extends TaskScheduler {
     const { startDaemon } = await import('./start.js')
     const daemon = await startDaemon(options, {
       ...{ options: this.#options, memory: this.#memory, registry: this[REGISTRY], running: this.#running },
+      events: this.#events,
       ...{ files: this.#files, given: await this.#handlers() },
     })
     if (options.block === true) await daemon.whenStopped
@@ -74,6 +77,23 @@ export class Spoold extends TaskScheduler {
   /** Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. */
   async stop({ mercyMs }: StopOptions = {}): Promise<void> {
     await Promise.all([...this.#running].map(daemon => daemon.stop(mercyMs)))
+  }
+
+  /** Listens to what happens to this application's tasks and workers. */
+  on<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
+    this.#events.on(name, listen)
+    return this
+  }
+
+  /** The same for the first event alone. */
+  once<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
+    this.#events.once(name, listen)
+    return this
+  }
+
+  off<Name extends LifecycleEvent>(name: Name, listen: (event: LifecycleEvents[Name]) => unknown): this {
+    this.#events.off(name, listen)
+    return this
   }
 
   /** Resolves when nothing runs any more. */

@@ -3,15 +3,20 @@ import { openEngine } from '../engines/open-engine.js'
 import { STDERR } from '../log/output.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
+import type { WorkerPort } from '../supervisor/worker-port.js'
 import { attachedOf, destinationOf } from '../tasks/destinations.js'
+import { events as allEvents, type EventHub, watchAll } from '../tasks/event-hub.js'
+import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
 import { unknownQueue } from '../tasks/queues.js'
 import { type Registry, settingsOf } from '../tasks/registry.js'
 import type { LoadedHandler } from '../worker/load-module.js'
 import { EmbeddedDaemon } from './embedded-daemon.js'
 import { openInProcess } from './in-process-worker.js'
+import { logTo } from './logger.js'
 import { type MemoryQueues, spoolOf } from './memory-queues.js'
 import { durationMs, type SpooldOptions, type StartOptions } from './options.js'
 import { type Place, prepared, type Running } from './plan.js'
+import { TellingPort } from './telling-port.js'
 
 /** The application that starts. */
 export interface Application {
@@ -24,6 +29,7 @@ export interface Application {
   readonly given: readonly LoadedHandler[]
   /** What it runs now. */
   readonly running: Set<EmbeddedDaemon>
+  readonly events: EventHub
 }
 
 /**
@@ -115,7 +121,9 @@ function queuesIn({ registry, memory }: Application): string[] {
   return [...new Set([DEFAULT_QUEUE, ...named, ...(memory?.names ?? [])])]
 }
 
-function runningOf({ engine }: Place, options: StartOptions, app: Application): Running {
+function runningOf(place: Place, options: StartOptions, app: Application): Running {
+  const { engine } = place
+  const telling = tellingOf(place.queue, app)
   const { mode = 'in-process', workers = 1, concurrency = 1, deadline = 0 } = options
   const deadlineMs = durationMs(deadline) ?? 0
   const isListenedTo = app.options.logger !== undefined
@@ -127,7 +135,7 @@ function runningOf({ engine }: Place, options: StartOptions, app: Application): 
       concurrency: workers * concurrency, // they would share one event loop
       chain: [{ kind: 'given', names }],
       ...{ harakiriMs: 0, isListenedTo, targets: [], queues: [] },
-      openPort: () => openInProcess({ engine, given: app.given, deadlineMs, enqueuerOf }),
+      openPort: () => telling(openInProcess({ engine, given: app.given, deadlineMs, enqueuerOf })),
     }
   }
   const { sync = true } = app.options
@@ -141,8 +149,22 @@ function runningOf({ engine }: Place, options: StartOptions, app: Application): 
     ...{ harakiriMs: deadlineMs, isListenedTo },
     targets: directories.map(([, directory]) => ({ directory, sync })),
     queues: directories,
-    openPort: () => new ForkedPort({ logFd: STDERR, areas: [] }),
+    openPort: () => telling(new ForkedPort({ logFd: STDERR, areas: [] })),
   }
+}
+
+/** Makes ports tell those who listen to this application, and to all. */
+function tellingOf(queue: string, { options, events }: Application): (port: WorkerPort) => WorkerPort {
+  const { namespace = DEFAULT_NAMESPACE, logger } = options
+  const hubs = [events, allEvents]
+  const complain = (message: string) => {
+    if (logger === undefined) process.emitWarning(message, 'SpooldWarning')
+    else logTo(logger).line('error', message)
+  }
+  const tell = tellerOf(namespace, hubs, complain)
+  const watch = (changed: (isHeard: boolean) => void) => watchAll(hubs, changed)
+  let number = 0
+  return port => new TellingPort(port, { name: `${queue}-${++number}`, queue, tell, watch })
 }
 
 function failed(message: string): SpooldError {

@@ -1,3 +1,4 @@
+import type { BegunTask, RunEnd } from '../task/begun-task.js'
 import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Delivery } from '../task/delivery.js'
 import type { LastRun } from '../task/last-run.js'
@@ -46,8 +47,8 @@ export interface WorkerOptions {
   /** Entered before each task; null: the directory that holds the task. */
   readonly chdir: string | null
   readonly title: string | null
-  /** Where handlers are loaded; absent: the spool, as in uWSGI. */
-  readonly home?: string
+  /** The directory of the application whose worker it is, where handlers are loaded; absent: a daemon's, which loads them in the spool. */
+  readonly application?: string
   /** There is a listener for single tasks, so even those that ended with SPOOL_OK are reported one by one. */
   readonly isListenedTo: boolean
   /** Reports include the number of the attempt and how long the task waited. */
@@ -124,6 +125,8 @@ export type MasterMessage =
   | { readonly type: 'pause'; readonly pairs: readonly PausedPair[] }
   /** The listeners have changed. A worker starts with `WorkerOptions.isListenedTo` and without times. */
   | ({ readonly type: 'listen' } & Listening)
+  /** From now on, tell of each run of a named task when it begins and when it ends; or no longer. */
+  | { readonly type: 'follow'; readonly isOn: boolean }
   /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */
   | { readonly type: 'drain'; readonly mercyMs: number }
 
@@ -145,6 +148,10 @@ export type WorkerMessage =
       readonly type: 'claimed'
       readonly claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>
     }
+  /** To whoever follows, right before the function is called. */
+  | { readonly type: 'run-began'; readonly number: number; readonly task: BegunTask }
+  /** When it is settled. */
+  | { readonly type: 'run-ended'; readonly number: number; readonly end: RunEnd }
   | { readonly type: 'signal-news'; readonly news: SignalNews }
   | { readonly type: 'signal-started'; readonly number: number }
   | { readonly type: 'signal-ended'; readonly number: number; readonly error?: string }

@@ -32,7 +32,7 @@ export function queueFault(name: unknown): string | undefined {
 }
 
 /** What a function is called with. In JavaScript `kwargs` are its last argument. */
-interface CallArguments {
+export interface CallArguments {
   readonly args: readonly unknown[]
   readonly kwargs: Readonly<Record<string, unknown>> | undefined
 }

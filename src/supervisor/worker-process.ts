@@ -191,6 +191,9 @@ export class WorkerProcess {
       case 'unfit':
         this.#leaves('failed')
         return this.#listener.unfit(this, message.error)
+      case 'run-began':
+      case 'run-ended':
+        return // for an application, which has heard them on their way
       case 'drained':
         return this.#leaves('recycled')
       case 'log':

@@ -70,3 +70,6 @@ function times(n: number): string {
 export function crashDelayMs(crashes: number, capMs: number): number {
   return crashes <= 1 ? 0 : Math.min(1000 * 2 ** (crashes - 2), capMs)
 }
+
+/** In the detail of a limit that is reached, before what the last run failed with. */
+export const LAST_ERROR = '; the last error: '

@@ -1,5 +1,12 @@
 import type { Claim } from '../engines/claims.js'
-import { argumentsOf, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, taskNameOf } from '../protocol/named.js'
+import {
+  argumentsOf,
+  type CallArguments,
+  DEFAULT_QUEUE,
+  ID_KEY,
+  QUEUE_KEY,
+  taskNameOf,
+} from '../protocol/named.js'
 import { lastValue } from '../protocol/vars.js'
 import { displayName } from '../task/ref.js'
 import { giveUp } from './perform.js'
@@ -9,9 +16,9 @@ import { freezeTask, type ScheduledTask, type TaskStatus } from './scheduled-tas
 export function claimedTask(
   claim: Pick<Claim, 'vars' | 'name' | 'dueAtMs' | 'attempt' | 'terms' | 'readBody'>,
   status: TaskStatus,
+  { args, kwargs }: CallArguments = argumentsOf(claim.vars, () => claim.readBody()),
 ): ScheduledTask {
   const { vars, terms } = claim
-  const { args, kwargs } = argumentsOf(vars, () => claim.readBody())
   const textOf = (key: string) => {
     const value = lastValue(vars, key)
     return value === undefined ? undefined : displayName(value)

@@ -1,3 +1,5 @@
+import type { BegunTask } from '../task/begun-task.js'
+
 /** Where a task is in its life. */
 export const TaskStatus = {
   /** Unknown: for a task whose id was scheduled before, so that nothing was stored. */
@@ -46,5 +48,17 @@ export function freezeTask(
     retries,
     args: Object.freeze([...args]),
     kwargs: kwargs === undefined ? NO_KWARGS : Object.freeze(kwargs),
+  })
+}
+
+/** As another process has told of it. */
+export function toldTask(
+  { atMs, maxRetries, kwargs, ...rest }: BegunTask,
+  status: TaskStatus,
+): ScheduledTask {
+  return freezeTask({
+    ...{ ...rest, status, at: new Date(atMs) },
+    maxRetries: maxRetries ?? Number.POSITIVE_INFINITY,
+    ...(kwargs === undefined ? {} : { kwargs }),
   })
 }

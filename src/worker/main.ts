@@ -2,9 +2,12 @@ import { openEngine } from '../engines/open-engine.js'
 import type { MasterMessage } from '../ipc/messages.js'
 import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
 import { offerDaemon } from '../tasks/daemon.js'
+import { events } from '../tasks/event-hub.js'
+import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
 import { openClaims } from './open-claims.js'
 import { takeOutput } from './own-output.js'
+import { followHere } from './run-follower.js'
 import { offerSignals } from './signal-api.js'
 import { EXIT_REQUESTED, Worker } from './worker.js'
 import { ProcessDirectory } from './working-directory.js'
@@ -16,11 +19,19 @@ const ORPHAN_MERCY_MS = 60_000
 
 const worker = new Worker({
   directory: new ProcessDirectory(),
-  entered({ title, spool, home }, signals, daemon) {
+  entered({ title, spool, application }, signals, daemon) {
     if (title !== null) process.title = title
-    process.chdir(home ?? spool)
+    process.chdir(application ?? spool)
     offerSignals(signals)
     offerDaemon(daemon)
+  },
+  opened({ application }, runner) {
+    if (application !== undefined) return // it tells of runs itself
+    const tell = tellerOf(DEFAULT_NAMESPACE, [events], message =>
+      process.emitWarning(message, 'SpooldWarning'),
+    )
+    const follower = followHere(tell, String(process.pid))
+    events.watch(isHeard => runner.follow(isHeard ? follower : undefined))
   },
   openClaims: (options, termsOf) => openClaims(openEngine(options.spool), options, termsOf),
   send(message, sent) {

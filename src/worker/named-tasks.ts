@@ -1,5 +1,6 @@
 import { isNamed, taskNameOf } from '../protocol/named.js'
 import type { Vars } from '../protocol/vars.js'
+import type { BegunTask } from '../task/begun-task.js'
 import { IGNORE, OK, type Outcome } from '../task/outcome.js'
 import { toByteString } from '../task/ref.js'
 import type { Terms, TermsOrPark } from '../task/terms.js'
@@ -7,7 +8,7 @@ import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
 import type { RunningTask } from '../tasks/daemon.js'
 import { performerOf } from '../tasks/perform.js'
 import { type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
-import { TaskStatus } from '../tasks/scheduled-task.js'
+import { type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
 import type { HandlerCall } from './handler-call.js'
 import type { TaskContext } from './handler-task.js'
@@ -82,6 +83,22 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
+const UNREADABLE = { args: [], kwargs: undefined }
+
+/** What a run is of, for whoever follows runs; undefined if it is no named task. Without arguments if they cannot be read. */
+export function begunTask({ claim }: Run): BegunTask | undefined {
+  if (claim.terms === undefined) return undefined
+  try {
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING))
+  } catch {
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING, UNREADABLE)) // the run fails
+  }
+}
+
+function toldOf({ at, maxRetries, ...task }: ScheduledTask): BegunTask {
+  return { ...task, atMs: at.getTime(), maxRetries: Number.isFinite(maxRetries) ? maxRetries : null }
+}
+
 /** A named task during its run, as `currentTask` shows it; undefined if the run is of none. */
 export function runningTask(run: Run, { log }: TaskContext): RunningTask | undefined {
   const { claim } = run
@@ -92,6 +109,6 @@ export function runningTask(run: Run, { log }: TaskContext): RunningTask | undef
     get signal() {
       return run.signal
     },
-    log: (message: string) => log(run, claim.name, { message: String(message) }),
+    log: (message: string) => log(run, run.claim.name, { message: String(message) }),
   })
 }

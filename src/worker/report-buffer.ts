@@ -2,6 +2,7 @@ import type { WorkerMessage } from '../ipc/messages.js'
 import { type Listening, Outbox } from '../ipc/reports.js'
 import { isHandled, type Report } from '../task/report.js'
 import type { Run } from './run.js'
+import type { RunFollower } from './run-follower.js'
 
 /**
  * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
@@ -31,6 +32,7 @@ export class ReportBuffer {
   #reportedAt = 0
   #busySince = 0
   #timer: NodeJS.Timeout | undefined
+  #follower: RunFollower | undefined
 
   /** @param inFlight each message also announces those of these runs that have started since the last one */
   constructor({ isListenedTo, isDetailed, send }: ReportBufferOptions, inFlight: ReadonlySet<Run>) {
@@ -38,6 +40,11 @@ export class ReportBuffer {
     this.#isDetailed = isDetailed
     this.#inFlight = inFlight
     this.#send = send
+  }
+
+  /** From now on, tells of each run by itself, too. */
+  follow(follower: RunFollower | undefined): void {
+    this.#follower = follower
   }
 
   listen(listening: Listening): void {
@@ -50,7 +57,9 @@ export class ReportBuffer {
   }
 
   /** Adds the report of a run that has just ended. */
-  ended({ number, claim }: Run, plain: Report): void {
+  ended(run: Run, plain: Report): void {
+    const { number, claim } = run
+    this.#follower?.ended(run, plain)
     const report = claim.terms === undefined ? plain : { ...plain, task: claim.terms.name }
     const { times } = this.#outbox.listening
     if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
@@ -67,6 +76,7 @@ export class ReportBuffer {
   /** Call it right before a handler, which may block for long. */
   starting(run: Run, now: number): void {
     if (now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
+    this.#follower?.began(run)
   }
 
   /** @param isQueueEmpty the master should send more tasks */

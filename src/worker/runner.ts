@@ -13,6 +13,7 @@ import type { Executor, ExecutorListener } from './executor.js'
 import { ReportBuffer } from './report-buffer.js'
 import { Retirement } from './retirement.js'
 import type { Run } from './run.js'
+import type { RunFollower } from './run-follower.js'
 import type { RunnerOptions } from './runner-options.js'
 import { SignalRunner } from './signal-runner.js'
 
@@ -79,6 +80,10 @@ export class Runner implements ExecutorListener {
   /** Tasks with one of these pairs are not started. */
   pause(pairs: readonly PausedPair[]): void {
     this.#claimer.paused = pairs
+  }
+
+  follow(follower: RunFollower | undefined): void {
+    this.#reports.follow(follower)
   }
 
   listen(listening: Listening): void {

@@ -2,6 +2,7 @@ import type { Awaitable, Claims } from '../engines/claims.js'
 import type { AsideReply, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { LoadedHandlers } from './handlers.js'
 import type { LoadedHandler } from './load-module.js'
+import type { Runner } from './runner.js'
 import type { WorkerSignals } from './signal-actions.js'
 import type { WorkerDaemon } from './worker-daemon.js'
 import type { WorkingDirectory } from './working-directory.js'
@@ -14,6 +15,8 @@ export interface WorkerHome {
   exit(code: number): void
   /** The options are known; no handler is loaded yet. @param signals the signal functions for handlers */
   entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
+  /** It is ready, and has run nothing. */
+  opened?(options: WorkerOptions, runner: Pick<Runner, 'follow'>): void
   openClaims(options: WorkerOptions, termsOf?: LoadedHandlers['termsOf']): Awaitable<Claims>
   readonly directory: WorkingDirectory
   /** Set if other code runs in the same process. */

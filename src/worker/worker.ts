@@ -10,6 +10,7 @@ import { type LoadedHandlers, openHandlers } from './handlers.js'
 import { Printer } from './printer.js'
 import { MasterQuestions } from './questions.js'
 import type { Run } from './run.js'
+import { followForMaster } from './run-follower.js'
 import { Runner } from './runner.js'
 import { WorkerSignals } from './signal-actions.js'
 import { WorkerDaemon } from './worker-daemon.js'
@@ -71,6 +72,8 @@ export class Worker {
         return this.#runner?.recall()
       case 'pause':
         return this.#runner?.pause(message.pairs)
+      case 'follow':
+        return this.#runner?.follow(message.isOn ? followForMaster(each => this.#send(each)) : undefined)
       case 'listen':
         return this.#runner?.listen(message)
       case 'drain':
@@ -124,6 +127,7 @@ export class Worker {
         send: message => this.#send(message),
         drained: () => void this.#leave(),
       })
+      this.#home.opened?.(options, this.#runner)
       this.#send({ type: 'ready', news: this.#earlyNews, isBeside: handlers.isBeside })
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)

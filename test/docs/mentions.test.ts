@@ -20,6 +20,9 @@ function longNames(text: string): string[] {
 /** What only an option begins with. */
 const OPTION = /^(spooler|touch|worker|procname|log|master|safe|auto|add|set|die|if|for)-[a-z0-9-]*[a-z0-9]$/
 
+/** Events of applications look like options, too. */
+const EVENTS = ['worker-started', 'worker-terminated']
+
 describe('every option that the docs name exists', () => {
   for (const page of allPages())
     it(page.name, () => {
@@ -41,7 +44,9 @@ function namedOptions(page: Page): string[] {
     /\bspoold |^--/.test(line),
   )
   const flags = commands.flatMap(longNames)
-  const spans = page.spans.map(span => span.split(/ *= */)[0] ?? '').filter(word => OPTION.test(word))
+  const spans = page.spans
+    .map(span => span.split(/ *= */)[0] ?? '')
+    .filter(word => OPTION.test(word) && !EVENTS.includes(word))
   return [...keys, ...flags.filter(flag => !FLAGS.has(flag)), ...spans]
 }
 

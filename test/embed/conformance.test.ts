@@ -119,6 +119,56 @@ for (const [name, open] of Object.entries(HOMES))
       assert.deepEqual(home.said().slice(3).sort(), ['met 00', 'met 11', 'met 22'])
     })
 
+    it('are told of by events: begun, then retried or failed, and ended last', async () => {
+      const home = open(`
+        export const tasks = new Tasks({ retryDelay: 0 })
+        tasks.task('good', () => say('good'))
+        tasks.task('async', async () => { await null; say('async') })
+        tasks.task('bad', { maxRetries: 1 }, () => { throw new TypeError('bad luck') })
+        tasks.task('gives-up', { maxRetries: 9 }, () => { throw new AbortTask('no way') })`)
+      await home.start()
+      for (const [i, task] of ['good', 'async', 'bad', 'gives-up'].entries()) {
+        const count = [2, 4, 10, 13][i] ?? 0
+        await home.app.schedule(task)
+        await until(`${task} has ended`, () => home.events().length >= count)
+      }
+      await home.stop()
+      assert.deepEqual(home.events(), [
+        'task-started good 3 0 default',
+        'task-finished good 4 0 default',
+        'task-started async 3 0 default',
+        'task-finished async 4 0 default',
+        'task-started bad 3 0 default',
+        'task-retried bad 2 1 bad luck default',
+        'task-finished bad 2 1 default',
+        'task-started bad 3 1 default',
+        'task-failed bad 5 1 bad luck default',
+        'task-finished bad 5 1 default',
+        'task-started gives-up 3 0 default',
+        'task-failed gives-up 5 0 no way default',
+        'task-finished gives-up 5 0 default',
+      ])
+    })
+
+    it('are told of once each when many run, in the order of each', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('one', async i => { if (i % 2) await null })`)
+      await home.start({ workers: 2, concurrency: 4 })
+      const batch = new TaskBatch()
+      for (let i = 0; i < 200; i++) batch.schedule('one', i)
+      await home.app.scheduleBatch(batch)
+      await until('all have ended', () => home.events().length >= 400)
+      await home.stop()
+      const told = home.events()
+      assert.equal(told.length, 400)
+      for (let i = 0; i < 200; i++)
+        assert.deepEqual(
+          told.filter(line => line.includes(` one ${i} `)),
+          [`task-started one ${i} 3 0 default`, `task-finished one ${i} 4 0 default`],
+        )
+    })
+
     it('are waited for by a stop', async () => {
       const home = open(`
         export const tasks = new Tasks()

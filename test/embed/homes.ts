@@ -1,9 +1,16 @@
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after } from 'node:test'
 import { promisify } from 'node:util'
-import { Spoold, type SpooldOptions, type StartOptions } from '#src/index.js'
+import {
+  Spoold,
+  type SpooldOptions,
+  type StartOptions,
+  type TaskErrorEvent,
+  type TaskEvent,
+} from '#src/index.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { ROOT, spoolDirectory } from '../helpers/workspace.js'
@@ -15,6 +22,8 @@ export interface Home {
   readonly spool: string | null
   /** What tasks said, in order. */
   said(): string[]
+  /** The events of tasks, in order, from whoever gets them: the application, or the worker of a daemon. */
+  events(): string[]
   /** @param options as of `Spoold.start`; a daemon has what of them it knows */
   start(options?: Pick<StartOptions, 'workers' | 'concurrency' | 'deadline'>): Promise<void>
   stop(): Promise<void>
@@ -31,6 +40,16 @@ const say = line => appendFileSync(JOURNAL, line + '\\n')
 const said = () => readFileSync(JOURNAL, 'utf8').split('\\n').filter(Boolean)
 const until = async isSo => { while (!isSo()) await new Promise(resolve => setTimeout(resolve, 5)) }
 `
+const TASK_EVENTS = ['task-started', 'task-retried', 'task-failed', 'task-finished'] as const
+
+/** What a listener notes of an event. */
+function note(name: string, event: TaskEvent & Partial<TaskErrorEvent>): string {
+  const { task, error, namespace } = event
+  assert.ok([event, task, task.args, task.kwargs].every(Object.isFrozen))
+  const parts = [name, task.name, ...task.args, task.status, task.retries, error?.message, namespace]
+  return parts.filter(part => part !== undefined).join(' ')
+}
+
 const opened: Array<() => Promise<void>> = []
 
 after(closeHomes)
@@ -64,11 +83,14 @@ function embedded(
   const isMemory = options.spooler === 'memory:'
   const app = new Spoold({ spooler: spool, sync: false, tasks: module, ...options })
   opened.push(() => app.stop())
+  const events: string[] = []
+  for (const name of TASK_EVENTS) app.on(name, event => events.push(note(name, event)))
   const runAndDie = () => runDying(directory, module, spool, mode)
   return {
     app,
     spool: isMemory ? null : spool,
     said,
+    events: () => events,
     start: start => app.start({ mode, ...start }),
     stop: () => app.stop(),
     ...(isMemory ? {} : { runAndDie }),
@@ -92,7 +114,19 @@ async function runDying(directory: string, module: string, spool: string, mode: 
 /** An application whose tasks a daemon runs. */
 function ofDaemon(text: string): Home {
   const spool = spoolDirectory()
-  const { module, said } = filesFor(dirname(spool), text)
+  const { module, said, directory } = filesFor(dirname(spool), text)
+  const journal = join(directory, 'events')
+  appendFileSync(journal, '')
+  appendFileSync(
+    module,
+    `\nimport { events } from 'spoold'
+    for (const name of ${JSON.stringify(TASK_EVENTS)})
+      events.on(name, ({ task, error, namespace }) => {
+        const parts = [name, task.name, ...task.args, task.status, task.retries, error?.message, namespace]
+        appendFileSync(${JSON.stringify(journal)}, parts.filter(part => part !== undefined).join(' ') + '\\n')
+      })`,
+  )
+  const events = () => readFileSync(journal, 'utf8').split('\n').filter(Boolean)
   const app = new Spoold({ spooler: spool, sync: false, tasks: module })
   let stop = async () => {}
   opened.push(() => stop())
@@ -114,7 +148,7 @@ function ofDaemon(text: string): Home {
     while (leftIn(spool).length > 0) await new Promise(resolve => setTimeout(resolve, 20))
     await stop()
   }
-  return { app, spool, said, start, stop: () => stop(), runAndDie }
+  return { app, spool, said, events, start, stop: () => stop(), runAndDie }
 }
 
 /** Where tasks can run. The suites run over each of these. */

@@ -5,7 +5,13 @@ import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
 import { type FeedReason, type Report, unknownName } from '../../task/report.js'
-import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
+import {
+  crashDelayMs,
+  LAST_ERROR,
+  limitReached,
+  type RetryPolicy,
+  retryDelayMs,
+} from '../../task/retry-policy.js'
 import type { TermsOrPark } from '../../task/terms.js'
 import type { Claim, Claims } from '../claims.js'
 import { MemoryClaim } from './claim.js'
@@ -191,7 +197,7 @@ export class MemoryClaims implements Claims {
       return this.#bury(
         task,
         limit.reason,
-        detail === undefined ? limit.detail : `${limit.detail}; the last error: ${detail}`,
+        detail === undefined ? limit.detail : `${limit.detail}${LAST_ERROR}${detail}`,
       )
     const wishMs = kind === 'retry' ? failure.delayMs : undefined
     const delayMs =

@@ -5,7 +5,13 @@ import { isInPlace } from '../../files/exact-move.js'
 import type { BuryReason } from '../../task/bury-reasons.js'
 import type { RetryOutcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
-import { crashDelayMs, limitReached, type RetryPolicy, retryDelayMs } from '../../task/retry-policy.js'
+import {
+  crashDelayMs,
+  LAST_ERROR,
+  limitReached,
+  type RetryPolicy,
+  retryDelayMs,
+} from '../../task/retry-policy.js'
 import { type DeadLetter, DeadLetters } from '../dead-letters.js'
 import { type Failure, ownRecord, Records, type TaskRecord, withFailure } from '../records.js'
 import { type LockedFile, setTime } from '../spool-file.js'
@@ -152,7 +158,7 @@ export class Failures {
     const last = record?.lastError
     return {
       kind: 'buried',
-      detail: last === undefined || last === detail ? detail : `${detail}; the last error: ${last}`,
+      detail: last === undefined || last === detail ? detail : `${detail}${LAST_ERROR}${last}`,
     }
   }
 

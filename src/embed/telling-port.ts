@@ -1,0 +1,81 @@
+import type { MasterMessage } from '../ipc/messages.js'
+import type { PortExit, WorkerPort } from '../supervisor/worker-port.js'
+import type { BegunTask } from '../task/begun-task.js'
+import { endByDeath, type Tell, tellBegun, tellEnded } from '../tasks/lifecycle.js'
+
+interface TellingContext {
+  /** The worker's name. */
+  readonly name: string
+  readonly queue: string
+  readonly tell: Tell
+  /** Calls back when somebody listens, and when nobody does any more. @returns what ends it */
+  watch(changed: (isHeard: boolean) => void): () => void
+}
+
+/** Tells the application what its worker does, once and in order. While nobody listens, the worker says nothing of it. */
+export class TellingPort implements WorkerPort {
+  readonly pid: number
+  readonly hasOwnProcess: boolean
+  readonly whenExited: Promise<PortExit>
+  readonly #port: WorkerPort
+  readonly #context: TellingContext
+  /** What runs, by number. */
+  readonly #begun = new Map<number, BegunTask>()
+  #unwatch: (() => void) | undefined
+
+  constructor(port: WorkerPort, context: TellingContext) {
+    this.#port = port
+    this.#context = context
+    this.pid = port.pid
+    this.hasOwnProcess = port.hasOwnProcess
+    this.whenExited = port.whenExited.then(exit => {
+      this.#exited(exit)
+      return exit
+    })
+  }
+
+  listen(hear: Parameters<WorkerPort['listen']>[0]): void {
+    this.#port.listen(message => {
+      switch (message.type) {
+        case 'run-began':
+          this.#begun.set(message.number, message.task)
+          return tellBegun(this.#context.tell, this.#context.name, message.task)
+        case 'run-ended':
+          return this.#ended(message.number, message.end)
+        case 'ready':
+          this.#ready()
+      }
+      hear(message)
+    })
+  }
+
+  send(message: MasterMessage): void {
+    this.#port.send(message)
+  }
+
+  kill(): void {
+    this.#port.kill()
+  }
+
+  #ready(): void {
+    const { name, queue, tell, watch } = this.#context
+    this.#unwatch = watch(isOn => this.#port.send({ type: 'follow', isOn }))
+    tell('worker-started', { worker: name, queue })
+  }
+
+  #ended(number: number, end: Parameters<typeof tellEnded>[3]): void {
+    const begun = this.#begun.get(number)
+    if (begun === undefined) return
+    this.#begun.delete(number)
+    tellEnded(this.#context.tell, this.#context.name, begun, end)
+  }
+
+  #exited({ code, signal }: PortExit): void {
+    if (this.#unwatch === undefined) return // it was never ready
+    this.#unwatch()
+    const { name, queue, tell } = this.#context
+    const detail = `Error: worker ${name} ${signal === null ? `exited with code ${code}` : `was killed by ${signal}`}`
+    for (const [number, begun] of this.#begun) this.#ended(number, endByDeath(begun, detail))
+    tell('worker-terminated', { worker: name, queue })
+  }
+}

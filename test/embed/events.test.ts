@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import { events, Spoold, type SpooldOptions, type TaskEvent, Tasks } from '#src/index.js'
+import { InProcessPort } from '#src/supervisor/in-process-port.js'
+import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
+
+const opened: Spoold[] = []
+
+afterEach(async () => {
+  for (const app of opened.splice(0)) await app.stop()
+})
+
+function application(run: (arg: unknown) => unknown, options: Partial<SpooldOptions> = {}) {
+  const tasks = new Tasks()
+  const task = tasks.task('task', (arg: unknown) => run(arg))
+  const app = new Spoold({ spooler: 'memory:', tasks, ...options })
+  opened.push(app)
+  return { app, task }
+}
+
+describe('lifecycle events', () => {
+  it('go to the listeners of an application, and to those of all or of one namespace', async t => {
+    const told: string[] = []
+    const listen = (who: string) => (event: TaskEvent) =>
+      told.push(`${who} ${event.namespace} ${event.task.args[0]}`)
+    const [all, shop] = [listen('all'), listen('shop')]
+    t.after(() => events.off('task-finished', all).off('task-finished', shop))
+    const one = application(() => {}, { namespace: 'shop' })
+    const two = application(() => {})
+    one.app.on('task-finished', listen('app')).once('task-started', listen('first'))
+    events.on('task-finished', all).on('task-finished', shop, { namespace: 'shop' })
+    await Promise.all([one.app.start(), two.app.start()])
+    for (const { task, who } of [
+      { task: one.task, who: 1 },
+      { task: two.task, who: 2 },
+      { task: one.task, who: 3 },
+    ]) {
+      const before = told.length
+      await task.schedule(who)
+      await until('it has ended', () => told.slice(before).some(line => line.startsWith('all ')))
+    }
+    assert.deepEqual(told, [
+      ...['first shop 1', 'app shop 1', 'all shop 1', 'shop shop 1'],
+      'all default 2',
+      ...['app shop 3', 'all shop 3', 'shop shop 3'],
+    ])
+  })
+
+  it('that are unknown, or go to no function, are refused', () => {
+    const { app } = application(() => {})
+    assert.throws(
+      () => app.on('task-ended' as never, () => {}),
+      /no event task-ended; expected one of task-started, /,
+    )
+    assert.throws(() => events.on('task-failed', 'log' as never), /expected a function/)
+    assert.throws(() => application(() => {}, { namespace: '_x' }), /namespace must be .* got "_x"/)
+  })
+
+  it('reach the other listeners if one throws or rejects, which is logged', async () => {
+    const lines: string[] = []
+    const ended: unknown[] = []
+    const log = (line: string) => lines.push(line)
+    const { app, task } = application(() => {}, { logger: { info() {}, warn: log, error: log } })
+    app
+      .on('task-started', () => {
+        throw new Error('a thrower')
+      })
+      .on('task-finished', async () => {
+        throw new Error('a rejecter')
+      })
+      .on('task-finished', event => ended.push(event.task.args[0]))
+    await app.start()
+    await task.schedule(1)
+    await task.schedule(2)
+    await until('both have ended', () => ended.length === 2 && lines.length === 4)
+    assert.deepEqual(ended, [1, 2])
+    assert.deepEqual(lines.slice().sort(), [
+      ...Array(2).fill('a listener of task-finished failed: a rejecter'),
+      ...Array(2).fill('a listener of task-started failed: a thrower'),
+    ])
+  })
+
+  it('tell of a process that dies: what it ran has failed or is retried, and then it is terminated', async () => {
+    const directory = workspace()
+    const module = join(directory, 'tasks.mjs')
+    writeFileSync(
+      module,
+      `import { currentTask, Tasks } from 'spoold'
+      export const tasks = new Tasks()
+      const die = () => { if (currentTask().retries === 0) process.kill(process.pid, 'SIGKILL') }
+      tasks.task('once', die)
+      tasks.task('again', { maxRetries: 2 }, die)`,
+    )
+    const app = new Spoold({ spooler: join(directory, 'spool'), tasks: module })
+    opened.push(app)
+    const told: string[] = []
+    for (const name of ['task-started', 'task-finished'] as const)
+      app.on(name, ({ task, worker }) => told.push(`${name} ${task.name} ${task.status} ${worker}`))
+    for (const name of ['task-failed', 'task-retried'] as const)
+      app.on(name, ({ task, error }) => told.push(`${name} ${task.name} ${error.message}`))
+    for (const name of ['worker-started', 'worker-terminated'] as const)
+      app.on(name, ({ worker, queue }) => told.push(`${name} ${worker} ${queue}`))
+    await app.start({ mode: 'processes' })
+    await app.schedule('once')
+    await until('another has taken its place', () => told.includes('worker-started default-2 default'))
+    await app.stop()
+    assert.deepEqual(told, [
+      'worker-started default-1 default',
+      'task-started once 3 default-1',
+      'task-failed once worker default-1 was killed by SIGKILL',
+      'task-finished once 5 default-1',
+      'worker-terminated default-1 default',
+      'worker-started default-2 default',
+      'worker-terminated default-2 default',
+    ])
+    told.length = 0
+    await app.start({ mode: 'processes' })
+    await app.schedule('again')
+    await until('it has run again', () => told.some(line => line.startsWith('task-finished again 4')))
+    const ofTask = told.filter(line => line.includes(' again '))
+    assert.deepEqual(ofTask.slice(0, 3), [
+      'task-started again 3 default-1',
+      'task-retried again worker default-1 was killed by SIGKILL',
+      'task-finished again 2 default-1',
+    ])
+  })
+
+  it('are no messages while nobody listens', async t => {
+    const types: string[] = []
+    const { listen, send } = InProcessPort.prototype
+    t.after(() => Object.assign(InProcessPort.prototype, { listen, send }))
+    InProcessPort.prototype.listen = function (hear) {
+      listen.call(this, message => {
+        types.push(message.type)
+        hear(message)
+      })
+    }
+    InProcessPort.prototype.send = function (message) {
+      types.push(message.type)
+      send.call(this, message)
+    }
+    let runs = 0
+    const { app, task } = application(() => runs++)
+    const ran = async (count: number) => {
+      const before = runs
+      for (let i = 0; i < count; i++) await task.schedule(i)
+      await until('they have run', () => runs === before + count)
+    }
+    const told = () => types.filter(type => type === 'follow' || type.startsWith('run-')).length
+    await app.start()
+    await ran(20)
+    assert.equal(told(), 0)
+    let ended = 0
+    const count = () => ended++
+    app.on('task-finished', count)
+    await ran(5)
+    await until('it has heard', () => ended === 5)
+    assert.equal(told(), 11)
+    app.off('task-finished', count)
+    await ran(1) // it may begin before the message that nobody listens
+    const before = told()
+    await ran(10)
+    assert.equal(told(), before)
+  })
+})
