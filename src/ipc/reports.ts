@@ -41,8 +41,9 @@ export interface RunTimes {
 /** Collects reports until they are worth a message. */
 export class Outbox {
   #listening: Listening
-  #ran: Histogram | undefined
-  #waited: Histogram | undefined
+  /** Made once: a worker sends thousands of messages per second. */
+  readonly #ran = new Histogram()
+  readonly #waited = new Histogram()
   #done: number[] = []
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
@@ -77,8 +78,6 @@ export class Outbox {
 
   /** Call it besides `add`, and only while there is a listener for times. */
   addTimes(ranMs: number, waitedMs: number): void {
-    this.#ran ??= new Histogram()
-    this.#waited ??= new Histogram()
     this.#ran.add(ranMs * 1000)
     this.#waited.add(waitedMs * 1000)
   }
@@ -96,18 +95,21 @@ export class Outbox {
       done: this.#done,
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
-      ...(this.#ran === undefined || this.#waited === undefined
-        ? {}
-        : { times: { ran: this.#ran.pack(), waited: this.#waited.pack() } }),
+      ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
       started,
       busyMs,
     }
-    this.#ran = undefined
-    this.#waited = undefined
     this.#done = []
     this.#packed = []
     this.#more = undefined
     return message
+  }
+
+  #takeTimes(): RunTimes {
+    const [ran, waited] = [this.#ran.pack(), this.#waited.pack()]
+    this.#ran.clear()
+    this.#waited.clear()
+    return { ran, waited }
   }
 }
 

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { hostname } from 'node:os'
 import { describe, it } from 'node:test'
-import { createTaskName, isPriorityDirectory, isTaskName, isUwsgiName } from '#src/spool/names.js'
+import fc from 'fast-check'
+import {
+  createTaskName,
+  hasUwsgiPrefix,
+  isPriorityDirectory,
+  isTaskName,
+  isUwsgiName,
+  UWSGI_PREFIX,
+} from '#src/spool/names.js'
 import { compareVersions } from '#src/spool/version-order.js'
 
 const free = { ordered: false, strictNames: false }
@@ -38,6 +46,20 @@ describe('the names that run', () => {
   it("are uWSGI's own where no other program can mean them", () => {
     assert.equal(isUwsgiName('12', strict), false)
     assert.equal(isUwsgiName('12', strictOrdered), true)
+  })
+
+  it('have the prefix if they begin with it, whatever follows or is missing', () => {
+    const near = fc.integer({ min: 0, max: UWSGI_PREFIX.length }).map(length => UWSGI_PREFIX.slice(0, length))
+    fc.assert(
+      fc.property(near, fc.string(), (begin, rest) => {
+        assert.equal(hasUwsgiPrefix(begin + rest), (begin + rest).startsWith(UWSGI_PREFIX))
+      }),
+    )
+    assert.deepEqual([`${UWSGI_PREFIX}\xff`, 'uwsgi_spoolfile_on`', UWSGI_PREFIX].map(hasUwsgiPrefix), [
+      true,
+      false,
+      true,
+    ])
   })
 
   it('priorities are numbers, and directories with the prefix', () => {

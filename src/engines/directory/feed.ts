@@ -29,7 +29,7 @@ export interface DirectoryFeedOptions {
 }
 
 /** A window has up to 120,000 refs, and the master looks at them all: for these shares of its time at most. */
-const CENSUS_PAUSE = 100
+const CENSUS_PAUSE = 200
 const BEST_PAUSE = 20
 /** How many of those that wait for a slot are tried by new handlers, whose number of slots is not known. */
 const MOST_TRIES = 64

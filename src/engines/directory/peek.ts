@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { readLocks } from '../../files/lock-table.js'
 import { toPairs } from '../../protocol/vars.js'
 import { inspectFile } from '../../spool/admin/inspect.js'
-import { UWSGI_PREFIX } from '../../spool/names.js'
+import { hasUwsgiPrefix } from '../../spool/names.js'
 import { readBody } from '../../spool/spool-file.js'
 import { toByteString } from '../../task/ref.js'
 
@@ -16,7 +16,7 @@ import { toByteString } from '../../task/ref.js'
 export function listTasks(directory: string): Buffer[] {
   const entries = readdirSync(directory, { withFileTypes: true, encoding: 'latin1' as BufferEncoding })
   return entries
-    .filter(entry => entry.isFile() && entry.name.startsWith(UWSGI_PREFIX))
+    .filter(entry => entry.isFile() && hasUwsgiPrefix(entry.name))
     .map(entry => Buffer.from(join(toByteString(directory), entry.name), 'latin1'))
     .filter(isUsable)
 }

@@ -6,7 +6,7 @@ import { beside, isInPlace, moveExactly } from '../../files/exact-move.js'
 import { baseName } from '../../task/ref.js'
 import type { Report } from '../../task/report.js'
 import type { Locker } from '../locker.js'
-import { createTaskName, UWSGI_PREFIX } from '../names.js'
+import { createTaskName, hasUwsgiPrefix } from '../names.js'
 import { setTime } from '../spool-file.js'
 import { lasting, RECORDED, writeState } from '../state-byte.js'
 import type { ClaimedFile } from './claim.js'
@@ -43,7 +43,7 @@ export function doneInode(name: string): bigint | undefined {
  * @returns the error if it could not be removed
  */
 export function removeTask(claim: ClaimedFile, ranMs: number): string | undefined {
-  const isAlone = ranMs < QUICK_MS && baseName(claim.ref).startsWith(UWSGI_PREFIX)
+  const isAlone = ranMs < QUICK_MS && hasUwsgiPrefix(baseName(claim.ref))
   try {
     if (isAlone) unlinkSync(claim.fsPath)
     else removeExactly(claim)

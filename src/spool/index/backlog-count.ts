@@ -1,5 +1,4 @@
 import { isLocal } from '../../files/local.js'
-import { prefixOf } from '../../task/ref.js'
 import type { NameRules } from '../names.js'
 import { scanSpool } from '../scan.js'
 
@@ -11,8 +10,8 @@ export interface CountedBacklog {
   readonly atMs: number
 }
 
-/** A million names take a second: they are counted again after a hundred times as long, and this long at least. */
-const PAUSE = 100
+/** A million names take a second: they are counted again after two hundred times as long, and this long at least. */
+const PAUSE = 200
 const MIN_PAUSE_MS = 60_000
 
 /** Counts the names of a spool that has more tasks than an index holds. In the background, and only on request. */
@@ -47,21 +46,25 @@ export class BacklogCount {
     this.#isCounting = true
     const startedAt = performance.now()
     const byPrefix = new Map<string, number>()
-    let total = 0
+    let [total, count] = [0, 0]
     this.#ended = 0 // half of what ends during the count may be counted, or not: an estimate
     try {
       await scanSpool(
         this.#spool,
         this.#rules,
         {
-          task(ref) {
-            const prefix = prefixOf(ref)
-            byPrefix.set(prefix, (byPrefix.get(prefix) ?? 0) + 1)
-            total++
+          task() {
+            count++
             return true
           },
-          directory() {},
-          listed() {},
+          directory() {
+            count = 0
+          },
+          listed(prefix) {
+            if (count > 0) byPrefix.set(prefix, count)
+            total += count
+            count = 0
+          },
           unvisited() {},
           failed() {},
         },
