@@ -58,7 +58,7 @@ export class TestProcess {
 
   /** The pids of its direct children. */
   children(): number[] {
-    return childrenOf(this.pid)
+    return this.child.pid === undefined ? [] : childrenOf(this.child.pid) // of 0 they are everybody's
   }
 
   async waitFor(pattern: RegExp | string, timeoutMs?: number): Promise<void> {

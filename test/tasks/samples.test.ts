@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { TestProcess } from '../helpers/process.js'
+import { FIXTURES, ROOT, workspace } from '../helpers/workspace.js'
+
+const SAMPLES = join(FIXTURES, 'named/typescript')
+const OPTIONS = {
+  ...{ strict: true, module: 'nodenext', target: 'es2023', rootDir: SAMPLES, outDir: 'out' },
+  ...{ types: ['node'], typeRoots: [join(ROOT, 'node_modules/@types')] },
+  paths: { spoold: [join(ROOT, 'dist/types/index.d.ts')] },
+}
+
+/** The API of the sample: it answers when it has been asked `together` times. */
+async function pokemonApi(together: number): Promise<string> {
+  let asked = 0
+  const waiting: Array<() => void> = []
+  const server = createServer((request, response) => {
+    const name = `pokemon-${request.url?.split('/').at(-1)}`
+    waiting.push(() => response.end(JSON.stringify({ name })))
+    if (++asked >= together) for (const answer of waiting.splice(0)) answer()
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  after(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`
+}
+
+describe('the samples of Spinach’s manual, in TypeScript', () => {
+  const directory = workspace()
+  const run = (name: string, env: NodeJS.ProcessEnv = {}) =>
+    new TestProcess(process.execPath, [`out/${name}.js`], { cwd: directory, env })
+
+  before(async () => {
+    mkdirSync(join(directory, 'node_modules'))
+    symlinkSync(ROOT, join(directory, 'node_modules/spoold'))
+    writeFileSync(join(directory, 'package.json'), '{"type":"module"}')
+    const files = readdirSync(SAMPLES).map(file => join(SAMPLES, file))
+    writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions: OPTIONS, files }))
+    const tsc = new TestProcess(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc')], {
+      cwd: directory,
+    })
+    assert.equal(await tsc.code(120_000), 0, tsc.output)
+  })
+
+  it('quickstart: by itself and by its name, until ^C', async () => {
+    const program = run('quickstart')
+    await program.waitFor(/Starting workers, \^C to quit/)
+    await program.waitFor(/Computed 5 \+ 3 = 8\n/)
+    await program.waitFor(/Computed 6 \+ 4 = 10\n/)
+    program.child.kill('SIGINT')
+    assert.equal(await program.code(), 0)
+  })
+
+  it('queues: the workers of one take nothing of another', async () => {
+    const program = run('queues')
+    assert.equal(await program.code(60_000), 0)
+    assert.equal(program.output, 'fast\n')
+  })
+
+  it('a batch of 150, all at a time', async () => {
+    const program = run('batch', { POKEMON_API: await pokemonApi(150) })
+    assert.equal(await program.code(60_000), 0, program.output)
+    assert.equal(program.output.match(/^Pokemon #(\d+) is pokemon-\1$/gm)?.length, 150)
+  })
+
+  it('coroutines: a hundred that take a second take little more together', async () => {
+    const program = run('coroutines')
+    assert.equal(await program.code(60_000), 0)
+    assert.equal(program.output.match(/^Computed (\d+) \+ 4 = \d+$/gm)?.length, 100)
+    assert.ok(Number(/after (\d+) ms/.exec(program.output)?.[1]) < 30_000, program.output.slice(-100))
+  })
+
+  it('retries: after 429 at the time asked for, after an error up to the limit, and not after an abort', async () => {
+    const program = run('retries')
+    await program.waitFor(/foo got one two at \d+\n/)
+    await program.waitFor(/(index\n[\s\S]*){11}/)
+    program.child.kill('SIGTERM')
+    assert.equal(await program.code(), 0)
+    const [, asked, got] = /asked at (\d+)[\s\S]*foo got one two at (\d+)/.exec(program.output) ?? []
+    assert.ok(Number(got) - Number(asked) >= 2000, program.output)
+    assert.deepEqual(
+      ['index', 'once', 'abort'].map(name => program.output.split('\n').filter(line => line === name).length),
+      [11, 1, 1],
+    )
+  })
+})
