@@ -33,7 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   stats: [...GROUND, 'system', 'engines', 'supervisor'],
   exporter: [...GROUND, 'protocol', 'system', 'net', 'stats'],
   client: [...GROUND, 'protocol', 'engines'],
-  tasks: [...GROUND, 'protocol', 'engines', 'client'],
+  tasks: [...GROUND, 'protocol', 'schedule', 'engines', 'client'],
   embed: [
     ...GROUND,
     'protocol',

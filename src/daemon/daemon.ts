@@ -207,11 +207,15 @@ export class Daemon {
   async #serve(config: CheckedConfig, spools: readonly PreparedSpool[]): Promise<void> {
     const { quiet, network, touches, schedules, sweeper, master, idleStop, observation } = this.#parts
     const { options } = config
-    const own = spools.filter(({ isExternal }) => !isExternal).map(({ spool }) => spool)
+    const running = spools.filter(({ isExternal }) => !isExternal)
+    const own = running.map(({ spool }) => spool)
     quiet.set(spools)
     network.serve(options, new SpoolTargets(targetsOf(spools)))
     touches.watch(options)
-    schedules.serve(options, own)
+    schedules.serve(
+      options,
+      running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
+    )
     sweeper.start(spools)
     master.checks.serve(checkOptions(options))
     idleStop.serve(idleMsOf(config), [master, schedules])

@@ -1,5 +1,6 @@
 import { messageOf } from '../base/errors.js'
 import type { Options } from '../config/option-table.js'
+import type { SpoolTarget } from '../engines/directory/targets.js'
 import { openEngine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
 import { watchEntry, watchTouches } from '../files/directory-watch.js'
@@ -10,6 +11,7 @@ import { Scheduler } from '../schedule/scheduler.js'
 import type { ScheduleSnapshot } from '../stats/snapshot.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import type { Schedule } from '../task/schedule.js'
+import { PeriodicSpools } from './periodic.js'
 
 interface SchedulesContext {
   readonly events: Emitter
@@ -28,6 +30,7 @@ export class Schedules {
   readonly #context: SchedulesContext
   readonly #scheduler: Scheduler
   readonly #commands: Commands
+  readonly #periodic: PeriodicSpools
   /** By spool: if several daemons run it, only the leader fires its schedules. */
   readonly #leaderships = new Map<string, Leadership>()
   #isFiring = false
@@ -41,6 +44,7 @@ export class Schedules {
     const { events } = context
     this.#context = context
     this.#commands = new Commands(context)
+    this.#periodic = new PeriodicSpools(events)
     this.#scheduler = new Scheduler({
       isHeld: schedule => this.#isHeld(schedule),
       fire: (schedule, instantMs) => this.#fire(schedule, instantMs),
@@ -53,16 +57,20 @@ export class Schedules {
       refused: ({ kind }, limit) => events.emit('schedules-full', { kind, limit }),
     })
     this.router = new SignalRouter(events, {
-      declared: (spool, schedules) => this.#change(() => this.#scheduler.set(spool, schedules)),
+      declared: (spool, schedules, periodic) => {
+        this.#change(() => this.#scheduler.set(spool, schedules))
+        this.#periodic.declared(spool, periodic)
+      },
       added: schedule => this.#change(() => this.#scheduler.add(schedule)),
     })
   }
 
-  /** Applies new options. @param spools the real paths */
-  serve(options: Options, spools: readonly string[]): void {
+  /** Applies new options. @param spools those that the daemon runs, by their real paths */
+  serve(options: Options, spools: readonly SpoolTarget[]): void {
     if (options.drain) return
     this.#isFiring = true
-    this.#home = spools[0]
+    this.#home = spools[0]?.directory
+    this.#periodic.serve(options, spools)
     this.#change(() => {
       this.#scheduler.reload()
       this.#scheduler.set(INI, schedulesOf(options))
@@ -71,11 +79,12 @@ export class Schedules {
 
   /** For people and monitoring. */
   get plan(): ScheduleSnapshot[] {
-    return this.#scheduler.plan.map(({ schedule, nextAtMs }) => ({
+    const fired = this.#scheduler.plan.map(({ schedule, nextAtMs }) => ({
       schedule,
       spool: this.#placeOf(schedule) ?? null,
       nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
     }))
+    return [...fired, ...this.#periodic.plan]
   }
 
   /** Whether its schedules are fired here; null: it has none. */
@@ -85,7 +94,8 @@ export class Schedules {
 
   /** No signal waits or runs, and none is to come. */
   get isIdle(): boolean {
-    return this.router.isIdle && (!this.#isFiring || this.#scheduler.schedules.length === 0)
+    const isToCome = this.#isFiring && !(this.#scheduler.schedules.length === 0 && this.#periodic.isEmpty)
+    return this.router.isIdle && !isToCome
   }
 
   /** @returns false when there is no room for the signal */
@@ -97,7 +107,7 @@ export class Schedules {
   async stop(): Promise<void> {
     this.#isFiring = false
     this.#scheduler.close()
-    await this.#follow()
+    await Promise.all([this.#periodic.stop(), this.#follow()])
   }
 
   #change(change: () => void): void {

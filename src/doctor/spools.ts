@@ -4,6 +4,7 @@ import { errnoOf } from '../base/errors.js'
 import type { WatchChoice } from '../files/directory-watch.js'
 import type { LockChoice } from '../spool/locker.js'
 import { readPauses } from '../spool/pauses.js'
+import { readPeriodic } from '../spool/periodic-states.js'
 import { asideCommand, checkSpool, checkWay, makeCommand, type Owner, quote } from '../spool/permissions.js'
 import { describePauses, lastingPauses } from '../task/pause.js'
 import { toByteString } from '../task/ref.js'
@@ -40,6 +41,7 @@ export async function* examineSpool(patient: SpoolPatient): AsyncGenerator<Diagn
     }
     yield* checkMode(spool)
     yield* checkPauses(spool)
+    yield* checkPeriodic(spool)
     yield* checkMount(spool)
     yield* checkRoom(spool)
     if (isExternal) return
@@ -98,6 +100,18 @@ function* checkPauses(spool: string): Generator<Diagnosis> {
   const lasting = lastingPauses(pauses, Date.now())
   if (lasting.length > 0)
     yield { level: 'warning', ...about, text: `paused: ${describePauses({ pauses: lasting })}`, fix }
+}
+
+function* checkPeriodic(spool: string): Generator<Diagnosis> {
+  const broken = [...readPeriodic(toByteString(spool)).values()].filter(({ entry }) => entry === undefined)
+  if (broken.length > 0)
+    yield {
+      level: 'warning',
+      topic: 'spool',
+      about: spool,
+      text: `what is remembered of ${broken.length} periodic tasks cannot be read; they start anew`,
+      fix: `spoold fsck --repair ${quote(spool)}`,
+    }
 }
 
 /** Anyone who may write to it decides what the handlers are called with. */

@@ -1,4 +1,5 @@
 import type { Pauses } from '../task/pause.js'
+import type { PeriodicStates } from '../task/periodic.js'
 
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
@@ -110,4 +111,5 @@ export interface Upkeep {
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined>
   /** @param changed called within a second of a change, with all that is paused */
   followPauses(changed: (pauses: Pauses) => void): PauseFollower
+  readonly periodic: PeriodicStates
 }

@@ -120,6 +120,14 @@ export interface EventMap {
   'command-overran': { command: string; pid: number }
   'command-failed': { command: string; error: string }
 
+  /** A periodic task is due, but its last run is still in the spool. Once for each run. */
+  'periodic-left-out': { spool: string; name: string; stored: string }
+  /** What was remembered of a periodic task was no entry of ours. */
+  'periodic-damaged': { spool: string; name: string }
+  'periodic-failed': { spool: string; error: string }
+  /** No spool is known for its queue. */
+  'periodic-unplaced': { name: string; queue: string }
+
   /** What is paused has changed; something is. */
   'pauses-changed': { spool: string; pauses: Pauses }
   /** Nothing is paused any more. */

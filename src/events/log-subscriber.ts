@@ -10,7 +10,7 @@ import { pauseLines } from './pause-lines.js'
 import { PrintedLines } from './printed-lines.js'
 import { stillRun } from './running-text.js'
 import { scalingLines } from './scaling-lines.js'
-import { scheduleLines, signalLines } from './signal-lines.js'
+import { periodicLines, scheduleLines, signalLines } from './signal-lines.js'
 import { spoolLines } from './spool-lines.js'
 import { TaskLines } from './task-lines.js'
 import { workerLines } from './worker-lines.js'
@@ -36,6 +36,7 @@ export function subscribeLog(events: Emitter, log: Log, { isQuiet }: LogSubscrib
     ...networkLines(to, isQuiet),
     ...signalLines(to),
     ...scheduleLines(to),
+    ...periodicLines(to),
   }))
 }
 

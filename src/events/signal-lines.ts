@@ -46,6 +46,33 @@ export function signalLines(log: Log): Listeners<SignalEvent> {
   }
 }
 
+export function periodicLines(log: Log): Listeners<Extract<EventName, `periodic-${string}`>> {
+  return {
+    'periodic-left-out': ({ spool, name, stored }) =>
+      log.line(
+        'info',
+        `[spooler ${spool}] periodic task ${printable(name)} is due, but ${printable(stored)} has not ended: it is left out this time`,
+        { spool, name, task: stored },
+      ),
+    'periodic-damaged': ({ spool, name }) =>
+      log.line(
+        'warn',
+        `[spooler ${spool}] what is remembered of the periodic task ${printable(name)} is damaged: it starts anew`,
+        { spool, name },
+      ),
+    'periodic-failed': ({ spool, error }) =>
+      log.line('error', `[spooler ${spool}] periodic tasks are not scheduled, and tried again: ${error}`, {
+        spool,
+      }),
+    'periodic-unplaced': ({ name, queue }) =>
+      log.line(
+        'error',
+        `[spooler] periodic task ${printable(name)} is not scheduled: no spool is known for the queue ${printable(queue)}; give it one in spooler-queue = ${printable(queue)}=/var/spool/${printable(queue)}`,
+        { name },
+      ),
+  }
+}
+
 export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
   return {
     'schedule-fired': schedule => {

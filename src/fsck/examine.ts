@@ -8,6 +8,7 @@ import { type ExaminedSpool, statsOf } from './examined-spool.js'
 import type { Finding } from './finding.js'
 import { checkIds, checkLeases, checkLitter, checkUnfinished } from './leftovers.js'
 import { checkPauses } from './pauses.js'
+import { checkPeriodic } from './periodic.js'
 import { checkRecords } from './records.js'
 import { checkRights, checkStateDirectories } from './rights.js'
 import { checkTasks } from './tasks.js'
@@ -33,6 +34,7 @@ const CHECKS = [
   checkVisits,
   checkDead,
   checkPauses,
+  checkPeriodic,
 ]
 
 /** All other repairs: done as the user of the spool, who owns what they create. */

@@ -20,6 +20,7 @@ type FindingKind =
   | 'dead-missing' // a reason without its file
   | 'pause-broken' // it is unknown what is paused, so everything is
   | 'paused' // something is
+  | 'periodic-broken' // it is unknown when a periodic task is due
   | 'unchecked' // could not be examined
   | 'in-use' // a daemon uses the spool
 

@@ -11,7 +11,7 @@ import { type ExaminedSpool, filesIn, isOurDirectory, statsOf, tasksIn } from '.
 import { type Finding, OVER, REPAIRED, type Repair } from './finding.js'
 import { Handle } from './handle.js'
 
-const ROOMS = ['records', 'dead', 'ids', 'locks', 'slots']
+const ROOMS = ['records', 'dead', 'ids', 'locks', 'slots', 'periodic']
 
 /** `.spoold` and its subdirectories have to be directories; anything else of that name is moved aside. */
 export async function* checkStateDirectories(examined: ExaminedSpool): AsyncGenerator<Finding> {

@@ -137,7 +137,7 @@ export type WorkerMessage =
   /** What it is loading now, for messages to people. */
   | { readonly type: 'loading'; readonly name: string }
   /**
-   * `news`: what the handlers declared about signals while they were loaded. `isBeside`: its only handlers are in an
+   * `news`: what the handlers declared about signals and periodic tasks while they were loaded. `isBeside`: its only handlers are in an
    * interpreter that runs tasks beside each other.
    */
   | { readonly type: 'ready'; readonly news: readonly SignalNews[]; readonly isBeside?: boolean }

@@ -16,7 +16,7 @@ import { displayName, toFsPath } from '../task/ref.js'
 import { STATE_DIRECTORY } from './names.js'
 import { foreignState, me } from './permissions.js'
 
-type StateRoom = 'records' | 'dead' | 'locks' | 'ids' | 'slots'
+type StateRoom = 'records' | 'dead' | 'locks' | 'ids' | 'slots' | 'periodic'
 
 interface State {
   readonly directory: Directory

@@ -13,6 +13,13 @@ const DAEMON: Fields = {
   files: 'texts',
   rssBytes: 'count',
 }
+const SNAPSHOT: Fields = {
+  version: 'count',
+  atMs: 'time',
+  daemon: 'object',
+  spools: 'objects',
+  schedules: 'objects',
+}
 const SPOOL: Fields = {
   directory: 'text',
   tasks: 'object',
@@ -63,9 +70,7 @@ const LOOK: Fields = { everyMs: 'time', hints: 'text', watched: 'count', refused
  * @returns undefined if it is no snapshot that this program understands
  */
 export function readSnapshot(value: unknown): DaemonSnapshot | undefined {
-  const isRight =
-    hasFields(value, { version: 'count', atMs: 'time', daemon: 'object', spools: 'objects' }, {}) &&
-    isSnapshot(value as DaemonSnapshot)
+  const isRight = hasFields(value, SNAPSHOT, {}) && isSnapshot(value as DaemonSnapshot)
   return isRight ? (value as DaemonSnapshot) : undefined
 }
 
@@ -76,8 +81,18 @@ export function readDaemonFacts(value: unknown): DaemonFacts | undefined {
   return hasFields(daemon, DAEMON, {}) ? daemon : undefined
 }
 
-function isSnapshot({ version, daemon, spools }: DaemonSnapshot): boolean {
-  return version === SNAPSHOT_VERSION && hasFields(daemon, DAEMON, {}) && spools.every(isSpool)
+function isSnapshot({ version, daemon, spools, schedules }: DaemonSnapshot): boolean {
+  return (
+    version === SNAPSHOT_VERSION &&
+    hasFields(daemon, DAEMON, {}) &&
+    spools.every(isSpool) &&
+    schedules.every(isSchedule)
+  )
+}
+
+function isSchedule({ schedule, nextAtMs }: DaemonSnapshot['schedules'][number]): boolean {
+  const isNamed = () => schedule.kind !== 'periodic' || hasFields(schedule, { name: 'text' }, {})
+  return isNumberOrNull(nextAtMs) && hasFields(schedule, { kind: 'text' }, {}) && isNamed()
 }
 
 function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {

@@ -1,5 +1,6 @@
 import type { LookStats, PriorityStats } from '../engines/feed.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../engines/upkeep.js'
+import type { PeriodicTask } from '../task/periodic.js'
 import type { ParkReason } from '../task/report.js'
 import type { Schedule } from '../task/schedule.js'
 import type { SlotQueueStats } from '../task/slots.js'
@@ -208,8 +209,8 @@ interface RunningTask {
 }
 
 export interface ScheduleSnapshot {
-  readonly schedule: Schedule
-  /** The spool whose leader fires it; null: every daemon does. */
+  readonly schedule: Schedule | PeriodicTask
+  /** The spool whose leader fires it, or where a periodic task is stored; null: every daemon fires it. */
   readonly spool: string | null
   /** Null: it has no time, or fires no more. */
   readonly nextAtMs: number | null

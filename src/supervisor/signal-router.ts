@@ -1,5 +1,6 @@
 import type { Emitter } from '../events/emitter.js'
 import type { SignalMessage } from '../ipc/messages.js'
+import type { PeriodicTask } from '../task/periodic.js'
 import type { SignalNews, SignalSchedule } from '../task/schedule.js'
 import { audienceOf } from './signal-targets.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -15,8 +16,8 @@ export interface SignalReceivers {
 }
 
 interface SignalRouterListener {
-  /** All schedules that the handlers of this spool requested while they were loaded. They replace the previous ones. */
-  declared(spool: string, schedules: readonly SignalSchedule[]): void
+  /** All schedules and periodic tasks that the handlers of this spool declared while they were loaded. They replace the others. */
+  declared(spool: string, schedules: readonly SignalSchedule[], periodic: readonly PeriodicTask[]): void
   /** A schedule that was requested after loading. */
   added(schedule: SignalSchedule): void
 }
@@ -58,7 +59,7 @@ export class SignalRouter {
     this.#teams.delete(team)
     if (this.#spools.includes(team.spool)) return // its successor has joined
     this.#targets.delete(team.spool)
-    this.#listener.declared(team.spool, [])
+    this.#listener.declared(team.spool, [], [])
   }
 
   /**
@@ -111,15 +112,17 @@ export class SignalRouter {
   declared({ spool, work }: WorkerProcess, news: readonly SignalNews[]): void {
     const targets = new Map<number, string>()
     const schedules: SignalSchedule[] = []
+    const periodic: PeriodicTask[] = []
     const raised: number[] = []
     for (const each of news)
       if (each.kind === 'handler') targets.set(each.number, each.target)
       else if (each.kind === 'raise') raised.push(each.number)
+      else if (each.kind === 'periodic') periodic.push(each)
       else schedules.push(each)
     for (const [number, target] of targets) this.#register(spool, number, target)
     for (const number of targets.keys()) work.signals.handled.add(number)
     this.#targets.set(spool, targets)
-    this.#listener.declared(spool, schedules)
+    this.#listener.declared(spool, schedules, periodic)
     for (const number of raised) this.raise(number)
   }
 
@@ -155,6 +158,7 @@ export class SignalRouter {
 
   #hearNews({ spool, work }: WorkerProcess, news: SignalNews): void {
     if (news.kind === 'raise') return void this.raise(news.number)
+    if (news.kind === 'periodic') return // declared only while handlers are loaded
     if (news.kind !== 'handler') return this.#listener.added(news)
     work.signals.handled.add(news.number)
     this.#register(spool, news.number, news.target)

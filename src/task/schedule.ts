@@ -1,3 +1,5 @@
+import type { PeriodicTask } from './periodic.js'
+
 /** uWSGI's signals: a byte that any code can raise, and that a function registered for it handles. */
 export const MAX_SIGNAL = 255
 
@@ -42,8 +44,9 @@ export interface FileMonitor {
   readonly path: string
 }
 
-/** What a worker reports to the master about signals. */
+/** What a worker reports to the master about signals; and, once it is ready, of periodic tasks. */
 export type SignalNews =
+  | PeriodicTask
   | { readonly kind: 'handler'; readonly number: number; readonly target: string }
   | { readonly kind: 'raise'; readonly number: number }
   | SignalSchedule

@@ -1,8 +1,9 @@
-import { parseDuration } from '../base/duration.js'
 import { describe, SpooldError } from '../base/errors.js'
 import { queueFault } from '../protocol/named.js'
 import type { Backoff } from '../task/retry-policy.js'
 import type { Terms } from '../task/terms.js'
+import { durationMs } from './durations.js'
+import { PERIODIC_CHECKS, type PeriodicSettings } from './periodic.js'
 import { isStandardSchema, type StandardSchema } from './standard-schema.js'
 
 /** What a task may say of itself, and a registry for all of its tasks. */
@@ -23,7 +24,7 @@ export interface TaskSettings {
 }
 
 /** What only a single task may say of itself. */
-export interface OwnSettings {
+export interface OwnSettings extends PeriodicSettings {
   /**
    * How many tasks of its name run at a time, over all workers and daemons of their spool. It has to have `maxRetries`.
    * Default: no limit.
@@ -49,7 +50,9 @@ export interface TaskDefinition extends TaskSettings, OwnSettings {
 
 const BACKOFFS: readonly unknown[] = ['none', 'fixed', 'exponential']
 
-const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> = {
+type Checks = Readonly<Record<string, (value: unknown) => string | undefined>>
+
+const CHECKS: Checks = {
   queue: value => queueFault(value),
   maxRetries: value =>
     value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0)
@@ -58,6 +61,11 @@ const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> =
   backoff: value => (BACKOFFS.includes(value) ? undefined : "'none', 'fixed' or 'exponential'"),
   retryDelay: durationFault,
   backoffCap: durationFault,
+}
+
+/** The options of a task that no registry has as defaults. */
+const OF_TASK: Checks = {
+  ...PERIODIC_CHECKS,
   required: value =>
     Number.isSafeInteger(value) && Number(value) >= 0 ? undefined : 'a whole number from 0',
   maxConcurrency: value =>
@@ -66,8 +74,6 @@ const CHECKS: Readonly<Record<string, (value: unknown) => string | undefined>> =
     isStandardSchema(value) ? undefined : 'a schema with ~standard (zod, valibot, ArkType …)',
 }
 
-/** The options that only a task has. */
-const OF_TASK = ['maxConcurrency', 'required', 'schema']
 /** The options that a registry has besides its tasks' defaults. */
 const OF_REGISTRY = ['spooler', 'socket', 'sync']
 
@@ -78,11 +84,12 @@ const OF_REGISTRY = ['spooler', 'socket', 'sync']
  * @throws SpooldError TASK_INVALID
  */
 export function checkSettings(what: string, options: object, kind: 'task' | 'registry'): void {
-  const known = Object.keys(CHECKS).filter(name => kind === 'task' || !OF_TASK.includes(name))
+  const checks = kind === 'task' ? { ...CHECKS, ...OF_TASK } : CHECKS
+  const known = Object.keys(checks)
   const others = kind === 'task' ? ['name'] : OF_REGISTRY
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || others.includes(name)) continue
-    const check = known.includes(name) ? CHECKS[name] : undefined
+    const check = Object.hasOwn(checks, name) ? checks[name] : undefined
     if (check === undefined)
       throw new SpooldError(
         'TASK_INVALID',
@@ -112,11 +119,6 @@ export function checkConcurrency(what: string, { maxConcurrency }: OwnSettings, 
 
 function durationFault(value: unknown): string | undefined {
   return durationMs(value) === undefined ? "seconds, or text such as '5m'" : undefined
-}
-
-function durationMs(value: unknown): number | undefined {
-  const ms = typeof value === 'number' ? value * 1000 : parseDuration(typeof value === 'string' ? value : '')
-  return ms !== undefined && ms >= 0 && Number.isFinite(ms) ? ms : undefined
 }
 
 /** What a worker has to know before it runs the task. */

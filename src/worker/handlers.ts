@@ -1,6 +1,7 @@
 import type { HandlerSpec, HostOptions, WorkerMessage, WorkerOptions } from '../ipc/messages.js'
 import type { Vars } from '../protocol/vars.js'
 import type { Delivery } from '../task/delivery.js'
+import type { PeriodicTask } from '../task/periodic.js'
 import type { TermsOrPark } from '../task/terms.js'
 import { termsOf } from '../tasks/settings.js'
 import { callFunction, type HandlerCall } from './handler-call.js'
@@ -22,6 +23,8 @@ export interface LoadedHandlers {
   readonly delivery: Delivery | undefined
   /** What they say of named tasks; undefined: nothing of any. */
   readonly termsOf: ((vars: Vars) => TermsOrPark) | undefined
+  /** Tasks of theirs that the daemon schedules itself. */
+  readonly periodic: readonly PeriodicTask[]
   /** The programs of `spooler-exec`. */
   readonly programs: Programs | undefined
 }
@@ -104,6 +107,7 @@ export async function openHandlers(
     performers,
     delivery: strictestDelivery(loaded),
     termsOf: named.isEmpty && !isNamedOnly ? undefined : named.terms(isNamedOnly),
+    periodic: named.periodic,
     programs,
   }
 }

@@ -2,11 +2,13 @@ import { isNamed, taskNameOf } from '../protocol/named.js'
 import type { Vars } from '../protocol/vars.js'
 import type { BegunTask } from '../task/begun-task.js'
 import { IGNORE, OK, type Outcome } from '../task/outcome.js'
+import type { PeriodicTask } from '../task/periodic.js'
 import { toByteString } from '../task/ref.js'
 import type { Terms, TermsOrPark } from '../task/terms.js'
 import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
 import type { RunningTask } from '../tasks/daemon.js'
 import { performerOf } from '../tasks/perform.js'
+import { periodicOf } from '../tasks/periodic.js'
 import { type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
 import { type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
@@ -20,6 +22,8 @@ export class NamedTasks {
   readonly #places = new Map<string, string>()
   /** Each looks for what a registry has got since. */
   readonly #learners: Array<() => void> = []
+  /** Those that the daemon schedules itself. */
+  readonly periodic: PeriodicTask[] = []
 
   get isEmpty(): boolean {
     return this.#terms.size === 0
@@ -34,10 +38,13 @@ export class NamedTasks {
     const performers = new Map<string, (args: readonly unknown[]) => unknown>()
     const learn = (mayClash: boolean) => {
       for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
-        const { name, place } = entry
+        const { name, place, definition } = entry
         const key = toByteString(name)
         if (performers.has(key) || (mayClash && this.#places.has(key))) continue
-        this.declare(termsOf(name, settingsOf(entry)), place)
+        const settings = settingsOf(entry)
+        this.declare(termsOf(name, settings), place)
+        const periodic = periodicOf(`task ${name}`, name, { ...definition, queue: settings.queue }, 0)
+        if (periodic !== undefined) this.periodic.push(periodic)
         performers.set(key, performerOf(entry))
       }
     }

@@ -128,7 +128,11 @@ export class Worker {
         drained: () => void this.#leave(),
       })
       this.#home.opened?.(options, this.#runner)
-      this.#send({ type: 'ready', news: this.#earlyNews, isBeside: handlers.isBeside })
+      this.#send({
+        type: 'ready',
+        news: [...this.#earlyNews, ...handlers.periodic],
+        isBeside: handlers.isBeside,
+      })
     } catch (thrown) {
       this.#exitAfter({ type: 'unloadable', error: toError(thrown).message }, 1)
     }

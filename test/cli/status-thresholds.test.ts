@@ -67,6 +67,7 @@ const STATUS: DaemonStatus = {
   disk: null,
   look: null,
   leadership: null,
+  schedules: [],
 }
 const withTasks = (tasks: Partial<DaemonStatus['tasks']>): DaemonStatus => ({
   ...STATUS,

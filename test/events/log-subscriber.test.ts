@@ -116,6 +116,22 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { spool, error: 'EACCES' },
     '[spooler /s] no schedule fires, because the lease is unavailable: EACCES',
   ],
+  'periodic-left-out': [
+    { spool, name: 'tick', stored: 'uwsgi_spoolfile_on_a' },
+    '[spooler /s] periodic task tick is due, but uwsgi_spoolfile_on_a has not ended: it is left out this time',
+  ],
+  'periodic-damaged': [
+    { spool, name: 'tick' },
+    '[spooler /s] what is remembered of the periodic task tick is damaged: it starts anew',
+  ],
+  'periodic-failed': [
+    { spool, error: 'EROFS' },
+    '[spooler /s] periodic tasks are not scheduled, and tried again: EROFS',
+  ],
+  'periodic-unplaced': [
+    { name: 'tick', queue: 'mail' },
+    '[spooler] periodic task tick is not scheduled: no spool is known for the queue mail; give it one in spooler-queue = mail=/var/spool/mail',
+  ],
   'command-started': [{ command: 'a b', pid }, 'DATE - [uwsgi-cron] running "a b" (pid 7)'],
   'command-ended': [
     { command: 'a b', pid, ranMs: 2400 },

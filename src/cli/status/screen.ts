@@ -12,6 +12,8 @@ const MOST_QUEUES = 5
 /** More workers than this are only counted. */
 const MOST_WORKERS = 16
 
+const MOST_PERIODIC = 16
+
 /** One spool on one screen, for people. */
 export function* screenOf(status: SpoolStatus): Generator<string> {
   if (status.source === 'none') {
@@ -25,7 +27,11 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
   yield* row('tasks', tasksOf(status))
   const priorities = prioritiesOf(status.tasks)
   if (priorities.length > 0) yield* row('priorities', priorities)
-  if (status.source === 'daemon') yield* activity(status)
+  if (status.source === 'daemon') {
+    const periodic = periodicOf(status)
+    if (periodic.length > 0) yield* row('periodic', periodic)
+    yield* activity(status)
+  }
   yield* row('dead', deadOf(status))
   if (status.disk !== null) yield* row('disk', diskOf(status.disk))
   if (status.source === 'daemon') yield* processes(status)
@@ -57,6 +63,19 @@ function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
     ...(isQuiet ? ['quiet: it gives out no tasks'] : []),
     ...files.map(printable),
   ]
+}
+
+/** The next ones first. */
+function periodicOf({ schedules, atMs }: DaemonStatus): string[] {
+  const known = schedules.flatMap(({ schedule, nextAtMs }) =>
+    schedule.kind === 'periodic' ? [{ name: printable(schedule.name), nextAtMs }] : [],
+  )
+  const sorted = known.sort((a, b) => (a.nextAtMs ?? 0) - (b.nextAtMs ?? 0))
+  const left = sorted.slice(0, MOST_PERIODIC).map(({ name, nextAtMs }) => {
+    if (nextAtMs === null) return name
+    return nextAtMs <= atMs ? `${name} now` : `${name} in ${shortDuration(nextAtMs - atMs)}`
+  })
+  return sorted.length > left.length ? [...left, `${sorted.length - left.length} more`] : left
 }
 
 function noDaemon({ because }: AloneStatus): string {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { askDaemon, controlSocketsOf } from '../../control/client.js'
 import { readSnapshot } from '../../stats/read-snapshot.js'
-import type { DaemonFacts, DaemonSnapshot, SpoolSnapshot } from '../../stats/snapshot.js'
+import type { DaemonFacts, DaemonSnapshot, ScheduleSnapshot, SpoolSnapshot } from '../../stats/snapshot.js'
 import { type AloneSnapshot, lookAlone } from './alone.js'
 
 /** One spool, as one of its daemons sees it; or as it looks, if none answers. */
@@ -13,6 +13,8 @@ export interface DaemonStatus extends SpoolSnapshot {
   readonly source: 'daemon'
   readonly atMs: number
   readonly daemon: DaemonFacts
+  /** Those that are fired for this spool, and the periodic tasks that are stored in it. */
+  readonly schedules: readonly ScheduleSnapshot[]
 }
 
 export interface AloneStatus extends AloneSnapshot {
@@ -84,8 +86,11 @@ async function askAll(
   return { answered, because: faults.find(fault => !fault.includes('ECONNREFUSED')) ?? null }
 }
 
-function of({ atMs, daemon, spools }: DaemonSnapshot): DaemonStatus[] {
-  return spools.map(spool => ({ source: 'daemon', atMs, daemon, ...spool }))
+function of({ atMs, daemon, spools, schedules }: DaemonSnapshot): DaemonStatus[] {
+  return spools.map(each => ({
+    ...{ source: 'daemon', atMs, daemon, ...each },
+    schedules: schedules.filter(({ spool }) => spool === each.directory),
+  }))
 }
 
 async function ask(path: string, spool: string | undefined, needsCount: boolean): Promise<DaemonSnapshot> {

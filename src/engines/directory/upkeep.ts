@@ -6,7 +6,15 @@ import { noteFormat } from '../../spool/format.js'
 import { PauseWatch } from '../../spool/index/pause-watch.js'
 import { takeSpoolLease } from '../../spool/locker.js'
 import { currentPauses } from '../../spool/pauses.js'
+import {
+  advancePeriodic,
+  fateOfRun,
+  forgetPeriodic,
+  periodicKey,
+  readPeriodic,
+} from '../../spool/periodic-states.js'
 import type { Pauses } from '../../task/pause.js'
+import type { PeriodicStates } from '../../task/periodic.js'
 import { toByteString } from '../../task/ref.js'
 import type {
   Lease,
@@ -59,5 +67,16 @@ export class DirectoryUpkeep implements Upkeep {
 
   followPauses(changed: (pauses: Pauses) => void): PauseFollower {
     return new PauseWatch(toByteString(this.#spool), changed)
+  }
+
+  get periodic(): PeriodicStates {
+    const spool = toByteString(this.#spool)
+    return {
+      read: () => readPeriodic(spool),
+      keyOf: periodicKey,
+      advance: (entry, from, isLasting) => advancePeriodic(spool, entry, from, isLasting),
+      forget: (key, version) => forgetPeriodic(spool, key, version),
+      fateOf: task => fateOfRun(spool, toByteString(task)),
+    }
   }
 }

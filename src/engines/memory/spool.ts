@@ -1,5 +1,6 @@
 import type { Vars } from '../../protocol/vars.js'
 import type { LastRun } from '../../task/last-run.js'
+import type { PeriodicState } from '../../task/periodic.js'
 import type { Ref, TaskName } from '../../task/ref.js'
 import type { LimitReached, RetryPolicy } from '../../task/retry-policy.js'
 import type { Terms } from '../../task/terms.js'
@@ -67,6 +68,8 @@ export class MemorySpool {
   readonly dead = new Map<TaskName, DeadTask>()
   /** Ids that callers gave, with the time they were first used (epoch ms). */
   readonly ids = new Map<string, { readonly path: string; readonly sinceMs: number }>()
+  /** Of periodic tasks, by name. */
+  readonly periodic = new Map<string, PeriodicState>()
   /** The names of the leases that are held. */
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()

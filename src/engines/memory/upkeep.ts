@@ -1,4 +1,5 @@
 import { NO_PAUSES } from '../../task/pause.js'
+import type { PeriodicStates } from '../../task/periodic.js'
 import type {
   Lease,
   PauseFollower,
@@ -83,5 +84,27 @@ export class MemoryUpkeep implements Upkeep {
   /** No other process can reach its tasks. */
   followPauses(): PauseFollower {
     return { async start() {}, close() {} }
+  }
+
+  get periodic(): PeriodicStates {
+    const { periodic, tasks } = this.#spool
+    const versionOf = (name: string) => periodic.get(name)?.version ?? 0
+    return {
+      read: () => new Map(periodic),
+      keyOf: name => name,
+      async advance(entry, from) {
+        if (versionOf(entry.name) !== from) return false
+        periodic.set(entry.name, { version: from + 1, entry })
+        return true
+      },
+      forget: (name, version) => {
+        if (versionOf(name) <= version) periodic.delete(name)
+      },
+      fateOf: name => {
+        const task = tasks.get(name)
+        if (task === undefined) return 'gone'
+        return task.past === 'none' ? 'waiting' : 'begun'
+      },
+    }
   }
 }

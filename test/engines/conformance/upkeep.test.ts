@@ -111,4 +111,43 @@ for (const [engine, open] of Object.entries(ENGINES))
       assert.ok(next !== undefined)
       await Promise.all([next.release(), other.release()])
     })
+
+    it('remembers periodic tasks, and of those that replace one version of an entry lets one do it', async () => {
+      const { periodic } = open().upkeep()
+      const entry = { name: 'tïck / 1', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
+      const now = () => periodic.read().get(periodic.keyOf(entry.name))
+      assert.equal(now(), undefined)
+      const first = await Promise.all([0, 0, 0, 0].map(from => periodic.advance(entry, from, true)))
+      assert.equal(first.filter(Boolean).length, 1)
+      assert.deepEqual(now(), { version: 1, entry })
+      const machine = { boot: 'b', nextMs: 5 }
+      const second = {
+        ...entry,
+        when: { expression: '@daily', zone: null },
+        nextMs: 2002,
+        machine,
+        task: 'a',
+      }
+      assert.equal(await periodic.advance(second, 0, true), false)
+      assert.equal(await periodic.advance(second, 1, false), true)
+      assert.deepEqual(now(), { version: 2, entry: second })
+      periodic.forget(periodic.keyOf(entry.name), 1)
+      assert.deepEqual(now(), { version: 2, entry: second })
+      periodic.forget(periodic.keyOf(entry.name), 2)
+      assert.equal(now(), undefined)
+    })
+
+    it('knows whether a task waits, has begun or is gone', async () => {
+      const spool = open()
+      const { periodic } = spool.upkeep()
+      const { path } = await spool.enqueuer.store(requestFrom({ n: 1 }))
+      const name = path.slice(path.lastIndexOf('/') + 1)
+      const claims = await spool.claims()
+      const [ref = ''] = await refsOf(spool)
+      assert.equal(periodic.fateOf(name), 'waiting')
+      const claim = await beginOf(claims, ref)
+      assert.equal(periodic.fateOf(name), 'begun')
+      await claims.settle(claim, OK, 1)
+      assert.equal(periodic.fateOf(name), 'gone')
+    })
   })

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { advancePeriodic, fateOfRun, periodicKey, readPeriodic } from '#src/spool/periodic-states.js'
+import type { PeriodicEntry } from '#src/task/periodic.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const ENTRY: PeriodicEntry = { name: 'tick', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
+const KEY = periodicKey('tick')
+const room = (spool: string) => join(spool, '.spoold/periodic')
+
+/** A spool in which version 7 of the entry is this. */
+function damaged(make: (path: string) => void): string {
+  const spool = spoolDirectory()
+  mkdirSync(room(spool), { recursive: true, mode: 0o700 })
+  make(join(room(spool), `${KEY}.7`))
+  return spool
+}
+
+describe('what is remembered of a periodic task', () => {
+  it('is a link that people can read, and leaves no older one', async () => {
+    const spool = spoolDirectory()
+    for (let version = 0; version < 12; version++)
+      assert.equal(await advancePeriodic(spool, { ...ENTRY, sinceMs: version }, version, true), true)
+    assert.deepEqual(readdirSync(room(spool)), [`${KEY}.12`])
+    assert.equal(
+      readlinkSync(join(room(spool), `${KEY}.12`)),
+      '{"name":"tick","when":{"everyMs":1000},"sinceMs":11,"nextMs":1001}',
+    )
+    assert.equal(readPeriodic(spool).get(KEY)?.version, 12)
+  })
+
+  it('is not replaced by who had read a version that has come and gone', async () => {
+    const spool = spoolDirectory()
+    for (let version = 0; version < 9; version++) await advancePeriodic(spool, ENTRY, version, false)
+    assert.equal(await advancePeriodic(spool, { ...ENTRY, nextMs: 5 }, 3, true), false)
+    assert.deepEqual(readdirSync(room(spool)), [`${KEY}.9`])
+  })
+
+  it('is the latest version if a daemon died before it removed the one before', async () => {
+    const spool = spoolDirectory()
+    await advancePeriodic(spool, ENTRY, 8, false)
+    symlinkSync(JSON.stringify({ ...ENTRY, nextMs: 7 }), join(room(spool), `${KEY}.8`))
+    assert.deepEqual(readPeriodic(spool).get(KEY), { version: 9, entry: ENTRY })
+    await advancePeriodic(spool, ENTRY, 9, false)
+    assert.deepEqual(readdirSync(room(spool)), [`${KEY}.10`])
+  })
+
+  const link = (text: string) => (path: string) => symlinkSync(text, path)
+  const cases: Array<[name: string, make: (path: string) => void]> = [
+    ['a link with other text', link('../../etc/passwd')],
+    ['JSON of another kind', link('[1]')],
+    ['an entry without a time', link(JSON.stringify({ ...ENTRY, nextMs: 'soon' }))],
+    ['an entry without a rhythm', link(JSON.stringify({ ...ENTRY, when: {} }))],
+    ['the entry of another task', link(JSON.stringify({ ...ENTRY, name: 'tock' }))],
+    ['an entry whose run is outside the spool', link(JSON.stringify({ ...ENTRY, task: '../x' }))],
+    ['a file', path => writeFileSync(path, JSON.stringify(ENTRY))],
+    ['a directory with something in it', path => mkdirSync(join(path, 'x'), { recursive: true })],
+  ]
+  for (const [name, make] of cases)
+    it(`is damaged if it is ${name}, and is replaced all the same`, async () => {
+      const spool = damaged(make)
+      assert.deepEqual(readPeriodic(spool).get(KEY), { version: 7, entry: undefined })
+      assert.equal(await advancePeriodic(spool, ENTRY, 7, true), true)
+      assert.deepEqual(readPeriodic(spool).get(KEY), { version: 8, entry: ENTRY })
+    })
+
+  it('is nothing, and is not written, where .spoold/periodic leads out of the spool', async () => {
+    const spool = spoolDirectory()
+    const outside = join(dirname(spool), 'outside')
+    mkdirSync(outside)
+    await advancePeriodic(spool, ENTRY, 0, false)
+    renameSync(room(spool), join(outside, 'periodic'))
+    symlinkSync(join(outside, 'periodic'), room(spool))
+    assert.equal(readPeriodic(spool).size, 0)
+    await assert.rejects(advancePeriodic(spool, ENTRY, 1, false), { code: 'SPOOL_UNUSABLE' })
+    assert.deepEqual(readdirSync(join(outside, 'periodic')), [`${KEY}.1`])
+  })
+
+  it('says that a run waits if its name is a link, which it does not follow', () => {
+    const spool = spoolDirectory()
+    const packet = join(dirname(spool), 'packet')
+    writeFileSync(packet, Buffer.from([17, 0, 0, 0x80]))
+    symlinkSync(packet, join(spool, 'a'))
+    assert.equal(fateOfRun(spool, 'a'), 'waiting')
+    rmSync(join(spool, 'a'))
+    assert.equal(fateOfRun(spool, 'a'), 'gone')
+    writeFileSync(join(spool, 'a'), readFileSync(packet))
+    assert.equal(fateOfRun(spool, 'a'), 'begun')
+  })
+})
