@@ -114,7 +114,7 @@ for (const [engine, open] of Object.entries(ENGINES))
 
     it('remembers periodic tasks, and of those that replace one version of an entry lets one do it', async () => {
       const { periodic } = open().upkeep()
-      const entry = { name: 'tïck / 1', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
+      const entry = { name: 'naïve / 1', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
       const now = () => periodic.read().get(periodic.keyOf(entry.name))
       assert.equal(now(), undefined)
       const first = await Promise.all([0, 0, 0, 0].map(from => periodic.advance(entry, from, true)))
