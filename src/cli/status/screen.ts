@@ -2,6 +2,7 @@ import { printable } from '../../base/printable.js'
 import type { Distribution, Rate, SpoolSnapshot, TaskCounts, WorkerSnapshot } from '../../stats/snapshot.js'
 import { describePauses, isWholePaused } from '../../task/pause.js'
 import { shortDuration } from '../render.js'
+import { periodicOf } from './periodic.js'
 import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
 import { dueOf } from './thresholds.js'
 
@@ -11,8 +12,6 @@ const LABEL = 12
 const MOST_QUEUES = 5
 /** More workers than this are only counted. */
 const MOST_WORKERS = 16
-
-const MOST_PERIODIC = 16
 
 /** One spool on one screen, for people. */
 export function* screenOf(status: SpoolStatus): Generator<string> {
@@ -63,19 +62,6 @@ function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
     ...(isQuiet ? ['quiet: it gives out no tasks'] : []),
     ...files.map(printable),
   ]
-}
-
-/** The next ones first. */
-function periodicOf({ schedules, atMs }: DaemonStatus): string[] {
-  const known = schedules.flatMap(({ schedule, nextAtMs }) =>
-    schedule.kind === 'periodic' ? [{ name: printable(schedule.name), nextAtMs }] : [],
-  )
-  const sorted = known.sort((a, b) => (a.nextAtMs ?? 0) - (b.nextAtMs ?? 0))
-  const left = sorted.slice(0, MOST_PERIODIC).map(({ name, nextAtMs }) => {
-    if (nextAtMs === null) return name
-    return nextAtMs <= atMs ? `${name} now` : `${name} in ${shortDuration(nextAtMs - atMs)}`
-  })
-  return sorted.length > left.length ? [...left, `${sorted.length - left.length} more`] : left
 }
 
 function noDaemon({ because }: AloneStatus): string {
