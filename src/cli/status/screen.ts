@@ -26,11 +26,7 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
   yield* row('tasks', tasksOf(status))
   const priorities = prioritiesOf(status.tasks)
   if (priorities.length > 0) yield* row('priorities', priorities)
-  if (status.source === 'daemon') {
-    const periodic = periodicOf(status)
-    if (periodic.length > 0) yield* row('periodic', periodic)
-    yield* activity(status)
-  }
+  if (status.source === 'daemon') yield* activity(status)
   yield* row('dead', deadOf(status))
   if (status.disk !== null) yield* row('disk', diskOf(status.disk))
   if (status.source === 'daemon') yield* processes(status)
@@ -114,7 +110,10 @@ function prioritiesOf({ priorities, prioritiesLeftOut }: TaskCounts): string[] {
   return prioritiesLeftOut === 0 ? named : [...named, `and ${prioritiesLeftOut} more`]
 }
 
-function* activity({ rates, times, totals, look, atMs }: DaemonStatus): Generator<string> {
+function* activity(status: DaemonStatus): Generator<string> {
+  const { rates, times, totals, look, atMs } = status
+  const periodic = periodicOf(status)
+  if (periodic.length > 0) yield* row('periodic', periodic)
   const { done, failedShare } = rates
   const failed = failedShare === null ? [] : [`${percent(failedShare)} failed in 5 minutes`]
   yield* row('rate', [`${perSecond(done)} tasks/s over 1, 5 and 15 minutes`, ...failed])
