@@ -17,6 +17,7 @@ await build({
     index: 'src/index.ts',
     testing: 'src/testing/index.ts',
     worker: 'src/worker/main.ts',
+    'worker-thread': 'src/worker/thread.ts',
     exporter: 'src/exporter/main.ts',
     rehearse: 'src/worker/rehearse.ts',
     'program-watcher': 'src/worker/program-watcher.ts',

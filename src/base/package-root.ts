@@ -12,7 +12,14 @@ export const HOSTS_ROOT = join(PACKAGE_ROOT, 'dist/hosts')
 
 /** The bundle's entry file for another process or thread. */
 export function entryFile(
-  name: 'worker' | 'exporter' | 'rehearse' | 'program-watcher' | 'own-package-hook' | 'batch-thread',
+  name:
+    | 'worker'
+    | 'worker-thread'
+    | 'exporter'
+    | 'rehearse'
+    | 'program-watcher'
+    | 'own-package-hook'
+    | 'batch-thread',
 ): string {
   return join(PACKAGE_ROOT, 'dist', `${name}.cjs`)
 }

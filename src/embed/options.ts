@@ -24,7 +24,7 @@ export interface SpooldOptions extends Destinations {
 /** `Tasks`, or a module that exports them. */
 export type TaskSource = Tasks | string | URL
 
-const MODES = ['in-process', 'processes'] as const
+const MODES = ['in-process', 'threads', 'processes'] as const
 
 /** Where tasks run: in this process, or in workers of their own. */
 export type Mode = (typeof MODES)[number]
@@ -34,7 +34,7 @@ export interface StartOptions {
   /** The queues to run. Default: all of the application whose spools are directories. */
   readonly queue?: string | readonly string[]
   /**
-   * Where tasks run: in this process (the default), or in `workers` processes for each queue. Those load the
+   * Where tasks run: in this process (the default), or in `workers` threads or processes for each queue. Those load the
    * tasks themselves, so `tasks` has to be a module.
    */
   readonly mode?: Mode
@@ -43,7 +43,7 @@ export interface StartOptions {
   /** How many tasks a worker runs at a time, if they await something. Default: 1. In-process that is multiplied by `workers`. */
   readonly concurrency?: number
   /**
-   * How long a run may take: seconds, or text such as `'5m'`. In-process its `signal` fires then; a process is
+   * How long a run may take: seconds, or text such as `'5m'`. In-process its `signal` fires then; a thread or process is
    * killed then, which counts as a crash, and its signal fires up to a second before. Default: no limit.
    */
   readonly deadline?: number | string

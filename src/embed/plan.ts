@@ -30,6 +30,8 @@ export interface Running {
   /** 0: nothing is killed. */
   readonly harakiriMs: number
   readonly isListenedTo: boolean
+  /** Several workers are in one process. */
+  readonly sharesProcess?: boolean
   /** Where tasks go that handlers schedule, if their workers are not in this process. */
   readonly targets: WorkerOptions['targets']
   readonly queues: WorkerOptions['queues']

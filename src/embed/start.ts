@@ -3,7 +3,9 @@ import { openEngine } from '../engines/open-engine.js'
 import { STDERR } from '../log/output.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
+import { ThreadPort } from '../supervisor/thread-port.js'
 import type { WorkerPort } from '../supervisor/worker-port.js'
+import { isWorker } from '../tasks/daemon.js'
 import { attachedOf, destinationOf } from '../tasks/destinations.js'
 import { events as allEvents, type EventHub, watchAll } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
@@ -54,13 +56,17 @@ export async function startDaemon(options: StartOptions, app: Application): Prom
 
 /** @throws SpooldError START_FAILED if its tasks cannot run there */
 function checkMode({ mode = 'in-process' }: StartOptions, { memory, registry, files }: Application): void {
+  if (isWorker() && memory === undefined)
+    throw failed(
+      'this is a worker itself, which loads a module that starts others; expected start in a file that is no module of tasks',
+    )
   if (mode === 'in-process') return
   if (memory !== undefined)
     throw failed(`mode ${mode}: tasks in memory: can only run in this process; expected mode 'in-process'`)
   const [closure] = files.length === 0 ? registry.all() : []
   if (files.length === 0)
     throw failed(
-      `mode ${mode}: functions cannot be sent to another process; ` +
+      `mode ${mode}: functions cannot be sent to another ${mode === 'threads' ? 'thread' : 'process'}; ` +
         `expected a module that exports Tasks (tasks: './tasks.js'), got Tasks${closure === undefined ? '' : ` with ${closure.name}, registered at ${closure.place}`}`,
     )
 }
@@ -149,7 +155,9 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
     ...{ harakiriMs: deadlineMs, isListenedTo },
     targets: directories.map(([, directory]) => ({ directory, sync })),
     queues: directories,
-    openPort: () => telling(new ForkedPort({ logFd: STDERR, areas: [] })),
+    sharesProcess: mode === 'threads' && workers > 1,
+    openPort: () =>
+      telling(mode === 'threads' ? new ThreadPort() : new ForkedPort({ logFd: STDERR, areas: [] })),
   }
 }
 

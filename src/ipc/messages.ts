@@ -34,6 +34,8 @@ export interface WorkerOptions {
   readonly queues: ReadonlyArray<readonly [queue: string, directory: string]>
   /** How many tasks it runs at a time. */
   readonly concurrency: number
+  /** Others of its pool run tasks in the same process, and would die with it. */
+  readonly sharesProcess?: boolean
   /** 0: no limit. */
   readonly maxTasks: number
   /** In bytes, with its interpreters; checked after a task, once the process is `minAgeMs` old. 0: no limit. */

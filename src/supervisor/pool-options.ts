@@ -43,5 +43,5 @@ export function initialSize({ processes, scaling, startsCheap }: SizeOptions): n
 
 /** The options of the worker that runs what must run alone. */
 export function aloneOptions(options: PoolOptions): RosterOptions {
-  return { ...options, worker: { ...options.worker, concurrency: 1 } }
+  return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }
 }

@@ -31,6 +31,11 @@ export function offerDaemon(daemon: CurrentDaemon): void {
   offered[DAEMON] = daemon
 }
 
+/** True in a process or thread that a daemon has for its tasks. */
+export function isWorker(): boolean {
+  return Object.getOwnPropertyDescriptor(globalThis, DAEMON)?.value !== undefined
+}
+
 /**
  * Called where daemons share a process with other code: each is current in the runs of its own tasks.
  *

@@ -122,7 +122,9 @@ export class Worker {
         ...options,
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,
         isKilled: this.#home.shared === undefined,
-        isConcurrent: (handlers.only === undefined || handlers.isBeside) && options.concurrency > 1,
+        isConcurrent:
+          (handlers.only === undefined || handlers.isBeside) &&
+          (options.concurrency > 1 || options.sharesProcess === true),
         handle: number => this.#runSignal(options.spool, number),
         send: message => this.#send(message),
         drained: () => void this.#leave(),

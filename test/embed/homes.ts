@@ -155,6 +155,7 @@ function ofDaemon(text: string): Home {
 export const HOMES: Readonly<Record<string, (text: string) => Home>> = {
   'in-process': text => embedded(text, 'in-process'),
   'in memory': text => embedded(text, 'in-process', { spooler: 'memory:' }),
+  threads: text => embedded(text, 'threads'),
   processes: text => embedded(text, 'processes'),
   'a daemon': ofDaemon,
 }

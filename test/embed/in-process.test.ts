@@ -289,7 +289,7 @@ describe('a start is refused', () => {
       {},
       { mode: 'fast' as never },
       'TASK_INVALID',
-      /in-process, processes, got "fast"/,
+      /in-process, threads, processes, got "fast"/,
     ],
     ['of no worker', {}, { workers: 0 }, 'TASK_INVALID', /workers must be a whole number from 1, got 0/],
     ['of a deadline that is none', {}, { deadline: 'soon' }, 'TASK_INVALID', /deadline must be seconds/],
@@ -321,7 +321,7 @@ describe('a start is refused', () => {
     const directory = workspace()
     writeFileSync(join(directory, 'tasks.mjs'), 'throw new Error("not today")')
     const app = new Spoold({ spooler: join(directory, 'spool'), tasks: join(directory, 'tasks.mjs') })
-    for (const mode of ['in-process', 'processes'] as const)
+    for (const mode of ['in-process', 'threads', 'processes'] as const)
       await assert.rejects(
         app.start({ mode }),
         isRefused('HANDLER_UNLOADABLE', /tasks\.mjs could not be loaded.*not today/s),

@@ -1,0 +1,22 @@
+import { parentPort } from 'node:worker_threads'
+import { openEngine } from '../engines/open-engine.js'
+import type { MasterMessage } from '../ipc/messages.js'
+import { offerDaemon } from '../tasks/daemon.js'
+import { openClaims } from './open-claims.js'
+import { Worker } from './worker.js'
+
+/** The entry point of a worker in a thread. What its tasks print is printed by the program itself. */
+
+const worker = new Worker({
+  directory: { enter() {}, forget() {} }, // threads share one
+  entered: (_options, _signals, daemon) => offerDaemon(daemon),
+  openClaims: (options, termsOf) => openClaims(openEngine(options.spool), options, termsOf),
+  send(message, sent) {
+    parentPort?.postMessage(message)
+    setImmediate(sent)
+  },
+  exit: code => process.exit(code), // of the thread
+})
+
+parentPort?.on('message', (message: MasterMessage) => worker.hear(message))
+process.on('uncaughtException', thrown => worker.fault(thrown))
