@@ -18,6 +18,7 @@ import type { RememberedLog } from './remembered-log.js'
 import { listenToSignals } from './signals.js'
 import {
   longestMercyMs,
+  maintained,
   type PreparedSpool,
   planSpools,
   prepareSpools,
@@ -216,7 +217,7 @@ export class Daemon {
       options,
       running.map(({ spool, options: { spoolerSync } }) => ({ directory: spool, sync: spoolerSync })),
     )
-    sweeper.start(spools)
+    sweeper.start(spools.map(maintained))
     master.checks.serve(checkOptions(options))
     idleStop.serve(idleMsOf(config), [master, schedules])
     await observation.serve(options, own)

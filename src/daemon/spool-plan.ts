@@ -14,6 +14,7 @@ import { prepareSpool } from '../spool/layout.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
+import type { MaintainedSpool } from '../supervisor/maintenance.js'
 import type { PoolOptions, SizeOptions } from '../supervisor/pool-options.js'
 import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
@@ -192,4 +193,16 @@ function processTitle(options: Options, role: 'uWSGI master' | 'uWSGI spooler'):
 export function setProcessTitle(options: Options): void {
   const title = processTitle(options, 'uWSGI master')
   if (title !== null) process.title = title // even assigning the current title would drop the arguments from `ps`
+}
+
+/** What is done for a spool besides running its tasks. */
+export function maintained({ spool, isExternal, options }: PreparedSpool): MaintainedSpool {
+  const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
+  return {
+    spool,
+    isOwn: !isExternal,
+    graceMs: spoolerSweepMs,
+    idTtlMs: spoolerIdTtlMs,
+    limits: { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null },
+  }
 }

@@ -1,12 +1,12 @@
 import { Emitter } from '../events/emitter.js'
 import { subscribeLog } from '../events/log-subscriber.js'
+import { Maintenance } from '../supervisor/maintenance.js'
 import { Master } from '../supervisor/master.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import { logTo } from './logger.js'
 import type { Logger } from './options.js'
-import { type Place, planQueue, type Running } from './plan.js'
+import { maintained, type Place, planQueue, type Running } from './plan.js'
 
-/** How long a second signal waits for the workers that it kills. */
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
 /** What one `start` runs, from its start to its end: a daemon without a configuration, a log or a process of its own. */
@@ -16,6 +16,7 @@ export class EmbeddedDaemon {
   readonly #events = new Emitter()
   readonly #signals = new SignalRouter(this.#events, { declared() {}, added() {} })
   readonly #master = new Master(this.#events)
+  readonly #sweeper = new Maintenance(this.#events)
   #stopping: Promise<void> | undefined
   #tellStopped = () => {}
   readonly whenStopped = new Promise<void>(resolve => {
@@ -38,6 +39,7 @@ export class EmbeddedDaemon {
     try {
       const plans = await Promise.all(this.#places.map(place => planQueue(place, runningOf(place), context)))
       await this.#master.start(plans)
+      if (this.#stopping === undefined) this.#sweeper.start(this.#places.flatMap(maintained))
     } catch (error) {
       this.#tellStopped()
       throw error
@@ -51,6 +53,7 @@ export class EmbeddedDaemon {
 
   /** Takes no more tasks, and lets those that run end. */
   stop(mercyMs?: number): Promise<void> {
+    this.#sweeper.stop()
     this.#stopping ??= this.#master.stop(mercyMs).then(() => this.#tellStopped())
     return this.#stopping
   }

@@ -7,6 +7,7 @@ import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
 import { prepareSpool } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
 import { probeSpool } from '../spool/probe.js'
+import type { MaintainedSpool } from '../supervisor/maintenance.js'
 import type { PoolOptions } from '../supervisor/pool-options.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
@@ -104,4 +105,12 @@ function poolOptions(spool: string, locks: WorkerOptions['locks'], running: Runn
     answer: ({ id }) => ({ type: 'answer', id, values: [] }), // only interpreters ask
     openPort,
   }
+}
+
+/** What the daemon does for a spool by default besides running its tasks. */
+export function maintained({ spool }: Place): MaintainedSpool[] {
+  if (spool.startsWith(MEMORY)) return []
+  const { spoolerSweepMs, spoolerIdTtlMs } = DEFAULTS
+  const limits = { maxAgeMs: null, maxCount: null }
+  return [{ spool, isOwn: true, graceMs: spoolerSweepMs, idTtlMs: spoolerIdTtlMs, limits }]
 }

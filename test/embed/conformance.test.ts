@@ -169,6 +169,29 @@ for (const [name, open] of Object.entries(HOMES))
         )
     })
 
+    it('are at most so many of one name at a time as maxConcurrency says, and others pass them', async () => {
+      const home = open(`
+        export const tasks = new Tasks({ maxRetries: 1 })
+        tasks.task('limited', { maxConcurrency: 2 }, async () => {
+          say('+')
+          await until(() => said().includes('free'))
+          await new Promise(resolve => setTimeout(resolve, 5))
+          say('-')
+        })
+        tasks.task('free', () => say('free'))`)
+      const batch = new TaskBatch()
+      for (let i = 0; i < 10; i++) batch.schedule('limited')
+      await home.app.scheduleBatch(batch.schedule('free'))
+      await home.start({ workers: 2, concurrency: 3 })
+      await until('all have run', () => home.said().length === 21)
+      const said = home.said()
+      let running = 0
+      const most = Math.max(
+        ...said.filter(line => line !== 'free').map(line => (running += line === '+' ? 1 : -1)),
+      )
+      assert.equal(most, 2)
+    })
+
     it('are waited for by a stop', async () => {
       const home = open(`
         export const tasks = new Tasks()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterEach, describe, it } from 'node:test'
@@ -13,6 +13,7 @@ import {
   type StartOptions,
   Tasks,
 } from '#src/index.js'
+import { Maintenance } from '#src/supervisor/maintenance.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -233,6 +234,27 @@ describe('an application that runs its tasks in its own process', () => {
     )
     daemon.child.kill('SIGTERM')
     await daemon.code()
+  })
+
+  it('has its directories swept as by a daemon while it runs, and nothing in memory', async t => {
+    const spooler = spoolDirectory()
+    const calls: unknown[] = []
+    const { start, stop } = Maintenance.prototype
+    t.after(() => Object.assign(Maintenance.prototype, { start, stop }))
+    Maintenance.prototype.start = function (spools) {
+      calls.push(...spools.map(({ spool, isOwn, graceMs }) => [spool, isOwn, graceMs]))
+      start.call(this, spools)
+    }
+    Maintenance.prototype.stop = function () {
+      calls.push('stop')
+      stop.call(this)
+    }
+    for (const options of [{ spooler }, {}]) {
+      const { app } = application(() => {}, options)
+      await app.start()
+      await app.stop()
+    }
+    assert.deepEqual(calls, [[realpathSync(spooler), true, 3_600_000], 'stop', 'stop'])
   })
 
   it('logs to its logger what a daemon logs, and a logger that throws harms nothing', async () => {

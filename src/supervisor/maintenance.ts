@@ -3,7 +3,6 @@ import { messageOf } from '../base/errors.js'
 import { openEngine } from '../engines/open-engine.js'
 import type { PurgeLimits } from '../engines/upkeep.js'
 import type { Emitter } from '../events/emitter.js'
-import type { PreparedSpool } from './spool-plan.js'
 
 /** A sweep lists whole directories, so it must be rare. */
 const MAX_INTERVAL_MS = 600_000
@@ -16,7 +15,8 @@ const RECORDS_INTERVAL_MS = 3_600_000
 /** How long the record of a vanished task is kept. */
 const RECORD_AGE_MS = 86_400_000
 
-interface MaintainedSpool {
+/** A spool and what is done for it. */
+export interface MaintainedSpool {
   readonly spool: string
   /** This daemon runs the spool, so it removes its dead letters and records. */
   readonly isOwn: boolean
@@ -43,10 +43,10 @@ export class Maintenance {
   }
 
   /** Call it again after a reload, with the spools now in effect. */
-  start(spools: readonly PreparedSpool[]): void {
-    const own = spools.filter(({ isExternal }) => !isExternal)
+  start(spools: readonly MaintainedSpool[]): void {
+    const own = spools.filter(({ isOwn }) => isOwn)
     // if a directory is listed as own and as external, the own one counts
-    this.#spools = [...new Map([...spools, ...own].map(each => [each.spool, maintained(each)])).values()]
+    this.#spools = [...new Map([...spools, ...own].map(each => [each.spool, each])).values()]
     this.#alarm.wakeAt(performance.now() + Math.min(FIRST_AFTER_MS, this.#intervalMs))
   }
 
@@ -117,16 +117,5 @@ export class Maintenance {
       this.#reported.set(key, text)
       this.#events.emit('spool-cleanup-failed', { spool, error: text })
     }
-  }
-}
-
-function maintained({ spool, isExternal, options }: PreparedSpool): MaintainedSpool {
-  const { spoolerSweepMs, spoolerIdTtlMs, spoolerDeadMaxAgeMs, spoolerDeadMaxCount } = options
-  return {
-    spool,
-    isOwn: !isExternal,
-    graceMs: spoolerSweepMs,
-    idTtlMs: spoolerIdTtlMs,
-    limits: { maxAgeMs: spoolerDeadMaxAgeMs || null, maxCount: spoolerDeadMaxCount || null },
   }
 }
