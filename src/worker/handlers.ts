@@ -67,13 +67,14 @@ export async function openHandlers(
         const { Host } = await import('./hosts/host.js')
         const host = await Host.start(settled(link.host, options), callbacksOf)
         hosts.push(host)
-        for (const { name, maxRetries, maxConcurrency, place } of host.declared) {
+        for (const { name, maxRetries, maxConcurrency, queue, periodic, place } of host.declared) {
           const limit = maxRetries < 0 ? Number.POSITIVE_INFINITY : maxRetries
           const most = maxConcurrency ?? undefined
           named.declare(
             termsOf(name, { maxRetries: limit, maxConcurrency: most, backoff: 'exponential' }),
             place,
           )
+          if (periodic !== null) named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
         }
         if (only) break
         const { callHost } = await import('./hosts/call-host.js')

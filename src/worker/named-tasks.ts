@@ -43,8 +43,7 @@ export class NamedTasks {
         if (performers.has(key) || (mayClash && this.#places.has(key))) continue
         const settings = settingsOf(entry)
         this.declare(termsOf(name, settings), place)
-        const periodic = periodicOf(`task ${name}`, name, { ...definition, queue: settings.queue }, 0)
-        if (periodic !== undefined) this.periodic.push(periodic)
+        this.repeat(`task ${name} (${place})`, name, { ...definition, queue: settings.queue })
         performers.set(key, performerOf(entry))
       }
     }
@@ -63,6 +62,12 @@ export class NamedTasks {
     if (taken !== undefined) throw takenTwice(terms.name, taken, place)
     this.#places.set(key, place)
     this.#terms.set(key, terms)
+  }
+
+  /** The daemon schedules it, if its settings say so. @param what whose they are, for messages */
+  repeat(what: string, name: string, settings: Parameters<typeof periodicOf>[2]): void {
+    const periodic = periodicOf(what, name, settings, 0)
+    if (periodic !== undefined) this.periodic.push(periodic)
   }
 
   /** @param areAll no handler but registries is there, so that a name that they do not have has no use */

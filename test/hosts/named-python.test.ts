@@ -52,6 +52,58 @@ describe('named tasks in Python', { skip: skipUnless('python3') }, () => {
     assert.deepEqual(leftIn(spool), [])
   })
 
+  it('periodic tasks: the daemon schedules them, by a period and by cron', async () => {
+    const spool = spoolDirectory()
+    const file = join(dirname(spool), 'coffee.py')
+    writeFileSync(
+      file,
+      `from datetime import timedelta
+from spoold import Tasks
+tasks = Tasks(namespace='shop')
+@tasks.task(name='make-coffee', periodicity=timedelta(seconds=1))
+def make_coffee():
+    print('Making coffee...', flush=True)
+@tasks.task(name='report', cron='* * * * * *', time_zone='Europe/Paris', missed='skip', overlap=True)
+async def report():
+    print('Reporting...', flush=True)
+`,
+    )
+    const daemon = await startDaemon({ spool, isForeign: true, ini: { python: PYTHON, import: file } })
+    for (const line of [/Making coffee/g, /Reporting/g])
+      await until(`two of ${line}`, () => [...daemon.output.matchAll(line)].length >= 2)
+    await daemon.waitFor(/\(shop:make-coffee\)/)
+  })
+
+  const REFUSED: Array<[options: string, message: RegExp]> = [
+    ['periodicity=0.5', /periodicity must be a timedelta or seconds, 1 at least, got 0.5/],
+    ['periodicity=True', /periodicity must be a timedelta or seconds, 1 at least, got True/],
+    ['periodicity=5, cron="@daily"', /periodicity and cron cannot both be given/],
+    ['periodicity=5, missed="all"', /missed must be one of one, skip, got 'all'/],
+    ['cron=5', /cron must be an expression such as '0 3 \* \* \*', got 5/],
+    ['overlap=True', /overlap is of no use without periodicity or cron/],
+    ['periodicity=5, often=1', /unexpected keyword argument 'often'/],
+  ]
+  for (const [options, message] of REFUSED)
+    it(`a periodic task is refused as ${options}`, () => {
+      const program = `from spoold import Tasks\nTasks().add(lambda: 0, name='a', ${options})`
+      assert.throws(() => runPython(['-c', program], pythonEnv()), message)
+    })
+
+  it('a periodic task that needs arguments is refused, and a cron expression that is none fails the start', async () => {
+    const program = "from spoold import Tasks\nTasks().add(lambda a: a, name='a', periodicity=5)"
+    assert.throws(
+      () => runPython(['-c', program], pythonEnv()),
+      /called without arguments: missing a required argument: 'a'/,
+    )
+    const spool = spoolDirectory()
+    const file = join(dirname(spool), 'bad.py')
+    writeFileSync(file, "from spoold import Tasks\nTasks().add(lambda: 0, name='a', cron='0 25 * * *')\n")
+    const ini = { python: PYTHON, import: file }
+    const daemon = await startDaemon({ spool, isForeign: true, isUnready: true, ini })
+    await daemon.waitFor(/task a \(\S+bad\.py:2\): cron: expected a number from 0 to 23 for the hour/)
+    assert.notEqual((await daemon.exited).code, 0)
+  })
+
   it('fast and slow queues: each is a spool, and the slow one does not hold up the fast one', async () => {
     const high = spoolDirectory()
     const low = join(dirname(high), 'low')

@@ -1,3 +1,6 @@
+import { DEFAULT_QUEUE } from '../../protocol/named.js'
+import type { PeriodicSettings } from '../../tasks/periodic.js'
+
 /** A named task that the code of a host registered. */
 export interface DeclaredTask {
   readonly name: string
@@ -5,6 +8,9 @@ export interface DeclaredTask {
   readonly maxRetries: number
   /** How many run at a time; null: no limit. */
   readonly maxConcurrency: number | null
+  readonly queue: string
+  /** What its host has checked; null: it is not periodic. */
+  readonly periodic: PeriodicSettings | null
   /** Where it is registered, for people. */
   readonly place: string
   /** It may run beside others, if the configuration allows it. */
@@ -16,12 +22,17 @@ export function declaredTasks(text: string): readonly DeclaredTask[] {
   const declared: unknown = text === '' ? [] : JSON.parse(text)
   if (!Array.isArray(declared)) return []
   return declared.map(
-    ({ name, maxRetries, maxConcurrency = null, place, isAsync = false }: DeclaredTask) => ({
+    ({
       name,
       maxRetries,
-      maxConcurrency,
+      maxConcurrency = null,
+      queue = DEFAULT_QUEUE,
+      periodic = null,
       place,
-      isAsync,
+      isAsync = false,
+    }: DeclaredTask) => ({
+      ...{ name, maxRetries, maxConcurrency },
+      ...{ queue, periodic, place, isAsync },
     }),
   )
 }

@@ -5,7 +5,7 @@ import math
 import re
 import uuid
 
-from . import destination, packet
+from . import destination, packet, periodic
 from .destination import DEFAULT_QUEUE
 from .errors import InvalidJobSignatureError, UnknownTask
 from .job import Job, JobStatus
@@ -22,11 +22,11 @@ registries = []
 class Task:
     """A function under a name."""
 
-    __slots__ = ('func', 'name', 'queue', 'max_retries', 'max_concurrency', 'registry', 'signature')
+    __slots__ = ('func', 'name', 'queue', 'max_retries', 'max_concurrency', 'periodic', 'registry', 'signature')
 
-    def __init__(self, func, name, queue, max_retries, max_concurrency, registry):
+    def __init__(self, func, name, queue, max_retries, max_concurrency, periodic, registry):
         self.func, self.name, self.queue, self.registry = func, name, queue, registry
-        self.max_retries, self.max_concurrency = max_retries, max_concurrency
+        self.max_retries, self.max_concurrency, self.periodic = max_retries, max_concurrency, periodic
         self.signature = inspect.signature(func)
 
     @property
@@ -45,6 +45,8 @@ class Task:
             'name': self.full_name,
             'maxRetries': limit,
             'maxConcurrency': self.max_concurrency,
+            'queue': self.queue,
+            'periodic': self.periodic,
             'place': self.place,
             'isAsync': self.is_async,
         }
@@ -82,19 +84,36 @@ class Tasks:
         """By name."""
         return dict(self._tasks)
 
-    def task(self, func=None, *, name=None, queue=None, max_retries=None, max_concurrency=None):
+    def task(self, func=None, *, name=None, **options):
         """A decorator that registers a function, which stays as it is. The options are those of `add`."""
-        options = {'name': name, 'queue': queue, 'max_retries': max_retries, 'max_concurrency': max_concurrency}
+        options['name'] = name
         if func is None:
             return lambda given: self.task(given, **options)
         self.add(func, **options)
         return func
 
-    def add(self, func, *, name=None, queue=None, max_retries=None, max_concurrency=None):
+    def add(
+        self,
+        func,
+        *,
+        name=None,
+        queue=None,
+        max_retries=None,
+        max_concurrency=None,
+        periodicity=None,
+        cron=None,
+        time_zone=None,
+        missed=None,
+        overlap=None
+    ):
         """Registers a function.
 
         max_concurrency  how many tasks of this name run at a time, over all processes and daemons of their spool;
                          it needs a positive max_retries, here or in the registry
+        periodicity      the daemon schedules it by itself: a timedelta, or seconds
+        cron, time_zone  the same, at the times of a cron expression, in a zone such as 'Europe/Paris'
+        missed           for times at which no daemon ran: 'one' run (the default), or none: 'skip'
+        overlap          schedule it although its last run is still running
         """
         if name is None:
             raise ValueError('a task needs a name: task(name=…)')
@@ -106,6 +125,7 @@ class Tasks:
             self._queue if queue is None else _checked('a queue', queue),
             (self._max_retries or 0) if max_retries is None else _checked_retries(max_retries),
             _checked_concurrency(max_concurrency),
+            periodic.checked(name, func, periodicity, cron, time_zone, missed, overlap),
             self,
         )
         if max_concurrency is not None and not task.max_retries:
