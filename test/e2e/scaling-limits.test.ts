@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { askDaemon } from '#src/control/client.js'
 import { treeMemoryOf } from '#src/system/tree-memory.js'
 import {
   assertWhole,
@@ -14,7 +13,6 @@ import {
   startScaled,
   stop,
 } from '../helpers/adaptive.js'
-import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
 import type { Daemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -130,19 +128,6 @@ describe('the memory of one process', () => {
       assert.doesNotMatch(daemon.output, /OOOPS|process(es)?, not/)
       await stop(daemon)
     })
-
-  it('is looked at after the last of several quick tasks, too', async () => {
-    const spool = spoolDirectory()
-    const daemon = await startScaled(spool, { 'reload-on-rss': 160, 'min-worker-lifetime': 0 })
-    await askDaemon(controlOf(spool), 'quiet', {})
-    put(spool, 3)
-    put(spool, 1, { mb: '120' })
-    await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 4)
-    await askDaemon(controlOf(spool), 'unquiet', {})
-    await daemon.waitFor(/reload-on-rss limit reached/)
-    assert.equal(new Set(pids(daemon)).size, 1)
-    await stop(daemon)
-  })
 
   it('of a young one is left alone', async () => {
     const spool = spoolDirectory()

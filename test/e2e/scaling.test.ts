@@ -4,22 +4,17 @@ import { askDaemon } from '#src/control/client.js'
 import {
   assertWhole,
   checks,
-  lines,
   present,
   processesOf,
   put,
-  ready,
   scaledTo,
   startScaled as start,
   stop,
 } from '../helpers/adaptive.js'
 import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
 import { leftIn } from '../helpers/files.js'
-import { isAlive } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
-
-const isLong = process.env.SPOOLD_TEST_LONG !== undefined
 
 describe('adaptive processes', () => {
   it('grow by the step to the maximum under a spike, and go to the minimum when it is over', async () => {
@@ -74,55 +69,6 @@ describe('adaptive processes', () => {
     await until('three are present', async () => (await present(spool)) === 3)
     await until('many checks have passed', checks(10))
     assert.deepEqual(scaledTo(daemon), [])
-    await stop(daemon)
-  })
-})
-
-describe('a shrinking pool', () => {
-  it('cuts no task short, runs none twice, and none waits for a process that goes', async () => {
-    const spool = spoolDirectory()
-    const daemon = await start(spool, {
-      cheaper: 1,
-      workers: 3,
-      'cheaper-initial': 3,
-      'cheaper-algo': 'manual',
-    })
-    const names: string[] = []
-    const times = isLong ? 500 : 50
-    for (let i = 0; i < times; i++) {
-      names.push(...put(spool, 6, { ms: String(i % 4) }))
-      await askDaemon(controlOf(spool), 'scale', { spool, to: String(1 + (i % 3)) })
-    }
-    await until('all have run', () => leftIn(spool).length === 0)
-    assertWhole(daemon, names)
-    assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
-    assert.ok(scaledTo(daemon).length >= times - 1)
-    await stop(daemon)
-  })
-
-  it('lets no busy process go, and the one that was idle longest first', async () => {
-    const spool = spoolDirectory()
-    const daemon = await start(spool, {
-      cheaper: 1,
-      workers: 3,
-      'cheaper-initial': 3,
-      'cheaper-algo': 'manual',
-    })
-    await until('three are ready', async () => (await ready(spool)) === 3)
-    const [long = ''] = put(spool, 1, { ms: '3000' })
-    await until('it runs', () => lines(daemon, 'start').length === 1)
-    const busy = Number(lines(daemon, 'start')[0]?.[1])
-    const [recent = ''] = put(spool, 1)
-    await until('another has run', () => lines(daemon, 'end').length === 1)
-    const last = Number(lines(daemon, 'end')[0]?.[1])
-    await askDaemon(controlOf(spool), 'scale', { spool, to: '2' })
-    await until('one is gone', () => daemon.children().length === 2)
-    assert.deepEqual([isAlive(busy), isAlive(last)], [true, true])
-    await askDaemon(controlOf(spool), 'scale', { spool, to: '1' })
-    await until('one is left', () => daemon.children().length === 1)
-    assert.equal(isAlive(busy), true)
-    await until('it has ended', () => leftIn(spool).length === 0)
-    assertWhole(daemon, [long, recent])
     await stop(daemon)
   })
 })

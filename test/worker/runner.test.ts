@@ -12,18 +12,29 @@ import { drop, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
+type Handle = (name: string) => Promise<typeof OK>
+
+const MB = 1024 * 1024
+
 /** A runner whose handler promises to be done after so many milliseconds, by task, and what it sends. */
 async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
-  const sent: PackedReports[] = []
-  const send = (message: WorkerMessage) => {
-    if (message.type === 'reports') sent.push(message)
+  const { runner, messages } = await open(spool, name => sleep(ms[name], OK))
+  return {
+    runner,
+    get sent(): PackedReports[] {
+      return messages.filter(message => message.type === 'reports')
+    },
   }
+}
+
+async function open(spool: string, handle: Handle, rssBytes = 0) {
+  const messages: WorkerMessage[] = []
   const runner = new Runner(
     await openEngine(spool),
     listener =>
       new FunctionExecutor(
         {
-          chain: [({ claim }) => sleep(ms[claim.ref], OK)],
+          chain: [({ claim }) => handle(claim.ref)],
           context: { spool, log() {} },
           chdir: spool,
           directory: { enter() {}, forget() {} },
@@ -34,30 +45,47 @@ async function runnerOf(spool: string, ms: Readonly<Record<string, number>>) {
     {
       isConcurrent: false,
       maxTasks: 0,
-      memory: { rssBytes: 0, vszBytes: 0, minAgeMs: 0 },
+      memory: { rssBytes, vszBytes: 0, minAgeMs: 0 },
       signalAsTask: false,
       harakiriMs: 0,
       isKilled: true,
       isListenedTo: false,
       isDetailed: false,
       handle() {},
-      send,
+      send: message => messages.push(message),
       drained() {},
     },
   )
-  return { runner, sent }
+  return { runner, messages }
 }
 
 describe('what a runner tells', () => {
   it('says how long a task took in all, also when its start was reported meanwhile, so that it counts as slow', async () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
-    const { runner, sent } = await runnerOf(spool, { quick: 0, slow: 60 })
-    runner.take(0, ['quick', 'slow'], machineNowMs())
-    await until('both are reported', () => sent.filter(({ done }) => done.length > 0).length === 2)
-    const started = sent.find(({ started, done }) => started.includes(1) && done.length === 0)
+    const seen = await runnerOf(spool, { quick: 0, slow: 60 })
+    seen.runner.take(0, ['quick', 'slow'], machineNowMs())
+    await until('both are reported', () => seen.sent.filter(({ done }) => done.length > 0).length === 2)
+    const started = seen.sent.find(({ started, done }) => started.includes(1) && done.length === 0)
     if (started === undefined) return // on a busy machine it was reported when it began
-    assert.deepEqual(sent.at(-1)?.done, [1, 1])
-    assert.ok((sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${sent.at(-1)?.busyMs}`)
+    assert.deepEqual(seen.sent.at(-1)?.done, [1, 1])
+    assert.ok((seen.sent.at(-1)?.busyMs ?? 0) > 55, `60 ms, got ${seen.sent.at(-1)?.busyMs}`)
+  })
+})
+
+describe('reload-on-rss', () => {
+  it('is looked at after the last of several quick tasks, too, and not after each', async () => {
+    const spool = spoolDirectory()
+    const names = ['quick', 'second', 'third', 'eater']
+    for (const name of names) drop(spool, name, packet({ n: name }))
+    const eaten: Buffer[] = []
+    const eat = async (name: string) => {
+      if (name === 'eater') eaten.push(Buffer.alloc(60 * MB, 1))
+      return OK
+    }
+    const { runner, messages } = await open(spool, eat, process.memoryUsage.rss() + 30 * MB)
+    runner.take(0, names, machineNowMs())
+    await until('it recycles', () => messages.some(({ type }) => type === 'recycling'))
+    assert.equal(eaten.length, 1)
   })
 })

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { askDaemon } from '#src/control/client.js'
+import { assertWhole, lines, put, ready, startScaled, stop } from '../helpers/adaptive.js'
+import { controlOf } from '../helpers/control.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
+import { isLong } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const MOST = 8
+/** Each round sends all but one home. */
+const TIMES = isLong ? 500 : 50
+
+/** Says when it starts and ends. */
+const HANDLER = `
+import { setTimeout } from 'node:timers/promises'
+export default async ({ ms }, task) => {
+  JOURNAL('start ' + process.pid + ' ' + task.name + ' ' + Date.now())
+  await setTimeout(Number(ms))
+  JOURNAL('end ' + process.pid + ' ' + task.name + ' ' + Date.now())
+  return task.SPOOL_OK
+}`
+
+const BY_HAND = { cheaper: 1, 'cheaper-algo': 'manual' }
+const scale = (spool: string, to: number) => askDaemon(controlOf(spool), 'scale', { spool, to: String(to) })
+
+/** When each process was asked to go, by its pid, epoch ms. */
+function sentHome({ output }: Daemon): Map<number, number> {
+  const events = output
+    .split('\n')
+    .filter(line => line.includes('"worker-cheaped"'))
+    .map(line => JSON.parse(line))
+  return new Map(events.map(({ worker, time }) => [worker, time]))
+}
+
+/** Never lets the spool become empty, nor long. @returns what it has put, and a function that ends it */
+function feed(spool: string) {
+  const names: string[] = []
+  let isFed = true
+  const feeding = (async () => {
+    while (isFed) {
+      if (leftIn(spool).length < 2 * MOST) names.push(...put(spool, 4, { ms: String(names.length % 7) }))
+      await sleep(5)
+    }
+  })()
+  const end = () => {
+    isFed = false
+    return feeding
+  }
+  return { names, end }
+}
+
+describe('a pool that shrinks', () => {
+  it('under load cuts no task short, runs none twice, and none waits for a process that goes', async () => {
+    const spool = spoolDirectory()
+    const ini = {
+      ...BY_HAND,
+      workers: MOST,
+      'log-format': 'json',
+      'check-interval': 0.05,
+      'spooler-quiet': true,
+    }
+    const daemon = await startDaemon({ spool, handler: HANDLER, ini })
+    const { names, end } = feed(spool)
+    while (sentHome(daemon).size < TIMES) {
+      await scale(spool, MOST)
+      await until('all are ready', async () => (await ready(spool)) === MOST)
+      await scale(spool, 1)
+      await until('one is left', () => daemon.children().length === 1)
+    }
+    await end()
+    await until('all have run', () => leftIn(spool).length === 0)
+    assertWhole(daemon, names)
+    const gone = sentHome(daemon)
+    for (const word of ['start', 'end'])
+      for (const [, pid, name, at] of lines(daemon, word))
+        assert.ok(
+          Number(at) <= (gone.get(Number(pid)) ?? Infinity),
+          `${name}: ${word} in ${pid}, which was to go`,
+        )
+    assert.doesNotMatch(daemon.output, /OOOPS|NO MERCY/)
+    await stop(daemon)
+  })
+
+  it('lets no busy process go, and the next one that is idle goes', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startScaled(spool, { ...BY_HAND, workers: 2, 'cheaper-initial': 2 })
+    await until('two are ready', async () => (await ready(spool)) === 2)
+    const names = put(spool, 1, { ms: '3000' })
+    await until('one is busy', () => lines(daemon, 'start').length === 1)
+    names.push(...put(spool, 1, { ms: '1000' }))
+    await until('both are busy', () => lines(daemon, 'start').length === 2)
+    const [long, short] = lines(daemon, 'start').map(([, pid]) => Number(pid))
+    await scale(spool, 1)
+    assert.equal(lines(daemon, 'end').length, 0)
+    await until('one is gone', () => daemon.children().length === 1)
+    assert.deepEqual([isAlive(long ?? 0), isAlive(short ?? 0), lines(daemon, 'end').length], [true, false, 1])
+    await until('the other has ended', () => leftIn(spool).length === 0)
+    assertWhole(daemon, names)
+    await stop(daemon)
+  })
+
+  it('lets the one go that has been idle longest', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startScaled(spool, { ...BY_HAND, workers: 4, 'cheaper-initial': 4 })
+    await until('four are ready', async () => (await ready(spool)) === 4)
+    for (const [at, ms] of [2500, 2000, 1000, 1500].entries()) {
+      put(spool, 1, { ms: String(ms) })
+      await until('one more is busy', () => lines(daemon, 'start').length === at + 1)
+    }
+    await until('all have ended', () => leftIn(spool).length === 0)
+    const inOrder = lines(daemon, 'end').map(([, pid]) => Number(pid))
+    assert.equal(new Set(inOrder).size, 4)
+    for (const left of [3, 2, 1]) {
+      await scale(spool, left)
+      await until('one is gone', () => daemon.children().length === left)
+      assert.deepEqual(new Set(daemon.children()), new Set(inOrder.slice(-left)))
+    }
+    await stop(daemon)
+  })
+})
