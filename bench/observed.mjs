@@ -1,63 +1,17 @@
 // The instructions per task with statistics and metrics that are read each second, beside none.
-import { spawn } from 'node:child_process'
-import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import {
-  childrenOf,
-  fill,
-  inPairs,
-  leftOnTmpfs,
-  ROOT,
-  startSpoold,
-  until,
-  withDirectory,
-} from './harness.mjs'
+import { childrenOf, fill, inPairs, leftOnTmpfs, startSpoold, until, withDirectory } from './harness.mjs'
+import { builtAt, instructionsOf, sample } from './instructions.mjs'
 
 const PUBLISHED = ['--stats', '127.0.0.1:0', '--spooler-metrics', '127.0.0.1:0']
 const EVERY_MS = 1000
 const COUNT = 350_000
 /** The shares of the tasks that are left when it begins and ends to count: scans fall into it, as in a long run. */
 const [FROM, TO] = [0.9, 0.1]
-const TRIES = 3
 
 const isExporter = pid => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('exporter.cjs')
-
-/** Counts the instructions of processes from now on, in the kernel too. Returns a function that ends it with their number. */
-async function instructionsOf(pids) {
-  if (pids.length === 0) return () => 0
-  const perf = spawn('perf', ['stat', '-x,', '-e', 'instructions', '-p', pids.join(',')])
-  let output = ''
-  perf.stderr.on('data', text => {
-    output += text
-  })
-  const ended = new Promise((resolve, reject) => {
-    perf.once('error', reject)
-    perf.once('close', resolve)
-  })
-  await until('perf counts', () => perf.exitCode !== null || isCounting(perf.pid))
-  return async () => {
-    perf.kill('SIGINT')
-    await ended
-    const [count, , , , share] = output.trim().split('\n').at(-1).split(',')
-    if (!/^\d+$/.test(count) || Number(share) < 100) throw new Error(`perf did not count all: ${output}`)
-    return Number(count)
-  }
-}
-
-/** It has opened its counters. */
-function isCounting(pid) {
-  try {
-    const open = readdirSync(`/proc/${pid}/fd`).map(fd => readlinkSync(`/proc/${pid}/fd/${fd}`))
-    return open.some(name => name.includes('perf_event'))
-  } catch {
-    return false // it has just closed one
-  }
-}
-
-/** What another build would change under the daemon. */
-const builtAt = () =>
-  Math.max(...readdirSync(join(ROOT, 'dist')).map(name => statSync(join(ROOT, 'dist', name)).mtimeMs))
 
 /** Reads both answers each second, until it is stopped. */
 async function observe(daemon) {
@@ -123,17 +77,6 @@ function tasksPerMillion(count, isObserved) {
   })
 }
 
-/** A window in which something was not counted is no sample: another one takes its place. */
-async function sample(count, isObserved, say) {
-  for (let tries = 1; ; tries++)
-    try {
-      return await tasksPerMillion(count, isObserved)
-    } catch (error) {
-      if (tries === TRIES) throw error
-      say(`dropped: ${error.message}`)
-    }
-}
-
 export const title = 'Statistics and metrics that are read each second'
 export const about = `tmpfs, two processes, 350,000 no-op tasks; tasks per million instructions (perf stat, user and kernel), from a
 tenth to nine tenths of the tasks. "spoold" is observed: the stats server and the metrics are read each second. "Peer" is a
@@ -143,8 +86,8 @@ the names of a spool that has more tasks than the daemon keeps in memory, which 
 export async function run({ pairs, scale, say }) {
   const figures = await inPairs(
     Math.max(pairs, scale === 1 ? 20 : 1),
-    () => sample(COUNT, true, say),
-    () => sample(COUNT, false, say),
+    () => sample(() => tasksPerMillion(COUNT, true), say),
+    () => sample(() => tasksPerMillion(COUNT, false), say),
     (mine, theirs) =>
       say(
         Object.keys(mine)

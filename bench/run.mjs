@@ -32,6 +32,7 @@ const NAMES = [
   'socket',
   'hostile',
   'observed',
+  'adaptive',
   'poison',
 ]
 const FILE = join(ROOT, 'docs/benchmarks.md')

@@ -1,9 +1,13 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { askDaemon } from '#src/control/client.js'
 import {
   assertWhole,
   checks,
+  lines,
   present,
   processesOf,
   put,
@@ -11,10 +15,31 @@ import {
   startScaled as start,
   stop,
 } from '../helpers/adaptive.js'
-import { controlOf, spoolSnapshotOf } from '../helpers/control.js'
+import { spoold } from '../helpers/cli.js'
+import { controlOf, snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
 import { leftIn } from '../helpers/files.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
+
+const FUTURE = isLong ? 1_000_000 : 2000
+
+const BRAKES = [
+  {
+    what: 'the spool is paused',
+    on: (spool: string) => succeeds(spoold(['pause', spool])),
+    off: (spool: string) => succeeds(spoold(['resume', spool])),
+  },
+  {
+    what: 'the daemon is quiet',
+    on: (spool: string) => askDaemon(controlOf(spool), 'quiet', {}),
+    off: (spool: string) => askDaemon(controlOf(spool), 'unquiet', {}),
+  },
+]
+
+async function succeeds(command: ReturnType<typeof spoold>): Promise<void> {
+  assert.equal((await command).code, 0)
+}
 
 describe('adaptive processes', () => {
   it('grow by the step to the maximum under a spike, and go to the minimum when it is over', async () => {
@@ -37,25 +62,49 @@ describe('adaptive processes', () => {
     await stop(daemon)
   })
 
-  it('do not grow for a paused spool, or for tasks that are not due', async () => {
+  it('are those of spare if cheaper-algo names none, which is said', async () => {
     const spool = spoolDirectory()
-    const daemon = await start(spool, {
-      cheaper: 1,
-      workers: 4,
-      'cheaper-overload': 3,
-      'cheaper-algo': 'cheaper',
-    })
+    const daemon = await start(spool, { cheaper: 1, workers: 4, 'cheaper-algo': 'cheaper' })
     await daemon.waitFor(/unable to find requested cheaper algorithm, falling back to spare/)
-    put(spool, 2000, {}, Date.now() / 1000 + 3600)
-    await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.waiting === 2000)
-    await askDaemon(controlOf(spool), 'quiet', {})
-    put(spool, 20, { ms: '1' })
-    await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 20)
-    await until('many checks have passed', checks(20))
-    assert.deepEqual(scaledTo(daemon), [])
-    await askDaemon(controlOf(spool), 'unquiet', {})
-    await until('those run', () => leftIn(spool).length === 2000)
+    assert.equal((await processesOf(spool)).size.algorithm, 'spare')
     await stop(daemon)
+  })
+
+  for (const brake of BRAKES)
+    it(`do not grow while ${brake.what}, and do afterwards`, async () => {
+      const spool = spoolDirectory()
+      const daemon = await start(spool, {
+        cheaper: 1,
+        workers: 3,
+        'cheaper-overload': 2,
+        'cheaper-algo': 'backlog',
+      })
+      await brake.on(spool)
+      put(spool, 40, { ms: '50' })
+      await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 40)
+      await until('many checks have passed', checks(20))
+      assert.deepEqual([scaledTo(daemon), leftIn(spool).length], [[], 40])
+      await brake.off(spool)
+      await until('there are three', async () => (await present(spool)) === 3)
+      await until('all have run', () => leftIn(spool).length === 0)
+      await stop(daemon)
+    })
+
+  it(`do not grow for ${FUTURE} tasks that are not due, whatever the algorithm`, async () => {
+    const spool = spoolDirectory(isLong ? tmpdir() : undefined)
+    put(spool, FUTURE, {}, Date.now() / 1000 + 36_000)
+    for (const algorithm of ['spare', 'backlog', 'busyness', 'latency']) {
+      const ini = { cheaper: 1, workers: 4, 'cheaper-overload': 1, 'cheaper-algo': algorithm }
+      const daemon = await start(spool, { ...ini, 'cheaper-busyness-backlog-alert': 1 })
+      const { size } = await processesOf(spool)
+      assert.equal(size.algorithm, algorithm)
+      const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.waiting === FUTURE
+      await until('they are known', isKnown, 300_000)
+      await until('many checks have passed', checks(20))
+      assert.deepEqual(scaledTo(daemon), [])
+      await stop(daemon)
+    }
+    assert.equal(leftIn(spool).length, FUTURE)
   })
 
   it('of all algorithms and options, start as cheaper-initial says', async () => {
@@ -69,6 +118,53 @@ describe('adaptive processes', () => {
     await until('three are present', async () => (await present(spool)) === 3)
     await until('many checks have passed', checks(10))
     assert.deepEqual(scaledTo(daemon), [])
+    await stop(daemon)
+  })
+})
+
+describe('spools of one daemon', { skip: skipUnless('mkfifo') }, () => {
+  it('scale each on its own; + is for the one that waits, - for the one that is idle, none below its minimum', async () => {
+    const [calm, full, wild] = [spoolDirectory(), spoolDirectory(), spoolDirectory()]
+    const fifo = join(dirname(calm), 'fifo')
+    const daemon = await start(calm, {
+      spooler2: [
+        `dir=${calm},processes=5,cheaper=2,cheaper-initial=3,cheaper-algo=manual`,
+        `dir=${full},processes=4,cheaper=1,cheaper-algo=manual`,
+        `dir=${wild},processes=3,cheaper=1,cheaper-algo=backlog,cheaper-overload=5`,
+      ],
+      'master-fifo': fifo,
+    })
+    const seen = async () => {
+      const { spools } = await snapshotOf(calm)
+      return [calm, full, wild].map(spool => spools.find(each => each.directory === spool)?.processes)
+    }
+    const become = (what: string, ...counts: number[]) =>
+      until(what, async () => (await seen()).map(each => each?.present).join() === counts.join())
+    await become('each has what it starts with', 3, 1, 1)
+    assert.deepEqual(
+      (await seen()).map(each => [each?.size.algorithm, each?.size.minimum, each?.size.maximum]),
+      [
+        ['manual', 2, 5],
+        ['manual', 1, 4],
+        ['backlog', 1, 3],
+      ],
+    )
+    const names = put(full, 4, { ms: '4000' })
+    await until('one is running', () => lines(daemon, 'start').length === 1)
+    writeFileSync(fifo, '+')
+    await become('the one whose tasks wait has one more', 3, 2, 1)
+    writeFileSync(fifo, '-')
+    await become('the one that is idle has one less', 2, 2, 1)
+    names.push(...put(wild, 40, { ms: '50' }))
+    await become('the one with too much to do has all that it may', 2, 2, 3)
+    await until('its tasks have run', () => leftIn(wild).length === 0)
+    await become('it has its minimum again', 2, 2, 1)
+    await until('all have run', () => leftIn(full).length === 0)
+    writeFileSync(fifo, '---')
+    await become('all have their minimum', 2, 1, 1)
+    await until('many checks have passed', checks(20))
+    await become('they keep it', 2, 1, 1)
+    assertWhole(daemon, names)
     await stop(daemon)
   })
 })

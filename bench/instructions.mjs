@@ -1,0 +1,54 @@
+// Counts instructions, which a busy machine changes less than times.
+import { spawn } from 'node:child_process'
+import { readdirSync, readlinkSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { ROOT, until } from './harness.mjs'
+
+const TRIES = 3
+
+/** Counts the instructions of processes from now on, in the kernel too. Returns a function that ends it with their number. */
+export async function instructionsOf(pids) {
+  if (pids.length === 0) return () => 0
+  const perf = spawn('perf', ['stat', '-x,', '-e', 'instructions', '-p', pids.join(',')])
+  let output = ''
+  perf.stderr.on('data', text => {
+    output += text
+  })
+  const ended = new Promise((resolve, reject) => {
+    perf.once('error', reject)
+    perf.once('close', resolve)
+  })
+  await until('perf counts', () => perf.exitCode !== null || isCounting(perf.pid))
+  return async () => {
+    perf.kill('SIGINT')
+    await ended
+    const [count, , , , share] = output.trim().split('\n').at(-1).split(',')
+    if (!/^\d+$/.test(count) || Number(share) < 100) throw new Error(`perf did not count all: ${output}`)
+    return Number(count)
+  }
+}
+
+/** It has opened its counters. */
+function isCounting(pid) {
+  try {
+    const open = readdirSync(`/proc/${pid}/fd`).map(fd => readlinkSync(`/proc/${pid}/fd/${fd}`))
+    return open.some(name => name.includes('perf_event'))
+  } catch {
+    return false // it has just closed one
+  }
+}
+
+/** What another build would change under the daemon. */
+export const builtAt = () =>
+  Math.max(...readdirSync(join(ROOT, 'dist')).map(name => statSync(join(ROOT, 'dist', name)).mtimeMs))
+
+/** A window in which something was not counted is no sample: another one takes its place. */
+export async function sample(measure, say) {
+  for (let tries = 1; ; tries++)
+    try {
+      return await measure()
+    } catch (error) {
+      if (tries === TRIES) throw error
+      say(`dropped: ${error.message}`)
+    }
+}
