@@ -1,16 +1,25 @@
-/** For how long reports without a run say that a worker only sorts out tasks that are not due. */
-const SORTING_MS = 500
+/**
+ * For how long a worker that is not known to run anything is taken for one that only sorts out tasks that are not due. It
+ * reports several times per second, unless the machine is starved; one that runs something nearly always says so before.
+ */
+const SORTING_MS = 2000
+/** After a longer rest, a worker says at once that it runs something (worker/report-buffer.ts). */
+const REST_MS = 20
 
 /** When a worker had something to do. Times are of `performance.now()`. */
 export class Activity {
   #busyMs = 0
   #busySince: number | undefined
   #idleSince = performance.now()
-  #refusedAt = Number.NEGATIVE_INFINITY
+  /** Since when nothing has shown that what it was given is due; undefined: it runs something. */
+  #unprovenSince: number | undefined = this.#idleSince
 
-  /** How long it has had something to do, until now. */
+  /** How long it has had something to do, until now. It does not decrease. */
   get busyMs(): number {
-    return this.#busyMs + (this.#busySince === undefined ? 0 : performance.now() - this.#busySince)
+    return (
+      this.#busyMs +
+      (this.#busySince === undefined || this.isSorting ? 0 : performance.now() - this.#busySince)
+    )
   }
 
   /** Since when it has had nothing to do; of a busy one, the last time. */
@@ -18,26 +27,43 @@ export class Activity {
     return this.#idleSince
   }
 
-  /** It runs nothing, but looks through tasks of which none is due: only workers can see when a task is due. */
+  /** It may only look through tasks of which none is due: workers alone can see when a task is due. */
   get isSorting(): boolean {
-    return this.#busySince !== undefined && performance.now() - this.#refusedAt < SORTING_MS
+    if (this.#busySince === undefined || this.#unprovenSince === undefined) return false
+    return performance.now() - this.#unprovenSince < SORTING_MS
+  }
+
+  /** It runs something. */
+  started(): void {
+    this.#unprovenSince = undefined
   }
 
   /** It has reported so many tasks, and so many of them ran. */
   reported(count: number, ran: number): void {
-    if (ran > 0) this.#refusedAt = Number.NEGATIVE_INFINITY
-    else if (count > 0) this.#refusedAt = performance.now()
+    if (ran > 0) return this.started()
+    if (count === 0) return
+    this.#count()
+    this.#unprovenSince = performance.now()
   }
 
   /** Call it when that may have changed. @param outstanding how many tasks and signals it has */
   note(outstanding: number): void {
     if (outstanding > 0 === (this.#busySince !== undefined)) return
     const now = performance.now()
-    if (this.#busySince === undefined) this.#busySince = now
-    else {
-      this.#busyMs += now - this.#busySince
-      this.#busySince = undefined
-      this.#idleSince = now
+    if (this.#busySince === undefined) {
+      this.#busySince = now
+      if (this.#unprovenSince !== undefined || now - this.#idleSince > REST_MS) this.#unprovenSince = now
+      return
     }
+    this.#count()
+    this.#busySince = undefined
+    this.#idleSince = now
+  }
+
+  /** What it did until now was work, unless it only sorted. */
+  #count(): void {
+    const { busyMs } = this
+    this.#busyMs = busyMs
+    if (this.#busySince !== undefined) this.#busySince = performance.now()
   }
 }

@@ -71,8 +71,9 @@ export class Load {
     this.#ended += count
   }
 
-  /** What there was since the last call. */
-  takeNews(): LoadNews {
+  /** What there was since the last call. @param isUnknown nobody knows yet how much of it is due: the next call tells */
+  takeNews(isUnknown: boolean): LoadNews {
+    if (isUnknown) return { arrived: 0, finished: 0, runs: new Histogram(), waits: new Histogram() }
     const finished = this.#ended - this.#endedBefore
     const claimable = this.backlog + this.running
     const arrived = Math.max(0, claimable - this.#claimableBefore + finished)

@@ -41,6 +41,11 @@ export function initialSize({ processes, scaling, startsCheap }: SizeOptions): n
   return scaling === null ? processes : scaling.initial
 }
 
+/** Only people change the number. */
+export function isFixed({ scaling, idleMs, startsCheap }: SizeOptions): boolean {
+  return scaling === null && idleMs === 0 && !startsCheap
+}
+
 /** The options of the worker that runs what must run alone. */
 export function aloneOptions(options: PoolOptions): RosterOptions {
   return { ...options, worker: { ...options.worker, concurrency: 1, sharesProcess: false } }

@@ -1,7 +1,7 @@
 import type { Emitter } from '../events/emitter.js'
 import { IdleTimer } from './idle-timer.js'
 import type { Load } from './load.js'
-import { initialSize, type PoolScaling, type SizeOptions } from './pool-options.js'
+import { initialSize, isFixed, type PoolScaling, type SizeOptions } from './pool-options.js'
 import type { PoolSizeStats } from './pool-stats.js'
 import { PoolView } from './pool-view.js'
 import type { Roster } from './roster.js'
@@ -23,6 +23,7 @@ interface PoolSizeContext {
 /** Between two decisions of an eager algorithm. */
 const PACE_MS = 20
 
+// Longer than others: whatever changes the number is here, so that one thing has to give way to another.
 /**
  * How many workers a pool has: always the same number, or as many as its algorithm or people say; and none while it
  * sleeps, until there is something to do.
@@ -95,12 +96,15 @@ export class PoolSize {
     this.look()
   }
 
-  /** Tasks have come or ended, or a worker is ready or gone. Costs next to nothing where the number is fixed. */
+  /** Workers that are to go leave as soon as they are idle, before they are given more. */
+  letGo(): void {
+    if (!this.#isFrozen && !this.#isStill) this.#context.roster.trim()
+  }
+
+  /** Tasks have come or ended, or a worker is ready or gone, and what can be is given out. Costs next to nothing where the number is fixed. */
   look(): void {
     const { roster, load, isBraked } = this.#context
-    const { scaling, idleMs, startsCheap } = this.#options
-    const isFixed = scaling === null && idleMs === 0 && !startsCheap && this.#byHand === undefined
-    if (roster.isClosed || (isFixed && roster.target > 0 && this.#reason === null)) return
+    if (roster.isClosed || this.#isStill) return
     if (roster.target === 0 && !isBraked() && load.total > 0) this.#wake()
     if (this.#isFrozen) return
     if (this.#byHand === undefined) {
@@ -169,13 +173,18 @@ export class PoolSize {
     return this.#options.scaling?.options.minimum ?? 1
   }
 
+  /** Nothing changes the number, and nothing has. */
+  get #isStill(): boolean {
+    return isFixed(this.#options) && this.#reason === null && this.#context.roster.target > 0
+  }
+
   #allowed(count: number): number {
     return Math.max(this.#minimum, Math.min(this.#options.processes, count))
   }
 
   #adopt({ scaling, idleMs }: SizeOptions): void {
-    const isSame = this.#scaler !== undefined && this.#scaler.algorithm === scaling?.algorithm
-    if (!isSame) this.#scaler = scaling === null ? undefined : this.#openScaler(scaling)
+    if (this.#scaler?.algorithm !== scaling?.algorithm)
+      this.#scaler = scaling === null ? undefined : this.#openScaler(scaling)
     this.#context.load.measure(scaling?.wantsTimes ?? false)
     this.#idleTimer?.clear()
     this.#idleTimer = idleMs === 0 ? undefined : new IdleTimer(() => this.sleep('nothing to do'), idleMs)

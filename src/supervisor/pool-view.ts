@@ -28,6 +28,7 @@ export class PoolView {
     const { workers: all, target, delayed } = this.#roster
     this.#seats.assign(all)
     const workers = [...all].filter(({ state }) => state !== 'draining')
+    const isSorting = workers.some(({ work }) => work.activity.isSorting)
     return {
       options,
       nowMicros: nowMs * 1000,
@@ -38,10 +39,10 @@ export class PoolView {
       target,
       canSpawn,
       // what is not sorted yet may not be due
-      backlog: workers.some(({ work }) => work.activity.isSorting) ? 0 : this.#load.backlog,
+      backlog: isSorting ? 0 : this.#load.backlog,
       running: this.#load.running,
       signals: this.#load.signals,
-      ...this.#load.takeNews(),
+      ...this.#load.takeNews(isSorting),
     }
   }
 

@@ -194,9 +194,10 @@ export class WorkerPool implements SignalReceivers {
   /** Gives ready tasks to workers with room. Call it when there may be new tasks or new room. */
   dispatch(): void {
     if (!this.#hasBegun || this.#main.roster.isClosed || this.isBraked) return
-    this.size.look()
+    this.size.letGo()
     this.#main.feeder.dispatch()
     this.#alone.dispatch()
+    this.size.look() // at what nobody had room for
   }
 
   /** @throws SpooldError HANDLER_UNLOADABLE if no worker can start with these options; then nothing has changed */

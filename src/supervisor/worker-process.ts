@@ -220,10 +220,12 @@ export class WorkerProcess {
     const reported = this.#work.settle(message)
     if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
+    const isNews = message.started.length > 0 && this.#work.activity.isSorting
     for (const number of message.started) {
       const name = this.#work.started(number)
       if (name !== undefined) this.#listener.started(this, name)
     }
+    if (isNews) this.#listener.opened() // from now on it counts as busy, which may make the pool grow
   }
 
   async #awaitExit(): Promise<Exit> {

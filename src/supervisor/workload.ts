@@ -63,6 +63,7 @@ export class Workload {
     if (this.outstanding === 0) this.heard()
     this.signals.give(number)
     this.noteActivity()
+    this.activity.started() // a signal is due
   }
 
   /** @returns the number of the first task */
@@ -85,6 +86,7 @@ export class Workload {
 
   /** @returns its name, if the worker still has it */
   started(number: number): TaskName | undefined {
+    this.activity.started()
     return this.tasks.start(number, this.#lastHeardAt)
   }
 

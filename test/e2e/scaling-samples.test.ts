@@ -1,62 +1,116 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { present, processesOf, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
+import { present, processesOf, put, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** The samples of uWSGI's manual as they stand, to which a spool and a handler are added. */
+/** The samples of uWSGI's manual as they stand, apart from those that are part of another one. */
 const SAMPLES = [
   {
-    ini: { 'cheaper-algo': 'spare', cheaper: 2, 'cheaper-initial': 5, workers: 10, 'cheaper-step': 1 },
-    initial: 5,
-    range: [2, 10],
+    text: `
+# set cheaper algorithm to use, if not set default will be used
+cheaper-algo = spare
+
+# minimum number of workers to keep at all times
+cheaper = 2
+
+# number of workers to spawn at startup
+cheaper-initial = 5
+
+# maximum number of workers that can be spawned
+workers = 10
+
+# how many workers should be spawned at a time
+cheaper-step = 1
+`,
+    seen: { algorithm: 'spare', minimum: 2, maximum: 10, initial: 5 },
   },
   {
-    ini: {
-      ...{ cheaper: 2, 'cheaper-initial': 3, workers: 10 },
-      'cheaper-rss-limit-soft': 134217728,
-      'cheaper-rss-limit-hard': 167772160,
-    },
-    initial: 3,
-    range: [2, 10],
+    text: `
+workers = 64          # maximum number of workers
+
+cheaper-algo = spare2
+cheaper = 8           # tries to keep 8 idle workers
+cheaper-initial = 8   # starts with minimal workers
+cheaper-step = 4      # spawn at most 4 workers at once
+cheaper-idle = 60     # cheap one worker per minute while idle
+`,
+    seen: { algorithm: 'spare2', minimum: 8, maximum: 64, initial: 8 },
   },
   {
-    ini: {
-      ...{ workers: 64, 'cheaper-algo': 'spare2', cheaper: 8, 'cheaper-initial': 8 },
-      ...{ 'cheaper-step': 4, 'cheaper-idle': 60 },
-    },
-    initial: 8,
-    range: [8, 64],
+    text: `
+# soft limit will prevent cheaper from spawning new workers
+# if workers total rss memory is equal or higher
+# we use 128MB soft limit below (values are in bytes)
+cheaper-rss-limit-soft = 134217728
+
+# hard limit will force cheaper to cheap single worker
+# if workers total rss memory is equal or higher
+# we use 160MB hard limit below (values are in bytes)
+cheaper-rss-limit-hard = 167772160
+`,
+    seen: { algorithm: null, minimum: 1, maximum: 1, initial: 1 },
   },
   {
-    ini: {
-      ...{ workers: 4, 'cheaper-algo': 'busyness', cheaper: 1, 'cheaper-overload': 10 },
-      ...{ 'cheaper-busyness-multiplier': 20, 'cheaper-busyness-min': 25, 'cheaper-busyness-penalty': 2 },
-      ...{ 'cheaper-busyness-verbose': 'true' },
-    },
-    initial: 1,
-    range: [1, 4],
+    text: `
+cheaper-overload = 10
+cheaper-busyness-multiplier = 20
+cheaper-busyness-min = 25
+cheaper-busyness-penalty = 2
+`,
+    seen: { algorithm: null, minimum: 1, maximum: 1, initial: 1 },
   },
 ] as const
 
 describe("a sample of uWSGI's manual, with only a spool and a handler added", () => {
-  for (const { ini, initial, range } of SAMPLES)
-    it(JSON.stringify(ini), async () => {
+  for (const { text, seen } of SAMPLES)
+    it(`runs: ${text.replaceAll(/#.*/g, '').trim().replaceAll(/\s+/g, ' ')}`, async () => {
       const spool = spoolDirectory()
-      const daemon = await startScaled(spool, { ...ini, 'check-interval': 1 })
+      const daemon = await startDaemon({ spool, text })
       const { size, wanted } = await processesOf(spool)
-      assert.deepEqual([size.minimum, size.maximum], range)
-      assert.ok(wanted <= initial && wanted >= range[0])
+      const { initial, ...limits } = seen
+      assert.deepEqual({ algorithm: size.algorithm, minimum: size.minimum, maximum: size.maximum }, limits)
+      assert.ok(wanted <= initial && wanted >= seen.minimum)
       put(spool, 5)
       await until('the tasks have run', () => leftIn(spool).length === 0)
-      if ('cheaper-rss-limit-soft' in ini) await daemon.waitFor('cheaper hard rss memory limit exceeded')
-      else await until('those of the start are ready', async () => (await ready(spool)) === initial)
-      if (size.algorithm === 'busyness')
-        await daemon.waitFor('[busyness] settings: min=25%, max=50%, overload=10')
+      const spawned = () => daemon.output.split('spawned the uWSGI spooler').length - 1
+      await until('those of the start have come', () => spawned() >= initial)
+      assert.equal(spawned(), initial)
       await stop(daemon)
     })
+
+  it('means the same to its algorithm as to that of uWSGI: busyness', async () => {
+    const spool = spoolDirectory()
+    const text = `
+workers = 4
+cheaper = 1
+cheaper-algo = busyness
+cheaper-busyness-verbose = true
+${SAMPLES[3].text}`
+    const daemon = await startDaemon({ spool, text })
+    await daemon.waitFor(
+      '[busyness] settings: min=25%, max=50%, overload=10, multiplier=20, respawn penalty=2',
+    )
+    await daemon.waitFor('[busyness] backlog alert is set to 33 request(s)')
+    await stop(daemon)
+  })
+
+  it('means the same for the memory of all as in uWSGI: the limits', async () => {
+    const spool = spoolDirectory()
+    const text = `
+workers = 10
+cheaper = 2
+cheaper-initial = 5
+cheaper-algo = manual
+${SAMPLES[2].text}`
+    const daemon = await startDaemon({ spool, text })
+    await daemon.waitFor(/cheaper hard rss memory limit exceeded, cheap one of \d workers/)
+    await until('two are left', () => daemon.children().length === 2)
+    await stop(daemon)
+  })
 })
 
 describe('a configuration that serves requests', () => {

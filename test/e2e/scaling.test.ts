@@ -17,6 +17,7 @@ import {
 } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
 import { controlOf, snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
+import type { Daemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -27,7 +28,10 @@ const FUTURE = isLong ? 1_000_000 : 2000
 const BRAKES = [
   {
     what: 'the spool is paused',
-    on: (spool: string) => succeeds(spoold(['pause', spool])),
+    on: async (spool: string, daemon: Daemon) => {
+      await succeeds(spoold(['pause', spool]))
+      await daemon.waitFor(/\] paused: all tasks$/m)
+    },
     off: (spool: string) => succeeds(spoold(['resume', spool])),
   },
   {
@@ -47,7 +51,10 @@ describe('adaptive processes', () => {
     const daemon = await start(spool, { cheaper: 1, workers: 4, 'cheaper-step': 2, 'cheaper-overload': 2 })
     assert.equal(await present(spool), 1)
     const names = put(spool, 150, { ms: '20' })
-    await until('there are four', async () => (await present(spool)) === 4)
+    await until('there are four', async () => {
+      if (leftIn(spool).length < 50) names.push(...put(spool, 50, { ms: '20' })) // a start may take long
+      return (await present(spool)) === 4
+    })
     const { size } = await processesOf(spool)
     assert.deepEqual([size.algorithm, size.minimum, size.maximum, size.isByHand], ['spare', 1, 4, false])
     await until('all have run', () => leftIn(spool).length === 0)
@@ -79,13 +86,16 @@ describe('adaptive processes', () => {
         'cheaper-overload': 2,
         'cheaper-algo': 'backlog',
       })
-      await brake.on(spool)
+      await brake.on(spool, daemon)
       put(spool, 40, { ms: '50' })
       await until('they are known', async () => (await spoolSnapshotOf(spool)).tasks.due === 40)
       await until('many checks have passed', checks(20))
       assert.deepEqual([scaledTo(daemon), leftIn(spool).length], [[], 40])
       await brake.off(spool)
-      await until('there are three', async () => (await present(spool)) === 3)
+      await until('there are three', async () => {
+        if (leftIn(spool).length < 20) put(spool, 20, { ms: '50' })
+        return (await present(spool)) === 3
+      })
       await until('all have run', () => leftIn(spool).length === 0)
       await stop(daemon)
     })
@@ -155,7 +165,7 @@ describe('spools of one daemon', { skip: skipUnless('mkfifo') }, () => {
     await become('the one whose tasks wait has one more', 3, 2, 1)
     writeFileSync(fifo, '-')
     await become('the one that is idle has one less', 2, 2, 1)
-    names.push(...put(wild, 40, { ms: '50' }))
+    names.push(...put(wild, 200, { ms: '50' }))
     await become('the one with too much to do has all that it may', 2, 2, 3)
     await until('its tasks have run', () => leftIn(wild).length === 0)
     await become('it has its minimum again', 2, 2, 1)

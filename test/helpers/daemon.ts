@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { TestProcess } from './process.js'
 import { BIN, FIXTURES } from './workspace.js'
@@ -13,6 +13,8 @@ export interface DaemonSetup {
   readonly isForeign?: true
   /** Additional ini lines. */
   readonly ini?: Readonly<Record<string, string | number | boolean | readonly string[]>>
+  /** What the ini has after these, as it stands. */
+  readonly text?: string
   readonly env?: NodeJS.ProcessEnv
   readonly args?: readonly string[]
   /** Accepts tasks and runs none, so that stored files stay as they were written. */
@@ -50,6 +52,7 @@ export async function startDaemon(setup: DaemonSetup): Promise<Daemon> {
   const spooler = setup.isAside === true ? 'spooler-external' : 'spooler'
   const handler = setup.isForeign ? {} : { 'spooler-import': handlerFile }
   writeIni(iniFile, { [spooler]: setup.spool, ...handler, ...setup.ini })
+  appendFileSync(iniFile, setup.text ?? '')
   const [command, ...args] = [...(setup.under ?? []), process.execPath, BIN, iniFile, ...(setup.args ?? [])]
   const daemon = Object.assign(
     new TestProcess(command ?? '', args, {

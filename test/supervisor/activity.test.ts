@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Activity } from '#src/supervisor/activity.js'
+
+/** Longer than a worker that has just been busy takes to say that it runs something. */
+const REST_MS = 30
+
+describe('the activity of a worker', () => {
+  it('is unknown when it is given tasks, until one starts or runs', () => {
+    for (const show of [
+      (activity: Activity) => activity.started(),
+      (activity: Activity) => activity.reported(3, 1),
+    ]) {
+      const activity = new Activity()
+      activity.note(3)
+      assert.equal(activity.isSorting, true)
+      show(activity)
+      assert.equal(activity.isSorting, false)
+    }
+  })
+
+  it('is work at once after a short rest, and unknown after a longer one, or after tasks that did not run', async () => {
+    const activity = new Activity()
+    const restAndReturn = async (ms: number) => {
+      activity.note(0)
+      if (ms > 0) await sleep(ms)
+      activity.note(1)
+      return activity.isSorting
+    }
+    activity.note(1)
+    activity.started()
+    assert.equal(await restAndReturn(0), false)
+    assert.equal(await restAndReturn(REST_MS), true)
+    activity.reported(1, 0)
+    assert.equal(await restAndReturn(0), true)
+  })
+
+  it('counts as busy while it works, from its beginning, and not while it sorts', async () => {
+    const sorting = new Activity()
+    sorting.note(9)
+    await sleep(REST_MS)
+    sorting.reported(9, 0)
+    sorting.note(0)
+    assert.equal(sorting.busyMs, 0)
+
+    const working = new Activity()
+    working.note(1)
+    await sleep(REST_MS)
+    assert.equal(working.busyMs, 0)
+    working.started()
+    assert.ok(working.busyMs >= REST_MS - 1)
+    working.note(0)
+    const { busyMs } = working
+    await sleep(REST_MS)
+    assert.equal(working.busyMs, busyMs)
+  })
+
+  it('of a silent one is work after two seconds', async () => {
+    const activity = new Activity()
+    activity.note(1)
+    await sleep(2010) // the time that passes is what is tested
+    assert.equal(activity.isSorting, false)
+    assert.ok(activity.busyMs > 2000)
+  })
+})
