@@ -71,7 +71,7 @@ export class Spoold extends TaskScheduler {
       events: this.#events,
       ...{ files: this.#files, given: await this.#handlers() },
     })
-    if (options.block === true) await daemon.whenStopped
+    if (options.block === true) await keepingAlive(daemon.whenStopped)
   }
 
   /** Takes no more tasks, and lets those that run end. Resolves when they have, or when their mercy is over. */
@@ -151,4 +151,13 @@ function fileOf(source: unknown): string | undefined {
 
 function isMany(tasks: TaskSource | readonly TaskSource[]): tasks is readonly TaskSource[] {
   return Array.isArray(tasks)
+}
+
+const LONGEST_MS = 2 ** 31 - 1
+
+/** What waits for tasks in memory keeps no process alive by itself. */
+async function keepingAlive(end: Promise<void>): Promise<void> {
+  const alive = setInterval(() => {}, LONGEST_MS)
+  await end
+  clearInterval(alive)
 }

@@ -4,6 +4,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { startDaemon } from '../helpers/daemon.js'
 import { TestProcess } from '../helpers/process.js'
 import { FIXTURES, ROOT, workspace } from '../helpers/workspace.js'
 
@@ -76,6 +77,38 @@ describe('the samples of Spinach’s manual, in TypeScript', () => {
     assert.equal(await program.code(60_000), 0)
     assert.equal(program.output.match(/^Computed (\d+) \+ 4 = \d+$/gm)?.length, 100)
     assert.ok(Number(/after (\d+) ms/.exec(program.output)?.[1]) < 30_000, program.output.slice(-100))
+  })
+
+  it('signals: of one application of two, of all, and of itself', async () => {
+    const program = run('signals')
+    assert.equal(await program.code(60_000), 0, program.output)
+    const lines = program.output.trim().split('\n')
+    assert.deepEqual(
+      [lines.slice(0, 2).sort(), ...lines.slice(2)], // the event may be heard during the run
+      [
+        ['Task work started on Foo', 'working for foo'],
+        ...[
+          'foo: work has finished',
+          'working for bar',
+          'work has failed: too hard',
+          'bar: work has finished',
+        ],
+      ],
+    )
+  })
+
+  it('make_coffee: a daemon runs it again and again', async () => {
+    const spool = join(directory, 'spool')
+    mkdirSync(spool)
+    const daemon = await startDaemon({
+      spool,
+      isForeign: true,
+      ini: { 'spooler-import': join(directory, 'out/coffee.js') },
+    })
+    await daemon.waitFor(/(Making coffee\.\.\.[\s\S]*){3}/)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+    assert.match(daemon.output, /done with task \S+ \(make_coffee\)/)
   })
 
   it('retries: after 429 at the time asked for, after an error up to the limit, and not after an abort', async () => {
