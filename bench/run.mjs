@@ -1,10 +1,12 @@
 // npm run bench [-- --pairs=5 --scale=1 SECTION…]: measures, prints and writes docs/benchmarks.md. A full run takes about
 // 12 minutes.
 // npm run bench -- versus DIR: compares this build with another checkout; writes nothing.
+// npm run bench -- scaling: adaptive processes, live; writes docs/scaling-live.json.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, loadavg, release } from 'node:os'
 import { join } from 'node:path'
 import { ROOT } from './harness.mjs'
+import { scaling } from './scaling.mjs'
 import { versus } from './versus.mjs'
 
 const args = process.argv.slice(2)
@@ -71,6 +73,11 @@ if (wanted[0] === 'versus') {
   const [, other, ...only] = wanted
   const rows = await versus({ ...settings, pairs: option('pairs', 20), other, only })
   console.log(table(rows))
+  process.exit(0)
+}
+
+if (wanted[0] === 'scaling') {
+  await scaling(args.filter(arg => arg !== 'scaling'))
   process.exit(0)
 }
 

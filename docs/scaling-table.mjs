@@ -19,7 +19,7 @@ async function row(name, pattern) {
     scaling: { ...SCALING, minimum: name === 'cheap' ? 0 : SCALING.minimum },
     initial,
     tickMicros: SECOND,
-    startMicros: 0.4 * SECOND,
+    start: { micros: 0.4 * SECOND, processors: SCALING.maximum },
     eagerMicros: 0.05 * SECOND,
     untilMicros: pattern.seconds * SECOND,
     giveUpMicros: 3600 * SECOND,

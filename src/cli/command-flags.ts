@@ -33,6 +33,7 @@ export const SIMULATION: readonly Flag[] = [
   ['--spool <dir>', 'the spool whose options count, and whose tasks of the log'],
   ['--algorithms <list>', 'these only: spare,latency,./mine.mjs; fixed is the maximum all the time'],
   ['--start-time <time>', 'how long a process takes to start: 2s (default: 400ms)'],
+  ['--processors <count>', 'processors on which processes start (default: those of this machine)'],
   ['--set <option=value>', 'an option, whatever the configuration says; may be repeated', 'repeatable'],
   ['--json', 'one JSON object per algorithm, with every second'],
   ['--csv', 'one line per algorithm and second'],

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { parseDuration } from '../../base/duration.js'
 import { SpooldError } from '../../base/errors.js'
 import { resolveOptions } from '../../config/options.js'
@@ -28,6 +29,7 @@ interface ScalingCommandOptions {
   readonly spool?: string
   readonly algorithms?: string
   readonly startTime?: string
+  readonly processors?: string
   readonly set?: readonly string[]
   readonly json?: boolean
   readonly csv?: boolean
@@ -40,6 +42,7 @@ const EAGER_MICROS = 50_000
 /** When tasks are left so long after the last one arrived, the pool does not keep up. */
 const GIVE_UP_MICROS = 86_400_000_000
 const SEED = 1
+const MAX_PROCESSORS = 1024
 
 /**
  * `spoold scaling app.ini --load FILE`: lets each algorithm decide about simulated workers under a load, with the options of
@@ -75,7 +78,7 @@ export async function scaling(
     scaling: pool,
     initial: Math.max(pool.minimum, settings.options.spoolerCheaperInitial ?? 0),
     tickMicros: (resolved.options.spoolerCheckIntervalMs || 1000) * 1000,
-    startMicros: startMicrosOf(options.startTime),
+    start: { micros: startMicrosOf(options.startTime), processors: processorsOf(options.processors) },
     eagerMicros: EAGER_MICROS,
     untilMicros: (arrivals.arrivedAt.at(-1) ?? 0) + 1e6,
     giveUpMicros: GIVE_UP_MICROS,
@@ -170,5 +173,16 @@ function startMicrosOf(text: string | undefined): number {
   throw new SpooldError(
     'USAGE',
     `--start-time: expected a time such as 400ms or 2s, got ${JSON.stringify(text)}`,
+  )
+}
+
+/** @throws SpooldError USAGE */
+function processorsOf(text: string | undefined): number {
+  if (text === undefined) return availableParallelism()
+  const count = Number(text)
+  if (Number.isInteger(count) && count >= 1 && count <= MAX_PROCESSORS) return count
+  throw new SpooldError(
+    'USAGE',
+    `--processors: expected a number from 1 to ${MAX_PROCESSORS}, got ${JSON.stringify(text)}`,
   )
 }

@@ -1,10 +1,29 @@
 import type { Snapshot } from './algorithm.js'
 
-/** Seconds after which what was seen counts for about a third. */
-const RATE_MEMORY_S = 30
-/** And for long tasks, so many times as long as they run. */
-const RATE_MEMORY_RUNS = 20
-const SURGE_MEMORY_S = 4
+interface Window {
+  /** After which what was seen counts for about a third. */
+  readonly seconds: number
+  /** How far beyond chance it has to be before it counts. */
+  readonly deviations: number
+}
+
+/**
+ * Arrivals are counted over each of these. The longest knows best while nothing changes; each shorter one corrects it, but
+ * only by what is beyond chance.
+ */
+const WINDOWS: readonly Window[] = [
+  { seconds: 120, deviations: 0 },
+  { seconds: 20, deviations: 3 },
+  { seconds: 4, deviations: 2.5 },
+  { seconds: 0.5, deviations: 4 },
+]
+/** The longest window lasts for so many runs at least. */
+const LONGEST_RUNS = 40
+/** The window that says what the last seconds were like. */
+const RECENT = 2
+/** The arrival rate may be higher than it seems by so many deviations. */
+const DOUBT = 1.75
+const ENDED_MEMORY_S = 4
 const RUNS_MEMORY_S = 180
 
 /** A sum in which what is old counts less and less. */
@@ -17,8 +36,8 @@ interface Fading {
 /** What is known of the load. It fades, so that it takes the same room however long it is kept. */
 export interface Load {
   readonly atMicros: number
-  readonly arrivals: Fading
-  readonly surge: Fading
+  /** In each of `WINDOWS`. */
+  readonly arrivals: readonly Fading[]
   readonly ended: Fading
   readonly runs: number
   readonly runSeconds: number
@@ -32,7 +51,7 @@ const NONE: Fading = { sum: 0, seconds: 0 }
 
 export function emptyLoad(atMicros: number): Load {
   const counts = { runs: 0, runSeconds: 0, runSecondsSquared: 0, late: 0, started: 0 }
-  return { atMicros, arrivals: NONE, surge: NONE, ended: NONE, ...counts }
+  return { atMicros, arrivals: WINDOWS.map(() => NONE), ended: NONE, ...counts }
 }
 
 export function noteLoad(load: Load, { nowMicros, arrived, finished, runs, waits, options }: Snapshot): Load {
@@ -46,9 +65,10 @@ export function noteLoad(load: Load, { nowMicros, arrived, finished, runs, waits
     for (const [below, count] of waits.buckets) if (below > options.waitMicros * 1.5) late += count
   return {
     atMicros: nowMicros,
-    arrivals: fade(load.arrivals, seconds, rateMemory(load), arrived),
-    surge: fade(load.surge, seconds, SURGE_MEMORY_S, arrived),
-    ended: fade(load.ended, seconds, SURGE_MEMORY_S, finished),
+    arrivals: WINDOWS.map((window, i) =>
+      fade(load.arrivals[i] ?? NONE, seconds, i === 0 ? longestSeconds(load) : window.seconds, arrived),
+    ),
+    ended: fade(load.ended, seconds, ENDED_MEMORY_S, finished),
     runs: load.runs * kept + runs.count,
     runSeconds: load.runSeconds * kept + runs.sum / 1e6,
     runSecondsSquared: load.runSecondsSquared * kept + squared,
@@ -67,22 +87,30 @@ export function rateOf({ sum, seconds }: Fading): number {
   return seconds > 0 ? sum / seconds : 0
 }
 
-/** How many tasks arrive per second: that of the last minute, unless the last seconds differ from it beyond chance. */
-export function arrivalRate({ arrivals, surge }: Load): number {
-  const now = rateOf(surge)
-  const least = now - 3 * Math.sqrt(now / (2 * SURGE_MEMORY_S)) // three deviations of a faded count
-  const most = now + 3 * Math.sqrt((now + 1 / SURGE_MEMORY_S) / (2 * SURGE_MEMORY_S))
-  return Math.min(most, Math.max(least, rateOf(arrivals)))
+/** How many tasks arrive per second. */
+export function arrivalRate({ arrivals }: Load): number {
+  let rate = rateOf(arrivals[0] ?? NONE)
+  for (const [i, { deviations }] of WINDOWS.entries()) {
+    const counted = arrivals[i] ?? NONE
+    if (i === 0 || counted.seconds === 0) continue
+    const own = rateOf(counted)
+    // the deviation of a faded count, of which one task more or less says nothing
+    const chance = deviations * Math.sqrt((own + 1 / counted.seconds) / (2 * counted.seconds))
+    rate = Math.min(own + chance, Math.max(own - chance, rate))
+  }
+  return rate
 }
 
-/** How far the arrival rate may be wrong by chance, as a share of it. */
-export function rateError(load: Load): number {
-  const seen = 2 * arrivalRate(load) * rateMemory(load)
-  return seen > 4 ? 1.2 / Math.sqrt(seen) : 1
+/** How many it may be in truth, as far as is known. */
+export function highestRate(load: Load): number {
+  const rate = arrivalRate(load)
+  const seen = 2 * rate * longestSeconds(load)
+  const doubt = seen > 4 ? DOUBT / Math.sqrt(seen) : 1
+  return Math.max(rate * (1 + doubt), rateOf(load.arrivals[RECENT] ?? NONE))
 }
 
-function rateMemory(load: Load): number {
-  return Math.max(RATE_MEMORY_S, RATE_MEMORY_RUNS * (meanRun(load) ?? 0))
+function longestSeconds(load: Load): number {
+  return Math.max(WINDOWS[0]?.seconds ?? 0, LONGEST_RUNS * (meanRun(load) ?? 0))
 }
 
 /** Seconds; undefined: no task has ended of late. */

@@ -3,11 +3,11 @@ import { census, grow, hold } from './answers.js'
 import {
   arrivalRate,
   emptyLoad,
+  highestRate,
   type Load,
   lateShare,
   meanRun,
   noteLoad,
-  rateError,
   rateOf,
   variability,
 } from './latency-load.js'
@@ -20,7 +20,11 @@ const LATE_OF_LONG = 3.5 * LATE
 const LONG_RUN = 8
 const NEARLY = 0.8 * LATE
 /** A queue that is as likely as that is no reason to grow. */
-const CHANCE = 0.0002
+const CHANCE = 0.0001
+/** In so many times the goal, tasks that wait for as long as the goal are to have begun; those that wait longer, sooner. */
+const DRAIN = 1.5
+const SLOWEST_DRAIN = 4
+const FASTEST_DRAIN = 0.5
 /** For how long a need is remembered, in seconds: if tasks come late, longer. */
 const HOLD_S = 4
 const LONG_HOLD_S = 60
@@ -78,7 +82,7 @@ export function latency(snapshot: Snapshot, before?: State): Decision<State> {
 
 interface Need {
   readonly now: number
-  /** As many as it may have been in truth, as the arrival rate is known: only what is beyond that may go. */
+  /** For the highest arrival rate that there may be in truth: only what is beyond that may go. */
   readonly most: number
 }
 
@@ -95,22 +99,26 @@ function need(snapshot: Snapshot, load: Load): Need {
   const share = seconds > LONG_RUN * goal ? LATE_OF_LONG : LATE
   const steady = (rate: number) =>
     serversFor(rate * seconds, seconds, variability(load), goal, share, options.maximum)
-  const rate = arrivalRate(load)
   const waiting = Math.min(options.maximum, draining(snapshot, load, seconds, goal))
-  const now = Math.max(options.minimum, steady(rate), waiting)
-  return { now, most: Math.max(now, steady(rate * (1 + rateError(load)))) }
+  const now = Math.max(options.minimum, steady(arrivalRate(load)), waiting)
+  return { now, most: Math.max(now, steady(highestRate(load))) }
 }
 
-/** So many workers that all tasks that wait begin within the goal; 0: that they wait is no more than chance. */
+/**
+ * So many workers that what waits becomes less: the longer tasks wait, the sooner they are to have begun, so that a small queue
+ * takes one worker more, and a burst all it can get. 0: that they wait is no more than chance.
+ */
 function draining(snapshot: Snapshot, load: Load, seconds: number, goal: number): number {
   const { backlog } = snapshot
-  const { busy, present } = census(snapshot)
+  const { busy, present, coming } = census(snapshot)
   if (backlog === 0 || present === 0) return Math.min(backlog, 1)
-  const wait = (Math.max(0, backlog - (present - busy)) * seconds) / present
-  if (wait <= goal / 4) return 0
+  const work = Math.max(0, backlog - (present - busy)) * seconds
+  if (work / present <= goal / 4) return 0
   if (lateShare(load) < NEARLY && chanceOfQueue(present, arrivalRate(load) * seconds, backlog) > CHANCE)
     return 0
-  const each = goal / 2 / seconds // tasks that one worker ends within the goal
+  const wait = work / Math.max(1, present - coming)
+  const within = Math.min(SLOWEST_DRAIN, Math.max(FASTEST_DRAIN, (DRAIN * goal) / wait)) * goal
+  const each = within / seconds // tasks that one worker ends in that time
   return busy + Math.ceil((backlog - busy * each) / (1 + each))
 }
 

@@ -3,7 +3,7 @@ import type { Snapshot } from './algorithm.js'
 import type { NamedAlgorithm } from './algorithms.js'
 import { Scaler } from './scaler.js'
 import type { ScalingOptions } from './scaling-options.js'
-import { SimulatedPool } from './simulated-pool.js'
+import { SimulatedPool, type SimulatedStart } from './simulated-pool.js'
 
 const SECOND = 1_000_000
 
@@ -18,8 +18,7 @@ export interface SimulationOptions {
   /** How many workers there are at first. */
   readonly initial: number
   readonly tickMicros: number
-  /** How long a worker takes to become ready. */
-  readonly startMicros: number
+  readonly start: SimulatedStart
   /** What happens between ticks is looked at together, so much later. */
   readonly eagerMicros: number
   /** It goes on until then, and until all tasks have ended. */
@@ -89,6 +88,7 @@ class Run {
   #longestWait = 0
   #busyBefore = 0
   #processesBefore = 0
+  #presentBefore: number
   #direction = 0
   #reversals = 0
   readonly #lines: string[]
@@ -99,10 +99,11 @@ class Run {
     this.#options = options
     this.#scaler = new Scaler(algorithm)
     this.#allWaits = new Float64Array(arrivals.arrivedAt.length)
-    this.#pool = new SimulatedPool(options.startMicros, ({ waitMicros }) => this.#noteBegun(waitMicros))
+    this.#pool = new SimulatedPool(options.start, ({ waitMicros }) => this.#noteBegun(waitMicros))
     this.#nextTick = options.tickMicros
     this.#lines = [...algorithm.introduce(options.scaling)]
-    this.#pool.setTarget(options.initial, 0, 0)
+    this.#pool.begin(options.initial)
+    this.#presentBefore = options.initial
   }
 
   result(): Simulation {
@@ -148,6 +149,7 @@ class Run {
     else if (now === ready) this.#pool.dispatch(now)
     else if (now === decision) this.#decide()
     else this.#endSecond()
+    this.#noteDirection()
   }
 
   #arrive(): void {
@@ -178,13 +180,11 @@ class Run {
   #decide(): void {
     const now = this.#now
     if (now === this.#nextTick) this.#nextTick += this.#options.tickMicros
-    const before = this.#pool.present
     const decision = this.#scaler.decide(this.#snapshot())
     if (decision.lines !== undefined) this.#lines.push(...decision.lines)
     if (decision.problem !== undefined) this.#problems.push(decision.problem)
     this.#pool.setTarget(decision.target, now)
     this.#pool.dispatch(now)
-    this.#noteDirection(this.#pool.present - before)
     this.#nextLook = now + (decision.askAgainMicros ?? Number.POSITIVE_INFINITY)
     this.#arrived = 0
     this.#finished = 0
@@ -212,11 +212,13 @@ class Run {
     }
   }
 
-  #noteDirection(change: number): void {
-    const direction = Math.sign(change)
+  /** A worker that was busy when it was asked to go leaves later. */
+  #noteDirection(): void {
+    const direction = Math.sign(this.#pool.present - this.#presentBefore)
     if (direction === 0) return
     if (this.#direction !== 0 && direction !== this.#direction) this.#reversals++
     this.#direction = direction
+    this.#presentBefore = this.#pool.present
   }
 
   #endSecond(): void {

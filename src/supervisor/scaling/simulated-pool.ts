@@ -22,9 +22,21 @@ interface Begun {
   readonly arrivedAt: number
 }
 
+export interface SimulatedStart {
+  /** How long a worker takes to become ready. */
+  readonly micros: number
+  /** How many workers can start without slowing each other down. */
+  readonly processors: number
+}
+
+/** A start computes for this share of its time; for the rest it waits for files and the master. */
+const BUSY_SHARE = 0.5
+
 /** The workers of a pool and the tasks that wait for them, without any process. */
 export class SimulatedPool {
-  readonly #startMicros: number
+  readonly #start: SimulatedStart
+  /** When each processor is free for another start. */
+  readonly #free: number[]
   /** In the order in which they were spawned. */
   readonly #workers: SimulatedWorker[] = []
   readonly #running = new Heap<SimulatedWorker>((a, b) => (a.endsAt ?? 0) < (b.endsAt ?? 0))
@@ -36,9 +48,9 @@ export class SimulatedPool {
   #processMicros = 0
   #busyMicros = 0
 
-  /** @param startMicros how long a worker takes to become ready */
-  constructor(startMicros: number, begun: (task: Begun) => void) {
-    this.#startMicros = startMicros
+  constructor(start: SimulatedStart, begun: (task: Begun) => void) {
+    this.#start = start
+    this.#free = new Array<number>(start.processors).fill(0)
     this.#begun = begun
   }
 
@@ -111,9 +123,9 @@ export class SimulatedPool {
   }
 
   /** Spawns what is missing; lets those go that have been idle longest, and later those that become idle. */
-  setTarget(target: number, now: number, startMicros = this.#startMicros): void {
+  setTarget(target: number, now: number): void {
     this.#target = target
-    while (this.#workers.length < target) this.#spawn(now, now + startMicros)
+    while (this.#workers.length < target) this.#spawn(now, this.#readyAt(now))
     while (this.#workers.length > target) {
       const idle = this.#workers.filter(({ endsAt, readyAt }) => endsAt === undefined && readyAt <= now)
       if (idle.length === 0) return
@@ -122,6 +134,12 @@ export class SimulatedPool {
         now,
       )
     }
+  }
+
+  /** It has so many workers, which are ready. */
+  begin(workers: number): void {
+    this.#target = workers
+    while (this.#workers.length < workers) this.#spawn(0, 0)
   }
 
   dispatch(now: number): void {
@@ -135,6 +153,15 @@ export class SimulatedPool {
       this.#running.push(worker)
       this.#begun({ waitMicros: now - task.arrivedAt, runMicros: task.runMicros, arrivedAt: task.arrivedAt })
     }
+  }
+
+  /** Workers that start at the same time wait for each other. */
+  #readyAt(now: number): number {
+    const { micros } = this.#start
+    const next = this.#free.indexOf(Math.min(...this.#free))
+    const from = Math.max(now, this.#free[next] ?? 0)
+    this.#free[next] = from + micros * BUSY_SHARE
+    return from + micros
   }
 
   #spawn(now: number, readyAt: number): void {

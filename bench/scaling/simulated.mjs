@@ -1,0 +1,33 @@
+// What the simulator says of the same load.
+import { availableParallelism } from 'node:os'
+import { loadAlgorithm } from '../../build/src/supervisor/scaling/algorithms.js'
+import { SCALING_DEFAULTS } from '../../build/src/supervisor/scaling/scaling-options.js'
+import { simulate } from '../../build/src/supervisor/scaling/simulate.js'
+import { MAXIMUM } from './arrivals.mjs'
+
+const SECOND = 1_000_000
+
+export async function runSimulated(
+  name,
+  arrivals,
+  seconds,
+  { startMs = 200, processors = availableParallelism() } = {},
+) {
+  const algorithm = await loadAlgorithm(name === 'fixed' ? 'manual' : name)
+  const minimum = name === 'cheap' ? 0 : 1
+  const run = simulate(algorithm, arrivals, {
+    scaling: { ...SCALING_DEFAULTS, minimum, maximum: MAXIMUM },
+    initial: name === 'fixed' ? MAXIMUM : minimum,
+    tickMicros: SECOND,
+    start: { micros: startMs * 1000, processors },
+    eagerMicros: 0.05 * SECOND,
+    untilMicros: seconds * SECOND,
+    giveUpMicros: 0,
+  })
+  return {
+    workers: run.seconds.map(({ workers }) => workers),
+    p95Ms: Math.round(run.p95Ms),
+    processSeconds: Math.round(run.processSeconds),
+    reversals: run.reversals,
+  }
+}
