@@ -16,10 +16,10 @@ export async function runSimulated(
   const algorithm = await loadAlgorithm(name === 'fixed' ? 'manual' : name)
   const minimum = name === 'cheap' ? 0 : 1
   const run = simulate(algorithm, arrivals, {
-    scaling: { ...SCALING_DEFAULTS, minimum, maximum: MAXIMUM },
+    scaling: { ...SCALING_DEFAULTS, minimum, maximum: MAXIMUM, processors },
     initial: name === 'fixed' ? MAXIMUM : minimum,
     tickMicros: SECOND,
-    start: { micros: startMs * 1000, processors },
+    startMicros: startMs * 1000,
     eagerMicros: 0.05 * SECOND,
     untilMicros: seconds * SECOND,
     giveUpMicros: 0,

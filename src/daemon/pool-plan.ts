@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import type { Options, SpoolOptions } from '../config/option-table.js'
 import type { CheckOptions } from '../supervisor/pool-checks.js'
@@ -55,6 +56,7 @@ export function scalingOptions(options: SpoolOptions, maximum: number): ScalingO
     overload: Math.max(1, options.spoolerCheaperOverload),
     idle: options.spoolerCheaperIdle,
     waitMicros: options.spoolerCheaperWaitMs * 1000,
+    processors: availableParallelism(),
     busyness: {
       min: options.spoolerCheaperBusynessMin,
       max: options.spoolerCheaperBusynessMax,

@@ -137,6 +137,7 @@ describe('spoold scaling', () => {
     assert.match(await refused('--load', LOAD, '--algorithms', 'spear'), /ALGORITHM_UNLOADABLE.*got "spear"/)
     assert.match(await refused('--load', LOAD, '--spool', '/x'), /--spool: expected one of those/)
     assert.match(await refused('--load', LOAD, '--start-time', 'soon'), /--start-time: expected a time/)
+    assert.match(await refused('--load', LOAD, '--processors', '0'), /--processors: expected a number from 1/)
     assert.match(await refused('--load', join(place, 'missing')), /FILE_UNREADABLE/)
   })
 })

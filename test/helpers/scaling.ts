@@ -5,7 +5,7 @@ import { Histogram } from '#src/task/histogram.js'
 export const SECOND = 1_000_000
 
 /** uWSGI's defaults, for 2 to 10 workers. */
-export const OPTIONS: ScalingOptions = { ...SCALING_DEFAULTS, minimum: 2, maximum: 10 }
+export const OPTIONS: ScalingOptions = { ...SCALING_DEFAULTS, minimum: 2, maximum: 10, processors: 16 }
 
 /** `b`: busy, `i`: idle, `s`: starting. */
 export function workers(states: string, busyMicros = 0): ScaledWorker[] {

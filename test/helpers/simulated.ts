@@ -7,7 +7,7 @@ export const MAXIMUM = 16
 export const SCALING: ScalingOptions = { ...OPTIONS, minimum: 1, maximum: MAXIMUM }
 const POOL = {
   tickMicros: SECOND,
-  start: { micros: 0.4 * SECOND, processors: MAXIMUM },
+  startMicros: 0.4 * SECOND,
   eagerMicros: 0.05 * SECOND,
   giveUpMicros: 600 * SECOND,
 }

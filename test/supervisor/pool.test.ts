@@ -26,7 +26,7 @@ const OK = 'export default () => -2'
 const CHEAP = {
   scaling: {
     algorithm: await loadAlgorithm('cheap'),
-    options: { ...SCALING_DEFAULTS, minimum: 0, maximum: 2 },
+    options: { ...SCALING_DEFAULTS, minimum: 0, maximum: 2, processors: 2 },
     initial: 1,
     wantsTimes: false,
   },

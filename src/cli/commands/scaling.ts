@@ -75,10 +75,10 @@ export async function scaling(
   )
   const arrivals = await arrivalsFor(options, pool.maximum, context)
   const given: SimulationOptions = {
-    scaling: pool,
+    scaling: { ...pool, processors: processorsOf(options.processors) },
     initial: Math.max(pool.minimum, settings.options.spoolerCheaperInitial ?? 0),
     tickMicros: (resolved.options.spoolerCheckIntervalMs || 1000) * 1000,
-    start: { micros: startMicrosOf(options.startTime), processors: processorsOf(options.processors) },
+    startMicros: startMicrosOf(options.startTime),
     eagerMicros: EAGER_MICROS,
     untilMicros: (arrivals.arrivedAt.at(-1) ?? 0) + 1e6,
     giveUpMicros: GIVE_UP_MICROS,

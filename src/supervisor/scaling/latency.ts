@@ -32,6 +32,8 @@ const LONG_HOLD_S = 60
 const FEW_TASKS = 5
 /** Seconds between two stops. */
 const STOP_PACE_S = 1
+/** As many as there are processors start at once; and again after so long, if those are not ready. */
+const START_PACE_MICROS = 300_000
 /** Growth is judged when so many seconds have passed, and not tried again for so many if it did not help. */
 const JUDGED_S = 5
 const GIVEN_UP_S = 60
@@ -41,11 +43,14 @@ interface State {
   /** How many workers were needed, and when; later ones need fewer. */
   readonly needs: ReadonlyArray<readonly [atMicros: number, workers: number]>
   readonly lastStopMicros: number
+  readonly lastGrowthMicros: number
   /** What the pool did when all were busy, before it grew. */
   readonly grown?: { readonly atMicros: number; readonly from: number; readonly rate: number } | undefined
   /** More do not help: until then, no more than these. */
   readonly limit?: { readonly untilMicros: number; readonly workers: number } | undefined
 }
+
+const NEVER = { lastStopMicros: 0, lastGrowthMicros: 0 }
 
 /**
  * Keeps the time that a due task waits under a goal: as many workers as it takes for the tasks that arrive and the time that
@@ -53,22 +58,23 @@ interface State {
  */
 export function latency(snapshot: Snapshot, before?: State): Decision<State> {
   const { nowMicros, canSpawn, options } = snapshot
-  const state = before ?? { load: emptyLoad(snapshot.openedMicros), needs: [], lastStopMicros: 0 }
+  const state = before ?? { load: emptyLoad(snapshot.openedMicros), needs: [], ...NEVER }
   const load = noteLoad(state.load, snapshot)
   const { present, busy } = census(snapshot)
   const needed = need(snapshot, load)
   const needs = remember(state.needs, nowMicros, needed.most, holdSeconds(load))
   const most = needs[0]?.[1] ?? needed.most
   const judged = judge(state, snapshot, load)
-  const next = { load, needs, lastStopMicros: state.lastStopMicros, ...judged }
+  const next = { ...state, load, needs, ...judged }
   const reason = `${needed.now} needed now, ${most} of late`
   const allowed = Math.min(needed.now, judged.limit?.workers ?? options.maximum)
 
-  if (canSpawn && allowed > present) {
-    const target = grow(snapshot, allowed - present, options.step ?? options.maximum)
+  const more = Math.min(allowed - present, atOnce(snapshot, state.lastGrowthMicros))
+  if (canSpawn && more > 0) {
+    const target = grow(snapshot, more, options.step ?? options.maximum)
     const rate = rateOf(load.ended)
     const grown = busy === present ? { atMicros: nowMicros, from: present, rate } : undefined
-    return { target, state: { ...next, grown: judged.grown ?? grown }, reason }
+    return { target, state: { ...next, lastGrowthMicros: nowMicros, grown: judged.grown ?? grown }, reason }
   }
   const isTime = nowMicros - state.lastStopMicros >= STOP_PACE_S * 1e6
   if (most < present && isTime && present > options.minimum)
@@ -78,6 +84,16 @@ export function latency(snapshot: Snapshot, before?: State): Decision<State> {
       reason,
     }
   return { target: hold(snapshot), state: next, reason }
+}
+
+/**
+ * How many more may start now. All that start together are ready together, and late. If some take their time nevertheless,
+ * it is not for want of processors.
+ */
+function atOnce(snapshot: Snapshot, lastGrowthMicros: number): number {
+  const { options, nowMicros } = snapshot
+  const { coming } = census(snapshot)
+  return nowMicros - lastGrowthMicros >= START_PACE_MICROS ? options.processors : options.processors - coming
 }
 
 interface Need {

@@ -10,6 +10,8 @@ export interface ScalingOptions {
   readonly busyness: BusynessOptions
   /** For `latency`: how long at most 5 % of the tasks may wait longer. */
   readonly waitMicros: number
+  /** So many workers can start at once without slowing each other down. */
+  readonly processors: number
 }
 
 interface BusynessOptions {

@@ -3,7 +3,7 @@ import type { Snapshot } from './algorithm.js'
 import type { NamedAlgorithm } from './algorithms.js'
 import { Scaler } from './scaler.js'
 import type { ScalingOptions } from './scaling-options.js'
-import { SimulatedPool, type SimulatedStart } from './simulated-pool.js'
+import { SimulatedPool } from './simulated-pool.js'
 
 const SECOND = 1_000_000
 
@@ -18,7 +18,8 @@ export interface SimulationOptions {
   /** How many workers there are at first. */
   readonly initial: number
   readonly tickMicros: number
-  readonly start: SimulatedStart
+  /** How long a worker takes to become ready, if it has a processor. */
+  readonly startMicros: number
   /** What happens between ticks is looked at together, so much later. */
   readonly eagerMicros: number
   /** It goes on until then, and until all tasks have ended. */
@@ -95,11 +96,14 @@ class Run {
   readonly #problems: string[] = []
 
   constructor(algorithm: NamedAlgorithm, arrivals: Arrivals, options: SimulationOptions) {
+    const { scaling, startMicros } = options
     this.#arrivals = arrivals
     this.#options = options
     this.#scaler = new Scaler(algorithm)
     this.#allWaits = new Float64Array(arrivals.arrivedAt.length)
-    this.#pool = new SimulatedPool(options.start, ({ waitMicros }) => this.#noteBegun(waitMicros))
+    this.#pool = new SimulatedPool(startMicros, scaling.processors, ({ waitMicros }) =>
+      this.#noteBegun(waitMicros),
+    )
     this.#nextTick = options.tickMicros
     this.#lines = [...algorithm.introduce(options.scaling)]
     this.#pool.begin(options.initial)

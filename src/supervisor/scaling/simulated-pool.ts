@@ -22,19 +22,12 @@ interface Begun {
   readonly arrivedAt: number
 }
 
-export interface SimulatedStart {
-  /** How long a worker takes to become ready. */
-  readonly micros: number
-  /** How many workers can start without slowing each other down. */
-  readonly processors: number
-}
-
 /** A start computes for this share of its time; for the rest it waits for files and the master. */
 const BUSY_SHARE = 0.5
 
 /** The workers of a pool and the tasks that wait for them, without any process. */
 export class SimulatedPool {
-  readonly #start: SimulatedStart
+  readonly #startMicros: number
   /** When each processor is free for another start. */
   readonly #free: number[]
   /** In the order in which they were spawned. */
@@ -48,9 +41,10 @@ export class SimulatedPool {
   #processMicros = 0
   #busyMicros = 0
 
-  constructor(start: SimulatedStart, begun: (task: Begun) => void) {
-    this.#start = start
-    this.#free = new Array<number>(start.processors).fill(0)
+  /** @param startMicros how long a worker takes to become ready, if it has a processor */
+  constructor(startMicros: number, processors: number, begun: (task: Begun) => void) {
+    this.#startMicros = startMicros
+    this.#free = new Array<number>(processors).fill(0)
     this.#begun = begun
   }
 
@@ -157,11 +151,10 @@ export class SimulatedPool {
 
   /** Workers that start at the same time wait for each other. */
   #readyAt(now: number): number {
-    const { micros } = this.#start
     const next = this.#free.indexOf(Math.min(...this.#free))
     const from = Math.max(now, this.#free[next] ?? 0)
-    this.#free[next] = from + micros * BUSY_SHARE
-    return from + micros
+    this.#free[next] = from + this.#startMicros * BUSY_SHARE
+    return from + this.#startMicros
   }
 
   #spawn(now: number, readyAt: number): void {

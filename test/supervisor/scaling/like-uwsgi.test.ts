@@ -88,6 +88,7 @@ function optionsOf(given: Trace['given']): ScalingOptions {
   const { overload, idle, busyness } = SCALING_DEFAULTS
   return {
     ...SCALING_DEFAULTS,
+    processors: 1,
     minimum: number('cheaper', 1),
     maximum: number('processes', 1),
     step: number('cheaper-step', 1),
