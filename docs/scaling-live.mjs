@@ -101,8 +101,12 @@ function spikeRows(spike) {
 
 function steadyLine(run) {
   const settled = countsOf(run).slice(SETTLE_SECONDS)
-  const changes = settled.map((count, at) => count - (settled[at - 1] ?? count)).filter(change => change !== 0)
-  const turns = changes.filter((change, at) => at > 0 && Math.sign(change) !== Math.sign(changes[at - 1])).length
+  const changes = settled
+    .map((count, at) => count - (settled[at - 1] ?? count))
+    .filter(change => change !== 0)
+  const turns = changes.filter(
+    (change, at) => at > 0 && Math.sign(change) !== Math.sign(changes[at - 1]),
+  ).length
   const [least, most] = [Math.min(...settled), Math.max(...settled)]
   const workers = least === most ? `${least}` : `${least} to ${most}`
   return `- In ten minutes of 48 tasks of 100 ms per second, \`latency\` had ${workers} workers, which took turns ${turns} times. p95 of the time that tasks waited: ${run.p95Ms} ms.\n`

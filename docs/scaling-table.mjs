@@ -1,14 +1,16 @@
-// `node docs/scaling-table.mjs` writes the table of docs/scaling.md, which is what the simulator says; a test compares them.
+// `node docs/scaling-table.mjs` writes the tables and curves of docs/scaling.md: what the simulator says, and what
+// docs/scaling-live.json has of live runs; a test compares them.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ALGORITHMS, loadAlgorithm } from '../build/src/supervisor/scaling/algorithms.js'
 import { arrivalsOf, PATTERNS } from '../build/src/supervisor/scaling/patterns.js'
 import { SCALING_DEFAULTS } from '../build/src/supervisor/scaling/scaling-options.js'
 import { simulate } from '../build/src/supervisor/scaling/simulate.js'
+import { liveParts } from './scaling-live.mjs'
 
 const PAGE = fileURLToPath(new URL('scaling.md', import.meta.url))
-const BEGIN = '<!-- The table is written by `node docs/scaling-table.mjs`. -->\n\n'
-const END = '\n<!-- Here it ends. -->'
+/** `npm run bench -- scaling` writes it. */
+const LIVE = fileURLToPath(new URL('scaling-live.json', import.meta.url))
 const SECOND = 1_000_000
 const SCALING = { ...SCALING_DEFAULTS, minimum: 1, maximum: 16, processors: 16 }
 
@@ -27,7 +29,7 @@ async function row(name, pattern) {
   return `${Math.round(run.processSeconds)} / ${Math.round(run.p95Ms)} ms`
 }
 
-export async function scalingTable() {
+async function scalingTable() {
   const names = ALGORITHMS.map(({ name }) => name).filter(name => name !== 'manual')
   const lines = [
     `| | ${Object.keys(PATTERNS).join(' | ')} |`,
@@ -40,15 +42,20 @@ export async function scalingTable() {
   return `${lines.join('\n')}\n`
 }
 
-/** @returns [before, the table, behind] */
-export function parts() {
-  const page = readFileSync(PAGE, 'utf8')
-  const from = page.indexOf(BEGIN) + BEGIN.length
-  const to = page.indexOf(END)
-  return [page.slice(0, from), page.slice(from, to), page.slice(to)]
+/** The page with everything in it written anew that is between comments like `<!-- spike -->` and `<!-- /spike -->`. */
+export async function writtenPage() {
+  const live = liveParts(JSON.parse(readFileSync(LIVE, 'utf8')))
+  const parts = { simulated: await scalingTable(), ...live }
+  return Object.entries(parts).reduce((page, [name, text]) => {
+    const [from, to] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
+    const [begin, end] = [page.indexOf(from) + from.length, page.indexOf(to)]
+    if (begin < from.length || end < begin) throw new Error(`docs/scaling.md: expected ${from}…${to}`)
+    return `${page.slice(0, begin)}\n${text}\n${page.slice(end)}`
+  }, readPage())
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const [before, , behind] = parts()
-  writeFileSync(PAGE, `${before}${await scalingTable()}${behind}`)
+export function readPage() {
+  return readFileSync(PAGE, 'utf8')
 }
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(PAGE, await writtenPage())

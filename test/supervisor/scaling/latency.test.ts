@@ -52,6 +52,45 @@ describe('latency', () => {
     assert.ok(most < MAXIMUM / 2, `${most} workers`)
   })
 
+  it('starts as many at once as there are processors, and more if those take long', async () => {
+    const decide = (await loadAlgorithm('latency')).open()
+    const options = { ...SCALING, processors: 2 }
+    const runs = new Histogram()
+    runs.add(0.1 * SECOND)
+    const at = (seconds: number, states: string) =>
+      decide(
+        snapshot(states, {
+          options,
+          nowMicros: seconds * SECOND,
+          backlog: 500,
+          arrived: 500,
+          finished: 1,
+          runs,
+        }),
+      ).target
+    assert.equal(at(1, 'b'), 3)
+    assert.equal(at(1.1, 'bss'), 3)
+    assert.equal(at(1.2, 'bbs'), 4)
+    assert.equal(at(1.6, 'bbss'), 6)
+  })
+
+  it('takes no worker for a queue that soon ends, and all for one that does not', async () => {
+    const after = async (backlog: number) => {
+      const decide = (await loadAlgorithm('latency')).open()
+      for (let second = 1; second < 60; second++) {
+        const [runs, waits] = [new Histogram(), new Histogram()]
+        for (let task = 0; task < 40; task++) runs.add(0.1 * SECOND)
+        for (let task = 0; task < 40; task++) waits.add(task < 4 ? SECOND : 1) // some are late, so that queues count
+        const seen = { nowMicros: second * SECOND, arrived: 40, finished: 40, runs, waits }
+        decide(snapshot('bbbbbb', { options: SCALING, ...seen }))
+      }
+      return decide(snapshot('bbbbbb', { options: SCALING, nowMicros: 60 * SECOND, arrived: 40, backlog }))
+        .target
+    }
+    assert.equal(await after(12), await after(0))
+    assert.equal(await after(300), MAXIMUM)
+  })
+
   it('grows by no more than a given step', async () => {
     const decide = (await loadAlgorithm('latency')).open()
     const given = { options: { ...SCALING, step: 3 }, backlog: 1000, arrived: 1000 }
