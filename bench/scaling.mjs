@@ -32,7 +32,7 @@ export async function scaling(args) {
     : { runs: {}, spike: {}, steady: {} }
   const keep = (part, key, value) => {
     found[part][key] = value
-    writeFileSync(FILE, `${JSON.stringify(found, undefined, 1)}\n`)
+    writeFileSync(FILE, `${JSON.stringify(found, undefined, 2)}\n`)
     console.error(`${part} ${key}: ${JSON.stringify(value).replace(/"workers":"\w+",/g, '')}`)
   }
   if (isWanted('patterns')) {

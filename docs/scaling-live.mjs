@@ -109,7 +109,7 @@ function steadyLine(run) {
   ).length
   const [least, most] = [Math.min(...settled), Math.max(...settled)]
   const workers = least === most ? `${least}` : `${least} to ${most}`
-  return `- In ten minutes of 48 tasks of 100 ms per second, \`latency\` had ${workers} workers, which took turns ${turns} times. p95 of the time that tasks waited: ${run.p95Ms} ms.\n`
+  return `- In ten minutes of 48 tasks of 100 ms per second, \`latency\` had ${workers} workers, and changed direction ${turns} times. p95 of the time that tasks waited: ${run.p95Ms} ms.\n`
 }
 
 function afterLine({ most, backSeconds, megabytes: [before, peak, after] }) {

@@ -50,7 +50,7 @@ export async function writtenPage() {
     const [from, to] = [`<!-- ${name} -->\n`, `<!-- /${name} -->`]
     const [begin, end] = [page.indexOf(from) + from.length, page.indexOf(to)]
     if (begin < from.length || end < begin) throw new Error(`docs/scaling.md: expected ${from}…${to}`)
-    return `${page.slice(0, begin)}\n${text}\n${page.slice(end)}`
+    return `${page.slice(0, begin)}\n${text.trimEnd()}\n\n${page.slice(end)}`
   }, readPage())
 }
 

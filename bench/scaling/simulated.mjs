@@ -6,12 +6,14 @@ import { simulate } from '../../build/src/supervisor/scaling/simulate.js'
 import { MAXIMUM } from './arrivals.mjs'
 
 const SECOND = 1_000_000
+/** How long a worker with a small handler takes, of which nearly all is computing. */
+const START_MS = 100
 
 export async function runSimulated(
   name,
   arrivals,
   seconds,
-  { startMs = 200, processors = availableParallelism() } = {},
+  { startMs = START_MS, processors = availableParallelism() } = {},
 ) {
   const algorithm = await loadAlgorithm(name === 'fixed' ? 'manual' : name)
   const minimum = name === 'cheap' ? 0 : 1

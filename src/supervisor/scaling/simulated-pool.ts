@@ -22,9 +22,6 @@ interface Begun {
   readonly arrivedAt: number
 }
 
-/** A start computes for this share of its time; for the rest it waits for files and the master. */
-const BUSY_SHARE = 0.5
-
 /** The workers of a pool and the tasks that wait for them, without any process. */
 export class SimulatedPool {
   readonly #startMicros: number
@@ -149,11 +146,11 @@ export class SimulatedPool {
     }
   }
 
-  /** Workers that start at the same time wait for each other. */
+  /** A start keeps a processor busy, so that workers that start at the same time wait for each other. */
   #readyAt(now: number): number {
     const next = this.#free.indexOf(Math.min(...this.#free))
     const from = Math.max(now, this.#free[next] ?? 0)
-    this.#free[next] = from + this.#startMicros * BUSY_SHARE
+    this.#free[next] = from + this.#startMicros
     return from + this.#startMicros
   }
 

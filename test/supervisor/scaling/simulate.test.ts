@@ -27,7 +27,7 @@ function simulated(targets: readonly number[], runs: readonly number[], processo
       tickMicros: SECOND,
       startMicros: 0.4 * SECOND,
       eagerMicros: SECOND,
-      untilMicros: 12 * SECOND,
+      untilMicros: 20 * SECOND,
       giveUpMicros: 0,
     },
   )
@@ -35,10 +35,10 @@ function simulated(targets: readonly number[], runs: readonly number[], processo
 
 describe('simulate', () => {
   it('lets workers that start at the same time wait for processors', () => {
-    const runs = [10, 1, 1, 1, 1] // one worker is busy with the first; four more are asked for after a second
+    const runs = [10, 5, 5, 5, 5] // one worker is busy with the first; four more are asked for after a second
     assert.equal(simulated([5], runs, 16).maxMs, 1400)
-    assert.equal(simulated([5], runs, 2).maxMs, 1600) // the next two begin when half of 400 ms are over
-    assert.equal(simulated([5], runs, 1).maxMs, 2000)
+    assert.equal(simulated([5], runs, 2).maxMs, 1800) // the next two begin when two are ready
+    assert.equal(simulated([5], runs, 1).maxMs, 2600)
   })
 
   it('counts turns when workers come and go, not when they are asked to', () => {
