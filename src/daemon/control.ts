@@ -36,6 +36,8 @@ export class DaemonControl {
   readonly #inSpools = new Map<string, Open>()
   readonly #watch = setInterval(() => void this.#return(), LOOK_MS).unref()
   #wanted: ReadonlySet<string> = new Set()
+  /** Why a spool has no socket, as the log has it. */
+  readonly #missing = new Map<string, string>()
   /** Openings take turns: a reload may come while a removed socket is opened again. */
   #turn = Promise.resolve()
   readonly #named: Array<{ readonly server: ControlServer; readonly listener: Listener }> = []
@@ -48,7 +50,9 @@ export class DaemonControl {
   async listen({ spoolerControl }: Options): Promise<void> {
     for (const text of spoolerControl) {
       const socket = parseControlSocket(text)
-      if (socket !== null) await this.#attempt(socket.path, () => this.#listenAt(socket))
+      if (socket === null) continue
+      const why = await faultOf(() => this.#listenAt(socket))
+      if (why !== undefined) this.#report(socket.path, why)
     }
   }
 
@@ -60,13 +64,14 @@ export class DaemonControl {
   serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
     const isOff = spoolerControl.some(text => parseControlSocket(text) === null)
     this.#wanted = new Set(isOff ? [] : spools)
+    this.#missing.clear() // a reload says again what is wrong
     return this.#open()
   }
 
-  /** Opens again what somebody removed. A socket that could not be opened is left to the next reload. */
+  /** Opens again what somebody removed, and what could not be opened: a full disk has room again. */
   #return(): Promise<void> | undefined {
-    const isLost = [...this.#inSpools.values()].some(open => !open.isReachable())
-    return isLost ? this.#open() : undefined
+    const areAllThere = [...this.#wanted].every(spool => this.#inSpools.get(spool)?.isReachable() === true)
+    return areAllThere ? undefined : this.#open()
   }
 
   #open(): Promise<void> {
@@ -76,8 +81,15 @@ export class DaemonControl {
           open.close()
           this.#inSpools.delete(spool)
         }
-      for (const spool of this.#wanted)
-        if (!this.#inSpools.has(spool)) await this.#attempt(spool, () => this.#listenIn(spool))
+      for (const spool of this.#wanted) {
+        if (this.#inSpools.has(spool)) continue
+        const why = await faultOf(() => this.#listenIn(spool))
+        if (why === undefined) this.#missing.delete(spool)
+        else if (this.#missing.get(spool) !== why) {
+          this.#missing.set(spool, why)
+          this.#report(spool, why)
+        }
+      }
     })
     return this.#turn
   }
@@ -118,11 +130,17 @@ export class DaemonControl {
     this.#named.push({ server, listener })
   }
 
-  async #attempt(place: string, open: () => Promise<void>): Promise<void> {
-    try {
-      await open()
-    } catch (error) {
-      this.#context.events.emit('control-unavailable', { place, error: messageOf(error) })
-    }
+  #report(place: string, error: string): void {
+    this.#context.events.emit('control-unavailable', { place, error })
+  }
+}
+
+/** @returns why it failed; undefined: it did not */
+async function faultOf(open: () => Promise<void>): Promise<string | undefined> {
+  try {
+    await open()
+    return undefined
+  } catch (error) {
+    return messageOf(error)
   }
 }

@@ -40,8 +40,10 @@ export function isSamePair(a: PausedPair | null, b: PausedPair | null): boolean 
   return a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1])
 }
 
-/** For people: `all tasks, until 2026-12-24T08:00:00Z`. */
-export function describePauses({ pauses, fault }: Pauses): string {
+/** For people: `all tasks, until 2026-12-24T08:00:00Z`. @param known null: this user may not see what is paused */
+export function describePauses(known: Pauses | null): string {
+  if (known === null) return 'unknown: only its user and root may enter .spoold'
+  const { pauses, fault } = known
   const texts = pauses.map(({ pair, untilMs }) => `${describePair(pair)}${untilText(untilMs)}`)
   return (fault === undefined ? texts : [`all tasks, because ${fault}`]).join('; ')
 }

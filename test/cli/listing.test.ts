@@ -274,6 +274,7 @@ describe('the flags of ls', () => {
     [['--limit', '0'], /--limit: expected a whole number from 1, got "0"/],
     [['--limit', 'ten'], /--limit: expected a whole number from 1/],
     [['--by', ','], /--by: expected state, /],
+    [['--show', ''], /--show: expected keys of packets: to,kind, got ""/],
     [['--match', 'kind'], /--match: expected key=pattern, got "kind"/],
     [['--newer-than', 'tomorrow'], /--newer-than: expected an age .* today, yesterday, or a date/],
     [['--newer-than', '7'], /--newer-than: expected a unit/],

@@ -55,6 +55,14 @@ describe('a member of the group of a spool', { skip: skipUnless('root') }, () =>
     assert.deepEqual([living.code, living.stderr], [0, ''])
   })
 
+  it('learns that it may not see what is paused, not that all tasks are', () => {
+    const spool = groupSpool(0o750)
+    const { stdout } = asMember('status', spool)
+    assert.match(stdout, /^ {2}paused {6}unknown: only its user and root may enter \.spoold$/m)
+    assert.doesNotMatch(stdout, /, paused$|all tasks/m)
+    assert.equal(JSON.parse(asMember('status', '--json', spool).stdout).spools[0].paused, null)
+  })
+
   it('learns in one sentence what it may not change', () => {
     const spool = groupSpool(0o750)
     for (const args of [

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { controlOf, controlsIn, snapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
+
+/** How often the daemon looks whether its sockets are there (daemon/control.ts). */
+const LOOK_MS = 5000
 
 describe('a control socket that somebody removed', () => {
   it('returns by itself, also with .spoold, and goes with the daemon', async () => {
@@ -20,5 +23,21 @@ describe('a control socket that somebody removed', () => {
     daemon.child.kill('SIGTERM')
     assert.equal(await daemon.code(), 0)
     assert.deepEqual(controlsIn(spool), [])
+  })
+
+  it('returns, too, if that fails at first, of which the log speaks once', async () => {
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({ spool })
+    rmSync(join(spool, '.spoold'), { recursive: true })
+    writeFileSync(join(spool, '.spoold'), 'not a directory')
+    await daemon.waitFor(/no control socket/)
+    const looks = performance.now() + 2 * LOOK_MS // it tries again meanwhile
+    await until('it has looked again', () => performance.now() > looks, 3 * LOOK_MS)
+    rmSync(join(spool, '.spoold'))
+    await until('it is back', () => existsSync(controlOf(spool)))
+    assert.equal((await snapshotOf(spool)).daemon.pid, daemon.pid)
+    assert.equal(daemon.output.match(/no control socket/g)?.length, 1, daemon.output)
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
   })
 })

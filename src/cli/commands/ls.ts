@@ -97,13 +97,15 @@ function orderOf(options: LsOptions): Order {
     throw new SpooldError('USAGE', '--by-name is the same as --sort name: give one of them')
   const words = by?.split(',').filter(word => word !== '')
   if (words?.length === 0) throw wrong('--by', 'state, priority, reason, error or a key', by ?? '')
+  const keys = show.flatMap(each => each.split(',')).filter(key => key !== '')
+  if (show.length > 0 && keys.length === 0) throw wrong('--show', 'keys of packets: to,kind', show.join(','))
   return {
     selection: selectionOf(options),
     sort: words === undefined ? oneOf(SORTS, options.sort ?? (byName ? 'name' : 'run')) : 'none',
     isReversed: reverse,
     limit: limit === undefined ? Number.POSITIVE_INFINITY : countOf('--limit', limit),
     ...(words === undefined ? {} : { by: { words, sort: oneOf(GROUP_SORTS, options.sort ?? 'count') } }),
-    shown: { keys: show.flatMap(keys => keys.split(',')).filter(key => key !== ''), hasAll: vars },
+    shown: { keys, hasAll: vars },
     isJson: json,
   }
 }

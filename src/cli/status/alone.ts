@@ -3,7 +3,7 @@ import { isLocal } from '../../files/local.js'
 import { readLocks } from '../../files/lock-table.js'
 import { SpoolSummary } from '../../spool/admin/summary.js'
 import { SpoolView, type TaskState } from '../../spool/admin/task-view.js'
-import { currentPauses } from '../../spool/pauses.js'
+import { currentPauses, maySeePauses } from '../../spool/pauses.js'
 import { scanSpool } from '../../spool/scan.js'
 import { compareVersions } from '../../spool/version-order.js'
 import type { SpoolSnapshot, TaskCounts } from '../../stats/snapshot.js'
@@ -11,7 +11,9 @@ import { prefixOf, type Ref, toByteString } from '../../task/ref.js'
 
 /** A spool without a daemon's word. */
 export interface AloneSnapshot
-  extends Pick<SpoolSnapshot, 'directory' | 'tasks' | 'dead' | 'records' | 'paused' | 'disk'> {
+  extends Pick<SpoolSnapshot, 'directory' | 'tasks' | 'dead' | 'records' | 'disk'> {
+  /** Null: this user may not see it. */
+  readonly paused: SpoolSnapshot['paused'] | null
   /** Of the tasks that were read: all, or the first that a listing met. */
   readonly states: Readonly<Partial<Record<TaskState, number>>>
 }
@@ -49,7 +51,7 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
     },
     states,
     ...summary,
-    paused: currentPauses(bytes),
+    paused: maySeePauses(bytes) ? currentPauses(bytes) : null,
   }
 }
 

@@ -44,7 +44,7 @@ export function summaryOf(statuses: readonly SpoolStatus[]): string {
     `${sum(({ tasks }) => tasks.running)} running`,
     `${count(sum(({ tasks }) => tasks.waiting))} waiting`,
   ]
-  const paused = known.some(each => isWholePaused(each.paused)) ? ['paused'] : []
+  const paused = known.some(each => each.paused !== null && isWholePaused(each.paused)) ? ['paused'] : []
   return [...parts, `${count(sum(({ dead }) => dead.count))} dead`, ...paused].join(', ')
 }
 
