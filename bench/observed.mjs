@@ -1,30 +1,25 @@
 // The instructions per task with statistics and metrics that are read each second, beside none.
-import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { childrenOf, fill, inPairs, leftOnTmpfs, startSpoold, until, withDirectory } from './harness.mjs'
 import { builtAt, instructionsOf, sample } from './instructions.mjs'
+import { isExporter, portOf } from './published.mjs'
 
 const PUBLISHED = ['--stats', '127.0.0.1:0', '--spooler-metrics', '127.0.0.1:0']
 const EVERY_MS = 1000
 const COUNT = 350_000
 /** The shares of the tasks that are left when it begins and ends to count: scans fall into it, as in a long run. */
 const [FROM, TO] = [0.9, 0.1]
-
-const isExporter = pid => readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('exporter.cjs')
+/** On a machine that others use. */
+const LONGEST_MS = 600_000
 
 /** Reads both answers each second, until it is stopped. */
 async function observe(daemon) {
-  const portOf = what =>
-    until(
-      `${what} is published`,
-      () => new RegExp(`${what} enabled on \\S+:([0-9]+)`).exec(daemon.log())?.[1],
-    )
-  const [stats, metrics] = [await portOf('Stats server'), await portOf('metrics')]
+  const [stats, metrics] = [await portOf(daemon, 'Stats server'), await portOf(daemon, 'metrics')]
   const answers = { stats: 0, metrics: 0 }
   let areCounted = false
   const ask = () => {
-    connect(Number(stats), '127.0.0.1')
+    connect(stats, '127.0.0.1')
       .on('error', () => {})
       .on('end', () => answers.stats++)
       .resume()
@@ -63,7 +58,7 @@ function tasksPerMillion(count, isObserved) {
       const own = await instructionsOf([daemon.pid, ...children.filter(pid => !isExporter(pid))])
       const exporters = await instructionsOf(children.filter(isExporter))
       const before = leftOnTmpfs(spool)
-      await until('nine tenths are done', () => leftOnTmpfs(spool) < total * TO)
+      await until('nine tenths are done', () => leftOnTmpfs(spool) < total * TO, LONGEST_MS)
       const left = leftOnTmpfs(spool)
       const [mine, others] = [await own(), await exporters()]
       stop()

@@ -34,6 +34,7 @@ const NAMES = [
   'socket',
   'hostile',
   'observed',
+  'crowd',
   'adaptive',
   'poison',
 ]
