@@ -86,6 +86,7 @@ describe('the memory of all processes', () => {
     })
     await until('two are left', () => daemon.children().length === 2)
     await until('many checks have passed', checks(20))
+    assert.ok(scaledTo(daemon).every(([, to = 0]) => to >= 2))
     assert.equal(daemon.children().length, 2)
     await stop(daemon)
   })
