@@ -4,6 +4,7 @@ import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { FeedReason, Report } from '../task/report.js'
+import type { SlotNews } from '../task/slots.js'
 import type { Terms } from '../task/terms.js'
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
@@ -74,8 +75,12 @@ export interface Claims {
    * @returns a report if it has no slot, or if the mark could not be made: then nothing may run, and the claim is given up
    */
   begin(claim: Claim, company: Company): Awaitable<Report | undefined>
-  /** Slots that were found taken may be free by now: the master has given more tasks. */
-  refresh?(): void
+  /**
+   * The master has given more tasks: slots that were found taken may be free by now.
+   *
+   * @param slots what has changed: only the tasks in `tries` may take a slot of a name in `queued`
+   */
+  refresh?(slots?: SlotNews): void
   /**
    * Applies a run's outcome and gives up the claim, then the slot, which the report then has as `slots`. Call it exactly once for a claim that began. A named task that every
    * handler ignored is parked.

@@ -77,6 +77,14 @@ export interface LeaseKeeper {
   keep(leases: readonly string[]): void
 }
 
+/** What workers have to know so that tasks take slots in order. */
+export interface SlotHints {
+  /** Tasks of these names wait for a slot: no other task of theirs takes one. Another array whenever it changes. */
+  readonly queued: readonly string[]
+  /** This ref, which was taken, is to take one if it can. */
+  isTry(ref: Ref): boolean
+}
+
 /**
  * What a master knows of one spool: which tasks may run now, and what became of those it gave to workers. It claims
  * nothing.
@@ -103,6 +111,8 @@ export interface Feed {
   takeParked(reason: FeedReason, limit: number): readonly Ref[]
   /** The reason no longer holds: the refs that were parked for it become ready, some only after the next scan. */
   unpark(reason: FeedReason): void
+  /** Absent: a task takes any slot that it finds, though others wait. */
+  readonly slotHints?: SlotHints
   /** The workers have other handlers: they may know more names, and other numbers of slots. */
   handlersReplaced(): void
   /** A worker ran these to SPOOL_OK, and they are removed. */

@@ -8,6 +8,7 @@ import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import type { SignalNews } from '../task/schedule.js'
+import type { SlotNews } from '../task/slots.js'
 import type { Stream } from '../task/stream.js'
 import type { Listening, PackedReports } from './reports.js'
 
@@ -109,6 +110,7 @@ export type MasterMessage =
       readonly refs: readonly Ref[]
       readonly sentAtMs: number
       readonly lastRuns?: LastRuns
+      readonly slots?: SlotNews
     }
   /** Its handler runs as soon as there is a free slot. */
   | { readonly type: 'signal'; readonly number: number }

@@ -1,3 +1,4 @@
+import type { SlotHints } from '../engines/feed.js'
 import type { LastRuns } from '../ipc/messages.js'
 import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
@@ -17,6 +18,8 @@ export interface Source {
   due(limit: number): readonly Ref[]
   /** How the last run of `ref` was cut short, if it was. */
   lastRun(ref: Ref): LastRun | undefined
+  /** What is known of slots; undefined: nothing. */
+  readonly slots: SlotHints | undefined
   /** A signal that this worker is to handle before any task. */
   signalFor(worker: WorkerProcess): number | undefined
 }
@@ -55,7 +58,7 @@ function give({ worker, room, batch }: Open, share: number, source: Source): voi
   for (let left = Math.min(room, share); left > 0; left -= batch) {
     const refs = source.due(Math.min(left, batch))
     if (refs.length === 0) return
-    worker.run(refs, lastRunsOf(refs, source))
+    worker.run(refs, lastRunsOf(refs, source), source.slots)
   }
 }
 

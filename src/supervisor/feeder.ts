@@ -73,6 +73,7 @@ export class Feeder {
           return refs
         },
         lastRun: ref => feed.lastRunOf(ref),
+        slots: feed.slotHints,
       })
     this.#watchdog.look()
   }

@@ -1,10 +1,12 @@
 import { machineNowMs } from '../base/clock.js'
+import type { SlotHints } from '../engines/feed.js'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
 import type { PausedPair } from '../task/pause.js'
 import type { Ref } from '../task/ref.js'
 import type { KillReason } from './cut-short.js'
 import { Departure } from './departure.js'
 import { HostMessages } from './host-messages.js'
+import { ToldSlots } from './told-slots.js'
 import type { Exit, WorkerListener } from './worker-listener.js'
 import type { SpawnOptions, WorkerPort } from './worker-port.js'
 import { WorkerStart } from './worker-start.js'
@@ -25,6 +27,7 @@ export class WorkerProcess {
   readonly #isListenedTo: boolean
   #state: 'starting' | 'ready' | 'draining' | 'exited' = 'starting'
   readonly #departure = new Departure()
+  readonly #slots = new ToldSlots()
   readonly start = new WorkerStart()
   readonly spawnedAt = performance.now()
   readonly spool: string
@@ -87,10 +90,11 @@ export class WorkerProcess {
     this.#send({ type: 'signal', number })
   }
 
-  run(refs: readonly Ref[], lastRuns: LastRuns): void {
+  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints): void {
     const first = this.#work.giveTasks(refs)
     const sentAtMs = Math.floor(machineNowMs())
-    this.#send({ type: 'run', first, refs, sentAtMs, ...(lastRuns.length === 0 ? {} : { lastRuns }) })
+    const more = lastRuns.length === 0 ? undefined : { lastRuns }
+    this.#send({ type: 'run', first, refs, sentAtMs, ...more, ...this.#slots.newsOf(refs, hints) })
   }
 
   /**

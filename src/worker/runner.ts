@@ -6,6 +6,7 @@ import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { PausedPair } from '../task/pause.js'
 import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
+import type { SlotNews } from '../task/slots.js'
 import { afterMessages, isStale } from './after-messages.js'
 import { assignmentsOf } from './assignment.js'
 import { Claimer } from './claimer.js'
@@ -61,9 +62,15 @@ export class Runner implements ExecutorListener {
     })
   }
 
-  take(first: number, refs: readonly Ref[], sentAtMs: number, lastRuns: LastRuns = []): void {
+  take(
+    first: number,
+    refs: readonly Ref[],
+    sentAtMs: number,
+    lastRuns: LastRuns = [],
+    slots?: SlotNews,
+  ): void {
     if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
-    this.#claims.refresh?.()
+    this.#claims.refresh?.(slots)
     for (const each of assignmentsOf(first, refs, lastRuns)) this.#claimer.push(each)
     if (this.#state !== 'running') this.#handBack()
     if (isStale(sentAtMs)) this.#turnLater()

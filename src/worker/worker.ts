@@ -56,7 +56,13 @@ export class Worker {
           return { type: 'marks-cleared', ...(await clearMarks(claims, message.refs)) }
         })
       case 'run':
-        return this.#runner?.take(message.first, message.refs, message.sentAtMs, message.lastRuns)
+        return this.#runner?.take(
+          message.first,
+          message.refs,
+          message.sentAtMs,
+          message.lastRuns,
+          message.slots,
+        )
       case 'signal':
         return this.#runner?.signal(message.number)
       case 'answer':

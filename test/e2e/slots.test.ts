@@ -109,11 +109,8 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
     assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 20 * patience(), `${gaps}`)
     assert.equal(mostAtOnce(daemon), 1)
     const order = lines(daemon).flatMap(({ word, n }) => (word === 'begin' ? [n] : []))
-    const later = order.slice(few + 1) // before, each that was opened for the first time could take the slot
-    assert.deepEqual(
-      later,
-      [...later].sort((a, b) => a - b),
-    )
+    const overtaken = order.filter((n, i) => n < (order[i - 1] ?? 0))
+    assert.ok(overtaken.length <= 3, `${order}`) // until the first one waits, each worker may take any
     daemon.child.kill('SIGTERM')
     await daemon.exited
     assert.ok(

@@ -38,6 +38,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
     },
     due: limit => refs.splice(0, limit),
     isShrinking: false,
+    slots: undefined,
     lastRun: () => undefined,
     signalFor: () => undefined,
     ...more,

@@ -13,7 +13,7 @@ import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../../task/report.js'
-import type { Counts, Feed, FeedStats } from '../feed.js'
+import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { directoryStats } from './feed-stats.js'
 import { LongLocks } from './long-locks.js'
@@ -87,6 +87,10 @@ export class DirectoryFeed implements Feed {
     this.#index.unpark(reason)
     this.#scanner.scanIfLow()
     this.#wakeUp()
+  }
+
+  get slotHints(): SlotHints {
+    return this.#index.tries
   }
 
   handlersReplaced(): void {

@@ -6,7 +6,7 @@ import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import { displayName, type Ref } from '../../task/ref.js'
 import { type FeedReason, type Report, unknownName } from '../../task/report.js'
-import type { NamedSlots } from '../../task/slots.js'
+import type { NamedSlots, SlotNews } from '../../task/slots.js'
 import type { TermsOrPark } from '../../task/terms.js'
 import type { Locker } from '../locker.js'
 import { type TaskRecord, withFailure } from '../records.js'
@@ -109,7 +109,8 @@ export class Claims {
 
   #takeSlot(claim: ClaimedTask, slots: NamedSlots): Report | undefined {
     try {
-      claim.slot = this.#slots.take(slots)
+      // one that must be alone is with the worker for such, and would come back from all others
+      claim.slot = this.#slots.take(claim.ref, slots, claim.mustBeAlone)
       return claim.slot === undefined ? this.#parkForSlot(claim, slots) : undefined
     } catch (error) {
       reopenState(this.#options.spool)
@@ -125,8 +126,8 @@ export class Claims {
   }
 
   /** @see Claims.refresh */
-  refresh(): void {
-    this.#slots.refresh()
+  refresh(news?: SlotNews): void {
+    this.#slots.refresh(news)
   }
 
   /** @see Claims.release */

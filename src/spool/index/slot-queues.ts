@@ -7,6 +7,7 @@ import type { Placed } from './window.js'
 
 /** 70 MB, and 150 bytes for each of the best hundred thousand of a name. */
 const MAX_PARKED = 1_000_000
+const NONE: readonly string[] = []
 
 /** Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing. */
 export class SlotQueues {
@@ -19,6 +20,8 @@ export class SlotQueues {
   #size = 0
   /** Refs that were given another try, and are not reported yet. */
   readonly #tried = new Map<Ref, SlotQueue>()
+  /** Of those in which refs wait; undefined: it has changed. */
+  #names: readonly string[] | undefined
 
   /** @param limit the maximum number of refs @param named the maximum number of names that are kept per queue */
   constructor(order: TaskOrder, limit = MAX_PARKED, named?: number) {
@@ -44,6 +47,17 @@ export class SlotQueues {
     for (const queue of this.#byName.values()) if (queue.size > 0) yield queue
   }
 
+  /** The names of tasks that wait: another array whenever it changes. */
+  get names(): readonly string[] {
+    this.#names ??= this.#size === 0 ? NONE : Array.from(this.queues(), ({ slots }) => slots.name)
+    return this.#names
+  }
+
+  /** It was given another try, and is not reported yet. */
+  isTried(ref: Ref): boolean {
+    return this.#tried.has(ref)
+  }
+
   get stats(): SlotQueueStats[] {
     return Array.from(this.queues(), ({ slots, size }) => ({ ...slots, parked: size }))
   }
@@ -59,6 +73,7 @@ export class SlotQueues {
     if (this.#size >= this.#limit) return false
     shard.set(key, queue)
     this.#size++
+    if (queue.size === 0) this.#names = undefined
     queue.add(placed)
     return true
   }
@@ -88,6 +103,7 @@ export class SlotQueues {
     shard.delete(key)
     queue.size--
     this.#size--
+    if (queue.size === 0) this.#names = undefined
     return true
   }
 

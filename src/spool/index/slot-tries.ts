@@ -25,6 +25,16 @@ export class SlotTries {
     this.#places = places
   }
 
+  /** The names of tasks that wait: another array whenever it changes. */
+  get queued(): readonly string[] {
+    return this.#queues.names
+  }
+
+  /** It is taken to be tried. */
+  isTry(ref: Ref): boolean {
+    return this.#queues.isTried(ref)
+  }
+
   /** The queues in which refs wait. */
   queues(): Iterable<SlotQueue> {
     return this.#queues.queues()

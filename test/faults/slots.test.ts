@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { appendFileSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const IS_LONG = process.env.SPOOLD_TEST_LONG === '1'
+
+interface Load {
+  readonly limit: number
+  readonly tasks: number
+  readonly ms: number
+  readonly concurrency: number
+  /** The share of the time in which slots have to be in use. */
+  readonly share: number
+}
+
+const LOADS: readonly Load[] = IS_LONG
+  ? [
+      { limit: 1, tasks: 1000, ms: 200, concurrency: 1, share: 0.9 },
+      { limit: 3, tasks: 5000, ms: 20, concurrency: 1, share: 0 },
+      { limit: 50, tasks: 20_000, ms: 20, concurrency: 4, share: 0.85 },
+    ]
+  : [
+      { limit: 1, tasks: 40, ms: 100, concurrency: 1, share: 0 },
+      { limit: 3, tasks: 200, ms: 20, concurrency: 1, share: 0 },
+      { limit: 20, tasks: 500, ms: 20, concurrency: 4, share: 0 },
+    ]
+const DAEMONS = IS_LONG ? 4 : 2
+/** A worker is killed this often, on average; and a whole daemon every so many times. */
+const KILL_MS = IS_LONG ? 3000 : 1000
+const DAEMON_EVERY = 15
+
+/** Each line is appended by one call, so their order is that of what they say. */
+const FENCED = ({ limit, ms }: Load) => `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks({ maxRetries: Infinity, retryDelay: 0 })
+const at = () => Math.round(performance.timeOrigin + performance.now())
+tasks.task('few', { maxConcurrency: ${limit} }, async n => {
+  JOURNAL('begin ' + process.pid + ' ' + n + ' ' + at())
+  await new Promise(resolve => setTimeout(resolve, ${ms}))
+  JOURNAL('end ' + process.pid + ' ' + n + ' ' + at())
+})`
+
+/** What the journal says: how many ran at once, which ended, and how much of the slots' time was used. */
+function fenceOf(lines: readonly string[], limit: number) {
+  const running = new Map<string, number>()
+  const [dead, ended] = [new Set<string>(), new Set<string>()]
+  let [most, usedMs, firstAt, lastAt] = [0, 0, 0, 0]
+  for (const line of lines) {
+    const [word, pid = '', n = '', time] = line.split(' ')
+    const [key, at] = [`${pid} ${n}`, Number(time)]
+    if (word === 'kill') {
+      dead.add(pid)
+      for (const [each, since] of running)
+        if (each.startsWith(`${pid} `)) {
+          running.delete(each)
+          usedMs += at - since
+        }
+      continue
+    }
+    if (word === 'end') {
+      ended.add(n)
+      usedMs += at - (running.get(key) ?? at)
+      running.delete(key)
+    }
+    if (word !== 'begin' || dead.has(pid)) continue
+    firstAt ||= at
+    lastAt = at
+    running.set(key, at)
+    most = Math.max(most, running.size)
+  }
+  return { most, ended, share: usedMs / (limit * Math.max(1, lastAt - firstAt)) }
+}
+
+function workersOf(daemon: Daemon): number[] {
+  try {
+    return readFileSync(`/proc/${daemon.pid}/task/${daemon.pid}/children`, 'utf8')
+      .split(' ')
+      .map(Number)
+      .filter(pid => pid > 1) // 0 would be our own group
+  } catch {
+    return []
+  }
+}
+
+describe('slots over daemons whose processes are killed', () => {
+  for (const load of LOADS)
+    it(`never let more than ${load.limit} of ${load.tasks} run at once, and lose none`, async t => {
+      const { limit, tasks, concurrency, share } = load
+      const spool = spoolDirectory()
+      for (let n = 0; n < tasks; n++) drop(spool, undefined, packet({ task: 'few', args: `[${n}]` }))
+      const setup = {
+        spool,
+        handler: FENCED(load),
+        ini: {
+          'spooler-processes': 4,
+          'spooler-concurrency': concurrency,
+          'spooler-max-crashes': 1000,
+          'spooler-quiet': true,
+        },
+      }
+      const daemons = await Promise.all(Array.from({ length: DAEMONS }, () => startDaemon(setup)))
+      const journal = join(dirname(spool), 'journal')
+      const kill = (pid: number) => {
+        appendFileSync(journal, `kill ${pid} - ${Math.round(performance.timeOrigin + performance.now())}\n`)
+        try {
+          process.kill(pid, 'SIGKILL')
+        } catch {} // it has gone meanwhile
+      }
+      for (let kills = 1; leftIn(spool).length > 0; kills++) {
+        await sleep(2 * KILL_MS * Math.random())
+        const i = Math.floor(Math.random() * daemons.length)
+        const daemon = daemons[i]
+        if (daemon === undefined) continue
+        const workers = workersOf(daemon)
+        if (kills % DAEMON_EVERY === 0) {
+          for (const pid of [daemon.pid, ...workers]) kill(pid)
+          await daemon.exited
+          daemons[i] = await startDaemon(setup)
+        } else if (workers.length > 0) kill(workers[Math.floor(Math.random() * workers.length)] ?? 0)
+      }
+      for (const daemon of daemons) daemon.child.kill('SIGTERM')
+      await Promise.all(daemons.map(daemon => daemon.exited))
+      const lines = readFileSync(journal, 'utf8').split('\n').filter(Boolean)
+      const fence = fenceOf(lines, limit)
+      t.diagnostic(
+        `${limit}: at most ${fence.most} at once, slots in use ${(100 * fence.share).toFixed(1)} %`,
+      )
+      assert.ok(fence.most <= limit, `${fence.most} ran at once`)
+      assert.ok(fence.most >= Math.min(limit, 3), `only ${fence.most} ran at once`)
+      assert.equal(fence.ended.size, tasks)
+      assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
+      assert.ok(fence.share >= share, `${fence.share}`)
+      await until('all is over', () => leftIn(spool).length === 0)
+    })
+})
