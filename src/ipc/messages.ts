@@ -100,18 +100,7 @@ export type MasterMessage =
       readonly options: WorkerOptions
       readonly tasks: readonly CancelledRef[]
     }
-  /**
-   * `lastRuns`: how the last run was cut short, for those refs where it was, by their index. `sentAtMs`: by
-   * `machineNowMs`, so that a worker that was stopped or blocked meanwhile reads what came after before it starts.
-   */
-  | {
-      readonly type: 'run'
-      readonly first: number
-      readonly refs: readonly Ref[]
-      readonly sentAtMs: number
-      readonly lastRuns?: LastRuns
-      readonly slots?: SlotNews
-    }
+  | ({ readonly type: 'run' } & GivenRun)
   /** Its handler runs as soon as there is a free slot. */
   | { readonly type: 'signal'; readonly number: number }
   /** The answer to the question with this id: values, or an error. */
@@ -133,6 +122,18 @@ export type MasterMessage =
   | { readonly type: 'follow'; readonly isOn: boolean }
   /** Hand back what is not started, finish what runs, exit. The worker is killed after `mercyMs`. */
   | { readonly type: 'drain'; readonly mercyMs: number }
+
+/**
+ * Tasks that a worker is to run. `lastRuns`: how the last run was cut short, for those refs where it was, by their index. `sentAtMs`: by
+ * `machineNowMs`, so that a worker that was stopped or blocked meanwhile reads what came after before it starts.
+ */
+export interface GivenRun {
+  readonly first: number
+  readonly refs: readonly Ref[]
+  readonly sentAtMs: number
+  readonly lastRuns?: LastRuns
+  readonly slots?: SlotNews
+}
 
 export type LastRuns = ReadonlyArray<readonly [place: number, lastRun: LastRun]>
 

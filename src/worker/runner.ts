@@ -1,12 +1,10 @@
 // Longer than others: the turns of a worker, from receiving tasks to its end, belong together.
 import type { Claims } from '../engines/claims.js'
-import type { LastRuns, WorkerMessage } from '../ipc/messages.js'
+import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
 import type { Listening } from '../ipc/reports.js'
 import { type Outcome, UNBEGUN } from '../task/outcome.js'
 import type { PausedPair } from '../task/pause.js'
-import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
-import type { SlotNews } from '../task/slots.js'
 import { afterMessages, isStale } from './after-messages.js'
 import { assignmentsOf } from './assignment.js'
 import { Claimer } from './claimer.js'
@@ -62,13 +60,7 @@ export class Runner implements ExecutorListener {
     })
   }
 
-  take(
-    first: number,
-    refs: readonly Ref[],
-    sentAtMs: number,
-    lastRuns: LastRuns = [],
-    slots?: SlotNews,
-  ): void {
+  take({ first, refs, sentAtMs, lastRuns = [], slots }: GivenRun): void {
     if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
     this.#claims.refresh?.(slots)
     for (const each of assignmentsOf(first, refs, lastRuns)) this.#claimer.push(each)

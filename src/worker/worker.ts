@@ -56,13 +56,7 @@ export class Worker {
           return { type: 'marks-cleared', ...(await clearMarks(claims, message.refs)) }
         })
       case 'run':
-        return this.#runner?.take(
-          message.first,
-          message.refs,
-          message.sentAtMs,
-          message.lastRuns,
-          message.slots,
-        )
+        return this.#runner?.take(message)
       case 'signal':
         return this.#runner?.signal(message.number)
       case 'answer':

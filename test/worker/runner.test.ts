@@ -64,7 +64,7 @@ describe('what a runner tells', () => {
     const spool = spoolDirectory()
     for (const name of ['quick', 'slow']) drop(spool, name, packet({ n: name }))
     const seen = await runnerOf(spool, { quick: 0, slow: 60 })
-    seen.runner.take(0, ['quick', 'slow'], machineNowMs())
+    seen.runner.take({ first: 0, refs: ['quick', 'slow'], sentAtMs: machineNowMs() })
     await until('both are reported', () => seen.sent.filter(({ done }) => done.length > 0).length === 2)
     const started = seen.sent.find(({ started, done }) => started.includes(1) && done.length === 0)
     if (started === undefined) return // on a busy machine it was reported when it began
@@ -84,7 +84,7 @@ describe('reload-on-rss', () => {
       return OK
     }
     const { runner, messages } = await open(spool, eat, process.memoryUsage.rss() + 30 * MB)
-    runner.take(0, names, machineNowMs())
+    runner.take({ first: 0, refs: names, sentAtMs: machineNowMs() })
     await until('it recycles', () => messages.some(({ type }) => type === 'recycling'))
     assert.equal(eaten.length, 1)
   })
