@@ -198,8 +198,11 @@ describe('cron times', () => {
 
   it('are found within ten seconds after the clock was set past them, and do not repeat when it is set back', async () => {
     const { world, daemon } = await living([cron('0 3 * * *')])
+    const sleepMs = await daemon.look()
+    assert.ok(sleepMs <= 10 * SECOND, `${sleepMs} ms`)
     world.epochMs += 3 * HOUR + 5 * SECOND
-    await world.live(daemon, 20 * SECOND)
+    world.pass(sleepMs)
+    await daemon.look()
     assert.equal(world.runs.length, 1)
     world.epochMs -= 20 * MINUTE
     await world.live(daemon, HOUR)
@@ -296,6 +299,30 @@ describe('several daemons', () => {
     const { daemon: again } = await living([every(HOUR)], world)
     await world.live(again, HOUR + MINUTE)
     assert.deepEqual(world.times, [2 * HOUR + MINUTE])
+  })
+
+  it('that is suspended while it claims a run, and killed once that is stored, does not have it doubled', async () => {
+    const { world } = await living([every(5 * MINUTE)])
+    const { states } = world
+    let isSuspended = true
+    const slow: PeriodicStates = {
+      ...states,
+      advance: (...args) => {
+        if (isSuspended) world.pass(10 * MINUTE)
+        isSuspended = false
+        return states.advance(...args)
+      },
+    }
+    const killed = world.daemon('killed', slow, () => new Promise(() => {}))
+    killed.set([every(5 * MINUTE)])
+    world.pass(5 * MINUTE)
+    void killed.look()
+    await new Promise(setImmediate)
+    const { daemon } = await living([every(5 * MINUTE)], world)
+    await world.live(daemon, 4 * MINUTE)
+    assert.deepEqual(world.times, [])
+    await world.live(daemon, 2 * MINUTE)
+    assert.deepEqual(world.times, [20 * MINUTE])
   })
 
   it('that start after a long time do not forget what others still come to know', async () => {
