@@ -4,7 +4,8 @@ import { Maintenance } from '../supervisor/maintenance.js'
 import { Master } from '../supervisor/master.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
 import { logTo } from './logger.js'
-import type { Logger } from './options.js'
+import type { SpooldOptions } from './options.js'
+import { OwnPeriodicTasks } from './periodic.js'
 import { maintained, type Place, planQueue, type Running } from './plan.js'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
@@ -14,7 +15,8 @@ export class EmbeddedDaemon {
   readonly queues: readonly string[]
   readonly #places: readonly Place[]
   readonly #events = new Emitter()
-  readonly #signals = new SignalRouter(this.#events, { declared() {}, added() {} })
+  readonly #signals: SignalRouter
+  readonly #periodic: OwnPeriodicTasks
   readonly #master = new Master(this.#events)
   readonly #sweeper = new Maintenance(this.#events)
   #stopping: Promise<void> | undefined
@@ -23,8 +25,16 @@ export class EmbeddedDaemon {
     this.#tellStopped = resolve
   })
 
-  constructor(places: readonly Place[], logger: Logger | undefined) {
+  /** @param arePeriodic it schedules periodic tasks, too */
+  constructor(places: readonly Place[], { logger, sync = true }: SpooldOptions, arePeriodic: boolean) {
     this.#places = places
+    this.#periodic = new OwnPeriodicTasks(places, sync, this.#events)
+    this.#signals = new SignalRouter(this.#events, {
+      declared: (spool, _, periodic) => {
+        if (arePeriodic) this.#periodic.declared(spool, periodic)
+      },
+      added() {},
+    })
     this.queues = places.map(({ queue }) => queue)
     if (logger !== undefined) subscribeLog(this.#events, logTo(logger), { isQuiet: () => false })
     else
@@ -54,8 +64,13 @@ export class EmbeddedDaemon {
   /** Takes no more tasks, and lets those that run end. */
   stop(mercyMs?: number): Promise<void> {
     this.#sweeper.stop()
-    this.#stopping ??= this.#master.stop(mercyMs).then(() => this.#tellStopped())
+    this.#stopping ??= this.#stop(mercyMs)
     return this.#stopping
+  }
+
+  async #stop(mercyMs?: number): Promise<void> {
+    await Promise.all([this.#periodic.stop(), this.#master.stop(mercyMs)])
+    this.#tellStopped()
   }
 
   /** As the daemon does: the first signal stops it, a second one at once. @returns what ends that */

@@ -42,7 +42,7 @@ export interface Application {
 export async function startDaemon(options: StartOptions, app: Application): Promise<EmbeddedDaemon> {
   checkMode(options, app)
   const places = placesOf(options, app)
-  const daemon = new EmbeddedDaemon(places, app.options.logger)
+  const daemon = new EmbeddedDaemon(places, app.options, options.stopWhenEmpty !== true)
   app.running.add(daemon)
   const disobey = options.block === true ? daemon.obeySignals() : () => {}
   void daemon.whenStopped.then(() => {

@@ -31,6 +31,27 @@ for (const [name, open] of Object.entries(HOMES))
       await until('the third has run', () => home.said().length === 3)
     })
 
+    it('that are periodic are scheduled by whoever runs them, until it stops', async () => {
+      const home = open(`
+        export const tasks = new Tasks()
+        tasks.task('tick', { periodicity: 1 }, () => say('tick ' + Date.now()))
+        tasks.task('elsewhere', { periodicity: 1, queue: 'nowhere' }, () => say('elsewhere'))`)
+      const ticks = () => home.said().filter(line => line.startsWith('tick'))
+      const startedAt = Date.now()
+      await home.start()
+      await until('it has run twice', () => ticks().length >= 2)
+      assert.ok(Number(ticks()[0]?.slice(5)) - startedAt >= 1000, 'the first run comes one period later')
+      // in memory every queue has a spool
+      assert.equal(home.said().includes('elsewhere'), home.spool === null)
+      await home.stop()
+      const runs = ticks().length
+      await home.app.schedule('tick')
+      assert.equal(ticks().length, runs)
+      await home.start()
+      await until('it goes on', () => ticks().length > runs + 1)
+      await home.stop()
+    })
+
     it('of a later time do not run before it', async () => {
       const home = open(`
         export const tasks = new Tasks()

@@ -6,7 +6,7 @@ import {
   type PeriodicStates,
   type PeriodicTask,
 } from '../task/periodic.js'
-import { entryFrom, isAstray, isMissed, leftMs, type Moment } from './periodic-times.js'
+import { entryFrom, isAstray, isMissed, leftMs, type Moment } from './times.js'
 
 interface PeriodicTasksOptions {
   readonly states: PeriodicStates

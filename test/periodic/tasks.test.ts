@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { MemorySpool } from '#src/engines/memory/spool.js'
 import { MemoryUpkeep } from '#src/engines/memory/upkeep.js'
-import { PeriodicTasks } from '#src/schedule/periodic-tasks.js'
+import { PeriodicTasks } from '#src/periodic/tasks.js'
 import type { PeriodicEntry, PeriodicStates, PeriodicTask, Rhythm } from '#src/task/periodic.js'
 
 const [SECOND, MINUTE, HOUR, DAY] = [1000, 60_000, 3_600_000, 86_400_000] as const

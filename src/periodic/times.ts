@@ -1,5 +1,5 @@
+import { openCron } from '../schedule/cron.js'
 import type { PeriodicEntry, PeriodicTask, Rhythm } from '../task/periodic.js'
-import { openCron } from './cron.js'
 
 /** Now, on both clocks. */
 export interface Moment {

@@ -1,0 +1,120 @@
+import { Alarm, machineNowMs } from '../base/clock.js'
+import { crypto } from '../base/crypto.js'
+import { messageOf } from '../base/errors.js'
+import type { Engine } from '../engines/open-engine.js'
+import type { Emitter } from '../events/emitter.js'
+import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../protocol/named.js'
+import { encodePacket } from '../protocol/packet.js'
+import { bootId } from '../system/boot.js'
+import type { PeriodicTask } from '../task/periodic.js'
+import { baseName } from '../task/ref.js'
+import { PeriodicTasks } from './tasks.js'
+
+/** After an engine could not be opened. */
+const RETRY_MS = 1000
+
+/** Where periodic tasks are stored. */
+interface PeriodicPlace {
+  readonly engine: Engine
+  /** Each stored task is on disk before the next one. */
+  readonly sync: boolean
+}
+
+/** Looks after the periodic tasks of one spool whenever it is time. */
+export class PeriodicSpool {
+  readonly #spool: string
+  readonly #place: PeriodicPlace
+  readonly #events: Emitter
+  readonly #alarm = new Alarm(() => this.#look())
+  #declared: readonly PeriodicTask[] = []
+  #tasks: PeriodicTasks | undefined
+  #looking: Promise<void> | undefined
+  #isAsked = false
+  #isClosed = false
+
+  constructor(spool: string, place: PeriodicPlace, events: Emitter) {
+    this.#spool = spool
+    this.#place = place
+    this.#events = events
+  }
+
+  set(tasks: readonly PeriodicTask[]): void {
+    this.#declared = tasks
+    this.#tasks?.set(tasks)
+    this.#look()
+  }
+
+  get sync(): boolean {
+    return this.#place.sync
+  }
+
+  get isEmpty(): boolean {
+    return this.#declared.length === 0
+  }
+
+  /** Each task, and when it is scheduled next; epoch ms, null: that is not known yet. */
+  get plan(): PeriodicTasks['plan'] {
+    return this.#tasks?.plan ?? []
+  }
+
+  /** Resolves when what it does is done. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#alarm.clear()
+    await this.#looking
+  }
+
+  #look(): void {
+    this.#isAsked = true
+    this.#looking ??= this.#run()
+  }
+
+  async #run(): Promise<void> {
+    this.#alarm.clear()
+    let nextMs = RETRY_MS
+    try {
+      this.#tasks ??= await this.#open()
+      while (this.#isAsked && !this.#isClosed) {
+        this.#isAsked = false
+        nextMs = await this.#tasks.look()
+      }
+    } catch (error) {
+      this.#events.emit('periodic-failed', { spool: this.#spool, error: messageOf(error) })
+    }
+    this.#looking = undefined
+    if (Number.isFinite(nextMs) && !this.#isClosed) this.#alarm.wakeAt(performance.now() + nextMs)
+  }
+
+  async #open(): Promise<PeriodicTasks> {
+    const spool = this.#spool
+    const { engine, sync } = this.#place
+    const events = this.#events
+    const { periodic } = await engine.upkeep()
+    const tasks = new PeriodicTasks({
+      states: periodic,
+      now: () => ({ epochMs: Date.now(), machineMs: machineNowMs(), boot: bootId() }),
+      async store(task) {
+        const packet = packetOf(task)
+        const { path } = await (await engine.enqueuer(sync)).store({ packet })
+        events.emit('request-stored', { path, bytes: packet.length })
+        return baseName(path)
+      },
+      leftOut: ({ name }, stored) => events.emit('periodic-left-out', { spool, name, stored }),
+      damaged: ({ name }) => events.emit('periodic-damaged', { spool, name }),
+      failed: error => events.emit('periodic-failed', { spool, error }),
+    })
+    tasks.set(this.#declared)
+    return tasks
+  }
+}
+
+/** A run is a named task like any other. */
+function packetOf({ name, queue }: PeriodicTask): Buffer {
+  const pairs = [
+    [TASK_KEY, name],
+    [ARGS_KEY, '[]'],
+    [ID_KEY, crypto().randomUUID()],
+    ...(queue === DEFAULT_QUEUE ? [] : [[QUEUE_KEY, queue]]),
+  ]
+  return encodePacket(pairs.map(([key = '', value = '']) => [Buffer.from(key), Buffer.from(value)]))
+}
