@@ -25,6 +25,7 @@ const NAMES = [
   'idle',
   'drain',
   'tasks',
+  'named',
   'hosts',
   'pickup',
   'scale',

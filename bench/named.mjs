@@ -1,0 +1,113 @@
+// What named tasks cost beside dictionaries: running one, and scheduling one. Instructions, because times depend on what else
+// the machine does.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { encodePacket } from '../build/src/protocol/packet.js'
+import { BIN, inPairs, isInstalled, ROOT, withDirectory } from './harness.mjs'
+
+const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
+const RUN = 60_000
+const SCHEDULE = 40_000
+
+/** Of each kind: a no-op handler that is delivered at least once, and the packets of its tasks. */
+const KINDS = {
+  dictionary: {
+    handler: 'export default (env, task) => task.SPOOL_OK\n',
+    packet: n => ({ hello: 'world', n: String(n), foo: 'bar' }),
+  },
+  named: {
+    handler: `import { Tasks } from 'spoold'
+export const tasks = new Tasks({ maxRetries: 1 })
+tasks.task('noop', (_n) => {})\n`,
+    packet: n => ({ task: 'noop', args: `[${n}]`, id: crypto.randomUUID() }),
+  },
+}
+
+/** Instructions of a program and all of its children, in millions. */
+function instructionsOf(directory, args) {
+  const file = join(directory, 'instructions')
+  const words = ['stat', '-x,', '-o', file, '-e', 'instructions:u,instructions:k', process.execPath, ...args]
+  const { status, stderr } = spawnSync('perf', words, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  if (status !== 0) throw new Error(`exit ${status}: ${stderr}`)
+  const counts = readFileSync(file, 'utf8').match(/^\d+(?=,)/gm) ?? []
+  return counts.reduce((sum, count) => sum + Number(count), 0) / 1e6
+}
+
+/** A daemon's whole life, with so many tasks. */
+function lifeOf({ handler, packet }, count) {
+  return withDirectory('memory', directory => {
+    const [spool, file] = ['spool', 'handler.mjs'].map(name => join(directory, name))
+    mkdirSync(spool)
+    writeFileSync(file, handler)
+    for (let n = 0; n < count; n++) {
+      const vars = Object.entries(packet(n)).map(pair => pair.map(text => Buffer.from(text)))
+      writeFileSync(
+        join(spool, `uwsgi_spoolfile_on_bench_1_${n}_1_1795238706_${n % 1_000_000}`),
+        encodePacket(vars),
+      )
+    }
+    const options = ['--drain', '--spooler-processes', '1', '--spooler-quiet']
+    return instructionsOf(directory, [BIN, ...options, '--spooler', spool, '--spooler-import', file])
+  })
+}
+
+const WAYS = {
+  dictionary: `spool({ hello: 'world', n: String(i), foo: 'bar' }, to)`,
+  named: 'noop.schedule(i)',
+}
+
+/** A program that stores so many tasks, one after the other. */
+function storing(way, count) {
+  return withDirectory('memory', directory => {
+    const file = join(directory, 'store.mjs')
+    const to = `{ spooler: ${JSON.stringify(join(directory, 'spool'))}, sync: false }`
+    writeFileSync(
+      file,
+      `import { spool, Tasks } from ${INDEX}
+const to = ${to}
+const noop = new Tasks(to).task('noop', _n => {})
+for (let i = 0; i < ${count}; i++) await ${way}\n`,
+    )
+    return instructionsOf(directory, [file])
+  })
+}
+
+/** Tasks per million instructions; what the process itself takes is that of a few tasks. */
+async function rate(measure, what, count) {
+  const few = Math.round(count / 20)
+  const [small, large] = [await measure(what, few), await measure(what, count)]
+  return { 'tasks per million instructions': (count - few) / (large - small) }
+}
+
+export const title = 'Named tasks'
+export const about = `tmpfs, one process, no-op tasks with one argument beside dictionaries of three keys, both delivered at least once; tasks
+per million instructions (perf stat, user and kernel, of all processes), without those of a start. "spoold" is the named
+task, "Peer" the dictionary: to run one, and to store one (\`schedule\` beside \`spool\`, without syncs).`
+
+export async function run({ pairs, scale, say }) {
+  if (!isInstalled('perf')) return undefined
+  const rows = []
+  const cases = [
+    ['run', lifeOf, KINDS, Math.round(RUN * scale), 1.15],
+    ['store', storing, WAYS, Math.round(SCHEDULE * scale), 1.1],
+  ]
+  for (const [name, measure, { named, dictionary }, count, most] of cases) {
+    const figures = await inPairs(
+      pairs,
+      () => rate(measure, named, count),
+      () => rate(measure, dictionary, count),
+      (mine, theirs) => {
+        const [[a], [b]] = [Object.values(mine), Object.values(theirs)]
+        say(
+          `${name}: named ${a.toFixed(2)}, dictionary ${b.toFixed(2)}: ${(b / a).toFixed(3)} × the instructions`,
+        )
+      },
+    )
+    for (const figure of figures) rows.push({ case: name, ...figure, target: 1 / most })
+  }
+  return { rows }
+}
