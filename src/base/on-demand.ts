@@ -8,9 +8,12 @@ const require = createRequire(import.meta.url)
  * promise and the ES module loader.
  */
 export function onDemand<T>(name: string): () => T {
+  let loaded: T | undefined // looking it up again costs microseconds
   return () => {
+    if (loaded !== undefined) return loaded
     try {
-      return require(name)
+      loaded = require(name) as T
+      return loaded
     } catch (error) {
       throw new Error(messageOf(error).split('\n')[0], { cause: error }) // the other lines are Node's require stack
     }

@@ -167,14 +167,20 @@ export function hasRegistry(value: unknown): value is HasRegistry {
 }
 
 /** The settings that hold for a task. */
-export function settingsOf({ definition, registry }: TaskEntry): KnownSettings {
-  const of = <Name extends keyof TaskSettings>(name: Name) => definition[name] ?? registry.inherited(name)
+export function settingsOf(entry: TaskEntry): KnownSettings {
   return {
-    queue: of('queue'),
-    maxRetries: of('maxRetries'),
-    backoff: of('backoff'),
-    retryDelay: of('retryDelay'),
-    backoffCap: of('backoffCap'),
-    maxConcurrency: definition.maxConcurrency,
+    queue: settingOf(entry, 'queue'),
+    maxRetries: settingOf(entry, 'maxRetries'),
+    backoff: settingOf(entry, 'backoff'),
+    retryDelay: settingOf(entry, 'retryDelay'),
+    backoffCap: settingOf(entry, 'backoffCap'),
+    maxConcurrency: entry.definition.maxConcurrency,
   }
+}
+
+export function settingOf<Name extends keyof TaskSettings>(
+  { definition, registry }: TaskEntry,
+  name: Name,
+): TaskSettings[Name] | undefined {
+  return definition[name] ?? registry.inherited(name)
 }

@@ -9,7 +9,7 @@ import type { CallOptions, When } from './call-options.js'
 import { enqueuerOf } from './destinations.js'
 import { type Call, enqueueThrough, layersOf } from './onion.js'
 import { isDestination } from './queues.js'
-import { settingsOf } from './registry.js'
+import { settingOf } from './registry.js'
 import { freezeTask, type ScheduledTask, TaskStatus } from './scheduled-task.js'
 
 /** A call that has passed every check; nothing is stored. */
@@ -21,7 +21,7 @@ export interface CheckedCall {
 }
 
 /** @throws the errors of `checked`; SpooldError SPOOL_FULL, ENQUEUE_FAILED … as `spool` does */
-export async function schedule(call: Call): Promise<ScheduledTask> {
+export function schedule(call: Call): Promise<ScheduledTask> {
   const layers = layersOf(call.entry.registry, 'enqueue')
   return layers.length === 0 ? store(call) : enqueueThrough(layers, call, store)
 }
@@ -31,7 +31,7 @@ async function store(call: Call): Promise<ScheduledTask> {
   if (schema !== undefined) await validated(call.entry.name, schema, call.args)
   const { request, enqueuer, scheduled } = checked(call)
   try {
-    return scheduled(await enqueuer.store(request))
+    return scheduled(enqueuer.storeAtOnce?.(request) ?? (await enqueuer.store(request)))
   } catch (error) {
     forgetTargets()
     throw error
@@ -47,7 +47,8 @@ export function checked({ entry, args, at, options }: Call): CheckedCall {
   const { name, fewest, most, registry } = entry
   if (entry.definition.schema === undefined) checkCount(name, fewest, most, args.length)
   const stored = toStored(name, args)
-  const { queue = DEFAULT_QUEUE, maxRetries = 0 } = settingsOf(entry)
+  const queue = settingOf(entry, 'queue') ?? DEFAULT_QUEUE
+  const maxRetries = settingOf(entry, 'maxRetries') ?? 0
   const { own, attached } = registry.destination
   const enqueuer = registry.standIn ?? enqueuerOf(queue, isDestination(options) ? options : own, attached)
   const id = options.id ?? crypto().randomUUID()
@@ -58,20 +59,21 @@ export function checked({ entry, args, at, options }: Call): CheckedCall {
     const nowMs = Date.now()
     const atMs = request.atSeconds === undefined ? nowMs : request.atSeconds * 1000
     const due = atMs > nowMs ? TaskStatus.WAITING : TaskStatus.QUEUED
-    return freezeTask({
-      ...{ id, name, queue, maxRetries, retries: 0, args },
-      status: isDuplicate ? TaskStatus.NOT_SET : due,
-      at: new Date(atMs),
-    })
+    const status = isDuplicate ? TaskStatus.NOT_SET : due
+    return freezeTask({ id, status, name, queue, at: new Date(atMs), maxRetries, retries: 0, args })
   }
   return { request, enqueuer, scheduled }
 }
+
+/** Of most calls. */
+const NO_OPTIONS: TaskOptions = {}
 
 function taskOptions(
   body: Buffer | undefined,
   at: When | undefined,
   { id, priority }: CallOptions,
 ): TaskOptions {
+  if (body === undefined && at === undefined && id === undefined && priority === undefined) return NO_OPTIONS
   return {
     ...(body === undefined ? {} : { body }),
     ...(at === undefined ? {} : { at }),
