@@ -221,9 +221,11 @@ export class WorkerProcess {
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
     if (message.times !== undefined) this.#listener.timed(message.times)
+    const before = this.#work.outstanding
     const reported = this.#work.settle(message)
     if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before
     if (reported.count > 0) this.#listener.reported(this, reported)
+    else if (this.#work.outstanding < before) this.#listener.opened() // it has released what was recalled
     const isNews = message.started.length > 0 && this.#work.activity.isSorting
     for (const number of message.started) {
       const name = this.#work.started(number)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { MasterMessage, WorkerMessage } from '#src/ipc/messages.js'
-import type { PackedReports } from '#src/ipc/reports.js'
+import { Outbox, type PackedReports } from '#src/ipc/reports.js'
 import type { WorkerListener } from '#src/supervisor/worker-listener.js'
 import { WorkerProcess } from '#src/supervisor/worker-process.js'
 import { CLAIMS_DEFAULTS } from '../helpers/engine.js'
@@ -21,7 +21,8 @@ const NO_LISTENER: WorkerListener<WorkerProcess> = {
 function readyWorker() {
   const sent: MasterMessage[] = []
   let say: (message: WorkerMessage) => void = nothing
-  const worker = new WorkerProcess(
+  const opened: number[] = []
+  const worker: WorkerProcess = new WorkerProcess(
     {
       worker: {
         ...CLAIMS_DEFAULTS,
@@ -50,10 +51,10 @@ function readyWorker() {
       }),
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),
     },
-    NO_LISTENER,
+    { ...NO_LISTENER, opened: () => void opened.push(worker.work.outstanding) },
   )
   say({ type: 'ready', news: [] })
-  return { worker, sent, say: (message: WorkerMessage) => say(message) }
+  return { worker, sent, opened, say: (message: WorkerMessage) => say(message) }
 }
 
 /** That so many are done, from this number on. */
@@ -92,6 +93,18 @@ describe('a worker from which tasks were taken back', () => {
     assert.ok(worker.deadlineAt(HARAKIRI_MS) < Number.POSITIVE_INFINITY)
     say(done(1, 1))
     assert.equal(worker.work.outstanding, 0)
+  })
+
+  it('may be given more as soon as it has released what it had claimed by then', () => {
+    const { worker, say, opened } = readyWorker()
+    worker.run(['a', 'b', 'c'], [])
+    worker.recall()
+    say(done(0, 1))
+    say({ type: 'recalled', begun: [1] }) // it waits to begin `b`, which is given to another worker by now
+    const outbox = new Outbox({ tasks: false, times: false })
+    outbox.add(1, { ref: 'b', kind: 'untouched', ranMs: 0 })
+    say(outbox.take([], 0))
+    assert.deepEqual(opened, [1, 0])
   })
 
   it('is asked once', () => {
