@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { writeIni } from '../helpers/daemon.js'
@@ -38,10 +38,13 @@ async function logOf(command: string, args: readonly string[]): Promise<string[]
     logto: 'log',
   })
   const daemon = new TestProcess(command, args, { cwd: home })
-  await until('all tasks have run', () => leftIn(spool).length === 0, 60_000)
+  // the file of a task is gone before its last line is logged
+  const log = () => (existsSync(join(home, 'log')) ? readFileSync(join(home, 'log'), 'utf8') : '')
+  const ends = () => log().match(/done with task/g)?.length ?? 0
+  await until('all tasks have run', () => leftIn(spool).length === 0 && ends() === 3, 60_000)
   daemon.child.kill('SIGTERM')
   assert.equal(await daemon.code(), 0)
-  const lines = readFileSync(join(home, 'log'), 'utf8').replaceAll(spool, 'SPOOL').trimEnd().split('\n')
+  const lines = log().replaceAll(spool, 'SPOOL').trimEnd().split('\n')
   const from = lines.findIndex(line => line.startsWith('spawned the uWSGI spooler'))
   return lines.slice(from).map(line => line.replace(/\bpid:? \d+/g, 'pid N'))
 }
