@@ -193,7 +193,9 @@ uwsgi.spooler = spooler
     for (const name of failing)
       assert.match(
         daemon.output,
-        new RegExp(`managing request ${name} \\.\\.\\.\\n${name} fails\\n.* task ${name} failed`),
+        new RegExp(
+          `managing request ${name} \\.\\.\\.\\n(?:.* is running .*\\n)?${name} fails\\n.* task ${name} failed`,
+        ),
       )
     daemon.child.kill('SIGTERM')
     await daemon.code()

@@ -34,6 +34,8 @@ uwsgi.spooler = spooler
         'spooler-frequency': 1,
       },
     })
+    const loaded = () => daemon.journal().filter(line => line.startsWith('loading')).length
+    await until('both interpreters load', () => loaded() === 2)
     for (let i = 0; i < 20; i++) drop(spool, `1-warm-${i}`, packet({}))
     await until('they have run', () => leftIn(spool).length === 0)
     drop(spool, '2-dies', packet({ do: 'die' }))
