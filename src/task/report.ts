@@ -77,3 +77,6 @@ export function isHandled(kind: ReportKind): boolean {
 export function isLimit(report: Report): report is Report & { readonly detail: string } {
   return report.kind === 'untouched' && report.detail !== undefined
 }
+
+/** The file of the task has left its place. */
+export const GONE_KINDS: readonly ReportKind[] = ['ok', 'gone', 'buried', 'set-aside']

@@ -1,4 +1,8 @@
 import type { Ref } from '../../task/ref.js'
+import type { Report } from '../../task/report.js'
+
+/** Retried after a wait that doubles. */
+export const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
 
 const FIRST_RETRY_MS = 2
 

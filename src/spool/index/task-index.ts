@@ -1,10 +1,10 @@
 import type { Ref } from '../../task/ref.js'
-import type { FeedReason, ParkReason, Report } from '../../task/report.js'
+import { type FeedReason, GONE_KINDS, type ParkReason, type Report } from '../../task/report.js'
 import type { SlotQueueStats } from '../../task/slots.js'
 import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
-import { Patience } from './patience.js'
+import { PATIENT_KINDS, Patience } from './patience.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
 import { SlotQueues } from './slot-queues.js'
 import { SlotTries } from './slot-tries.js'
@@ -22,10 +22,6 @@ interface TaskIndexOptions {
 }
 
 const WINDOW = 120_000
-/** Its file has left its place. */
-const GONE_KINDS: readonly Report['kind'][] = ['ok', 'gone', 'buried', 'set-aside']
-/** Retried after a wait that doubles. */
-const PATIENT_KINDS: readonly Report['kind'][] = ['locked', 'incomplete']
 
 // Longer than others: each state of a ref is entered and left here.
 /**
@@ -45,6 +41,8 @@ export class TaskIndex {
   readonly #ready: ReadyRefs
   /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
   readonly #busy = new Map<Ref, number>()
+  /** Of those with a worker, those that have changed since: the worker may have looked before. */
+  readonly #touched = new Set<Ref>()
   readonly #waiting = new WaitingList()
   readonly #parked: ParkedRefs
   readonly #slots: SlotQueues
@@ -78,7 +76,6 @@ export class TaskIndex {
     this.#ready.each((ref, time) => this.#isElsewhere(ref, nowMs) || visit(ref, time))
   }
 
-  /** Everything it knows. */
   get size(): number {
     return this.ready + this.busy + this.waiting
   }
@@ -131,6 +128,7 @@ export class TaskIndex {
     const renames = this.#busy.get(ref)
     if (renames !== undefined) {
       if (renamed) this.#busy.set(ref, renames + 1)
+      else this.#touched.add(ref)
       return false
     }
     const waited = this.#waiting.endOnChange(ref)
@@ -209,6 +207,7 @@ export class TaskIndex {
   #gone(ref: Ref): void {
     const renames = this.#busy.get(ref) ?? 0
     this.#busy.delete(ref)
+    this.#touched.delete(ref)
     this.#patience.end(ref)
     this.#arrivals.forget(ref)
     if (renames > 1) this.#makeReady(ref)
@@ -224,7 +223,9 @@ export class TaskIndex {
     const { ref } = report
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
     this.#busy.delete(ref)
+    const isTouched = this.#touched.delete(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
+    if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
       case 'untouched':
         this.#makeReady(ref)
@@ -255,6 +256,7 @@ export class TaskIndex {
   /** Its worker died. */
   abandoned(ref: Ref): void {
     this.#busy.delete(ref)
+    this.#touched.delete(ref)
     this.#makeReady(ref)
   }
 

@@ -349,6 +349,17 @@ describe('what a report does to its ref', () => {
     assert.deepEqual(index.take(1), ['a'])
   })
 
+  it('a change that comes while a worker looks at its time: looked at again, once', () => {
+    const index = indexOf(['a'])
+    index.take(1)
+    index.changed('a', false)
+    index.returned(report('a', 'later', NOW + 60_000), NOW)
+    assert.deepEqual(index.take(1), ['a'])
+    index.returned(report('a', 'later', NOW + 60_000), NOW)
+    assert.deepEqual(index.take(1), [])
+    assert.equal(index.waiting, 1)
+  })
+
   it('a change of the file ends a wait that is the file’s own', () => {
     returned('later', NOW + 60_000)
     assert.ok(index.changed('a', false))
