@@ -33,7 +33,7 @@ mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 /** A file that hangs is ended, with all that it has started, and fails. */
 const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 30) * 60_000
 /** Most tests wait more than they work. */
-const CONCURRENCY = Math.max(3, availableParallelism())
+const CONCURRENCY = Math.max(4, availableParallelism())
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
 const MAX_AGAIN = 8
 const SLOWEST_SHOWN = 10

@@ -15,8 +15,8 @@ import { startUwsgi } from '../helpers/uwsgi.js'
 import { assertWitnessed, Tail } from '../helpers/witness.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-const TASKS = isLong ? 20_000 : 2000
-const SHARED_TASKS = isLong ? 10_000 : 1000
+const TASKS = isLong ? 20_000 : 1000
+const SHARED_TASKS = isLong ? 10_000 : 500
 const WORKERS = isLong ? 8 : 2
 const MORE_TASKS = 100
 /** uWSGI comes to the spool every few seconds. */

@@ -35,7 +35,7 @@ const HANDLER = `
   export default async ({ n, wait, block, answer }) => {
     journal.push(n)
     for (const endsAt = performance.now() + Number(block ?? 0); performance.now() < endsAt; );
-    await setTimeout(Number(wait ?? 0))
+    await setTimeout(Number(wait ?? 0), undefined, { ref: false })
     if (answer === 'throw') throw new Error('no ' + n)
     return Number(answer ?? -2)
   }`
