@@ -44,6 +44,8 @@ export class PoolSize {
   #mayGrow = true
   #decidedAt = Number.NEGATIVE_INFINITY
   #nextDecision: NodeJS.Timeout | undefined
+  /** When that is, in ms; Infinity: there is none. */
+  #nextDecisionAt = Number.POSITIVE_INFINITY
 
   constructor(options: SizeOptions, context: PoolSizeContext) {
     this.#context = context
@@ -165,7 +167,7 @@ export class PoolSize {
 
   close(): void {
     this.#idleTimer?.clear()
-    clearTimeout(this.#nextDecision)
+    this.#forgetNextDecision()
     this.#context.load.measure(false)
   }
 
@@ -204,23 +206,31 @@ export class PoolSize {
 
   /** At once, but not again and again. */
   #decideSoon(): void {
-    const leftMs = this.#decidedAt + PACE_MS - performance.now()
-    if (leftMs <= 0) this.#decide()
-    else this.#decideIn(leftMs)
+    const at = this.#decidedAt + PACE_MS
+    if (this.#nextDecisionAt <= at) return // asked thousands of times per second
+    if (at <= performance.now()) this.#decide()
+    else this.#decideAt(at)
   }
 
-  #decideIn(ms: number): void {
+  #decideAt(at: number): void {
     clearTimeout(this.#nextDecision)
+    this.#nextDecisionAt = at
     this.#nextDecision = setTimeout(() => {
+      this.#forgetNextDecision()
       if (!this.#context.roster.isClosed && !this.#isFrozen && this.#byHand === undefined) this.#decide()
-    }, ms)
+    }, at - performance.now())
+  }
+
+  #forgetNextDecision(): void {
+    clearTimeout(this.#nextDecision)
+    this.#nextDecisionAt = Number.POSITIVE_INFINITY
   }
 
   #decide(): void {
     const { events, spool, roster, isBraked } = this.#context
     const { scaling } = this.#options
     if (scaling === null || this.#scaler === undefined) return
-    clearTimeout(this.#nextDecision)
+    this.#forgetNextDecision()
     this.#decidedAt = performance.now()
     const canSpawn = this.#mayGrow && !isBraked()
     const seen = this.#view.snapshot(scaling.options, this.#decidedAt, canSpawn)
@@ -228,7 +238,7 @@ export class PoolSize {
     if (problem !== undefined) events.emit('scaling-failed', { spool, error: problem })
     this.#say(lines)
     this.#change(target, reason)
-    if (askAgainMicros !== undefined) this.#decideIn(askAgainMicros / 1000)
+    if (askAgainMicros !== undefined) this.#decideAt(this.#decidedAt + askAgainMicros / 1000)
     roster.trim()
   }
 
