@@ -159,8 +159,7 @@ describe('a named task', { concurrency: 3 }, () => {
     assert.equal(of('aborts').length, 1)
     assert.equal(of('endless').length, 5)
     assert.equal(dead(spool).length, 6)
-    assert.match(
-      daemon.output,
+    await daemon.waitFor(
       /\(thrice\) is buried: it failed 3 times, as often as it may \(maxRetries of thrice\)/,
     )
     await daemon.waitFor(/\(aborts\) is buried: never/)
