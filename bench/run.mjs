@@ -26,6 +26,7 @@ const NAMES = [
   'drain',
   'tasks',
   'named',
+  'slots',
   'hosts',
   'pickup',
   'scale',

@@ -1,0 +1,93 @@
+// What tasks cost that wait for a slot: those behind them, and the master.
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { encodePacket } from '../build/src/protocol/packet.js'
+import {
+  childrenOf,
+  cpuSecondsOf,
+  isInstalled,
+  leftOnTmpfs,
+  startSpoold,
+  until,
+  withDirectory,
+} from './harness.mjs'
+import { instructionsOf, sample } from './instructions.mjs'
+
+/** Tasks without a limit, behind the others. */
+const OTHERS = 20_000
+const REST_MS = 5000
+/** On a machine that others use. */
+const LONGEST_MS = 300_000
+
+const tasksOf = directory => `
+import { writeFileSync } from 'node:fs'
+import { Tasks } from 'spoold'
+export const tasks = new Tasks({ maxRetries: 1 })
+tasks.task('few', { maxConcurrency: 1 }, () => new Promise(() => setInterval(() => {}, 1e8)))
+let ran = 0
+tasks.task('other', () => {
+  if (ran++ === 0) writeFileSync(${JSON.stringify(join(directory, 'other'))}, '')
+})
+`
+
+/** Stores tasks of this name, in the order of their calls. */
+function fill(spool, task, count, first) {
+  const bytes = encodePacket(
+    Object.entries({ task, args: '[]' }).map(pair => pair.map(text => Buffer.from(text))),
+  )
+  for (let n = first; n < first + count; n++)
+    writeFileSync(
+      `${spool}/uwsgi_spoolfile_on_bench_1_${n}_1_${1795238706 + Math.floor(n / 1e6)}_${n % 1e6}`,
+      bytes,
+    )
+}
+
+/** One task runs for ever, `count` wait for it, and others come behind them. */
+function measure(count) {
+  return withDirectory('memory', async directory => {
+    const spool = join(directory, 'spool')
+    mkdirSync(spool)
+    fill(spool, 'few', count + 1, 1)
+    fill(spool, 'other', 1, count + 2)
+    const before = leftOnTmpfs(spool) - 1
+    const options = ['--spooler-processes', '3', '--spooler-quiet']
+    const since = performance.now()
+    const daemon = startSpoold(directory, spool, options, '--spooler', tasksOf(directory))
+    try {
+      await until('another one starts', () => existsSync(join(directory, 'other')), LONGEST_MS)
+      const first = (performance.now() - since) / 1000
+      await setTimeout(REST_MS) // those that were given to workers meanwhile have come back
+      const [cpu, at] = [cpuSecondsOf(daemon.pid), performance.now()]
+      await setTimeout(REST_MS)
+      const share = (1e5 * (cpuSecondsOf(daemon.pid) - cpu)) / (performance.now() - at)
+      const counted = await instructionsOf([daemon.pid, ...childrenOf(daemon.pid)])
+      fill(spool, 'other', OTHERS, count + 3)
+      await until('the others have run', () => leftOnTmpfs(spool) <= before, LONGEST_MS)
+      return { first, share, instructions: (await counted()) / OTHERS }
+    } finally {
+      await daemon.stop()
+    }
+  })
+}
+
+export const title = 'Tasks that wait for a slot'
+export const about = `tmpfs, three processes, one of which runs a task with \`maxConcurrency: 1\` for ever. So many wait for it; "first" is the time
+from the start of the daemon until a task without a limit starts that is behind all of them, and "master" the share of a processor that the
+master needs while nothing else is there. Then ${OTHERS.toLocaleString('en')} no-op tasks without a limit come: "rate" is that of their number per
+instruction (perf stat, user and kernel, of all processes), beside the rate when none waits.`
+
+export async function run({ scale, say }) {
+  if (!isInstalled('perf')) return undefined
+  const rows = []
+  let alone
+  for (const count of [0, 100_000, 1_000_000].map(each => Math.round(each * scale))) {
+    const { first, share, instructions } = await sample(() => measure(count), say)
+    alone ??= instructions
+    say(
+      `${count} wait: ${first.toFixed(2)} s, master ${share.toFixed(2)} %, ${Math.round(instructions)} instructions per other task`,
+    )
+    rows.push({ 'that wait': count, 'first, s': first, 'master, %': share, rate: alone / instructions })
+  }
+  return { rows }
+}
