@@ -15,7 +15,10 @@ export interface Logger {
 export interface SpooldOptions extends Destinations {
   /** The tasks that go there: `Tasks`, or the path or URL of a module that exports them. A path is relative to the current directory. */
   readonly tasks?: TaskSource | readonly TaskSource[]
-  /** The application's name, in its events. Default: `default`. */
+  /**
+   * The application's name: in its events, and before the names of its tasks, so that it runs no tasks of others in the same
+   * spool. Default: `default` in events, and nothing before names.
+   */
   readonly namespace?: string
   /** Default: nothing is logged. */
   readonly logger?: Logger

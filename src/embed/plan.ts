@@ -36,6 +36,8 @@ export interface Running {
   /** Where tasks go that handlers schedule, if their workers are not in this process. */
   readonly targets: WorkerOptions['targets']
   readonly queues: WorkerOptions['queues']
+  readonly sockets?: NonNullable<WorkerOptions['sockets']>
+  readonly namespace?: string
   openPort(): WorkerPort
 }
 

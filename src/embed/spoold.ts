@@ -47,10 +47,14 @@ export class Spoold extends TaskScheduler {
     super()
     this.#place = placeOfCallOf(new.target as never)
     checkOptions(options, this.#place)
-    const { tasks = [], logger: _, namespace: __, ...destinations } = options
+    const { tasks = [], logger: _, namespace, ...destinations } = options
     this.#options = options
     this.#memory = options.spooler === MEMORY ? new MemoryQueues() : undefined
-    this[REGISTRY] = new Registry({}, undefined, this.#destinations(destinations))
+    this[REGISTRY] = new Registry(
+      namespace === undefined ? {} : { namespace },
+      undefined,
+      this.#destinations(destinations),
+    )
     const sources: readonly TaskSource[] = isMany(tasks) ? tasks : [tasks]
     this.#files = sources.flatMap(source => fileOf(source) ?? [])
     this.#areLoaded = this.#files.length === 0

@@ -1,4 +1,5 @@
 import { SpooldError } from '../base/errors.js'
+import type { Destination } from '../client/target.js'
 import { openEngine } from '../engines/open-engine.js'
 import { STDERR } from '../log/output.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
@@ -105,20 +106,21 @@ function placesOf({ queue }: StartOptions, app: Application): Place[] {
   }
 }
 
-/** The directories of each queue; undefined if a daemon has it. */
-function directoriesOf({
-  spooler,
-  socket,
-  queues = {},
-}: SpooldOptions): Map<string, readonly string[] | undefined> {
-  const found = new Map<string, readonly string[] | undefined>()
-  if (socket !== undefined) found.set(DEFAULT_QUEUE, undefined)
-  else if (spooler !== undefined) found.set(DEFAULT_QUEUE, [spooler].flat())
-  for (const [queue, place] of Object.entries(queues)) {
-    const { spooler: directory } = destinationOf(place)
-    found.set(queue, directory === undefined ? undefined : [directory].flat())
-  }
+/** Where the tasks of each queue go; of the default queue, what `queues` say goes before `spooler` and `socket`. */
+function destinationsOf({ spooler, socket, queues = {} }: SpooldOptions): Map<string, Destination> {
+  const found = new Map<string, Destination>()
+  if (socket !== undefined) found.set(DEFAULT_QUEUE, { socket })
+  else if (spooler !== undefined) found.set(DEFAULT_QUEUE, { spooler })
+  for (const [queue, place] of Object.entries(queues)) found.set(queue, destinationOf(place))
   return found
+}
+
+/** The directories of each queue; undefined if a daemon has it. */
+function directoriesOf(options: SpooldOptions): Map<string, readonly string[] | undefined> {
+  const all = [...destinationsOf(options)]
+  return new Map(
+    all.map(([queue, { spooler }]) => [queue, spooler === undefined ? undefined : [spooler].flat()]),
+  )
 }
 
 /** In memory, any queue has a spool: those that tasks name, or that have been used. */
@@ -144,7 +146,7 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
       openPort: () => telling(openInProcess({ engine, given: app.given, deadlineMs, enqueuerOf })),
     }
   }
-  const { sync = true } = app.options
+  const { sync = true, namespace } = app.options
   const directories = [...directoriesOf(app.options)].flatMap(([queue, found]) =>
     (found ?? []).map(directory => [queue, prepared(directory)] as const),
   )
@@ -155,6 +157,10 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
     ...{ harakiriMs: deadlineMs, isListenedTo },
     targets: directories.map(([, directory]) => ({ directory, sync })),
     queues: directories,
+    sockets: [...destinationsOf(app.options)].flatMap(([queue, { socket }]) =>
+      socket === undefined ? [] : [[queue, socket] as const],
+    ),
+    ...(namespace === undefined ? {} : { namespace }),
     sharesProcess: mode === 'threads' && workers > 1,
     openPort: () =>
       telling(mode === 'threads' ? new ThreadPort() : new ForkedPort({ logFd: STDERR, areas: [] })),

@@ -33,6 +33,10 @@ export interface WorkerOptions {
   readonly targets: ReadonlyArray<{ readonly directory: string; readonly sync: boolean }>
   /** Where handlers' named tasks go that name a queue: real paths. */
   readonly queues: ReadonlyArray<readonly [queue: string, directory: string]>
+  /** The queues that another daemon has, with its address. */
+  readonly sockets?: ReadonlyArray<readonly [queue: string, address: string]>
+  /** Of the application: comes before the names of tasks whose registry has none. */
+  readonly namespace?: string
   /** How many tasks it runs at a time. */
   readonly concurrency: number
   /** Others of its pool run tasks in the same process, and would die with it. */

@@ -4,6 +4,8 @@ import type { ReportKind } from './report.js'
 export interface BegunTask {
   readonly id: string
   readonly name: string
+  /** Of its registry; absent: that of whoever runs it. */
+  readonly namespace?: string | undefined
   readonly queue: string
   /** Epoch ms. */
   readonly atMs: number

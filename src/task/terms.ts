@@ -5,8 +5,10 @@ import type { NamedSlots } from './slots.js'
 
 /** What the handlers of a worker say of one task before it runs. It goes before the options. */
 export interface Terms {
-  /** The task's name for people, which is not that of its file. */
+  /** The task's name as in its packet; for people, who also have that of its file. */
   readonly name: string
+  /** What comes before the name that its code knows; undefined: nothing. */
+  readonly namespace?: string
   /** A packet may still name its own. */
   readonly delivery: Delivery
   /** What a handler asks for in an answer goes before it. */

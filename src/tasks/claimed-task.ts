@@ -9,6 +9,7 @@ import {
 } from '../protocol/named.js'
 import { lastValue } from '../protocol/vars.js'
 import { displayName } from '../task/ref.js'
+import type { Terms } from '../task/terms.js'
 import { giveUp } from './perform.js'
 import { freezeTask, type ScheduledTask, type TaskStatus } from './scheduled-task.js'
 
@@ -27,7 +28,7 @@ export function claimedTask(
   return freezeTask({
     id: textOf(ID_KEY) ?? claim.name,
     status,
-    name: terms?.name ?? displayName(taskNameOf(vars) ?? ''),
+    name: terms === undefined ? displayName(taskNameOf(vars) ?? '') : ownNameOf(terms),
     queue: textOf(QUEUE_KEY) ?? DEFAULT_QUEUE,
     at: new Date(claim.dueAtMs),
     maxRetries: maxAttempts === 0 ? Number.POSITIVE_INFINITY : maxAttempts - 1,
@@ -35,6 +36,11 @@ export function claimedTask(
     args,
     ...(kwargs === undefined ? {} : { kwargs }),
   })
+}
+
+/** As it was registered. */
+function ownNameOf({ name, namespace }: Terms): string {
+  return namespace === undefined ? name : name.slice(namespace.length + 1)
 }
 
 /** What its function is called with. @throws AbortTask if no run could take them */

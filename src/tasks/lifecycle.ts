@@ -6,10 +6,10 @@ import { type ScheduledTask, TaskStatus, toldTask } from './scheduled-task.js'
 /** Of an application that has no name of its own, and of the tasks that a daemon runs. */
 export const DEFAULT_NAMESPACE = 'default'
 
-/** Emits one event of an application. */
+/** Emits one event, of the application unless the payload has another namespace. */
 export type Tell = <Name extends keyof LifecycleEvents>(
   name: Name,
-  payload: Omit<LifecycleEvents[Name], 'namespace'>,
+  payload: Omit<LifecycleEvents[Name], 'namespace'> & { readonly namespace?: string },
 ) => void
 
 /** @param hubs each is told */
@@ -26,16 +26,20 @@ export function tellerOf(
 
 /** @param worker its name */
 export function tellBegun(tell: Tell, worker: string, begun: BegunTask): void {
-  tell('task-started', { worker, task: toldTask(begun, TaskStatus.RUNNING) })
+  tell('task-started', { worker, ...namespaceOf(begun), task: toldTask(begun, TaskStatus.RUNNING) })
 }
 
 /** Tells what a run has come to: `task-retried` or `task-failed` if it was no success, and `task-finished` last. */
 export function tellEnded(tell: Tell, worker: string, begun: BegunTask, end: RunEnd): void {
-  const event: Omit<TaskEvent, 'namespace'> = { worker, task: endedTask(begun, end) }
+  const event = { worker, ...namespaceOf(begun), task: endedTask(begun, end) }
   const { status } = event.task
   if (status === TaskStatus.FAILED) tell('task-failed', { ...event, error: errorOf(end) })
   else if (status !== TaskStatus.SUCCEEDED) tell('task-retried', { ...event, error: errorOf(end) })
   tell('task-finished', event)
+}
+
+function namespaceOf({ namespace }: BegunTask): Partial<Pick<TaskEvent, 'namespace'>> {
+  return namespace === undefined ? {} : { namespace }
 }
 
 /** Its process has died: whether it runs again is in its retries, for a crash counts as a run. */

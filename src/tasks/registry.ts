@@ -3,13 +3,14 @@ import type { Destination } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import type { Middleware } from './middleware.js'
 import { type AttachedDestinations, isDestination } from './queues.js'
-import type { KnownSettings, TaskDefinition, TaskSettings } from './settings.js'
+import type { KnownSettings, RegistrySettings, TaskDefinition, TaskSettings } from './settings.js'
 
 /** Any function; what it takes is the business of who wrote it. */
 export type AnyFunction = (...args: never[]) => unknown
 
 /** A function with a name. */
 export interface TaskEntry {
+  /** Without its namespace. */
   readonly name: string
   readonly fn: AnyFunction
   /** Where it was registered: `file:line`. */
@@ -26,7 +27,7 @@ export interface TaskEntry {
  * `REGISTRY`.
  */
 export class Registry {
-  readonly defaults: TaskSettings
+  readonly defaults: RegistrySettings
   /** Around its tasks, and those of the registries that it uses. From the outermost. */
   readonly middleware: Middleware[] = []
   readonly #own: Destination | undefined
@@ -42,7 +43,7 @@ export class Registry {
    * @param own where its tasks go, whatever their queue
    * @param attached where its tasks go by queue
    */
-  constructor(defaults: TaskSettings, own?: Destination, attached?: AttachedDestinations) {
+  constructor(defaults: RegistrySettings, own?: Destination, attached?: AttachedDestinations) {
     this.defaults = defaults
     this.#own = own !== undefined && isDestination(own) ? own : undefined
     this.#attached = attached
@@ -71,6 +72,12 @@ export class Registry {
     this.#parent = parent
   }
 
+  /** What comes before its tasks' names in packets. */
+  get prefix(): string {
+    const namespace = this.inherited('namespace')
+    return namespace === undefined ? '' : `${namespace}:`
+  }
+
   /** @throws SpooldError TASK_INVALID if the name is taken */
   add(entry: TaskEntry): void {
     refuseTaken(rootOf(this), entry)
@@ -83,7 +90,7 @@ export class Registry {
     this.#byFunction.set(callable, entry)
   }
 
-  /** @throws SpooldError TASK_INVALID if a name is taken, or if it would use itself; nothing is changed then */
+  /** @throws SpooldError TASK_INVALID if a name is taken, or if it would use itself; nothing has changed then */
   use(other: Registry, place: string): void {
     for (let up: Registry | undefined = this; up !== undefined; up = up.parent)
       if (up === other) throw new SpooldError('TASK_INVALID', `${place}: a registry cannot use itself`)
@@ -93,11 +100,17 @@ export class Registry {
         'SpooldWarning',
       )
       if (other.parent === this) return
-      other.parent.release(other)
     }
-    for (const entry of other.all()) refuseTaken(rootOf(this), entry)
+    const before = other.parent
+    other.parent = this // which may give its tasks a namespace
+    try {
+      for (const entry of other.all()) for (const all of [rootOf(this), other]) refuseTaken(all, entry)
+    } catch (error) {
+      other.parent = before
+      throw error
+    }
+    before?.release(other)
     this.#used.push(other)
-    other.parent = this
   }
 
   /** It belongs to another one now. */
@@ -111,19 +124,21 @@ export class Registry {
     for (const each of this.#used) yield* each.all()
   }
 
-  /** @param task a name, a function, or what stands for one */
+  /** @param task a function, what stands for one, or a name, which may be without the namespace of this registry */
   find(task: unknown): TaskEntry | undefined {
-    const found = typeof task === 'string' ? this.#entries.get(task) : this.#byFunction.get(task)
-    if (found !== undefined) return found
-    for (const each of this.#used) {
-      const within = each.find(task)
-      if (within !== undefined) return within
-    }
-    return undefined
+    if (typeof task === 'string') return this.named(this.prefix + task) ?? this.named(task)
+    return this.#byFunction.get(task) ?? firstOf(this.#used, each => each.find(task))
+  }
+
+  /** @param name with its namespace, as in packets */
+  named(name: string): TaskEntry | undefined {
+    const { prefix } = this
+    const own = name.startsWith(prefix) ? this.#entries.get(name.slice(prefix.length)) : undefined
+    return own ?? firstOf(this.#used, each => each.named(name))
   }
 
   /** A setting that neither the task nor its registry has is inherited from the one that uses it. */
-  inherited<Name extends keyof TaskSettings>(name: Name): TaskSettings[Name] | undefined {
+  inherited<Name extends keyof RegistrySettings>(name: Name): RegistrySettings[Name] | undefined {
     return this.defaults[name] ?? this.#parent?.inherited(name)
   }
 
@@ -141,9 +156,27 @@ function rootOf(registry: Registry): Registry {
   return root
 }
 
-function refuseTaken(root: Registry, { name, place }: TaskEntry): void {
-  const taken = root.find(name)
-  if (taken !== undefined) throw takenTwice(name, taken.place, place)
+function firstOf<Item, Found>(
+  items: readonly Item[],
+  find: (item: Item) => Found | undefined,
+): Found | undefined {
+  for (const item of items) {
+    const found = find(item)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** @throws SpooldError TASK_INVALID if one of these has the name */
+function refuseTaken(all: Registry, entry: TaskEntry): void {
+  const name = fullNameOf(entry)
+  const taken = all.named(name)
+  if (taken !== undefined && taken !== entry) throw takenTwice(name, taken.place, entry.place)
+}
+
+/** As in packets, with its namespace. */
+export function fullNameOf({ name, registry }: TaskEntry): string {
+  return registry.prefix + name
 }
 
 export function takenTwice(name: string, first: string, second: string): SpooldError {
@@ -175,6 +208,7 @@ export function settingsOf(entry: TaskEntry): KnownSettings {
     retryDelay: settingOf(entry, 'retryDelay'),
     backoffCap: settingOf(entry, 'backoffCap'),
     maxConcurrency: entry.definition.maxConcurrency,
+    namespace: entry.registry.inherited('namespace'),
   }
 }
 

@@ -9,7 +9,7 @@ import type { CallOptions, When } from './call-options.js'
 import { enqueuerOf } from './destinations.js'
 import { type Call, enqueueThrough, layersOf } from './onion.js'
 import { isDestination } from './queues.js'
-import { settingOf } from './registry.js'
+import { fullNameOf, settingOf } from './registry.js'
 import { freezeTask, type ScheduledTask, TaskStatus } from './scheduled-task.js'
 
 /** A call that has passed every check; nothing is stored. */
@@ -52,7 +52,11 @@ export function checked({ entry, args, at, options }: Call): CheckedCall {
   const { own, attached } = registry.destination
   const enqueuer = registry.standIn ?? enqueuerOf(queue, isDestination(options) ? options : own, attached)
   const id = options.id ?? crypto().randomUUID()
-  const dictionary: Record<string, string> = { [TASK_KEY]: name, [ARGS_KEY]: stored.args, [ID_KEY]: id }
+  const dictionary: Record<string, string> = {
+    [TASK_KEY]: fullNameOf(entry),
+    [ARGS_KEY]: stored.args,
+    [ID_KEY]: id,
+  }
   if (queue !== DEFAULT_QUEUE) dictionary[QUEUE_KEY] = queue
   const { request } = addressedFrom(dictionary, taskOptions(stored.body, at, options))
   const scheduled = ({ isDuplicate }: Stored): ScheduledTask => {

@@ -1,5 +1,5 @@
 import { describe, SpooldError } from '../base/errors.js'
-import { queueFault } from '../protocol/named.js'
+import { nameFault, queueFault } from '../protocol/named.js'
 import type { Backoff } from '../task/retry-policy.js'
 import type { Terms } from '../task/terms.js'
 import { durationMs } from './durations.js'
@@ -23,6 +23,12 @@ export interface TaskSettings {
   readonly backoffCap?: number | string
 }
 
+/** The defaults of a registry's tasks, and what is said of all of them together. */
+export interface RegistrySettings extends TaskSettings {
+  /** Comes before the names of its tasks: `shop:send-mail`. Those of other namespaces in the same spool are not its own. */
+  readonly namespace?: string
+}
+
 /** What only a single task may say of itself. */
 export interface OwnSettings extends PeriodicSettings {
   /**
@@ -40,7 +46,7 @@ export interface OwnSettings extends PeriodicSettings {
 /** The settings that hold for a task, wherever they are from. */
 export type KnownSettings = {
   readonly [Name in keyof Required<TaskSettings>]: TaskSettings[Name] | undefined
-} & { readonly maxConcurrency: number | undefined }
+} & { readonly maxConcurrency: number | undefined; readonly namespace: string | undefined }
 
 /** The settings of one task. */
 export interface TaskDefinition extends TaskSettings, OwnSettings {
@@ -63,8 +69,8 @@ const CHECKS: Checks = {
   backoffCap: durationFault,
 }
 
-/** The options of a task that no registry has as defaults. */
 const OF_TASK: Checks = {
+  ...CHECKS,
   ...PERIODIC_CHECKS,
   required: value =>
     Number.isSafeInteger(value) && Number(value) >= 0 ? undefined : 'a whole number from 0',
@@ -74,8 +80,10 @@ const OF_TASK: Checks = {
     isStandardSchema(value) ? undefined : 'a schema with ~standard (zod, valibot, ArkType …)',
 }
 
+const OF_REGISTRY: Checks = { ...CHECKS, namespace: value => nameFault(value) }
+
 /** The options that a registry has besides its tasks' defaults. */
-const OF_REGISTRY = ['spooler', 'socket', 'sync']
+const DESTINATION = ['spooler', 'socket', 'sync']
 
 /**
  * Checks options that JavaScript callers may have got wrong.
@@ -84,9 +92,9 @@ const OF_REGISTRY = ['spooler', 'socket', 'sync']
  * @throws SpooldError TASK_INVALID
  */
 export function checkSettings(what: string, options: object, kind: 'task' | 'registry'): void {
-  const checks = kind === 'task' ? { ...CHECKS, ...OF_TASK } : CHECKS
+  const checks = kind === 'task' ? OF_TASK : OF_REGISTRY
   const known = Object.keys(checks)
-  const others = kind === 'task' ? ['name'] : OF_REGISTRY
+  const others = kind === 'task' ? ['name'] : DESTINATION
   for (const [name, value] of Object.entries(options)) {
     if (value === undefined || others.includes(name)) continue
     const check = Object.hasOwn(checks, name) ? checks[name] : undefined
@@ -121,15 +129,14 @@ function durationFault(value: unknown): string | undefined {
   return durationMs(value) === undefined ? "seconds, or text such as '5m'" : undefined
 }
 
-/** What a worker has to know before it runs the task. */
-export function termsOf(
-  name: string,
-  { maxRetries = 0, backoff, retryDelay, backoffCap, maxConcurrency }: Partial<Omit<KnownSettings, 'queue'>>,
-): Terms {
+/** What a worker has to know before it runs the task. @param name as in packets */
+export function termsOf(name: string, settings: Partial<Omit<KnownSettings, 'queue'>>): Terms {
+  const { maxRetries = 0, backoff, retryDelay, backoffCap, maxConcurrency, namespace } = settings
   const delayMs = durationMs(retryDelay)
   const capMs = durationMs(backoffCap)
   return {
     name,
+    ...(namespace === undefined ? {} : { namespace }),
     delivery: maxRetries > 0 ? 'at-least-once' : 'at-most-once',
     policy: {
       maxAttempts: maxRetries === Number.POSITIVE_INFINITY ? 0 : maxRetries + 1,

@@ -9,6 +9,7 @@ import { periodicOf } from './periodic.js'
 import { placeOfCallOf } from './place.js'
 import {
   type AnyFunction,
+  fullNameOf,
   type HasRegistry,
   hasRegistry,
   REGISTRY,
@@ -21,6 +22,7 @@ import {
   checkConcurrency,
   checkSettings,
   type OwnSettings,
+  type RegistrySettings,
   type TaskDefinition,
   type TaskSettings,
 } from './settings.js'
@@ -28,7 +30,7 @@ import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schem
 import { createTask, type NamedTask, type Scheduler } from './task-function.js'
 
 /** Defaults of the registry's tasks, and where they go, whatever their queue. */
-export interface TasksOptions extends TaskSettings, Destination {}
+export interface TasksOptions extends RegistrySettings, Destination {}
 
 /** The options of `tasks.add`. */
 export interface AddOptions extends TaskSettings, OwnSettings {
@@ -121,7 +123,10 @@ export abstract class TaskScheduler implements HasRegistry {
     const found = this[REGISTRY].find(task)
     if (found !== undefined) return found
     const got = typeof task === 'function' ? `the function ${task.name}` : describe(task)
-    const names = Array.from(this[REGISTRY].all(), ({ name }) => name)
+    const { prefix } = this[REGISTRY]
+    const names = Array.from(this[REGISTRY].all(), entry =>
+      entry.registry.prefix === prefix ? entry.name : fullNameOf(entry),
+    )
     const known = names.length === 0 ? 'no task is registered' : `expected one of ${names.sort().join(', ')}`
     throw new SpooldError('TASK_UNKNOWN', `${known}, got ${got}`, { details: { task } })
   }

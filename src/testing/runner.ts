@@ -11,7 +11,7 @@ import type { TermsOrPark } from '../task/terms.js'
 import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
 import type { CurrentDaemon } from '../tasks/daemon.js'
 import { performerOf } from '../tasks/perform.js'
-import { type Registry, settingsOf, type TaskEntry } from '../tasks/registry.js'
+import { fullNameOf, type Registry, settingsOf, type TaskEntry } from '../tasks/registry.js'
 import { runningAs } from '../tasks/running-as.js'
 import { freezeTask, type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
@@ -90,13 +90,13 @@ export class TestRunner {
 
   #termsOf(vars: Vars): TermsOrPark {
     const entry = this.#entryOf(vars)
-    return entry === undefined ? 'unknown-name' : termsOf(entry.name, settingsOf(entry))
+    return entry === undefined ? 'unknown-name' : termsOf(fullNameOf(entry), settingsOf(entry))
   }
 
   #entryOf(vars: Vars): TaskEntry | undefined {
     const name = displayName(taskNameOf(vars) ?? '')
     for (const registry of this.#registries) {
-      const entry = registry.find(name)
+      const entry = registry.named(name)
       if (entry !== undefined) return entry
     }
     return undefined

@@ -3,6 +3,7 @@ import type { Vars } from '../protocol/vars.js'
 import type { Delivery } from '../task/delivery.js'
 import type { PeriodicTask } from '../task/periodic.js'
 import type { TermsOrPark } from '../task/terms.js'
+import { Registry } from '../tasks/registry.js'
 import { termsOf } from '../tasks/settings.js'
 import { callFunction, type HandlerCall } from './handler-call.js'
 import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
@@ -46,7 +47,7 @@ export function handlerNames(chain: readonly HandlerSpec[]): string[] {
  */
 export async function openHandlers(
   options: Pick<WorkerOptions, 'chain' | 'spool' | 'chdir' | 'startTimeoutMs'> &
-    Partial<Pick<WorkerOptions, 'locks' | 'concurrency'>>,
+    Partial<Pick<WorkerOptions, 'locks' | 'concurrency' | 'namespace'>>,
   callbacksOf: (host: () => Host) => HostCallbacks,
   send: (message: WorkerMessage) => void,
   print: (author: Run | undefined, text: string) => void,
@@ -86,6 +87,7 @@ export async function openHandlers(
         const modules = link.kind === 'given' ? given : [await loadHandler(link.file)]
         loaded.push(...modules)
         const registries = modules.flatMap(module => module.registries)
+        if (options.namespace !== undefined) standFor(options.namespace, registries)
         if (registries.length > 0) performers.push(named.link(registries))
         const handlers = modules.flatMap(({ handler }) => handler ?? [])
         if (handlers.length === 0) continue
@@ -111,6 +113,12 @@ export async function openHandlers(
     periodic: named.periodic,
     programs,
   }
+}
+
+/** Does what the application's object does, which is in another process. */
+function standFor(namespace: string, registries: readonly Registry[]): void {
+  const application = new Registry({ namespace })
+  for (const each of registries) if (each.parent === undefined) application.use(each, 'the application')
 }
 
 /** The host decides by the same rule (src/hosts/python/spoold_host/named.py). */

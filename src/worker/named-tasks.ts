@@ -9,7 +9,7 @@ import { argumentsIn, claimedTask } from '../tasks/claimed-task.js'
 import type { RunningTask } from '../tasks/daemon.js'
 import { performerOf } from '../tasks/perform.js'
 import { periodicOf } from '../tasks/periodic.js'
-import { type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
+import { fullNameOf, type Registry, settingsOf, takenTwice } from '../tasks/registry.js'
 import { type ScheduledTask, TaskStatus } from '../tasks/scheduled-task.js'
 import { termsOf } from '../tasks/settings.js'
 import type { HandlerCall } from './handler-call.js'
@@ -38,7 +38,8 @@ export class NamedTasks {
     const performers = new Map<string, (args: readonly unknown[]) => unknown>()
     const learn = (mayClash: boolean) => {
       for (const entry of new Set(registries.flatMap(registry => [...registry.all()]))) {
-        const { name, place, definition } = entry
+        const { place, definition } = entry
+        const name = fullNameOf(entry)
         const key = toByteString(name)
         if (performers.has(key) || (mayClash && this.#places.has(key))) continue
         const settings = settingsOf(entry)
@@ -100,15 +101,17 @@ const UNREADABLE = { args: [], kwargs: undefined }
 /** What a run is of, for whoever follows runs; undefined if it is no named task. Without arguments if they cannot be read. */
 export function begunTask({ claim }: Run): BegunTask | undefined {
   if (claim.terms === undefined) return undefined
+  const { namespace } = claim.terms
   try {
-    return toldOf(claimedTask(claim, TaskStatus.RUNNING))
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING), namespace)
   } catch {
-    return toldOf(claimedTask(claim, TaskStatus.RUNNING, UNREADABLE)) // the run fails
+    return toldOf(claimedTask(claim, TaskStatus.RUNNING, UNREADABLE), namespace) // the run fails
   }
 }
 
-function toldOf({ at, maxRetries, ...task }: ScheduledTask): BegunTask {
-  return { ...task, atMs: at.getTime(), maxRetries: Number.isFinite(maxRetries) ? maxRetries : null }
+function toldOf({ at, maxRetries, ...task }: ScheduledTask, namespace: string | undefined): BegunTask {
+  const limit = Number.isFinite(maxRetries) ? maxRetries : null
+  return { ...task, ...(namespace === undefined ? {} : { namespace }), atMs: at.getTime(), maxRetries: limit }
 }
 
 /** A named task during its run, as `currentTask` shows it; undefined if the run is of none. */

@@ -6,15 +6,17 @@ import type { Request, Stored } from '../task/request.js'
 import type { CurrentDaemon, RunningTask } from '../tasks/daemon.js'
 import { unknownQueue } from '../tasks/queues.js'
 
+type Places = Pick<WorkerOptions, 'spool' | 'targets' | 'queues' | 'sockets'>
+
 /** The daemon as the named tasks of this worker see it. */
 export class WorkerDaemon implements CurrentDaemon {
-  readonly #options: Pick<WorkerOptions, 'spool' | 'targets' | 'queues'>
+  readonly #options: Places
   readonly #send: (message: WorkerMessage) => void
   readonly #current: () => RunningTask | undefined
   readonly #enqueuers = new Map<string, Enqueuer>()
 
   constructor(
-    options: Pick<WorkerOptions, 'spool' | 'targets' | 'queues'>,
+    options: Places,
     send: (message: WorkerMessage) => void,
     current: () => RunningTask | undefined,
   ) {
@@ -34,12 +36,14 @@ export class WorkerDaemon implements CurrentDaemon {
   }
 
   #open(queue: string): Enqueuer {
-    const { spool, targets, queues } = this.#options
+    const { spool, targets, queues, sockets = [] } = this.#options
+    const socket = sockets.find(([name]) => name === queue)?.[1]
+    if (socket !== undefined) return new DeferredEnqueuer(socket, () => openSocket(socket))
     const mapped = queues.find(([name]) => name === queue)?.[1]
     if (mapped === undefined && queue !== DEFAULT_QUEUE)
       throw unknownQueue(
         queue,
-        queues.map(([name]) => name),
+        [...queues, ...sockets].map(([name]) => name),
         `the daemon's configuration: spooler-queue = ${queue}=/var/spool/${queue}`,
       )
     const directory = mapped ?? spool
@@ -50,6 +54,12 @@ export class WorkerDaemon implements CurrentDaemon {
     }
     return new Announcing(new DeferredEnqueuer(directory, open), this.#send)
   }
+}
+
+/** @throws SpooldError ADDRESS_INVALID */
+async function openSocket(socket: string): Promise<Enqueuer> {
+  const { attachedOf } = await import('../tasks/destinations.js')
+  return attachedOf(DEFAULT_QUEUE, { socket })
 }
 
 /** Tells the master what was stored, so that it does not have to find it. */

@@ -3,6 +3,7 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { Spoold, type SpooldError, type SpooldOptions } from '#src/index.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -104,6 +105,38 @@ for (const mode of ['threads', 'processes'] as const)
       assert.deepEqual(said(), [process.cwd(), 'again'])
       assert.equal(leftIn(mail).length, 1)
       await until('nothing is left', () => leftIn(spool).length === 0)
+      await app.stop()
+    })
+
+    it('send to a daemon what the application does, of the default queue too', async () => {
+      const daemons = await Promise.all(
+        [spoolDirectory(), spoolDirectory()].map(async spool => {
+          const socket = join(dirname(spool), 'daemon.sock')
+          const handler = `export default ({ task }) => { JOURNAL(task); return -2 }`
+          return { socket, daemon: await startDaemon({ spool, handler, ini: { socket } }) }
+        }),
+      )
+      const [mail = '', socket = ''] = daemons.map(each => each.socket)
+      const { spool, said } = application(
+        `export const tasks = new Tasks()
+        tasks.task('look', { queue: 'own' }, async () => {
+          await tasks.schedule('mail')
+          await tasks.schedule('plain')
+          await tasks.schedule('nowhere').catch(error => say(error.code + ' ' + /those of .* are known/.exec(error.message)[0]))
+        })
+        tasks.task('mail', { queue: 'mail' }, () => say('mail'))
+        tasks.task('plain', () => say('plain'))
+        tasks.task('nowhere', { queue: 'nowhere' }, () => {})`,
+      )
+      const module = join(dirname(spool), 'tasks.mjs')
+      const app = new Spoold({ socket, sync: false, tasks: module, queues: { own: spool, mail } })
+      opened.push(app)
+      await app.start({ mode, queue: 'own' })
+      await app.schedule('look')
+      await until('all have run', () => said().length === 1)
+      assert.deepEqual(said(), ['QUEUE_UNKNOWN those of own, default, mail are known'])
+      for (const [i, task] of ['mail', 'plain'].entries())
+        await until(`${task} has come`, () => daemons[i]?.daemon.journal().join() === task)
       await app.stop()
     })
 
