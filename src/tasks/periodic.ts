@@ -3,6 +3,7 @@ import { DEFAULT_QUEUE } from '../protocol/named.js'
 import { openCron } from '../schedule/cron.js'
 import type { PeriodicTask, Rhythm } from '../task/periodic.js'
 import { durationMs } from './durations.js'
+import { issuesText, type StandardSchema } from './standard-schema.js'
 
 /** What a task says that is scheduled by the daemon itself. */
 export interface PeriodicSettings {
@@ -59,6 +60,25 @@ export function periodicOf(
   const when = rhythmOf(what, { periodicity, cron, timeZone })
   if (when === undefined) return undefined
   return { kind: 'periodic', name, queue, when, missed: missed ?? 'one', overlap: overlap ?? false }
+}
+
+/**
+ * A schema that answers later has its say at each run.
+ *
+ * @throws SpooldError TASK_INVALID if it refuses a call without arguments, as a periodic task's is
+ */
+export function checkPeriodicSchema(what: string, schema: StandardSchema): void {
+  let result: ReturnType<(typeof schema)['~standard']['validate']>
+  try {
+    result = schema['~standard'].validate([])
+  } catch (error) {
+    throw invalid(`${what}: its schema threw: ${messageOf(error)}`)
+  }
+  if (result instanceof Promise) result.catch(() => {})
+  else if (result.issues !== undefined)
+    throw invalid(
+      `${what}: a periodic task is called without arguments, which its schema refuses: ${issuesText(result.issues)}`,
+    )
 }
 
 function faultOf(settings: PeriodicSettings, fewest: number): string | undefined {

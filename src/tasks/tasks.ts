@@ -5,7 +5,7 @@ import { mostArguments } from './arguments.js'
 import type { TaskBatch } from './batch.js'
 import { type CallOptions, timeOf, type When } from './call-options.js'
 import { checkMiddleware, type Middleware } from './middleware.js'
-import { periodicOf } from './periodic.js'
+import { checkPeriodicSchema, periodicOf } from './periodic.js'
 import { placeOfCallOf } from './place.js'
 import {
   type AnyFunction,
@@ -218,7 +218,9 @@ export class Tasks extends TaskScheduler {
         'TASK_INVALID',
         `task ${name}: required must be at most ${fn.length}, the function's parameters, got ${entry.fewest}`,
       )
-    periodicOf(`task ${name}`, name, definition, definition.schema === undefined ? entry.fewest : 0)
+    const { schema } = definition
+    const periodic = periodicOf(`task ${name}`, name, definition, schema === undefined ? entry.fewest : 0)
+    if (periodic !== undefined && schema !== undefined) checkPeriodicSchema(`task ${name}`, schema)
     this[REGISTRY].add(entry)
     const task = createTask(fn, entry)
     this[REGISTRY].alias(task, entry)

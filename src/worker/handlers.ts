@@ -4,7 +4,7 @@ import type { Delivery } from '../task/delivery.js'
 import type { PeriodicTask } from '../task/periodic.js'
 import type { TermsOrPark } from '../task/terms.js'
 import { Registry } from '../tasks/registry.js'
-import { termsOf } from '../tasks/settings.js'
+import { checkSettings, termsOf } from '../tasks/settings.js'
 import { callFunction, type HandlerCall } from './handler-call.js'
 import type { Host, HostCallbacks, HostStart } from './hosts/host.js'
 import { type LoadedHandler, loadHandler } from './load-module.js'
@@ -75,7 +75,9 @@ export async function openHandlers(
             termsOf(name, { maxRetries: limit, maxConcurrency: most, backoff: 'exponential' }),
             place,
           )
-          if (periodic !== null) named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
+          if (periodic === null) continue
+          checkSettings(`task ${name} (${place})`, periodic, 'task')
+          named.repeat(`task ${name} (${place})`, name, { ...periodic, queue })
         }
         if (only) break
         const { callHost } = await import('./hosts/call-host.js')

@@ -15,6 +15,10 @@ interface Side {
   readonly program: string
   readonly command: (program: string) => readonly [string, ...string[]]
   readonly path: string
+  /** Two tasks that the daemon schedules itself. */
+  readonly periodic: string
+  /** What says so wrongly, and what the start of the daemon says of that. */
+  readonly wrong: ReadonlyArray<readonly [code: string, message: RegExp]>
 }
 
 const SIDES = {
@@ -35,6 +39,23 @@ schedule('greet', args => ["j\\x{e9}"]);
 eval { schedule('greet', queue => 'mail') }; print $@`,
     command: program => ['perl', '-e', program],
     path: 'PERL5LIB',
+    periodic: `
+use Spoold::Tasks qw(task);
+task 'tick', periodicity => 1, missed => 'skip', sub { journal('tick ' . scalar @_) };
+task 'tock', cron => '* * * * * *', time_zone => 'Europe/Paris', overlap => 1, sub { journal('tock ' . scalar @_) };
+`,
+    wrong: [
+      [
+        "task 'a', periodicity => 0.5, sub {};",
+        /task a \(.*\): periodicity must be 1 second or more: .* got 0.5/,
+      ],
+      ["task 'a', periodicity => 5, cron => '@daily', sub {};", /periodicity and cron cannot both be given/],
+      [
+        "task 'a', cron => '0 25 * * *', sub {};",
+        /task a \(.*\): cron: expected a number from 0 to 23 for the hour/,
+      ],
+      ["task 'a', overlap => 1, sub {};", /overlap is of no use without periodicity or cron/],
+    ],
   },
   ruby: {
     tasks: `
@@ -58,6 +79,31 @@ ENV.delete('SPOOLD_ENQUEUE_TO')
 begin; Spoold.schedule('greet'); rescue ArgumentError => e; puts e.message; end`,
     command: program => ['ruby', '-e', program],
     path: 'RUBYLIB',
+    periodic: `
+require 'spoold'
+Spoold.task('tick', periodicity: 1, missed: 'skip') { |*args| journal("tick #{args.length}") }
+Spoold.task('tock', cron: '* * * * * *', time_zone: 'Europe/Paris', overlap: true) { |a = 0| journal("tock #{a}") }
+`,
+    wrong: [
+      [
+        "Spoold.task('a', periodicity: 0.5) {}",
+        /task a \(.*\): periodicity must be 1 second or more: .* got 0.5/,
+      ],
+      ["Spoold.task('a', periodicity: 5, cron: '@daily') {}", /periodicity and cron cannot both be given/],
+      [
+        "Spoold.task('a', cron: '0 25 * * *') {}",
+        /task a \(.*\): cron: expected a number from 0 to 23 for the hour/,
+      ],
+      ["Spoold.task('a', overlap: true) {}", /overlap is of no use without periodicity or cron/],
+      [
+        "Spoold.task('a', periodicity: 5) { |to| p to }",
+        /a is periodic, so it is called without arguments, and its block needs 1/,
+      ],
+      [
+        "Spoold.task('a', periodicity: 5) { |to:| p to }",
+        /a is periodic, so it is called without arguments, and its block needs 1/,
+      ],
+    ],
   },
 } as const satisfies Record<string, Side>
 
@@ -72,7 +118,7 @@ function deadIn(spool: string): string[] {
     .sort()
 }
 
-for (const [language, { tasks, program, command, path }] of Object.entries(SIDES))
+for (const [language, { tasks, program, command, path, periodic, wrong }] of Object.entries(SIDES))
   describe(`named tasks in ${language}`, { skip: skipUnless(language as 'perl' | 'ruby') }, () => {
     it('are scheduled and run by name, beside a handler that gets all other packets', async () => {
       const spool = spoolDirectory()
@@ -113,4 +159,23 @@ for (const [language, { tasks, program, command, path }] of Object.entries(SIDES
       assert.equal(again, 'attempts 2 later')
       await daemon.waitFor(/it fails/)
     })
+
+    it('are scheduled by the daemon if they are periodic', async () => {
+      const handler = periodic
+      const daemon = await startHost(language as 'perl' | 'ruby', { spool: spoolDirectory(), handler })
+      for (const line of ['tick 0', 'tock 0'])
+        await until(`two of ${line}`, () => daemon.journal().filter(each => each === line).length >= 2)
+    })
+
+    for (const [code, message] of wrong)
+      it(`are refused as ${code}`, async () => {
+        const handler = `${periodic}${code}\n`
+        const daemon = await startHost(language as 'perl' | 'ruby', {
+          spool: spoolDirectory(),
+          handler,
+          isUnready: true,
+        })
+        assert.equal((await daemon.exited).code, 1)
+        assert.match(daemon.output, message)
+      })
   })

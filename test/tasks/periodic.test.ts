@@ -72,6 +72,31 @@ describe('a periodic task', () => {
       })
     })
 
+  const schema = (validate: (value: unknown) => never) => ({
+    '~standard': { version: 1, vendor: 'test', validate } as const,
+  })
+  const two = (value: unknown) =>
+    Array.isArray(value) && value.length === 2 ? { value } : { issues: [{ message: 'expected two' }] }
+
+  it('is refused if its schema refuses a call without arguments', () => {
+    const define = (validate: (value: unknown) => unknown) => () =>
+      new Tasks().task('a', { periodicity: 5, schema: schema(validate as never) }, () => {})
+    assert.throws(define(two), {
+      code: 'TASK_INVALID',
+      message:
+        'task a: a periodic task is called without arguments, which its schema refuses: args: expected two',
+    })
+    assert.throws(
+      define(() => {
+        throw new Error('no')
+      }),
+      { code: 'TASK_INVALID', message: 'task a: its schema threw: no' },
+    )
+    define(value => ({ value }))()
+    define(() => Promise.reject(new Error('later')))() // it is asked again at each run
+    new Tasks().task('a', { schema: schema(two as never) }, () => {})
+  })
+
   it('takes functions with parameters that may be left out', () => {
     new Tasks().add((_a = 1, ..._rest: number[]) => {}, { name: 'a', periodicity: '5m' })
   })

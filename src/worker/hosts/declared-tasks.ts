@@ -9,7 +9,7 @@ export interface DeclaredTask {
   /** How many run at a time; null: no limit. */
   readonly maxConcurrency: number | null
   readonly queue: string
-  /** What its host has checked; null: it is not periodic. */
+  /** Not checked; null: it is not periodic. */
   readonly periodic: PeriodicSettings | null
   /** Where it is registered, for people. */
   readonly place: string

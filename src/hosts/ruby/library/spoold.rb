@@ -23,7 +23,7 @@ module Spoold
   # Raised in a task: never run it again.
   class Abort < StandardError; end
 
-  Task = Struct.new(:function, :max_retries, :max_concurrency, :place)
+  Task = Struct.new(:function, :max_retries, :max_concurrency, :periodic, :place)
   IN_BODY = '@body'
   BODY_FROM_BYTES = 64_000
   MAX_BYTES = 1_048_576
@@ -37,15 +37,19 @@ module Spoold
   class << self
     # Registers a function. max_retries: how often it runs again after a failure; Float::INFINITY: until it succeeds.
     # max_concurrency: how many tasks of this name run at a time, over all processes and daemons of their spool.
-    def task(name, max_retries: 0, max_concurrency: nil, &function)
+    # periodicity: the daemon schedules it by itself, every so many seconds ('5m' is text for them); or cron: (and time_zone:), at
+    # the times of a cron expression. missed: and overlap: are explained in docs/tasks.md. The block gets no arguments then.
+    def task(name, max_retries: 0, max_concurrency: nil, periodicity: nil, cron: nil, time_zone: nil, missed: nil, overlap: nil, &function)
       raise ArgumentError, "the task #{name} needs a block" unless function
 
       check_concurrency(name, max_concurrency, max_retries)
+      periodic = { periodicity: periodicity, cron: cron, timeZone: time_zone, missed: missed, overlap: overlap }.compact
+      check_arity(name, function) unless periodic.empty?
 
       place = function.source_location.join(':')
       raise ArgumentError, "two tasks have the name #{name}: #{@tasks[name].place} and #{place}" if @tasks.key?(name)
 
-      @tasks[name] = Task.new(function, max_retries, max_concurrency, place)
+      @tasks[name] = Task.new(function, max_retries, max_concurrency, periodic, place)
       name
     end
 
@@ -67,7 +71,7 @@ module Spoold
       tasks = @tasks.map do |name, task|
         limit = task.max_retries
         { name: name, maxRetries: limit == Float::INFINITY ? -1 : limit, maxConcurrency: task.max_concurrency,
-          place: task.place }
+          periodic: task.periodic.empty? ? nil : task.periodic, place: task.place }
       end
       tasks.empty? ? '' : JSON.generate(tasks)
     end
@@ -79,6 +83,12 @@ module Spoold
       raise ArgumentError, "the task #{name}: max_concurrency is to be a whole number from 1, got #{most.inspect}" unless
         most.is_a?(Integer) && most.positive?
       raise ArgumentError, "the task #{name}: max_concurrency needs a positive max_retries" unless retries.positive?
+    end
+
+    # What else is wrong with a periodic task, the worker says.
+    def check_arity(name, function)
+      needed = function.arity.negative? ? -function.arity - 1 : function.arity
+      raise ArgumentError, "the task #{name} is periodic, so it is called without arguments, and its block needs #{needed}" if needed.positive?
     end
 
     def perform(task, env)

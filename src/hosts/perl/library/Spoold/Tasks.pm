@@ -23,6 +23,8 @@ my %declared;    # the names that the worker knows; a task that is registered la
 
 # task $name, %options, $function: registers a function. max_retries => how often it runs again after a failure;
 # max_concurrency => how many tasks of this name run at a time, over all processes and daemons of their spool.
+# periodicity => the daemon schedules it by itself, every so many seconds ('5m' is text for them); or cron => (and time_zone =>), at
+# the times of a cron expression. missed => and overlap => are explained in docs/tasks.md. The function gets no arguments then.
 sub task {
     my $function = pop;
     my ($name, %options) = @_;
@@ -33,8 +35,19 @@ sub task {
     Carp::croak("the task $name: max_concurrency is to be a whole number from 1, got $most")
         if defined $most && $most !~ /\A[1-9][0-9]*\z/;
     Carp::croak("the task $name: max_concurrency needs a positive max_retries") if defined $most && $retries <= 0;
-    $tasks{$name} = { function => $function, max_retries => $retries, max_concurrency => $most, place => $place };
+    $tasks{$name} = {
+        function => $function, max_retries => $retries, max_concurrency => $most, place => $place, periodic => _periodic(%options),
+    };
     return;
+}
+
+# For the worker, which checks it; undef: the task is not periodic.
+sub _periodic {
+    my (%options) = @_;
+    $options{overlap} = $options{overlap} ? JSON::PP::true : JSON::PP::false if defined $options{overlap};
+    my %key  = (time_zone => 'timeZone', map { $_ => $_ } qw(periodicity cron missed overlap));
+    my %said = map { $key{$_} => $options{$_} } grep { defined $options{$_} } keys %key;
+    return %said ? \%said : undef;
 }
 
 # schedule $name, args => [...], kwargs => {...}, at => $epoch, queue => $name, spooler => $directory: stores a task, and returns
@@ -115,7 +128,7 @@ sub _declared {
         my $limit = $tasks{$_}{max_retries};
         my $most  = $tasks{$_}{max_concurrency};
         +{  name => $_, maxRetries => $limit == 9**9**9 ? -1 : $limit, place => $tasks{$_}{place},
-            maxConcurrency => defined $most ? 0 + $most : undef };
+            maxConcurrency => defined $most ? 0 + $most : undef, periodic => $tasks{$_}{periodic} };
     } sort keys %tasks;
     return @tasks ? $json->encode(\@tasks) : '';
 }
