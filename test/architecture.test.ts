@@ -51,6 +51,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   testing: [...GROUND, 'protocol', 'engines', 'tasks'],
   net: [...GROUND, 'protocol', 'system'],
+  operate: [...FILES, 'ini', 'spool/admin', 'client', 'control'],
   doctor: [...FILES, 'spool/admin'],
   fsck: [...FILES, 'spool/claims', 'spool/store', 'spool/admin'],
   daemon: [
@@ -85,6 +86,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'systemd',
     'daemon',
     'control',
+    'operate',
     'stats',
     'supervisor/scaling',
   ],

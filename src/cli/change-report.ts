@@ -1,10 +1,10 @@
+import type { SelectionOptions } from '../operate/selection.js'
 import type { Changed, OpenSpool, TargetFile } from '../spool/admin/change.js'
 import type { TaskState, TaskView } from '../spool/admin/task-view.js'
 import { type Ref, toByteString } from '../task/ref.js'
 import type { IniOptions } from './ini-spools.js'
 import type { Output } from './output.js'
 import { jsonBytes, terminalName } from './render.js'
-import type { SelectionOptions } from './selection.js'
 import type { TaskPath } from './task-paths.js'
 
 export interface ChangeOptions extends SelectionOptions, IniOptions {

@@ -1,5 +1,6 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { readLocks } from '../../files/lock-table.js'
+import { type Selection, selectionOf } from '../../operate/selection.js'
 import { type Changed, change, type OpenSpool, openSpool } from '../../spool/admin/change.js'
 import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
@@ -8,7 +9,6 @@ import { type Action, type ChangeOptions, ChangeReport, pathOf, type Result } fr
 import type { CommandContext } from '../context.js'
 import { pathsOf } from '../ini-spools.js'
 import { Progress } from '../progress.js'
-import { type Selection, selectionOf } from '../selection.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
 
 /**

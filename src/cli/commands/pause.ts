@@ -1,4 +1,5 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { pairOf } from '../../operate/selection.js'
 import { pauseSpool, resumeSpool } from '../../spool/admin/pause.js'
 import { neighboursOf } from '../../spool/neighbours.js'
 import { describePair, describePauses, NO_PAUSES, type PausedPair, type Pauses } from '../../task/pause.js'
@@ -8,7 +9,6 @@ import { parseTime } from '../at-time.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import { jsonBytes } from '../render.js'
-import { pairOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
 interface PauseOptions extends IniOptions {

@@ -1,4 +1,5 @@
 import { SpooldError } from '../../base/errors.js'
+import { ageOf } from '../../operate/selection.js'
 import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/admin/purge.js'
 import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
@@ -6,7 +7,6 @@ import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'
-import { ageOf } from '../selection.js'
 import { parseTaskPath } from '../task-paths.js'
 
 interface PurgeOptions extends IniOptions {

@@ -1,11 +1,9 @@
 import { SpooldError } from '../../base/errors.js'
-import { cancel as cancelFile } from '../../spool/admin/cancel.js'
-import { type OpenSpool, openSpool, refused, remove } from '../../spool/admin/change.js'
-import { hold as holdFile, kick as kickFile, release as releaseFile } from '../../spool/admin/hold.js'
+import { ACTIONS, type TaskAction } from '../../operate/actions.js'
+import type { Args } from '../../operate/args.js'
+import { type OpenSpool, openSpool, refused } from '../../spool/admin/change.js'
 import { move as moveFile } from '../../spool/admin/move.js'
-import { requeue as requeueFile } from '../../spool/admin/requeue.js'
 import { ownerOf } from '../acting-owner.js'
-import { finishCancel } from '../cancel-running.js'
 import type { Action, ChangeOptions } from '../change-report.js'
 import type { CommandContext } from '../context.js'
 import { parseTaskPath } from '../task-paths.js'
@@ -15,6 +13,11 @@ import { changeTasks } from './change.js'
 const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
 const ALIVE = [...AT_REST, 'running'] as const
 
+/** What the table of actions says, for a command that selects tasks itself. */
+function taken({ done, act, finish }: TaskAction, args: Args = {}): Pick<Action, 'done' | 'act' | 'finish'> {
+  return { done, act: (at, file) => act(at, file, args), ...(finish === undefined ? {} : { finish }) }
+}
+
 const changing =
   (action: Action) =>
   (paths: readonly string[], options: ChangeOptions, context: CommandContext): Promise<number> =>
@@ -23,47 +26,41 @@ const changing =
 export const rm = changing({
   command: 'rm',
   verb: 'remove',
-  done: 'removed',
   states: ALIVE,
   isForDead: true,
-  act: remove,
+  ...taken(ACTIONS.remove),
 })
 
 export const hold = changing({
   command: 'hold',
   verb: 'hold',
-  done: 'held',
   states: ['due', 'waiting', 'retrying', 'running'],
   isForDead: false,
-  act: holdFile,
+  ...taken(ACTIONS.hold),
 })
 
 export const release = changing({
   command: 'release',
   verb: 'release',
-  done: 'released',
   states: ['held'],
   isForDead: false,
-  act: releaseFile,
+  ...taken(ACTIONS.release),
 })
 
 export const kick = changing({
   command: 'kick',
   verb: 'kick',
-  done: 'kicked',
   states: AT_REST,
   isForDead: false,
-  act: kickFile,
+  ...taken(ACTIONS.kick),
 })
 
 export const cancel = changing({
   command: 'cancel',
   verb: 'cancel',
-  done: 'cancelled',
   states: ALIVE,
   isForDead: false,
-  act: cancelFile,
-  finish: finishCancel,
+  ...taken(ACTIONS.cancel),
 })
 
 export function requeue(
@@ -75,10 +72,9 @@ export function requeue(
   const action: Action = {
     command: 'requeue',
     verb: 'requeue',
-    done: 'requeued',
     states: ['dead'],
     isForDead: true,
-    act: (at, file) => requeueFile(at, file, { keepAttempts }),
+    ...taken(ACTIONS.requeue, keepAttempts ? { keepAttempts: 'yes' } : {}),
   }
   return changeTasks(paths, options, action, context)
 }

@@ -1,6 +1,6 @@
 import { SpooldError } from '../../base/errors.js'
+import { ageOf } from '../../operate/selection.js'
 import { shortDuration } from '../render.js'
-import { ageOf } from '../selection.js'
 import type { SpoolStatus } from './spool-status.js'
 
 /** As monitoring plugins name and number them. */

@@ -1,0 +1,91 @@
+import { cancel } from '../spool/admin/cancel.js'
+import { type Changed, type OpenSpool, remove, type TargetFile } from '../spool/admin/change.js'
+import { hold, kick, release } from '../spool/admin/hold.js'
+import { requeue } from '../spool/admin/requeue.js'
+import type { TaskState, TaskView } from '../spool/admin/task-view.js'
+import type { Role } from '../task/roles.js'
+import { type Args, given } from './args.js'
+import { finishCancel } from './cancel-running.js'
+import { edit, enqueue } from './new-tasks.js'
+import { pause, resume, scale } from './spool-actions.js'
+
+interface Common {
+  /** Who may do it at least. */
+  readonly role: Role
+  /** For people, once it is done: `held`. */
+  readonly done: string
+  /** The arguments that it knows. */
+  readonly args: readonly string[]
+  /** It brings a new task, which runs code as far as handlers do: off unless the configuration allows it. */
+  readonly isNewWork: boolean
+}
+
+export interface TaskAction extends Common {
+  readonly on: 'task'
+  /** The states in which a task can have it. */
+  readonly states: readonly TaskState[]
+  /** It can be done to all tasks that a filter selects. */
+  readonly inBulk: boolean
+  /** What it takes away does not come back. */
+  readonly isFinal: boolean
+  act(at: OpenSpool, file: TargetFile, args: Args): Changed
+  /** Does what is left to do if the task could not be locked, or is gone. Several go on at the same time. */
+  finish?(at: OpenSpool, task: TaskView, changed: Changed, say: (text: string) => void): Promise<Changed>
+}
+
+export interface SpoolAction extends Common {
+  readonly on: 'spool'
+  /** @param spool its real path @returns what is so now, for people @throws Error why it was not done */
+  run(spool: string, args: Args): Promise<string>
+}
+
+export type Action = TaskAction | SpoolAction
+
+/** The states of living tasks that are not running. */
+const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
+
+const ON_TASK = { on: 'task', args: [], inBulk: true, isFinal: false, isNewWork: false } as const
+const ON_SPOOL = { on: 'spool', isNewWork: false } as const
+
+/** What people can do to tasks and spools, wherever they do it. An operator's acts can be undone. */
+export const ACTIONS = {
+  requeue: {
+    ...{ ...ON_TASK, role: 'operator', done: 'requeued', states: ['dead'], args: ['keepAttempts'] },
+    act: (at, file, args) => requeue(at, file, { keepAttempts: given(args, 'keepAttempts') !== undefined }),
+  },
+  kick: { ...ON_TASK, role: 'operator', done: 'kicked', states: AT_REST, act: kick },
+  hold: {
+    ...{ ...ON_TASK, role: 'operator', done: 'held', states: ['due', 'waiting', 'retrying'] },
+    act: (at, file) => hold(at, file),
+  },
+  release: { ...ON_TASK, role: 'operator', done: 'released', states: ['held'], act: release },
+  bury: { ...ON_TASK, role: 'operator', done: 'buried', states: AT_REST, act: cancel },
+  cancel: {
+    ...{ ...ON_TASK, role: 'operator', done: 'cancelled', states: ['running'] },
+    act: cancel,
+    finish: finishCancel,
+  },
+  remove: {
+    ...{ ...ON_TASK, role: 'admin', done: 'removed', isFinal: true },
+    states: [...AT_REST, 'incomplete', 'malformed', 'dead'],
+    act: remove,
+  },
+  edit: {
+    ...{ ...ON_TASK, role: 'admin', done: 'edited and requeued', states: ['held', 'dead'] },
+    ...{ args: ['vars', 'body'], inBulk: false, isNewWork: true },
+    act: edit,
+  },
+  pause: { ...ON_SPOOL, role: 'operator', done: 'paused', args: ['key', 'until'], run: pause },
+  resume: { ...ON_SPOOL, role: 'operator', done: 'resumed', args: ['key', 'all'], run: resume },
+  scale: { ...ON_SPOOL, role: 'operator', done: 'scaled', args: ['to'], run: scale },
+  enqueue: {
+    ...{ ...ON_SPOOL, role: 'admin', done: 'enqueued', args: ['vars', 'body', 'at', 'priority'] },
+    ...{ isNewWork: true, run: enqueue },
+  },
+} as const satisfies Readonly<Record<string, Action>>
+
+export type ActionName = keyof typeof ACTIONS
+
+export function findAction(name: string): Action | undefined {
+  return Object.hasOwn(ACTIONS, name) ? ACTIONS[name as ActionName] : undefined
+}
