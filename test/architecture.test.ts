@@ -32,7 +32,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'supervisor/scaling': GROUND,
   periodic: [...GROUND, 'protocol', 'system', 'schedule', 'engines'],
   stats: [...GROUND, 'system', 'engines', 'supervisor'],
-  exporter: [...GROUND, 'protocol', 'system', 'net', 'stats'],
+  http: [...GROUND, 'protocol', 'system', 'net'],
+  exporter: [...GROUND, 'protocol', 'system', 'net', 'http', 'stats'],
   client: [...GROUND, 'protocol', 'engines'],
   tasks: [...GROUND, 'protocol', 'schedule', 'engines', 'client'],
   embed: [

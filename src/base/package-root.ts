@@ -16,6 +16,7 @@ export function entryFile(
     | 'worker'
     | 'worker-thread'
     | 'exporter'
+    | 'dashboard'
     | 'rehearse'
     | 'program-watcher'
     | 'own-package-hook'

@@ -1,7 +1,7 @@
+import type { ListenerOptions } from '../http/listener.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
 import type { AlarmOptions } from './alarms.js'
 import type { CarbonOptions } from './carbon.js'
-import type { ListenerOptions } from './listener.js'
 import type { StatsFileOptions } from './stats-file.js'
 import type { StatsdOptions } from './statsd.js'
 

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
+import { Clients } from '../http/clients.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
-import { Clients } from './clients.js'
 import { HttpServer } from './http-server.js'
 import type { StatsOptions } from './messages.js'
 import { Rendered } from './rendered.js'

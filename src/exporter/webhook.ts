@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { request as plainRequest } from 'node:http'
 import { request } from 'node:https'
 import { type Webhook, webhookUrl } from '../net/alarm-target.js'
-import { privateText } from './private-file.js'
+import { privateText } from '../system/private-file.js'
 
 const TIMEOUT_MS = 10_000
 

@@ -1,0 +1,95 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { isIP, type Socket } from 'node:net'
+import { Clients } from './clients.js'
+
+interface GuardOptions {
+  /** The names that it has besides IP addresses, in small letters; undefined: all, because only a proxy that we trust can open the socket. */
+  readonly hosts: ReadonlySet<string> | undefined
+  /** What every refusal says besides. */
+  readonly headers: Readonly<Record<string, string>>
+  /** A request has to arrive within this time. */
+  readonly requestMs: number
+  /** An answer has to be made, and taken, within this time. */
+  readonly answerMs: number
+  answer(request: IncomingMessage, response: ServerResponse): void | Promise<void>
+}
+
+/** Idling between two requests may take this long. */
+const KEEP_ALIVE_MS = 15_000
+const HEADERS_MS = 4000
+const CHECK_MS = 1000
+const MAX_HEADER_BYTES = 8192
+
+/** An HTTP server for sockets that are accepted elsewhere, with limits for clients that mean no good. */
+export class GuardedServer {
+  readonly #options: GuardOptions
+  readonly #server: Server
+  readonly #clients = new Clients()
+  /** Those whose answer is not taken yet. */
+  readonly #answering = new WeakSet<Socket>()
+
+  constructor(options: GuardOptions) {
+    this.#options = options
+    const limits = {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: HEADERS_MS,
+      requestTimeout: options.requestMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: CHECK_MS,
+    }
+    this.#server = createServer(limits, (request, response) => this.#serve(request, response))
+    this.#server.on('clientError', (_, socket) => {
+      // its other half is open until the client ends it, which may be never
+      const gone = () => socket.destroy()
+      if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n', gone)
+      else gone()
+    })
+    this.#server.emit('listening') // Node enforces its deadlines from then on, and this server never listens itself
+  }
+
+  accept(socket: Socket): void {
+    this.#clients.add(socket)
+    this.#server.emit('connection', socket)
+    socket.resume()
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const { socket, headers } = request
+    // Node hears all requests of a chunk at once, and would keep an answer for each; no client of ours pipelines
+    if (this.#answering.has(socket)) return void socket.destroy()
+    this.#answering.add(socket)
+    const deadline = setTimeout(() => socket.destroy(), this.#options.answerMs)
+    response.once('close', () => {
+      clearTimeout(deadline)
+      this.#answering.delete(socket)
+    })
+    if (this.#isOurs(headers.host)) return void this.#options.answer(request, response)
+    const host = JSON.stringify(headers.host ?? '')
+    this.refuse(response, 421, `this server does not answer for the host ${host}`)
+  }
+
+  /**
+   * DNS rebinding makes a browser send requests of a stranger's page to a loopback address; it cannot change the name in
+   * `Host`. An IP address there is no name that a stranger can own.
+   */
+  #isOurs(host: string | undefined): boolean {
+    const { hosts } = this.#options
+    if (hosts === undefined || host === undefined) return true // HTTP/1.0: no browser
+    const name = host
+      .replace(/:[0-9]+$/, '')
+      .replace(/^\[(.*)\]$/, '$1')
+      .toLowerCase()
+    return isIP(name) !== 0 || hosts.has(name)
+  }
+
+  /** Answers with a sentence, and hangs up. */
+  refuse(response: ServerResponse, status: number, why: string, headers: Record<string, string> = {}): void {
+    response.writeHead(status, {
+      ...this.#options.headers,
+      ...headers,
+      'Content-Type': 'text/plain; charset=utf-8',
+      Connection: 'close',
+    })
+    response.end(`${why}\n`)
+  }
+}
