@@ -19,13 +19,15 @@ await build({
     worker: 'src/worker/main.ts',
     'worker-thread': 'src/worker/thread.ts',
     exporter: 'src/exporter/main.ts',
+    dashboard: 'src/dashboard/main.ts',
     rehearse: 'src/worker/rehearse.ts',
     'program-watcher': 'src/worker/program-watcher.ts',
     'own-package-hook': 'src/worker/own-package-hook.ts',
     'batch-thread': 'src/spool/store/batch-thread.ts',
   },
   platform: 'node',
-  external: [/^node:/, ...Object.keys(dependencies)],
+  external: name =>
+    name.startsWith('node:') || Object.keys(dependencies).some(each => `${name}/`.startsWith(`${each}/`)),
   output: {
     dir: made,
     format: 'cjs',

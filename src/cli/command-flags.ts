@@ -57,3 +57,23 @@ export const change = (
     ...flags,
   ],
 })
+
+/** Of `enqueue`. */
+export const NEW_TASKS: readonly Flag[] = [
+  ['--spooler <dir>', 'the spool directory'],
+  ['--ini <file>', 'the first spooler of this configuration'],
+  ['--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract'],
+  ['--json <file>', 'one JSON object, or one per line; - is standard input'],
+  ['--at <time>', "run no earlier than: '2026-12-24 08:00', +5m, or epoch seconds"],
+  ['--priority <n>', 'the priority directory; needs spooler-ordered'],
+  ['--body <file>', 'the body; - is standard input'],
+  ['--id <text>', 'store it only once: the same id again changes nothing'],
+  ['--quiet', 'print nothing on success'],
+]
+
+/** Of `token`. */
+export const NEW_TOKEN: readonly Flag[] = [
+  ['--name <name>', 'whose it is, as the audit says', 'required'],
+  ['--role <role>', 'viewer, operator or admin', 'required'],
+  ['--payload', 'who has it may also read the keys, values, bodies and errors of tasks'],
+]

@@ -1,7 +1,5 @@
 import type { Command } from './command.js'
-import { AS_JSON_LINES, change, FILTERS, INI, SIMULATION } from './command-flags.js'
-
-// Longer than others: it has every command, and nothing else.
+import { AS_JSON_LINES, change, FILTERS, INI, NEW_TASKS, NEW_TOKEN, SIMULATION } from './command-flags.js'
 
 const tasks = () => import('./commands/tasks.js')
 
@@ -258,17 +256,7 @@ export const COMMANDS: readonly Command[] = [
       'store tasks and print their paths; exit 0 if stored, 75 if a retry may succeed, 64 if the request is wrong',
     args: '[key=value...]',
     argsHelp: 'the pairs; key=@file takes the bytes of a file',
-    flags: [
-      ['--spooler <dir>', 'the spool directory'],
-      ['--ini <file>', 'the first spooler of this configuration'],
-      ['--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract'],
-      ['--json <file>', 'one JSON object, or one per line; - is standard input'],
-      ['--at <time>', "run no earlier than: '2026-12-24 08:00', +5m, or epoch seconds"],
-      ['--priority <n>', 'the priority directory; needs spooler-ordered'],
-      ['--body <file>', 'the body; - is standard input'],
-      ['--id <text>', 'store it only once: the same id again changes nothing'],
-      ['--quiet', 'print nothing on success'],
-    ],
+    flags: NEW_TASKS,
     load: async () => (await import('./commands/enqueue.js')).enqueue,
   },
   {
@@ -282,6 +270,14 @@ export const COMMANDS: readonly Command[] = [
       ['--ini <file>', 'the first socket of this configuration'],
     ],
     load: async () => (await import('./commands/signal.js')).signal,
+  },
+  {
+    name: 'token',
+    summary: 'add a token for the dashboard to the file of spooler-dashboard-tokens, and print it',
+    args: '<file>',
+    argsHelp: 'made with mode 0600 if it is missing; it has only the hashes of tokens',
+    flags: NEW_TOKEN,
+    load: async () => (await import('./commands/token.js')).token,
   },
   {
     name: 'completion',

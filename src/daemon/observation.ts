@@ -5,6 +5,7 @@ import type { Collector } from '../stats/collector.js'
 import type { Identity } from '../system/privileges.js'
 import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
+import { DashboardProcess } from './dashboard-process.js'
 import { ExporterProcess } from './exporter-process.js'
 import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
@@ -28,6 +29,7 @@ export class Observation {
   readonly #lines: LogStream
   readonly #control: DaemonControl
   readonly #exporter: ExporterProcess
+  readonly #dashboard: DashboardProcess
   readonly #fifos: MasterFifos
 
   constructor({ events, log, identity, observed, resolve, ...context }: ObservationContext) {
@@ -42,6 +44,7 @@ export class Observation {
     this.#control = new DaemonControl({ events, identity, resolve, actions })
     this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks })
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })
+    this.#dashboard = new DashboardProcess({ events, log, resolve })
   }
 
   /** Opens what needs the privileges that the process has at its start. */
@@ -54,11 +57,12 @@ export class Observation {
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
     await this.#control.serve(options, spools)
+    void this.#dashboard.serve(options, spools)
   }
 
   async close(): Promise<void> {
     this.#fifos.close()
-    await this.#exporter.stop()
+    await Promise.all([this.#exporter.stop(), this.#dashboard.stop()])
     this.#stats.close()
     this.#watch.close()
     await this.#lines.close()

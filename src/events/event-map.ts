@@ -176,6 +176,8 @@ export interface EventMap {
   'exporter-listening': { what: string; address: string }
   'exporter-alarm': { message: string }
   'exporter-trouble': { message: string }
+  'dashboard-listening': { address: string }
+  'dashboard-trouble': { message: string }
 
   'pidfile-written': { file: string }
   'pidfile-removed': { kind: PidfileKind }

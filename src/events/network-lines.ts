@@ -9,6 +9,7 @@ type NetworkEvent = Extract<
   | 'control-unavailable'
   | `fifo-${string}`
   | `exporter-${string}`
+  | `dashboard-${string}`
   | 'modifier-unavailable'
   | 'peer-turned-away'
 >
@@ -52,6 +53,9 @@ export function networkLines(log: Log, isQuiet: (path: string) => boolean): List
     'exporter-listening': ({ what, address }) => log.line('info', listeningLine(what, address), { address }),
     'exporter-alarm': ({ message }) => log.line('warn', `[spooler exporter] ${printable(message)}`),
     'exporter-trouble': ({ message }) => log.line('warn', `[spooler exporter] ${printable(message)}`),
+    'dashboard-listening': ({ address }) =>
+      log.line('info', listeningLine('dashboard', address), { address }),
+    'dashboard-trouble': ({ message }) => log.line('warn', `[spooler dashboard] ${printable(message)}`),
     'modifier-unavailable': ({ peer, modifier1 }) =>
       complain(`-- unavailable modifier requested: ${modifier1} -- (from ${peer})`, peer),
     'peer-turned-away': ({ peer, because }) => complain(`${peer} was turned away: ${because}`, peer),

@@ -1,6 +1,7 @@
-import { messageOf } from '../base/errors.js'
+import { messageOf, SpooldError } from '../base/errors.js'
 import { isLocal, parseAddress } from '../protocol/address.js'
 import { parseAlarm, webhookUrl } from './alarm-target.js'
+import { isReachable, parseDashboard } from './dashboard-address.js'
 import { parseHostPort, parsePush } from './stats-push.js'
 
 /** @param i which value of a list */
@@ -15,6 +16,8 @@ interface PublishingOptions {
   readonly statsPush: readonly string[]
   readonly carbon: readonly string[]
   readonly spoolerAlarm: readonly string[]
+  readonly spoolerDashboard: readonly string[]
+  readonly spoolerDashboardTokens: string | null
 }
 
 const INSTEAD = 'use 127.0.0.1 or a unix socket behind a proxy with TLS, or set spooler-http-insecure'
@@ -45,6 +48,11 @@ export function checkPublishing(options: PublishingOptions, problem: Complain): 
       () => checkAlarm(text, options.spoolerHttpInsecure),
       message => problem('error', 'spooler-alarm', message, i),
     )
+  for (const [i, text] of options.spoolerDashboard.entries())
+    attempt(
+      () => checkDashboard(text, options),
+      message => problem('error', 'spooler-dashboard', message, i),
+    )
   attempt(
     () => checkStats(options, problem),
     message => problem('error', 'stats', message),
@@ -74,6 +82,23 @@ function checkMetrics(options: PublishingOptions, problem: Complain): void {
   if (spoolerMetrics === null || !needsInsecure(spoolerMetrics, options)) return
   const message = `whoever can reach ${spoolerMetrics} would read it over plain HTTP; ${INSTEAD}`
   problem('error', 'spooler-metrics', message)
+}
+
+/** @throws SpooldError ADDRESS_INVALID */
+function checkDashboard(text: string, options: PublishingOptions): void {
+  const dashboard = parseDashboard(text)
+  if (!isReachable(dashboard)) return
+  const { address } = dashboard
+  if (needsInsecure(address, options))
+    throw new SpooldError(
+      'ADDRESS_INVALID',
+      `whoever can reach ${address} would use it over plain HTTP; ${INSTEAD}`,
+    )
+  if (options.spoolerDashboardTokens === null)
+    throw new SpooldError(
+      'ADDRESS_INVALID',
+      `whoever can reach ${address} would see it; set spooler-dashboard-tokens`,
+    )
 }
 
 /** Files are read when there is something to post: whoever checks may not be allowed to. @throws SpooldError CONFIG_INVALID */

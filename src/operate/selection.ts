@@ -33,6 +33,11 @@ export interface Selection {
   has(task: TaskView): boolean
 }
 
+/** Whoever may not read packets and errors must not find out what is in them by filters, either. */
+export function usesPayload({ key = [], match = [], grep = [] }: SelectionOptions): boolean {
+  return key.length + match.length + grep.length > 0
+}
+
 type Test = (task: TaskView) => boolean
 
 /** @throws SpooldError USAGE, with what was expected */

@@ -56,6 +56,8 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
   ],
   'exporter-alarm': [{ message: 'alarm: disk' }, '[spooler exporter] alarm: disk'],
   'exporter-trouble': [{ message: 'stats: in use' }, '[spooler exporter] stats: in use'],
+  'dashboard-listening': [{ address: '127.0.0.1:8717' }, '*** dashboard enabled on 127.0.0.1:8717 ***'],
+  'dashboard-trouble': [{ message: 'in\nuse' }, '[spooler dashboard] in\\x0ause'],
   'pidfile-written': [{ file: 'p' }, 'writing pidfile to p'],
   'pidfile-removed': [{ kind: 'safe pidfile' }, 'VACUUM: safe pidfile removed.'],
   'pidfile-left': [{ file: '/p', error: 'EACCES' }, 'VACUUM: /p cannot be removed: EACCES'],

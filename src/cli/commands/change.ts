@@ -5,6 +5,7 @@ import { type Changed, change, type OpenSpool, openSpool } from '../../spool/adm
 import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
+import { audit } from '../audit.js'
 import { type Action, type ChangeOptions, ChangeReport, pathOf, type Result } from '../change-report.js'
 import type { CommandContext } from '../context.js'
 import { pathsOf } from '../ini-spools.js'
@@ -40,6 +41,7 @@ export async function changeTasks(
     if (options.dryRun !== true) await action.prepare?.()
     for (const spool of spools) {
       const members = groups.get(spool) ?? []
+      if (options.dryRun !== true) audit(spool, aboutOf(members, options, action), output)
       try {
         await changeIn(spool, members, { selection, options, action, report, progress })
       } catch (error) {
@@ -48,6 +50,22 @@ export async function changeTasks(
     }
     return report.end()
   })
+}
+
+/** So many tasks are named in the audit. */
+const MOST_NAMED = 20
+
+function aboutOf(taskPaths: readonly TaskPath[], options: ChangeOptions, { command, target }: Action) {
+  const { all: _all, dryRun: _dryRun, quiet: _quiet, json: _json, ini: _ini, ...filter } = options
+  const refs = taskPaths.flatMap(({ ref }) => (ref === undefined ? [] : [displayName(ref)]))
+  const isWhole = refs.length < taskPaths.length
+  const isFiltered = isWhole || Object.keys(filter).length > 0
+  return {
+    action: target === undefined ? command : `${command} to ${target}`,
+    ...(refs.length === 0 ? {} : { task: refs.slice(0, MOST_NAMED).join(' ') }),
+    ...(isFiltered ? { filter: JSON.stringify(filter) } : {}),
+    ...(isWhole ? {} : { count: refs.length }),
+  }
 }
 
 function onlyOne(paths: readonly string[]): string {

@@ -6,6 +6,7 @@ import { describePair, describePauses, NO_PAUSES, type PausedPair, type Pauses }
 import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { parseTime } from '../at-time.js'
+import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import { jsonBytes } from '../render.js'
@@ -37,6 +38,7 @@ export async function pause(
     throw new SpooldError('USAGE', `--until: expected a time to come, got ${JSON.stringify(until)}`)
   const others = context.ownProcess.part === undefined ? uwsgisIn(directories) : []
   const code = await changeEach(directories, context, async (directory, spool) => {
+    audit(spool, { action: 'pause', ...aboutOf(key, until) }, context.output)
     const now = await pauseSpool(spool, { pair, sinceMs, untilMs })
     const text = `${directory}: paused: ${describePauses(now)}`
     context.output.line(json ? asJson('pause', directory, now) : text)
@@ -58,6 +60,7 @@ export async function resume(
   const pair = onlyPair(key)
   if (all && pair !== null) throw new SpooldError('USAGE', 'say either --key or --all')
   return changeEach(directories, context, async (directory, spool) => {
+    audit(spool, { action: 'resume', ...aboutOf(key) }, context.output)
     const { ended, left } = await resumeSpool(spool, all ? 'all' : pair)
     if (json) return context.output.line(asJson('resume', directory, left))
     const what = all ? 'nothing' : describePair(pair)
@@ -68,6 +71,11 @@ export async function resume(
     const rest = left.pauses.length > 0 ? `; still paused: ${describePauses(left)}` : ''
     context.output.line(`${directory}: ${all && ended.length === 0 ? 'resumed' : done}${rest}`)
   })
+}
+
+function aboutOf(key: readonly string[] = [], until?: string): { readonly filter?: string } {
+  const filter = { ...(key.length === 0 ? {} : { key }), ...(until === undefined ? {} : { until }) }
+  return Object.keys(filter).length === 0 ? {} : { filter: JSON.stringify(filter) }
 }
 
 /** Acts in each spool as its owner, and goes on with the next one after an error. */

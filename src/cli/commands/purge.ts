@@ -3,6 +3,7 @@ import { ageOf } from '../../operate/selection.js'
 import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/admin/purge.js'
 import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
+import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import type { Output } from '../output.js'
@@ -44,6 +45,7 @@ async function purgeAll(
         `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
       )
     if (!dryRun && progress.isShown) progress.expect(await count(spool, limits))
+    if (!dryRun) audit(spool, { action: 'purge', filter: JSON.stringify(limits) }, output)
     const { removed: purged, fault } = dryRun
       ? { removed: await count(spool, limits), fault: undefined }
       : await purgeDead(spool, limits, () => progress.step())

@@ -3,6 +3,7 @@ import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { askDaemon } from '../../control/client.js'
 import { asOwners } from '../acting-owner.js'
+import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { findDaemons } from '../daemons.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
@@ -32,6 +33,7 @@ export async function scale(
       const { daemons, silent } = await findDaemons([directory])
       for (const { because } of silent) output.complain(`${directory}: ${because}`)
       if (silent.length > 0) code = 1
+      if (daemons.length > 0) audit(realpathSync(directory), { action: `scale ${wish}` }, output)
       for (const { path, facts } of daemons)
         try {
           const answer = await askDaemon(path, 'scale', { spool: realpathSync(directory), to: wish })

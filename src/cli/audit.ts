@@ -1,0 +1,33 @@
+import { userInfo } from 'node:os'
+import { messageOf } from '../base/errors.js'
+import { type AuditEntry, writeAudit } from '../spool/admin/audit.js'
+import { toByteString } from '../task/ref.js'
+import type { Output } from './output.js'
+
+/** Whoever may act on the command line owns the spool, or is root. */
+const ROLE = 'owner'
+
+/**
+ * Writes into the audit of a spool what a command is about to do. Where that is not possible, it is done all the same, with a
+ * word about it: tasks must be removable on a full disk.
+ *
+ * @param spool its real path
+ */
+export function audit(spool: string, about: Omit<AuditEntry, 'at' | 'who' | 'role'>, output: Output): void {
+  try {
+    writeAudit(toByteString(spool), { at: Date.now(), who: caller(), role: ROLE, ...about })
+  } catch (error) {
+    output.complain(`${spool}: not in the audit: ${messageOf(error)}`)
+  }
+}
+
+/** Who has typed the command, before sudo made somebody else of it. */
+function caller(): string {
+  const { SUDO_USER } = process.env
+  if (SUDO_USER !== undefined && SUDO_USER !== '') return SUDO_USER
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.()}` // it has no name
+  }
+}

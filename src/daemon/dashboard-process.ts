@@ -1,0 +1,65 @@
+import type { Options } from '../config/option-table.js'
+import type { DashboardOptions, FromDashboard, ToDashboard } from '../dashboard/messages.js'
+import type { Emitter } from '../events/emitter.js'
+import { parseDashboard } from '../net/dashboard-address.js'
+import { AsideProcess } from './aside-process.js'
+
+interface DashboardContext {
+  readonly events: Emitter
+  readonly log: { readonly fd: number }
+  /** Resolves a path of the configuration. */
+  resolve(path: string): string
+}
+
+/** The process with the dashboard, while the configuration asks for one. It is never root: what it reads and changes belongs to the user of the spools. */
+export class DashboardProcess {
+  readonly #context: DashboardContext
+  readonly #process: AsideProcess<DashboardOptions, FromDashboard, ToDashboard>
+
+  constructor(context: DashboardContext) {
+    this.#context = context
+    const { events, log } = context
+    const trouble = (message: string) => events.emit('dashboard-trouble', { message })
+    this.#process = new AsideProcess<DashboardOptions, FromDashboard, ToDashboard>({
+      name: 'dashboard',
+      log,
+      open: options => ({ type: 'open', options }),
+      hear(message) {
+        if (message.type === 'trouble') trouble(message.message)
+        else events.emit('dashboard-listening', { address: message.address })
+      },
+      trouble,
+    })
+  }
+
+  /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
+  serve(options: Options, spools: readonly string[]): Promise<void> {
+    const wanted = this.#wanted(options, spools)
+    if (wanted === undefined || process.geteuid?.() !== 0) return this.#process.serve(wanted)
+    const message = 'the dashboard is left closed, because it does not run as root: set uid'
+    this.#context.events.emit('dashboard-trouble', { message })
+    return this.#process.serve(undefined)
+  }
+
+  /** Resolves when it is gone. */
+  stop(): Promise<void> {
+    return this.#process.stop()
+  }
+
+  #wanted(options: Options, spools: readonly string[]): DashboardOptions | undefined {
+    const { spoolerDashboard, spoolerDashboardTokens: tokens, spoolerDashboardEnqueue } = options
+    if (spoolerDashboard.length === 0) return undefined
+    const at = (path: string) => this.#context.resolve(path)
+    const addresses = spoolerDashboard.map(text => {
+      const parsed = parseDashboard(text)
+      return parsed.address.includes('/') ? { ...parsed, address: at(parsed.address) } : parsed
+    })
+    return {
+      addresses,
+      tokensFile: tokens === null ? null : at(tokens),
+      allowsNewWork: spoolerDashboardEnqueue,
+      spools,
+      pid: process.pid,
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { messageOf } from '../../base/errors.js'
+import { parseTokens, type Token } from '../../operate/dashboard-tokens.js'
+import { privateText } from '../../system/private-file.js'
+
+const MAX_BYTES = 64 * 1024
+/** Nobody but its owner. */
+const OTHERS = 0o077
+/** However many come, the file is read this often at most; so soon a token that was removed is refused. */
+const SHARED_MS = 1000
+
+/** The tokens of `spooler-dashboard-tokens`. */
+export class Tokens {
+  readonly #path: string
+  #read: { readonly tokens: Promise<readonly Token[]>; readonly untilMs: number } | undefined
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /** The hash of a token that the file has; undefined for any other text. Takes as long for each. */
+  async hashOf(text: string): Promise<string | undefined> {
+    const hash = createHash('sha256').update(text).digest()
+    let found: string | undefined
+    for (const token of await this.#all())
+      if (timingSafeEqual(Buffer.from(token.hash, 'hex'), hash)) found = token.hash
+    return found
+  }
+
+  /** Whose it is, while the file has it. */
+  async withHash(hash: string): Promise<Token | undefined> {
+    return (await this.#all()).find(token => token.hash === hash)
+  }
+
+  #all(): Promise<readonly Token[]> {
+    if (this.#read === undefined || performance.now() >= this.#read.untilMs)
+      this.#read = { tokens: this.#load(), untilMs: performance.now() + SHARED_MS }
+    return this.#read.tokens
+  }
+
+  async #load(): Promise<readonly Token[]> {
+    try {
+      return parseTokens(await privateText(this.#path, { maxBytes: MAX_BYTES, closedTo: OTHERS }))
+    } catch (error) {
+      throw new Error(`nobody is let in, because of spooler-dashboard-tokens: ${messageOf(error)}`)
+    }
+  }
+}

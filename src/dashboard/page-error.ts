@@ -1,0 +1,9 @@
+/** Why there is no page, with a sentence for people. */
+export class PageError extends Error {
+  readonly status: 400 | 401 | 403 | 404 | 503
+
+  constructor(status: PageError['status'], message: string) {
+    super(message)
+    this.status = status
+  }
+}

@@ -1,0 +1,16 @@
+import { Layout } from './layout.js'
+
+/** @param fault why the token that was shown does not let its owner in */
+export function loginPage(fault?: string) {
+  return (
+    <Layout title="Log in">
+      {fault === undefined ? null : <p role="alert">{fault}</p>}
+      <form method="post" action="/login">
+        <label>
+          Token <input type="password" name="token" autocomplete="current-password" required autofocus />
+        </label>
+        <button type="submit">Log in</button>
+      </form>
+    </Layout>
+  )
+}

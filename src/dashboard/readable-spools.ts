@@ -1,0 +1,141 @@
+import { closeSync, constants } from 'node:fs'
+import { openSafely } from '../files/quiet-open.js'
+import { selectTasks } from '../operate/act.js'
+import type { TaskAction } from '../operate/actions.js'
+import { type Selection, type SelectionOptions, selectionOf, usesPayload } from '../operate/selection.js'
+import { type AuditEntry, readAudit } from '../spool/admin/audit.js'
+import { Listing, type Sort } from '../spool/admin/listing.js'
+import type { TaskView } from '../spool/admin/task-view.js'
+import { inDirectoryOf } from '../spool/priority-directory.js'
+import { readBody } from '../spool/spool-file.js'
+import { baseName, type Ref, toByteString } from '../task/ref.js'
+import { withoutPayload } from './access/payload.js'
+import type { Visitor } from './access/visitor.js'
+import { PageError } from './page-error.js'
+import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
+
+/** More of a body is not read at once. */
+const MOST_BODY_BYTES = 1024 * 1024
+
+interface ListOptions {
+  readonly filter: SelectionOptions
+  readonly sort: Sort
+  readonly isReversed: boolean
+  /** Dead letters, instead of those that are alive. */
+  readonly isDead: boolean
+  readonly most: number
+}
+
+interface Listed {
+  readonly tasks: readonly TaskView[]
+  /** False: there are more. */
+  readonly isWhole: boolean
+}
+
+interface Counted {
+  readonly count: number
+  /** False: more fit than may be acted on at once. */
+  readonly isWhole: boolean
+}
+
+/** The spools, as far as one visitor may see them. */
+export class ReadableSpools {
+  readonly all: readonly ReadableSpool[]
+
+  constructor(spools: Spools, visitor: Visitor) {
+    this.all = spools.all.map(place => new ReadableSpool(place, visitor))
+  }
+
+  /** @param id as in a URL @throws PageError */
+  get(id: string): ReadableSpool {
+    const found = this.all.find(each => each.id === id)
+    if (found === undefined) throw new PageError(404, 'there is no such spool here')
+    return found
+  }
+}
+
+class ReadableSpool {
+  readonly #place: SpoolPlace
+  readonly #visitor: Visitor
+
+  constructor(place: SpoolPlace, visitor: Visitor) {
+    this.#place = place
+    this.#visitor = visitor
+  }
+
+  /** What URLs call it. */
+  get id(): string {
+    return this.#place.id
+  }
+
+  /** Its real path. */
+  get directory(): string {
+    return this.#place.directory
+  }
+
+  /** The path of a task's page, below which its acts are. */
+  urlOf(ref: Ref): string {
+    return `/spools/${this.id}/tasks/${urlTextOf(ref)}`
+  }
+
+  /** @param urlText as `urlOf` has it @throws PageError */
+  task(urlText: string): TaskView {
+    const ref = refIn(this.#place, urlText)
+    const task = ref === undefined ? undefined : this.#place.view().view(ref)
+    if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
+    return this.#seen(task)
+  }
+
+  /** The beginning of a task's body. @throws PageError, and the file system's error */
+  body({ ref, file: { bodyOffset, bytes } }: TaskView, most = MOST_BODY_BYTES): Buffer {
+    if (!this.#visitor.mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
+    const wanted = Math.min(bytes - bodyOffset, most, MOST_BODY_BYTES)
+    return inDirectoryOf(toByteString(this.directory), ref, directory => {
+      const fd = openSafely(`${directory}/${baseName(ref)}`, constants.O_RDONLY)
+      try {
+        return readBody(fd, bodyOffset, wanted)
+      } finally {
+        closeSync(fd)
+      }
+    })
+  }
+
+  /** @throws PageError, SpooldError USAGE for a filter that makes no sense */
+  async list({ filter, sort, isReversed, isDead, most }: ListOptions): Promise<Listed> {
+    const selection = this.#selection(filter)
+    const plan = { ...selection, sort, isReversed, failed() {} }
+    const listing = new Listing(toByteString(this.directory), this.#place.view(), plan, Date.now())
+    const tasks: TaskView[] = []
+    let isWhole = true
+    const take = (task: TaskView) => {
+      isWhole = tasks.length < most
+      if (isWhole) tasks.push(this.#seen(task))
+      return isWhole
+    }
+    await (isDead ? listing.dead(take) : listing.living(take))
+    return { tasks, isWhole }
+  }
+
+  /** How many tasks an action would be done to. @throws as `list` */
+  async count(action: Pick<TaskAction, 'states'>, filter: SelectionOptions): Promise<Counted> {
+    const { refs, isWhole } = await selectTasks(this.#place.view(), action, this.#selection(filter))
+    return { count: refs.length, isWhole }
+  }
+
+  /** The last lines of the audit, the newest first. */
+  audit(most: number): AuditEntry[] {
+    const entries = readAudit(toByteString(this.directory), most)
+    if (this.#visitor.mayReadPayload) return entries
+    return entries.map(({ filter: _filter, result: _result, ...entry }) => entry) // a filter may have values
+  }
+
+  #selection(filter: SelectionOptions): Selection {
+    if (usesPayload(filter) && !this.#visitor.mayReadPayload)
+      throw new PageError(403, 'the payload of tasks is not for you, and so are filters that look at it')
+    return selectionOf(filter)
+  }
+
+  #seen(task: TaskView): TaskView {
+    return this.#visitor.mayReadPayload ? task : withoutPayload(task)
+  }
+}

@@ -1,0 +1,86 @@
+import { basename } from 'node:path'
+import { readLocks } from '../files/lock-table.js'
+import { type OpenSpool, openSpool } from '../spool/admin/change.js'
+import { SpoolView } from '../spool/admin/task-view.js'
+import { deadNameOf } from '../spool/dead-letters.js'
+import { isPriorityDirectory, isTaskName } from '../spool/names.js'
+import { holdDirectoryOf } from '../spool/priority-directory.js'
+import { type Ref, toByteString } from '../task/ref.js'
+
+/**
+ * The only module that knows what a URL means: which spool, and which file in it. A spool is one of those that the daemon
+ * runs, and a task has a name that a task can have, in a directory that is no link.
+ */
+
+/** Longer names, in the form of URLs, are of no task. */
+const MAX_URL_CHARS = 1000
+const MAX_NAME_BYTES = 255
+const MAX_DEPTH = 16
+const NAMES = { ordered: true, strictNames: false }
+
+/** A spool that the dashboard shows. */
+export interface SpoolPlace {
+  /** What URLs call it. */
+  readonly id: string
+  /** Its real path. */
+  readonly directory: string
+  /** A view of now. */
+  view(): SpoolView
+  /** To act in it. */
+  open(): Promise<OpenSpool>
+}
+
+export class Spools {
+  readonly all: readonly SpoolPlace[]
+
+  /** @param directories real paths */
+  constructor(directories: readonly string[]) {
+    const used = new Map<string, number>()
+    this.all = directories.map(directory => {
+      const name = basename(directory).replace(/[^A-Za-z0-9._-]/g, '-')
+      const count = (used.get(name) ?? 0) + 1
+      used.set(name, count)
+      return {
+        id: count === 1 ? name : `${name}~${count}`,
+        directory,
+        view: () => new SpoolView(toByteString(directory), readLocks(), Date.now()),
+        open: () => openSpool(directory),
+      }
+    })
+  }
+
+  find(id: string): SpoolPlace | undefined {
+    return this.all.find(each => each.id === id)
+  }
+}
+
+/** What URLs call a task: its bytes, whatever they are. */
+export function urlTextOf(ref: Ref): string {
+  return Buffer.from(ref, 'latin1').toString('base64url')
+}
+
+/** @returns undefined for what cannot be a task or dead letter of this spool */
+export function refIn({ directory }: SpoolPlace, urlText: string): Ref | undefined {
+  if (urlText.length > MAX_URL_CHARS) return undefined
+  const ref = Buffer.from(urlText, 'base64url').toString('latin1')
+  if (urlTextOf(ref) !== urlText || !isTaskRef(ref)) return undefined
+  try {
+    holdDirectoryOf(toByteString(directory), ref).release()
+    return ref
+  } catch {
+    return undefined // it is gone, or a link
+  }
+}
+
+function isTaskRef(ref: Ref): boolean {
+  const directories = (deadNameOf(ref) ?? ref).split('/')
+  const name = directories.pop() ?? ''
+  return (
+    name !== '' &&
+    name.length <= MAX_NAME_BYTES &&
+    !ref.includes('\0') &&
+    isTaskName(name, NAMES) &&
+    directories.length <= MAX_DEPTH &&
+    directories.every(isPriorityDirectory)
+  )
+}
