@@ -78,6 +78,7 @@ const SHORT = [
 
 /** They take longest, so they begin first: otherwise the last of them would run alone. */
 const SLOW = [
+  'faults/everything',
   'faults/kill',
   'e2e/life',
   'interop/',

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Random } from '../helpers/chaos/random.js'
+import { isLong, skipUnless } from '../helpers/requires.js'
+import { Soak } from '../helpers/soak/scene.js'
+import { memoryMb, openFiles } from '../helpers/usage.js'
+
+/** SPOOLD_TEST_SOAK_SEED repeats the choices of a run, SPOOLD_TEST_SOAK_MINUTES says how long it takes. */
+const { SPOOLD_TEST_SOAK_SEED, SPOOLD_TEST_SOAK_MINUTES } = process.env
+const SEED = Number(SPOOLD_TEST_SOAK_SEED ?? Math.floor(Math.random() * 2 ** 31))
+const MINUTES = Number(SPOOLD_TEST_SOAK_MINUTES ?? (isLong ? 30 : 1.5))
+const PRODUCE_EVERY_MS = 25
+const PATIENCE_MS = 120_000
+/** The share of the time after which the daemon has reached its size. */
+const WARM_UP = 0.3
+const MAX_GROWTH_MB = 40
+const MAX_MORE_FILES = 10
+
+describe(`everything at once (SPOOLD_TEST_SOAK_SEED=${SEED})`, () => {
+  it(`for ${MINUTES} minutes: nothing lost, no overlap, limits kept, no innocent buried`, {
+    skip: skipUnless('root', 'mount', 'python3'),
+  }, async t => {
+    const random = new Random(SEED)
+    const soak = new Soak(random)
+    await Promise.all([soak.start('steady'), soak.start('other')])
+    const produced = soak.produce(PRODUCE_EVERY_MS)
+    const { pid } = soak.steady
+    const [began, lasts] = [performance.now(), MINUTES * 60_000]
+    const sizes: { files: number; memory: number }[] = []
+    for (let passed = 0; passed < lasts; passed = performance.now() - began) {
+      await sleep(random.between(50, 400))
+      await soak.act()
+      assert.ok(soak.steady.isRunning, 'the daemon that is never stopped has ended')
+      if (passed > WARM_UP * lasts) sizes.push({ files: openFiles(pid), memory: memoryMb(pid) })
+    }
+    const { violations, summary } = await soak.settle(PATIENCE_MS)
+    await produced
+    t.diagnostic(summary)
+    t.diagnostic(JSON.stringify(soak.counts))
+    assert.deepEqual(violations, [], `seed ${SEED}`)
+    const third = Math.ceil(sizes.length / 3)
+    const [early, late] = [sizes.slice(0, third), sizes.slice(-third)]
+    const most = (of: typeof sizes, key: 'files' | 'memory') => Math.max(...of.map(each => each[key]))
+    const least = (of: typeof sizes, key: 'files' | 'memory') => Math.min(...of.map(each => each[key]))
+    t.diagnostic(
+      `the master: ${most(early, 'files')} files, then ${least(late, 'files')}; ${most(early, 'memory')} MB, then ${least(late, 'memory')}`,
+    )
+    assert.ok(least(late, 'files') - most(early, 'files') <= MAX_MORE_FILES, 'descriptors stay open')
+    assert.ok(least(late, 'memory') - most(early, 'memory') <= MAX_GROWTH_MB, 'memory grows')
+  })
+})

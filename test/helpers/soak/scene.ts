@@ -1,0 +1,232 @@
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { spool } from '#src/index.js'
+import type { Random } from '../chaos/random.js'
+import { spoold } from '../cli.js'
+import { writeIni } from '../daemon.js'
+import { isAlive, TestProcess } from '../process.js'
+import { smallDisk } from '../small-disk.js'
+import { patience, until } from '../until.js'
+import { deadOf, Tail } from '../witness.js'
+import { BIN, workspace } from '../workspace.js'
+import { NODE_TASKS, PYTHON_TASKS } from './handlers.js'
+import { type Evidence, judge, type Pause } from './verdict.js'
+
+export const LIMIT = 3
+const TICK_MS = 1000
+const MAX_CRASHES = 3
+const DISK_MB = 48
+/** A paused spool starts nothing from then on. */
+const OBEYED_WITHIN_MS = 1000
+const STOPPED_WITHIN_MS = 60_000
+
+/** So often is a task of each kind among those that are stored. */
+const KINDS = { plain: 50, snake: 15, few: 20, once: 14, poison: 0.5 } as const
+
+const LONGEST_MS = 60
+/** So long that all slots are in use now and then. */
+const LONGEST_LIMITED_MS = 400
+
+/** Violations that time may still put right. */
+const UNSETTLED = /is lost$|was not buried for its crashes: undefined$/
+
+type Name = 'steady' | 'other'
+const now = () => Math.round(performance.timeOrigin + performance.now())
+
+/** Two daemons on two spools of one small disk, a producer, and all that may happen to them. */
+export class Soak {
+  readonly #random: Random
+  readonly #directory = workspace()
+  readonly #disk = smallDisk(`size=${DISK_MB}m`)
+  readonly #journal = join(this.#directory, 'journal')
+  readonly #spools = { node: join(this.#disk, 'node'), python: join(this.#disk, 'python') }
+  readonly #acknowledged = new Map<string, string>()
+  readonly #pauses: Pause[] = []
+  readonly #daemons = new Map<Name, TestProcess>()
+  readonly counts: Record<string, number> = {}
+  #refused = 0
+  #isOver = false
+
+  constructor(random: Random) {
+    this.#random = random
+    writeFileSync(this.#journal, '')
+    writeFileSync(join(this.#directory, 'tasks.mjs'), NODE_TASKS(this.#journal, LIMIT))
+    writeFileSync(join(this.#directory, 'tasks.py'), PYTHON_TASKS(this.#journal))
+    for (const path of Object.values(this.#spools)) mkdirSync(path, { mode: 0o750 })
+    this.#configure('steady', 'latency')
+    this.#configure('other', 'spare')
+  }
+
+  #configure(name: Name, algorithm: string): void {
+    writeIni(join(this.#directory, `${name}.ini`), {
+      spooler: this.#spools.node,
+      'spooler-import': join(this.#directory, 'tasks.mjs'),
+      'spooler-concurrency': 4,
+      'spooler-processes': 4,
+      'spooler-cheaper': 1,
+      'spooler-cheaper-algo': algorithm,
+      'spooler-max-tasks': 300,
+      'spooler-frequency': 1,
+      'spooler-quiet': true,
+      'spooler-max-crashes': MAX_CRASHES,
+      spooler2: `dir=${this.#spools.python},python-import=${join(this.#directory, 'tasks.py')},processes=2,concurrency=1,retry-delay=1`,
+    })
+  }
+
+  /** The daemon that lives through all of it. */
+  get steady(): TestProcess {
+    return this.#daemon('steady')
+  }
+
+  async start(name: Name): Promise<void> {
+    const daemon = new TestProcess(process.execPath, [BIN, `${name}.ini`], { cwd: this.#directory })
+    this.#daemons.set(name, daemon)
+    await daemon.waitFor(/is running \(pid: \d+\)/)
+  }
+
+  /** Stores tasks, a few at a time, until the scene is over. A full disk refuses some. */
+  async produce(pauseMs: number): Promise<void> {
+    for (let i = 0; !this.#isOver; i++) {
+      const kind = this.#random.weighed(KINDS)
+      const n = `${kind}.${i}`
+      const ms = Math.round(this.#random.between(0, kind === 'few' ? LONGEST_LIMITED_MS : LONGEST_MS))
+      const where = kind === 'snake' ? this.#spools.python : this.#spools.node
+      const stored = spool({ task: kind, args: JSON.stringify([n, ms]), n }, { spooler: where })
+      await stored.then(
+        () => this.#acknowledged.set(n, kind),
+        () => this.#refused++,
+      )
+      await sleep(pauseMs)
+    }
+  }
+
+  /** Does one of `ACTS`. */
+  async act(): Promise<void> {
+    const name = this.#random.weighed(ACTS)
+    this.counts[name] = (this.counts[name] ?? 0) + 1
+    await this[name]()
+  }
+
+  killWorker(): void {
+    const pid = this.#random.pick(
+      [...this.#daemons.values()].flatMap(daemon => daemon.children()).filter(isAlive),
+    )
+    if (pid !== undefined) this.#kill(pid)
+  }
+
+  /** Its workers end what they run. */
+  async killDaemon(): Promise<void> {
+    const other = this.#daemon('other')
+    other.child.kill('SIGKILL')
+    await until('it is gone', () => !other.isRunning)
+    await this.start('other')
+  }
+
+  async stopDaemon(): Promise<void> {
+    await this.#stop('other')
+    await this.start('other')
+  }
+
+  reload(): void {
+    this.#daemon(this.#anyone()).child.kill('SIGHUP')
+  }
+
+  async freeze(): Promise<void> {
+    const daemon = this.#daemon(this.#anyone())
+    const pid = this.#random.pick([daemon.pid, ...daemon.children().filter(isAlive)])
+    if (pid === undefined) return
+    signal(pid, 'SIGSTOP')
+    await sleep(this.#random.between(100, 1500))
+    signal(pid, 'SIGCONT')
+  }
+
+  async pause(): Promise<void> {
+    await this.#run('pause', this.#spools.node)
+    const from = now() + OBEYED_WITHIN_MS * patience()
+    await sleep(this.#random.between(1200, 2500) * patience())
+    const to = now()
+    await this.#run('resume', this.#spools.node)
+    this.#pauses.push({ from, to })
+  }
+
+  async scale(): Promise<void> {
+    await this.#run('scale', this.#spools.node, this.#random.pick(['1', '4', 'auto', 'auto']) ?? 'auto')
+  }
+
+  async fill(): Promise<void> {
+    const ballast = join(this.#disk, 'ballast')
+    const piece = Buffer.alloc(2 ** 20)
+    try {
+      for (let i = 0; i <= DISK_MB; i++) appendFileSync(ballast, piece)
+    } catch {} // it is full
+    await sleep(this.#random.between(300, 1500))
+    rmSync(ballast)
+  }
+
+  async look(): Promise<void> {
+    const where = this.#random.pick(Object.values(this.#spools)) ?? ''
+    await this.#run(...(this.#random.pick([['ls', '--limit', '5'], ['status'], ['shape']]) ?? ['ls']), where)
+  }
+
+  /** Lets everything come to its end, and says what must not have happened. */
+  async settle(patienceMs: number): Promise<{ violations: string[]; summary: string }> {
+    this.#isOver = true
+    const tail = new Tail(this.#journal)
+    const evidence = async (): Promise<Evidence> => ({
+      ...{ journal: tail.read(), acknowledged: this.#acknowledged, dead: await this.#dead() },
+      ...{ pauses: this.#pauses, limit: LIMIT, tickMs: TICK_MS, maxCrashes: MAX_CRASHES },
+    })
+    const isSettled = async () => !judge(await evidence()).violations.some(each => UNSETTLED.test(each))
+    const settled = await until('all has run', isSettled, patienceMs).then(() => '', String)
+    for (const name of this.#daemons.keys()) await this.#stop(name)
+    const { violations, summary } = judge(await evidence())
+    if (settled !== '') violations.push(settled)
+    return { violations, summary: `${summary}, ${this.#refused} refused by a full disk` }
+  }
+
+  async #dead(): Promise<Map<string, string>> {
+    const letters = await Promise.all(Object.values(this.#spools).map(deadOf))
+    return new Map(letters.flatMap(each => [...each].map(([n, { reason }]) => [n, reason] as const)))
+  }
+
+  async #stop(name: Name): Promise<void> {
+    const daemon = this.#daemon(name)
+    daemon.child.kill('SIGTERM')
+    const code = await daemon.code(STOPPED_WITHIN_MS)
+    if (code !== 0)
+      throw new Error(`expected exit code 0 of a stop, got ${code}:\n${daemon.output.slice(-2000)}`)
+  }
+
+  /** Runs a command, which has to succeed. */
+  async #run(...args: string[]): Promise<void> {
+    const { code, stderr } = await spoold(args)
+    if (code !== 0) throw new Error(`spoold ${args.join(' ')} exited with ${code}: ${stderr}`)
+  }
+
+  #kill(pid: number): void {
+    appendFileSync(this.#journal, `kill - - ${pid} ${now()}\n`)
+    signal(pid, 'SIGKILL')
+  }
+
+  #anyone(): Name {
+    return this.#random.next() < 0.5 ? 'steady' : 'other'
+  }
+
+  #daemon(name: Name): TestProcess {
+    const daemon = this.#daemons.get(name)
+    if (daemon === undefined) throw new Error(`${name} was not started`)
+    return daemon
+  }
+}
+
+const ACTS = {
+  ...{ killWorker: 30, killDaemon: 5, stopDaemon: 4, reload: 6, freeze: 8 },
+  ...{ pause: 4, scale: 6, fill: 4, look: 10 },
+} as const
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {} // it has gone meanwhile
+}
