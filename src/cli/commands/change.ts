@@ -41,9 +41,9 @@ export async function changeTasks(
     if (options.dryRun !== true) await action.prepare?.()
     for (const spool of spools) {
       const members = groups.get(spool) ?? []
-      if (options.dryRun !== true) audit(spool, aboutOf(members, options, action), output)
+      const begin = () => audit(spool, aboutOf(members, options, action), output)
       try {
-        await changeIn(spool, members, { selection, options, action, report, progress })
+        await changeIn(spool, members, { selection, options, action, report, progress, begin })
       } catch (error) {
         report.fault(refusalOf(error, members[0]?.shown ?? spool))
       }
@@ -113,12 +113,15 @@ interface Order {
   readonly action: Action
   readonly report: ChangeReport
   readonly progress: Progress
+  /** Called before the first change. */
+  begin(): void
 }
 
 async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Order): Promise<void> {
   const { selection, options, action, report, progress } = order
   const at = options.dryRun === true ? undefined : await openSpool(spool)
   const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  let hasBegun = false
   const unfinished: Array<() => Promise<void>> = []
   for (const taskPath of taskPaths)
     for await (const ref of candidates(taskPath, view, order)) {
@@ -129,6 +132,8 @@ async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Or
       if (task === undefined) {
         if (taskPath.ref !== undefined) fault('does not exist')
       } else if (matches(task, taskPath, order)) {
+        if (at !== undefined && !hasBegun) order.begin()
+        hasBegun = true
         const result = perform(at, task, action)
         if (at !== undefined && needsMore(result) && action.finish !== undefined)
           unfinished.push(async () => {

@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict'
+import { mkdirSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { readAudit } from '#src/spool/admin/audit.js'
+import { inProcess } from '../helpers/cli.js'
+import { drop, leftIn, packet } from '../helpers/files.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const who = process.env.SUDO_USER ?? userInfo().username
+
+describe('commands that change tasks', () => {
+  it('say so in the audit, once per spool', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['a', 'b', 'c']) drop(spool, name, packet({ to: 'joe' }))
+    const commands = [
+      ['hold', join(spool, 'a'), join(spool, 'b')],
+      ['release', '--all', spool],
+      ['kick', '--key', 'to=joe', spool],
+      ['cancel', join(spool, 'a')],
+      ['requeue', '--all', spool],
+      ['pause', spool, '--key', 'to=joe'],
+      ['resume', spool, '--all'],
+      ['rm', '--state', 'due', spool],
+      ['purge', '--all', spool],
+    ]
+    for (const args of commands) assert.equal((await inProcess(args)).code, 0, args.join(' '))
+    const entries = readAudit(spool, 99).reverse()
+    assert.deepEqual(
+      entries.map(each => [each.action, each.task, each.filter, each.count]),
+      [
+        ['hold', 'a b', undefined, 2],
+        ['release', undefined, '{}', undefined],
+        ['kick', undefined, '{"key":["to=joe"]}', undefined],
+        ['cancel', 'a', undefined, 1],
+        ['requeue', undefined, '{}', undefined],
+        ['pause', undefined, '{"key":["to=joe"]}', undefined],
+        ['resume', undefined, undefined, undefined],
+        ['rm', undefined, '{"state":"due"}', undefined],
+        ['purge', undefined, '{"maxAgeMs":null,"maxCount":0}', undefined],
+      ],
+    )
+    assert.deepEqual(new Set(entries.map(each => `${each.who} ${each.role}`)), new Set([`${who} owner`]))
+  })
+
+  it('say nothing there when they only look, or when there is nothing to do', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a')
+    await inProcess(['rm', '--all', '--dry-run', spool])
+    await inProcess(['release', '--all', spool])
+    await inProcess(['purge', '--all', '--dry-run', spool])
+    assert.deepEqual(readAudit(spool, 9), [])
+  })
+
+  it('go on where that is not possible, and say so', async () => {
+    const spool = spoolDirectory()
+    drop(spool, 'a')
+    mkdirSync(join(spool, '.spoold/audit'), { recursive: true, mode: 0o700 })
+    const { code, stderr } = await inProcess(['rm', '--all', spool])
+    assert.equal(code, 0)
+    assert.match(stderr, /not in the audit: EISDIR/)
+    assert.deepEqual(leftIn(spool), [])
+  })
+})
