@@ -165,6 +165,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-dashboard', kind: 'text', isList: true, value: 'ADDRESS[,KEY=VALUE…]', group: 'monitoring', isOurs: true, help: 'show tasks and act on them in a browser, from a process of its own: 127.0.0.1:8717, or a path with role=viewer, operator or admin, payload, proxy and mode=0660, separated by commas; host=NAME adds a name of the server' },
   { name: 'spooler-dashboard-tokens', kind: 'text', value: 'FILE', fallback: null, group: 'monitoring', isOurs: true, help: 'let those in who have a token of this file, which spoold token writes; nobody else on host:port' },
   { name: 'spooler-dashboard-enqueue', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'let admins of the dashboard enqueue and edit tasks, which runs code as far as handlers do' },
+  { name: 'spooler-hide', kind: 'text', isList: true, value: 'KEY,…', group: 'monitoring', isOurs: true, help: 'hide the values of these keys in the dashboard, in logs and in what show and ls print, in nested JSON too; and whatever cannot be parsed, such as pickles' },
   { name: 'spooler-http-insecure', kind: 'flag', fallback: false, group: 'monitoring', isOurs: true, help: 'allow statistics, metrics, alarms and the dashboard over plain HTTP on addresses that other machines can reach' },
 
   { name: 'daemonize', aliases: ['daemonize2'], short: 'd', kind: 'text', value: 'LOGFILE', fallback: null, group: 'service', help: 'run in the background once everything has started, and log to this file' },

@@ -2,6 +2,7 @@ import type { Options } from '../config/option-table.js'
 import type { DashboardOptions, FromDashboard, ToDashboard } from '../dashboard/messages.js'
 import type { Emitter } from '../events/emitter.js'
 import { parseDashboard } from '../net/dashboard-address.js'
+import { keysOf } from '../protocol/hide.js'
 import { AsideProcess } from './aside-process.js'
 
 interface DashboardContext {
@@ -58,6 +59,7 @@ export class DashboardProcess {
       addresses,
       tokensFile: tokens === null ? null : at(tokens),
       allowsNewWork: spoolerDashboardEnqueue,
+      hide: keysOf(options.spoolerHide),
       spools,
       pid: process.pid,
     }

@@ -1,21 +1,25 @@
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Log } from '../log/log.js'
+import { Hide, keysOf } from '../protocol/hide.js'
+import { noteHiddenKeys } from '../spool/hidden-keys.js'
 import type { Collector } from '../stats/collector.js'
 import type { Identity } from '../system/privileges.js'
+import { toByteString } from '../task/ref.js'
 import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
 import { DashboardProcess } from './dashboard-process.js'
 import { ExporterProcess } from './exporter-process.js'
 import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
+import type { RememberedLog } from './remembered-log.js'
 import { scaleAction } from './scale.js'
 import { type Observed, observe } from './stats.js'
 import { TaskWatch } from './task-watch.js'
 
 interface ObservationContext {
   readonly events: Emitter
-  readonly log: LineSource & Pick<Log, 'fd' | 'reopen'>
+  readonly log: LineSource & Pick<Log, 'fd' | 'reopen'> & Pick<RememberedLog, 'hide'>
   readonly identity: Identity | null
   readonly observed: Observed
   readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'reopenLog'>
@@ -30,12 +34,14 @@ export class Observation {
   readonly #control: DaemonControl
   readonly #exporter: ExporterProcess
   readonly #dashboard: DashboardProcess
+  readonly #log: Pick<RememberedLog, 'hide'>
   readonly #fifos: MasterFifos
 
   constructor({ events, log, identity, observed, resolve, ...context }: ObservationContext) {
     const acting = { ...context.acting, reopenLog: () => log.reopen() }
     const stats = observe(events, observed)
     this.#stats = stats
+    this.#log = log
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
     const nextOf: Acting['nextOf'] = (spool, limit) => observed.master.nextOf(spool, limit)
     this.#lines = new LogStream(log)
@@ -54,6 +60,9 @@ export class Observation {
 
   /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
   async serve(options: Options, spools: readonly string[]): Promise<void> {
+    const hidden = keysOf(options.spoolerHide)
+    this.#log.hide(new Hide(hidden))
+    for (const spool of spools) noteHiddenKeys(toByteString(spool), hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
     await this.#control.serve(options, spools)

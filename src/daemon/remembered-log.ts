@@ -1,5 +1,6 @@
 import { Queue } from '../base/queue.js'
 import type { Level, Log } from '../log/log.js'
+import { Hide } from '../protocol/hide.js'
 
 /** A line of the log. */
 export interface LogLine {
@@ -24,6 +25,7 @@ export class RememberedLog implements Log {
   readonly #lines = new Queue<LogLine>()
   readonly #readers = new Set<(line: LogLine) => void>()
   #chars = 0
+  #hide = new Hide([])
 
   constructor(log: Log) {
     this.#log = log
@@ -36,18 +38,20 @@ export class RememberedLog implements Log {
   }
 
   line(level: Level, text: string, fields?: object): void {
-    this.#remember(level, text)
-    this.#log.line(level, text, fields)
+    this.#log.line(level, this.#remember(level, text), this.#shown(fields))
   }
 
   dated(level: Level, text: string, fields?: object): void {
-    this.#remember(level, text)
-    this.#log.dated(level, text, fields)
+    this.#log.dated(level, this.#remember(level, text), this.#shown(fields))
   }
 
   plain(text: string, fields?: object): void {
-    this.#remember('info', text)
-    this.#log.plain(text, fields)
+    this.#log.plain(this.#remember('info', text), this.#shown(fields))
+  }
+
+  /** From now on, these values are in no line. */
+  hide(hide: Hide): void {
+    this.#hide = hide
   }
 
   reopen(): void {
@@ -69,7 +73,13 @@ export class RememberedLog implements Log {
     return () => this.#readers.delete(tell)
   }
 
-  #remember(level: Level, text: string): void {
+  #shown(fields: object | undefined): object | undefined {
+    return fields === undefined ? undefined : this.#hide.texts(fields)
+  }
+
+  /** @returns the text without what is hidden */
+  #remember(level: Level, whole: string): string {
+    const text = this.#hide.text(whole)
     const kept = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
     const line = { atMs: Date.now(), level, text: kept }
     this.#lines.push(line)
@@ -77,5 +87,6 @@ export class RememberedLog implements Log {
     while (this.#lines.size > MOST_LINES || this.#chars > MOST_CHARS)
       this.#chars -= this.#lines.pop()?.text.length ?? 0
     for (const tell of this.#readers) tell(line)
+    return text
   }
 }

@@ -8,13 +8,12 @@ import {
   type SpoolAction,
   type TaskAction,
 } from '../operate/actions.js'
-import { selectionOf, usesPayload } from '../operate/selection.js'
 import { type AuditEntry, writeAudit } from '../spool/admin/audit.js'
 import type { Changed } from '../spool/admin/change.js'
 import { displayName, toByteString } from '../task/ref.js'
 import { type Form, formOf } from './access/form.js'
 import { mayDo } from './access/rights.js'
-import { filterIn } from './filter.js'
+import { filterIn, selectionFor } from './filter.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace } from './spools.js'
 import type { Env, World } from './world.js'
@@ -35,7 +34,7 @@ export function acts(world: World): Hono<Env> {
   })
   app.post('/spools/:spool/bulk/:action', async c => {
     const act = await allowed(world, c)
-    return answered(world, c, act, await onTasks(c, act, taskAction(act)))
+    return answered(world, c, act, await onTasks(c, world, act, taskAction(act)))
   })
   app.post('/spools/:spool/:action', async c => {
     const act = await allowed(world, c)
@@ -98,17 +97,21 @@ function outcomeText(changed: Changed, { done }: TaskAction): string {
 }
 
 /** As many tasks as the page with the preview has shown; more may have come, or others been meant. */
-async function onTasks(c: Context<Env>, { name, place, form }: Act, action: TaskAction): Promise<Outcome> {
+async function onTasks(
+  c: Context<Env>,
+  { hide }: World,
+  { name, place, form }: Act,
+  action: TaskAction,
+): Promise<Outcome> {
   const filter = filterIn(form)
   if (!action.inBulk) throw new PageError(404, `${name} is done to one task at a time`)
-  if (usesPayload(filter) && !c.var.visitor.mayReadPayload)
-    throw new PageError(403, 'the payload of tasks is not for you, and so are filters that look at it')
+  const selection = selectionFor(filter, c.var.visitor, hide)
   const [expected, typed] = [form.count ?? '', form.typed ?? '']
   if (!/^[0-9]{1,9}$/.test(expected)) throw new PageError(400, 'expected the count of the preview')
   if (action.isFinal && typed.trim() !== expected)
     return { isGood: false, text: `nothing was done: to ${name} ${expected} tasks, type ${expected}` }
   const view = place.view()
-  const { refs, isWhole } = await selectTasks(view, action, selectionOf(filter))
+  const { refs, isWhole } = await selectTasks(view, action, selection)
   if (!isWhole) return { isGood: false, text: 'nothing was done: these are too many at once' }
   if (refs.length > Number(expected))
     return { isGood: false, text: `nothing was done: there are ${refs.length} now, and not ${expected}` }

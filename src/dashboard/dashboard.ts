@@ -3,6 +3,7 @@ import { GuardedServer } from '../http/guarded-server.js'
 import { RetriedListener } from '../http/listener.js'
 import type { DashboardAddress } from '../net/dashboard-address.js'
 import { parseAddress } from '../protocol/address.js'
+import { Hide } from '../protocol/hide.js'
 import { Sessions } from './access/sessions.js'
 import { Tokens } from './access/tokens.js'
 import { DaemonLink } from './daemon-link.js'
@@ -58,13 +59,14 @@ export class Dashboard {
   }
 }
 
-function appOf({ spools, pid, tokensFile, allowsNewWork }: DashboardOptions): DashboardApp {
+function appOf({ spools, pid, tokensFile, allowsNewWork, hide }: DashboardOptions): DashboardApp {
   return dashboardApp({
     spools: new Spools(spools),
     daemon: new DaemonLink(spools, pid),
     tokens: tokensFile === null ? null : new Tokens(tokensFile),
     sessions: new Sessions(),
     allowsNewWork,
+    hide: new Hide(hide),
   })
 }
 

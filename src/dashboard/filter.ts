@@ -1,4 +1,8 @@
-import type { SelectionOptions } from '../operate/selection.js'
+import { type Selection, type SelectionOptions, selectionOf, usesPayload } from '../operate/selection.js'
+import type { Hide } from '../protocol/hide.js'
+import { hiddenTask } from '../spool/admin/hidden-task.js'
+import type { Visitor } from './access/visitor.js'
+import { PageError } from './page-error.js'
 
 /** The names of filters in URLs and forms, those of the command line. */
 const SINGLE = ['state', 'olderThan', 'newerThan', 'priority', 'task', 'name', 'reason'] as const
@@ -13,4 +17,16 @@ export function filterIn(given: Readonly<Record<string, string | undefined>>): S
 
 function textOf(value = ''): string[] {
   return value.trim() === '' ? [] : [value.trim()]
+}
+
+/**
+ * What a filter selects for somebody: nobody finds out by filters what is not shown.
+ *
+ * @throws PageError, SpooldError USAGE for a filter that makes no sense
+ */
+export function selectionFor(filter: SelectionOptions, { mayReadPayload }: Visitor, hide: Hide): Selection {
+  if (usesPayload(filter) && !mayReadPayload)
+    throw new PageError(403, 'the payload of tasks is not for you, and so are filters that look at it')
+  const selection = selectionOf(filter)
+  return { ...selection, has: task => selection.has(hiddenTask(task, hide)) }
 }

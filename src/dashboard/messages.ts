@@ -7,6 +7,8 @@ export interface DashboardOptions {
   readonly tokensFile: string | null
   /** Admins may enqueue and edit tasks. */
   readonly allowsNewWork: boolean
+  /** The keys whose values are hidden. */
+  readonly hide: readonly string[]
   /** The spools that the daemon runs: their real paths. */
   readonly spools: readonly string[]
   /** The daemon, as its control sockets know it. */

@@ -2,8 +2,10 @@ import { closeSync, constants } from 'node:fs'
 import { openSafely } from '../files/quiet-open.js'
 import { selectTasks } from '../operate/act.js'
 import type { TaskAction } from '../operate/actions.js'
-import { type Selection, type SelectionOptions, selectionOf, usesPayload } from '../operate/selection.js'
+import type { SelectionOptions } from '../operate/selection.js'
+import type { Hide } from '../protocol/hide.js'
 import { type AuditEntry, readAudit } from '../spool/admin/audit.js'
+import { hiddenTask } from '../spool/admin/hidden-task.js'
 import { Listing, type Sort } from '../spool/admin/listing.js'
 import type { TaskView } from '../spool/admin/task-view.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
@@ -11,6 +13,7 @@ import { readBody } from '../spool/spool-file.js'
 import { baseName, type Ref, toByteString } from '../task/ref.js'
 import { withoutPayload } from './access/payload.js'
 import type { Visitor } from './access/visitor.js'
+import { selectionFor } from './filter.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
 
@@ -42,8 +45,8 @@ interface Counted {
 export class ReadableSpools {
   readonly all: readonly ReadableSpool[]
 
-  constructor(spools: Spools, visitor: Visitor) {
-    this.all = spools.all.map(place => new ReadableSpool(place, visitor))
+  constructor(spools: Spools, visitor: Visitor, hide: Hide) {
+    this.all = spools.all.map(place => new ReadableSpool(place, visitor, hide))
   }
 
   /** @param id as in a URL @throws PageError */
@@ -57,10 +60,12 @@ export class ReadableSpools {
 class ReadableSpool {
   readonly #place: SpoolPlace
   readonly #visitor: Visitor
+  readonly #hide: Hide
 
-  constructor(place: SpoolPlace, visitor: Visitor) {
+  constructor(place: SpoolPlace, visitor: Visitor, hide: Hide) {
     this.#place = place
     this.#visitor = visitor
+    this.#hide = hide
   }
 
   /** What URLs call it. */
@@ -86,14 +91,14 @@ class ReadableSpool {
     return this.#seen(task)
   }
 
-  /** The beginning of a task's body. @throws PageError, and the file system's error */
+  /** The beginning of a task's body, without what is hidden: all of it, if that cannot be known. @throws PageError, and the file system's error */
   body({ ref, file: { bodyOffset, bytes } }: TaskView, most = MOST_BODY_BYTES): Buffer {
     if (!this.#visitor.mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
     const wanted = Math.min(bytes - bodyOffset, most, MOST_BODY_BYTES)
     return inDirectoryOf(toByteString(this.directory), ref, directory => {
       const fd = openSafely(`${directory}/${baseName(ref)}`, constants.O_RDONLY)
       try {
-        return readBody(fd, bodyOffset, wanted)
+        return this.#hide.body(readBody(fd, bodyOffset, wanted))
       } finally {
         closeSync(fd)
       }
@@ -102,7 +107,7 @@ class ReadableSpool {
 
   /** @throws PageError, SpooldError USAGE for a filter that makes no sense */
   async list({ filter, sort, isReversed, isDead, most }: ListOptions): Promise<Listed> {
-    const selection = this.#selection(filter)
+    const selection = selectionFor(filter, this.#visitor, this.#hide)
     const plan = { ...selection, sort, isReversed, failed() {} }
     const listing = new Listing(toByteString(this.directory), this.#place.view(), plan, Date.now())
     const tasks: TaskView[] = []
@@ -118,7 +123,11 @@ class ReadableSpool {
 
   /** How many tasks an action would be done to. @throws as `list` */
   async count(action: Pick<TaskAction, 'states'>, filter: SelectionOptions): Promise<Counted> {
-    const { refs, isWhole } = await selectTasks(this.#place.view(), action, this.#selection(filter))
+    const { refs, isWhole } = await selectTasks(
+      this.#place.view(),
+      action,
+      selectionFor(filter, this.#visitor, this.#hide),
+    )
     return { count: refs.length, isWhole }
   }
 
@@ -129,13 +138,7 @@ class ReadableSpool {
     return entries.map(({ filter: _filter, result: _result, ...entry }) => entry) // a filter may have values
   }
 
-  #selection(filter: SelectionOptions): Selection {
-    if (usesPayload(filter) && !this.#visitor.mayReadPayload)
-      throw new PageError(403, 'the payload of tasks is not for you, and so are filters that look at it')
-    return selectionOf(filter)
-  }
-
   #seen(task: TaskView): TaskView {
-    return this.#visitor.mayReadPayload ? task : withoutPayload(task)
+    return this.#visitor.mayReadPayload ? hiddenTask(task, this.#hide) : withoutPayload(task)
   }
 }

@@ -81,7 +81,7 @@ async function identify(
 async function answer(c: Context<Env>, world: World, page: Page): Promise<Response> {
   const { visitor, id } = c.var
   if (!hasRight(visitor, page.right)) throw new PageError(403, 'this page is not for you')
-  const { sessions, allowsNewWork, daemon, spools } = world
+  const { sessions, allowsNewWork, daemon, spools, hide } = world
   const made = await page.render(
     {
       viewer: {
@@ -90,7 +90,7 @@ async function answer(c: Context<Env>, world: World, page: Page): Promise<Respon
         may: name => mayDo(visitor, name, allowsNewWork),
       },
       daemon,
-      spools: new ReadableSpools(spools, visitor),
+      spools: new ReadableSpools(spools, visitor, hide),
       path: c.req.path,
       query: new URL(c.req.url).searchParams,
       notice: sessions.takeNotice(id),

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { DashboardAddress } from '../net/dashboard-address.js'
+import type { Hide } from '../protocol/hide.js'
 import type { Sessions } from './access/sessions.js'
 import type { Tokens } from './access/tokens.js'
 import type { Visitor } from './access/visitor.js'
@@ -15,6 +16,8 @@ export interface World {
   readonly sessions: Sessions
   /** `spooler-dashboard-enqueue` */
   readonly allowsNewWork: boolean
+  /** `spooler-hide` */
+  readonly hide: Hide
 }
 
 /** What belongs to a request. */

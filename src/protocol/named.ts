@@ -4,7 +4,7 @@ import { lastValue, type Vars } from './vars.js'
 /** The keys of a named task. */
 export const TASK_KEY = 'task'
 export const ARGS_KEY = 'args'
-const KWARGS_KEY = 'kwargs'
+export const KWARGS_KEY = 'kwargs'
 /** The task's own id, and the queue that it was scheduled for unless that is the default one; for people and events. */
 export const ID_KEY = 'id'
 export const QUEUE_KEY = 'queue'

@@ -14,6 +14,7 @@ import { parseDashboard } from '#src/net/dashboard-address.js'
 import { actOnTask } from '#src/operate/act.js'
 import { ACTIONS, type Action, type ActionName } from '#src/operate/actions.js'
 import { makeToken } from '#src/operate/dashboard-tokens.js'
+import { Hide } from '#src/protocol/hide.js'
 import { readAudit } from '#src/spool/admin/audit.js'
 import { openSpool } from '#src/spool/admin/change.js'
 import { SpoolView } from '#src/spool/admin/task-view.js'
@@ -35,7 +36,7 @@ const EVERYBODY: readonly Who[] = ROLES.flatMap(role =>
 )
 
 /** A spool with a held, a due and a dead task, and a dashboard on it, which is asked without a socket. */
-async function dashboard({ allowsNewWork = true } = {}) {
+async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[] } = {}) {
   const spool = spoolDirectory()
   const at = async (name: string, action: 'hold' | 'bury') => {
     const task = new SpoolView(spool, readLocks(), Date.now()).view(name) ?? assert.fail(name)
@@ -54,6 +55,7 @@ async function dashboard({ allowsNewWork = true } = {}) {
     tokens: new Tokens(file),
     sessions,
     allowsNewWork,
+    hide: new Hide(hidden),
   })
   const sessionOf = (who: Who) => {
     const hash =
@@ -244,6 +246,21 @@ describe('each route', () => {
         }
     }
     assert.equal(stateOf(spool), before)
+  })
+
+  it('shows nobody what is hidden, nor lets filters find it', async () => {
+    const { app, sessionOf, ask } = await dashboard({ hidden: [`KEY-${SECRET}`] })
+    const { id } = sessionOf(EVERYBODY.at(-1) ?? assert.fail())
+    for (const { path } of app.routes.filter(each => each.path.includes(':ref')))
+      for (const ref of ['held', 'due', '.spoold/dead/dead']) {
+        const filled = path.replace(':spool', 'spool').replace(':ref', urlTextOf(ref))
+        const text = await (await ask(filled, 'GET', sent(id))).text()
+        assert.ok(!text.replaceAll(`key-${SECRET}`, '').includes(SECRET), filled)
+      }
+    const found = async (filter: Record<string, string>) =>
+      (await ask(`/spools/spool/bulk/hold?${new URLSearchParams(filter)}`, 'GET', sent(id))).text()
+    assert.match(await found({ key: `key-${SECRET}=${SECRET}` }), /hold 0 tasks/)
+    assert.match(await found({ key: `key-${SECRET}=[hidden]` }), /hold 1 tasks/)
   })
 
   it('is shown to nobody who is not known', async () => {

@@ -154,7 +154,7 @@ describe('what a URL can mean', () => {
       ],
       ...['./x', '//etc/passwd', '7//x', '.hidden', 'x.tmp', `${'7/'.repeat(20)}x`, 'x'.repeat(300)],
     ].flatMap(ref => [urlTextOf(ref), encodeURIComponent(ref)])
-    for (const ref of [...refs, '%', '%2e%2e', '%c0%ae', '..%2f..%2fapp.ini', 'eA==']) {
+    for (const ref of [...refs, '%', '%2e%2e', '%c0%ae', '..%2f..%2f1.ini', 'eA==']) {
       const reply = await browser.post(`/spools/spool/tasks/${ref}/remove`, { csrf })
       assert.ok([400, 404].includes(reply.status), `${ref}: ${reply.status}`)
     }

@@ -10,6 +10,7 @@ import { describePauses, lastingPauses } from '../../task/pause.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { hiding, type Printer } from '../hiding.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import { nextTasks } from '../next-tasks.js'
 import { type Output, ReaderGone } from '../output.js'
@@ -43,13 +44,6 @@ interface Order {
   readonly isJson: boolean
 }
 
-/** Prints the tasks of one spool. */
-interface Printer {
-  /** Returns false if it wants no more. */
-  add(task: TaskView): boolean
-  end(): void
-}
-
 /**
  * `spoold ls DIR…`: prints the tasks of spools in the order in which they will run, then the dead letters; with `--by`, how
  * many there are of each kind.
@@ -73,7 +67,7 @@ export async function ls(
       const spool = realPath(directory)
       tellPauses(directory, spool, nowMs, output)
       if (!order.isJson && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
-      const printer = printerFor(directory, order, nowMs, context)
+      const printer = hiding(spool, printerFor(directory, order, nowMs, context))
       const listing = { directory, spool, view: new SpoolView(spool, locks, nowMs), nowMs }
       if (!(await list(listing, order, printer, output))) exitCode = 1
       printer.end()

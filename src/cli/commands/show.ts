@@ -4,9 +4,12 @@ import { SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
 import { readLocks } from '../../files/lock-table.js'
 import { openSafely } from '../../files/quiet-open.js'
+import type { Hide } from '../../protocol/hide.js'
 import { toPairs } from '../../protocol/vars.js'
+import { hiddenTask } from '../../spool/admin/hidden-task.js'
 import type { Inspection } from '../../spool/admin/inspect.js'
 import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/admin/task-view.js'
+import { hiddenKeysOf } from '../../spool/hidden-keys.js'
 import { EAGER_BODY_BYTES, readBody } from '../../spool/spool-file.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
@@ -75,14 +78,16 @@ function openView(): View {
 function showOne(file: string, { json }: ShowOptions, view: View, output: Output): number {
   const { spool, ref } = parseTaskPath(file)
   if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
-  const task = view(spool, ref)
-  if (task === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
+  const found = view(spool, ref)
+  if (found === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
+  const hide = hiddenKeysOf(toByteString(spool))
+  const task = hiddenTask(found, hide)
   const { state, detail, vars } = task.file
   if (state === 'unreadable') throw unreadable(file, detail)
   // a dead letter is worth showing even without a packet
   if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
-  output.line(json ? JSON.stringify(asJson(file, task), null, 2) : asText(file, task))
+  output.line(json ? JSON.stringify(asJson(file, task, hide), null, 2) : asText(file, task, hide))
   return 0
 }
 
@@ -90,7 +95,7 @@ function unreadable(file: string, why = ''): SpooldError {
   return new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${why}`)
 }
 
-function asText(file: string, task: TaskView): string {
+function asText(file: string, task: TaskView, hide: Hide): string {
   const { bytes, bodyOffset, vars, detail } = task.file
   const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
   if (vars === undefined) lines.push(`  no packet: ${detail}`)
@@ -98,7 +103,8 @@ function asText(file: string, task: TaskView): string {
     for (const [key, value] of toPairs(vars)) lines.push(`  ${shown(key)} = ${shown(value)}`)
     const bodyBytes = bytes - bodyOffset
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
-    else if (bodyBytes > 0) lines.push(`  body: ${cut(readBodyOf(file, task.file))} (${bodyBytes} bytes)`)
+    else if (bodyBytes > 0)
+      lines.push(`  body: ${cut(hide.body(readBodyOf(file, task.file)))} (${bodyBytes} bytes)`)
   }
   return [...lines, ...failureLines(task)].join('\n')
 }
@@ -145,13 +151,14 @@ function indented(text: string): string[] {
   return text.split('\n').map(line => `    ${line}`)
 }
 
-function asJson(file: string, task: TaskView) {
+function asJson(file: string, task: TaskView, hide: Hide) {
   const { state, dueAtMs, file: found, record, letter } = task
   const arrivedMs = arrivedMsOf(task, Date.now())
   const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
   const bodyBytes = bytes - bodyOffset
+  const bodyOf = () => hide.body(readBodyOf(file, found))
   const isSmall = vars !== undefined && bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
-  const namedTask = namedTaskOf(task, vars, () => (bodyBytes > 0 ? readBodyOf(file, found) : undefined))
+  const namedTask = namedTaskOf(task, vars, () => (bodyBytes > 0 ? bodyOf() : undefined))
   return {
     file,
     state,
@@ -170,7 +177,7 @@ function asJson(file: string, task: TaskView) {
     ...(namedTask === undefined ? {} : { task: namedTask }),
     bodyBytes,
     bodyOffset,
-    ...(isSmall ? { body: jsonBytes(readBodyOf(file, found)) } : {}),
+    ...(isSmall ? { body: jsonBytes(bodyOf()) } : {}),
     ...(record === undefined ? {} : { record }),
     ...(letter === undefined
       ? {}

@@ -1,6 +1,7 @@
 import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, writeSync } from 'node:fs'
 import { hasFields } from '../../base/json-guard.js'
 import { lstatSync, openSync, renameSync, unlinkSync } from '../../files/anchored-path.js'
+import { hiddenKeysOf } from '../hidden-keys.js'
 import { findState, makeState } from '../state-directory.js'
 
 /** What somebody is about to do in a spool, or what it led to. One line of `.spoold/audit`. */
@@ -42,7 +43,7 @@ export function writeAudit(spool: string, entry: AuditEntry): void {
   const fd = openSync(path, APPEND, 0o600)
   try {
     const { size, ino } = fstatSync(fd)
-    const line = `${size > 0 && !endsLine(fd, size) ? '\n' : ''}${JSON.stringify(entry, shortened)}\n`
+    const line = `${size > 0 && !endsLine(fd, size) ? '\n' : ''}${JSON.stringify(hiddenKeysOf(spool).texts(entry), shortened)}\n`
     if (writeSync(fd, line) < Buffer.byteLength(line))
       throw new Error('the audit has no room for a whole line')
     fdatasyncSync(fd)

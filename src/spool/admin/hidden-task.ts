@@ -1,0 +1,14 @@
+import type { Hide } from '../../protocol/hide.js'
+import type { TaskView } from './task-view.js'
+
+/** A task as people see it: without the values that `spooler-hide` names. Its body is not in it. */
+export function hiddenTask(task: TaskView, hide: Hide): TaskView {
+  if (!hide.isOn) return task
+  const { file, record, letter } = task
+  return {
+    ...task,
+    file: { ...file, vars: file.vars === undefined ? undefined : hide.vars(file.vars) },
+    ...(record === undefined ? {} : { record: hide.texts(record) }),
+    ...(letter === undefined ? {} : { letter: hide.texts(letter) }),
+  }
+}
