@@ -39,7 +39,7 @@ export function retryDelayMs(
 }
 
 /** Why a task has no run left: a reason of dead letters, and a sentence for people. */
-export interface LimitReached {
+interface LimitReached {
   readonly reason: 'attempts' | 'crashes'
   readonly detail: string
 }

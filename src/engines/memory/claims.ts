@@ -5,17 +5,12 @@ import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
 import { type FeedReason, type Report, unknownName } from '../../task/report.js'
-import {
-  crashDelayMs,
-  LAST_ERROR,
-  limitReached,
-  type RetryPolicy,
-  retryDelayMs,
-} from '../../task/retry-policy.js'
+import type { RetryPolicy } from '../../task/retry-policy.js'
 import type { TermsOrPark } from '../../task/terms.js'
 import type { Claim, Claims } from '../claims.js'
+import { type Again, type Burial, DELIVERY_KEY, pastVerdict, type Rules, verdictOf } from '../verdict.js'
 import { MemoryClaim } from './claim.js'
-import type { DeadTask, MemorySpool, MemoryTask } from './spool.js'
+import type { MemorySpool, MemoryTask } from './spool.js'
 
 export interface MemoryClaimsOptions {
   readonly policy: RetryPolicy
@@ -27,10 +22,7 @@ export interface MemoryClaimsOptions {
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
 }
 
-/** The packet's key for its own delivery. */
-const DELIVERY_KEY = 'spooler_delivery'
 const LOST = 'could not be settled: its claim had ended'
-const CUT_SHORT = 'its worker ended in the middle of it; it is delivered at most once'
 
 type Refusal = Pick<Report, 'kind' | 'atMs' | 'detail'>
 
@@ -141,74 +133,47 @@ export class MemoryClaims implements Claims {
   }
 
   #settlePast(task: MemoryTask, lastRun: LastRun | undefined): Refusal | undefined {
-    const { past } = task
+    const verdict = pastVerdict(task.past, lastRun, task, this.#rulesFor(task))
     task.lastRun = undefined
-    if (past === 'none') return undefined
-    if (lastRun?.kind === 'cancelled')
-      return { ...this.#bury(task, 'cancelled', lastRun.detail), kind: 'set-aside' }
-    const cause = lastRun?.kind === 'crash' ? lastRun.cause : 'its worker ended'
-    if (past === 'died-once')
-      return { ...this.#bury(task, 'outcome-unknown', `${cause}; ${CUT_SHORT}`), kind: 'set-aside' }
-    if (lastRun?.kind === 'blameless') task.past = 'none'
-    if (task.past !== 'died-alone') return undefined
-    task.past = 'none'
-    const counted = this.#fail(task, { kind: 'crash', detail: cause })
-    return counted.kind === 'buried' ? { ...counted, kind: 'set-aside' } : undefined // due now or later
+    task.past = verdict.kind === 'run' ? verdict.past : 'none'
+    if (verdict.kind === 'again') this.#again(task, verdict) // due now or later
+    if (verdict.kind !== 'bury') return undefined
+    return { ...this.#bury(task, verdict), kind: 'set-aside' }
+  }
+
+  #rulesFor({ terms }: MemoryTask): Rules {
+    const { policy, frequencyMs } = this.#options
+    return { policy, frequencyMs, terms }
   }
 
   #apply(
     { task, isOnce }: MemoryClaim,
     outcome: Outcome,
   ): Pick<Report, 'kind' | 'atMs' | 'detail' | 'reason'> {
-    switch (outcome.kind) {
-      case 'ok':
+    const verdict = verdictOf(outcome, task, isOnce, this.#rulesFor(task))
+    switch (verdict.kind) {
+      case 'remove':
         this.#spool.tasks.delete(task.name)
         return { kind: 'ok' }
-      case 'ignore':
+      case 'ignored':
         return isNamed(task.vars) ? unknownName(taskNameOf(task.vars) ?? '') : { kind: 'ignore' }
-      case 'release':
-        if (isOnce && outcome.isUnbegun !== true) return this.#bury(task, 'outcome-unknown', CUT_SHORT)
+      case 'put-back':
         return { kind: 'untouched' }
-      case 'cancel':
-        return this.#bury(task, 'cancelled', outcome.detail)
       case 'bury':
-        task.attempts++
-        return this.#bury(task, 'asked', outcome.detail)
-      case 'crash':
-        if (isOnce) return this.#bury(task, 'outcome-unknown', outcome.detail)
-        return this.#fail(task, outcome)
+        return this.#bury(task, verdict)
       default:
-        return this.#fail(task, outcome)
+        return this.#again(task, verdict)
     }
   }
 
-  #fail(
-    task: MemoryTask,
-    failure: Extract<Outcome, { kind: 'retry' | 'error' | 'crash' }>,
-  ): Pick<Report, 'kind' | 'atMs' | 'detail'> {
-    const { frequencyMs } = this.#options
-    const { kind, detail } = failure
-    task.attempts++
-    if (kind === 'crash') task.crashes++
-    if (failure.kind === 'retry') task.policy = { ...task.policy, ...failure.policy }
-    const policy = { ...this.#options.policy, ...task.terms?.policy, ...task.policy }
-    const limit = limitReached(policy, task)
-    if (limit !== undefined)
-      return this.#bury(
-        task,
-        limit.reason,
-        detail === undefined ? limit.detail : `${limit.detail}${LAST_ERROR}${detail}`,
-      )
-    const wishMs = kind === 'retry' ? failure.delayMs : undefined
-    const delayMs =
-      kind === 'crash'
-        ? crashDelayMs(task.crashes, frequencyMs)
-        : (wishMs ?? retryDelayMs(policy, task.attempts, frequencyMs))
+  #again(task: MemoryTask, { as, delayMs, detail, runs }: Again): Pick<Report, 'kind' | 'atMs' | 'detail'> {
+    Object.assign(task, runs)
     task.dueAtMs = Date.now() + delayMs
-    return { kind: kind === 'crash' ? 'later' : kind, atMs: task.dueAtMs, detail }
+    return { kind: as, atMs: task.dueAtMs, detail }
   }
 
-  #bury(task: MemoryTask, reason: DeadTask['reason'], detail: string): Pick<Report, 'kind' | 'detail'> {
+  #bury(task: MemoryTask, { reason, detail, runs }: Burial): Pick<Report, 'kind' | 'detail'> {
+    Object.assign(task, runs)
     this.#spool.bury(task, reason, detail)
     return { kind: 'buried', detail }
   }

@@ -2,6 +2,7 @@ import { SpooldError } from '../../base/errors.js'
 import { HEADER_BYTES } from '../../protocol/header.js'
 import { parseVars } from '../../protocol/vars.js'
 import type { Request, Stored } from '../../task/request.js'
+import { wholeBody } from '../body.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import type { MemorySpool } from './spool.js'
 
@@ -18,7 +19,7 @@ export class MemoryEnqueuer implements Enqueuer {
   }
 
   async store(request: Request): Promise<Stored> {
-    return this.#store(request, await bodyOf(request))
+    return this.#store(request, await wholeBody(request))
   }
 
   storeSync(request: Request): Stored {
@@ -35,7 +36,7 @@ export class MemoryEnqueuer implements Enqueuer {
   }
 
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
-    const bodies = await Promise.allSettled(requests.map(bodyOf))
+    const bodies = await Promise.allSettled(requests.map(request => wholeBody(request)))
     const failure = bodies.find(body => body.status === 'rejected')
     if (isAllOrNothing && failure !== undefined) return requests.map(() => ({ error: failure.reason }))
     if (isAllOrNothing && this.#spool.size + requests.length > this.#spool.capacity)
@@ -75,12 +76,4 @@ export class MemoryEnqueuer implements Enqueuer {
       details: { path: name },
     })
   }
-}
-
-/** The whole body, in memory. */
-async function bodyOf({ body }: Request): Promise<Buffer | undefined> {
-  if (body === undefined || Buffer.isBuffer(body)) return body
-  const pieces: Uint8Array[] = []
-  for await (const piece of body) pieces.push(piece)
-  return Buffer.concat(pieces)
 }

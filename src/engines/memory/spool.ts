@@ -1,13 +1,12 @@
 import type { Vars } from '../../protocol/vars.js'
+import type { BuryReason } from '../../task/bury-reasons.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { PeriodicState } from '../../task/periodic.js'
 import type { Ref, TaskName } from '../../task/ref.js'
-import type { LimitReached, RetryPolicy } from '../../task/retry-policy.js'
+import type { RetryPolicy } from '../../task/retry-policy.js'
 import type { Terms } from '../../task/terms.js'
+import type { Past } from '../verdict.js'
 import { MemorySlots } from './slots.js'
-
-/** The mark of a run that has begun; it stays if the run never ends. */
-export type Past = 'none' | 'died-alone' | 'died-beside' | 'died-once'
 
 /** A worker's right to a task. Once it has expired, another worker may take the task over. */
 interface Hold {
@@ -51,11 +50,11 @@ interface MemoryLimits {
 const LIMITS: MemoryLimits = { capacity: 1_000_000, leaseMs: 30_000 }
 
 /** Why a task is out of rotation. */
-export interface DeadTask {
+interface DeadTask {
   readonly task: MemoryTask
   /** Epoch ms. */
   readonly buriedAt: number
-  readonly reason: LimitReached['reason'] | 'asked' | 'cancelled' | 'outcome-unknown'
+  readonly reason: BuryReason
   readonly detail: string
 }
 

@@ -1,0 +1,34 @@
+import { SpooldError } from '../base/errors.js'
+import type { Request } from '../task/request.js'
+
+/**
+ * The whole body, in memory.
+ *
+ * @throws SpooldError REQUEST_INVALID if it is larger than `mostBytes`; and what the body throws
+ */
+export async function wholeBody(
+  { body }: Request,
+  mostBytes = Number.POSITIVE_INFINITY,
+): Promise<Buffer | undefined> {
+  if (body === undefined) return undefined
+  if (Buffer.isBuffer(body)) {
+    if (body.length > mostBytes) throw tooLarge(body.length, mostBytes)
+    return body
+  }
+  const pieces: Uint8Array[] = []
+  let bytes = 0
+  for await (const piece of body) {
+    bytes += piece.length
+    if (bytes > mostBytes) throw tooLarge(bytes, mostBytes)
+    pieces.push(piece)
+  }
+  return Buffer.concat(pieces)
+}
+
+function tooLarge(bytes: number, mostBytes: number): SpooldError {
+  return new SpooldError(
+    'REQUEST_INVALID',
+    `body: at most ${mostBytes} bytes beside this dictionary fit into this spool, got ${bytes} or more`,
+    { details: { key: 'body', bytes, max: mostBytes } },
+  )
+}
