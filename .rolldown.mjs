@@ -8,7 +8,8 @@ import { build } from 'rolldown'
 const made = `.dist-${process.pid}`
 const replaced = `${made}-replaced`
 
-const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
+const { dependencies, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
+const packages = Object.keys({ ...dependencies, ...peerDependencies })
 
 await build({
   // what a process or a thread begins with (src/base/package-root.ts), and what programs import
@@ -26,8 +27,7 @@ await build({
     'batch-thread': 'src/spool/store/batch-thread.ts',
   },
   platform: 'node',
-  external: name =>
-    name.startsWith('node:') || Object.keys(dependencies).some(each => `${name}/`.startsWith(`${each}/`)),
+  external: name => name.startsWith('node:') || packages.some(each => `${name}/`.startsWith(`${each}/`)),
   output: {
     dir: made,
     format: 'cjs',

@@ -5,6 +5,7 @@ import type { Destination } from '../client/target.js'
 import type { Options } from '../config/option-table.js'
 import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { type Identity, identityOf } from '../system/privileges.js'
 import { ownerOf } from './acting-owner.js'
@@ -64,6 +65,7 @@ function writerIn(spool: string, options: Options): Identity | null {
 
 /** The owner of the spool; a missing spool is created as the owner of its parent directory. */
 function makerIn(spool: string): Identity | null {
+  if (isRedisAddress(spool)) return null
   for (const path of [spool, dirname(resolve(spool))])
     try {
       return ownerOf(realpathSync(path))
@@ -77,6 +79,6 @@ export async function becomeWriter(
   ownProcess: OwnProcess,
 ): Promise<void> {
   if (identity === null) return
-  for (const spool of [spooler].flat()) makeSpoolFor(spool, identity)
+  for (const spool of [spooler].flat()) if (!isRedisAddress(spool)) makeSpoolFor(spool, identity)
   await ownProcess.become(identity)
 }

@@ -37,6 +37,8 @@ export function commandExitCode(error: unknown): number {
     case 'SIGNAL_REFUSED':
     case 'SOCKET_UNREACHABLE':
     case 'SOCKET_UNANSWERED':
+    case 'REDIS_UNREACHABLE':
+    case 'REDIS_UNANSWERED':
       return EX_TEMPFAIL
     case 'BATCH_INCOMPLETE':
       return commandExitCode(error.cause)

@@ -2,6 +2,7 @@ import { basename, join } from 'node:path'
 import { SpooldError } from '../base/errors.js'
 import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
+import { refuseRedisIn } from './not-on-redis.js'
 import { placesOf } from './task-paths.js'
 import { readVersion } from './version.js'
 
@@ -22,6 +23,10 @@ function spoolsIn(file: string): string[] {
     const because = problem === undefined ? '' : `: ${problem.message}`
     throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
   }
+  refuseRedisIn(
+    file,
+    spools.map(({ directory }) => directory),
+  )
   const own = spools.filter(({ isExternal }) => !isExternal)
   return [...new Set([...own, ...spools].map(({ directory }) => directory))]
 }

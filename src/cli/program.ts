@@ -10,6 +10,7 @@ import { commandExitCode } from './exit-code.js'
 import { HELP_LAYOUT } from './help-layout.js'
 import type { Io } from './io.js'
 import { refuseMistyped } from './mistyped.js'
+import { refuseRedis } from './not-on-redis.js'
 import { addOptionFlags, BACKGROUND_FLAG, completeAbbreviations, UNDER_ROOT_FLAG } from './option-flags.js'
 import { Output, ReaderGone } from './output.js'
 import { readVersion } from './version.js'
@@ -99,8 +100,10 @@ function createProgram(
   if (!NAMES.includes(word) || word === 'help') addOptionFlags(program, settings, argv)
   for (const row of COMMANDS) {
     const command = addCommand(program, row).action(async (args: string | string[], options: object) => {
+      const words = [args].flat()
+      refuseRedis(row.name, [...words, ...Object.values(options)])
       const act = await row.load()
-      done(await act([args].flat(), options, context))
+      done(await act(words, options, context))
     })
     if (row.takesConfiguration === true && [row.name, 'help'].includes(word))
       addOptionFlags(command, settings, argv)

@@ -1,14 +1,16 @@
 import { resolve } from 'node:path'
 import { SpooldError } from '../base/errors.js'
-import { SpoolTargets } from '../engines/directory/targets.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
+import { SpoolTargets } from '../engines/targets.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { SocketDestination } from './socket-target.js'
 
 /** Where tasks go. */
 export interface Destination {
   /**
    * The spool directory, created if it is missing. Of several, the first is the default, and a `spooler` key in a dictionary
-   * may name the others. Without this option, that key is the directory.
+   * may name the others. Without this option, that key is the directory. A spool on Redis is its address:
+   * `redis://host:6379/0/name`.
    */
   readonly spooler?: string | readonly string[]
   /**
@@ -62,7 +64,9 @@ function openTargets(spooler: string | readonly string[], sync: boolean): SpoolT
         details: { key: 'spooler' },
       },
     )
-  const targets = new SpoolTargets(directories.map(path => ({ directory: resolve(path), sync })))
+  const targets = new SpoolTargets(
+    directories.map(path => ({ directory: isRedisAddress(path) ? path : resolve(path), sync })),
+  )
   opened.set(key, targets)
   return targets
 }

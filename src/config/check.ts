@@ -1,10 +1,11 @@
 import { dirname, resolve } from 'node:path'
-import { describe } from '../base/errors.js'
+import { describe, messageOf } from '../base/errors.js'
 import { checkControl } from '../control/option.js'
 import { readConfig, type Sources } from '../ini/read-config.js'
 import type { Problems, Where } from '../ini/setting.js'
 import { checkNetwork } from '../net/check.js'
 import { checkPublishing } from '../net/check-publishing.js'
+import { isRedisAddress, parseRedisAddress } from '../protocol/redis-address.js'
 import { checkSchedules } from '../schedule/ini-schedules.js'
 import { isLinkToNothing, statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
@@ -89,12 +90,9 @@ function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void 
   const { spoolerChdir, spoolerConcurrency, spoolerProcesses } = spool.options
   const where = (name: string) => originOf(spool, name)
   const label = (name: string) => labelOf(spool, name)
-  checkDirectoryOrFree(
-    spool.describedBy === 'spooler2' ? 'spooler2: dir' : spool.describedBy,
-    spool.directory,
-    spool.where,
-    problems,
-  )
+  const name = spool.describedBy === 'spooler2' ? 'spooler2: dir' : spool.describedBy
+  if (isRedisAddress(spool.directory)) checkRedis(name, spool, problems)
+  else checkDirectoryOrFree(name, spool.directory, spool.where, problems)
   if (spoolerChdir !== null)
     checkDirectory(resolve(home, spoolerChdir), label('spooler-chdir'), where('spooler-chdir'), problems)
   if (spoolerConcurrency === 0)
@@ -112,6 +110,14 @@ function checkSpool(spool: SpoolConfig, home: string, problems: Problems): void 
       where('spooler-processes'),
       `${label('spooler-processes')}: expected at most 1024, got ${spoolerProcesses}`,
     )
+}
+
+function checkRedis(name: string, { directory, where }: SpoolConfig, problems: Problems): void {
+  try {
+    parseRedisAddress(directory)
+  } catch (error) {
+    problems.error(where, `${name}: ${messageOf(error)}`)
+  }
 }
 
 /** Files that will be created need an existing directory. safe-pidfile is written after chdir. */

@@ -48,7 +48,7 @@ export type OptionGroup =
 
 // biome-ignore format: one option per line reads as a table
 export const OPTION_TABLE = [
-  { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory; naming it twice doubles the processes' },
+  { name: 'spooler', short: 'Q', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'run the tasks in this directory, or on Redis (redis://HOST:PORT/DATABASE/NAME); naming it twice doubles the processes' },
   { name: 'spooler2', kind: 'text', isList: true, value: 'dir=DIR,KEY=VALUE,…', group: 'spools', isOurs: true, help: 'run the tasks in this directory with options of its own, named without spooler-, such as dir=/srv/mail,processes=4,import=mail.mjs' },
   { name: 'spooler-external', kind: 'text', isList: true, value: 'DIR', group: 'spools', help: 'accept tasks for this directory, but leave running them to another daemon' },
   { name: 'spooler-queue', kind: 'text', isList: true, value: 'QUEUE=DIR', group: 'spools', isOurs: true, help: 'the spool that named tasks of this queue go to if a handler schedules them' },

@@ -2,6 +2,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { describe } from '../base/errors.js'
 import { type KeyValue, parseKeyvals } from '../base/keyval.js'
 import { formatWhere, type Problems, type Setting, type Where } from '../ini/setting.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { realPathOf } from '../system/file-stats.js'
 import { findOption, OPTION_TABLE, type OptionSpec, type SpoolOptions } from './option-table.js'
 import { defaultsOf, type HandlerSetting, OptionValues, type Origins } from './option-values.js'
@@ -108,6 +109,7 @@ export function resolveSpools(
 
 /** The real path, also of a directory that does not exist yet. */
 function placeOf(directory: string): string {
+  if (isRedisAddress(directory)) return directory
   const path = resolve(directory)
   return realPathOf(path) ?? join(realPathOf(dirname(path)) ?? dirname(path), basename(path))
 }

@@ -1,8 +1,9 @@
 import type { CheckedConfig } from '../config/check.js'
 import type { Options } from '../config/option-table.js'
-import { SpoolTargets } from '../engines/directory/targets.js'
+import { SpoolTargets } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { formatProblem } from '../ini/setting.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
 import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
@@ -135,7 +136,8 @@ export class Daemon {
     const options = this.#options
     this.#tell(this.#config)
     for (const { directory } of this.#config.spools)
-      if (identity !== null) makeSpoolFor(this.#surroundings.resolve(directory), identity)
+      if (identity !== null && !isRedisAddress(directory))
+        makeSpoolFor(this.#surroundings.resolve(directory), identity)
     await network.listen()
     await observation.listen(options)
     if (options.pidfile !== null) await pidfiles.acquire('pidfile', options.pidfile)
@@ -189,7 +191,7 @@ export class Daemon {
     const { options } = config
     this.#surroundings.settle(options.chdir)
     const own = spools.filter(({ isExternal }) => !isExternal)
-    for (const { spool } of own) checkSpool(spool)
+    for (const { spool } of own) if (!isRedisAddress(spool)) checkSpool(spool)
     setProcessTitle(options)
     return planSpools(own, config, {
       events: this.#events,
@@ -209,7 +211,7 @@ export class Daemon {
     const { quiet, network, touches, schedules, sweeper, master, idleStop, observation } = this.#parts
     const { options } = config
     const running = spools.filter(({ isExternal }) => !isExternal)
-    const own = running.map(({ spool }) => spool)
+    const own = running.map(({ spool }) => spool).filter(spool => !isRedisAddress(spool))
     quiet.set(spools)
     network.serve(options, new SpoolTargets(targetsOf(spools)))
     touches.watch(options)

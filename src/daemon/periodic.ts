@@ -1,7 +1,7 @@
 import type { Options } from '../config/option-table.js'
 import { queuesOf } from '../config/queues.js'
-import type { SpoolTarget } from '../engines/directory/targets.js'
 import { openEngine } from '../engines/open-engine.js'
+import type { SpoolTarget } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { PeriodicSpool } from '../periodic/spool.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'

@@ -6,10 +6,11 @@ import { queuesOf } from '../config/queues.js'
 import { retryPolicyOf } from '../config/retry-policy.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
 import type { SpoolConfig } from '../config/spools.js'
-import type { SpoolTarget } from '../engines/directory/targets.js'
 import { type FeedOptions, openEngine } from '../engines/open-engine.js'
+import type { SpoolTarget } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
+import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
 import { prepareSpool } from '../spool/layout.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
@@ -28,6 +29,9 @@ import { SharedAreas } from './shared-areas.js'
 /** Belongs to the only daemon in this process. */
 const AREAS = new SharedAreas()
 
+/** Jobs have locks of their own. */
+const ON_REDIS = { locks: 'ofd', because: undefined } as const
+
 /** What a plan needs besides the options. */
 interface PlanContext {
   readonly events: Emitter
@@ -41,15 +45,16 @@ interface PlanContext {
   readonly spare: SpareWorker | undefined
 }
 
-/** A spool whose directory exists and is usable. */
+/** A spool that is usable: its directory exists, or it is on Redis. */
 export interface PreparedSpool extends SpoolConfig {
-  /** Its real path. */
+  /** Its real path, or its name on Redis. */
   readonly spool: string
 }
 
 /** Creates the directories that are missing. @param resolve resolves a path of the configuration */
 export function prepareSpools({ spools }: CheckedConfig, resolve: (path: string) => string): PreparedSpool[] {
   return spools.map(each => {
+    if (isRedisAddress(each.directory)) return { ...each, spool: nameOfRedis(each.directory) }
     const directory = resolve(each.directory)
     return { ...each, directory, spool: prepareSpool(directory) }
   })
@@ -89,7 +94,8 @@ async function planSpoolWorkers(
   daemon: Options,
   context: PlanContext,
 ): Promise<SpoolWorkersPlan> {
-  const { locks, because } = await probeSpool(spool, options.spoolerLock)
+  const isOnRedis = isRedisAddress(spool)
+  const { locks, because } = isOnRedis ? ON_REDIS : await probeSpool(spool, options.spoolerLock)
   const retry = {
     policy: retryPolicyOf(options),
     delivery: options.spoolerDelivery,
@@ -116,7 +122,10 @@ async function planSpoolWorkers(
       const engine = openEngine(spool)
       const [upkeep, feed] = await Promise.all([engine.upkeep(), engine.feed(feedOptions, context.events)])
       upkeep.prepare()
-      context.events.emit('spool-opened', { spool, locks, ...(because === undefined ? {} : { because }) })
+      context.events.emit('spool-opened', {
+        ...{ spool, locks: isOnRedis ? 'redis' : locks },
+        ...(because === undefined ? {} : { because }),
+      })
       const workers = new WorkerPool(pool, feed, context.events, context.signals)
       const pauses = upkeep.followPauses(now => workers.setPauses(now))
       return { spool, engineKey, feed, pool: workers, pauses }
@@ -142,7 +151,10 @@ function poolOptions(
     frequencyMs: options.spoolerFrequencyMs,
     ...shared,
     targets: context.targets,
-    queues: queuesOf(daemon.spoolerQueue).map(([name, directory]) => [name, resolve(directory)]),
+    queues: queuesOf(daemon.spoolerQueue).map(([name, directory]) => [
+      name,
+      isRedisAddress(directory) ? directory : resolve(directory),
+    ]),
     concurrency: options.spoolerConcurrency,
     maxTasks: options.spoolerMaxTasks,
     memory: {

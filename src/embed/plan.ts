@@ -1,9 +1,11 @@
+import { SpooldError } from '../base/errors.js'
 import type { SpoolOptions } from '../config/option-table.js'
 import { defaultsOf } from '../config/option-values.js'
 import { retryPolicyOf } from '../config/retry-policy.js'
 import type { Engine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { prepareSpool } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
 import { probeSpool } from '../spool/probe.js'
@@ -79,8 +81,13 @@ export async function planQueue(
   }
 }
 
-/** @returns its real path @throws SpooldError SPOOL_UNUSABLE */
+/** @returns its real path @throws SpooldError SPOOL_UNUSABLE, NOT_ON_REDIS */
 export function prepared(directory: string): string {
+  if (isRedisAddress(directory))
+    throw new SpooldError(
+      'NOT_ON_REDIS',
+      'a program does not run the tasks of a spool on Redis yet: start the daemon, spoold app.ini with spooler = redis://…',
+    )
   const spool = prepareSpool(directory)
   checkSpool(spool)
   return spool

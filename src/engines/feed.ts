@@ -115,6 +115,8 @@ export interface Feed {
   readonly slotHints?: SlotHints
   /** The workers have other handlers: they may know more names, and other numbers of slots. */
   handlersReplaced(): void
+  /** Workers have announced their claims of these. Absent if the engine's claims have no notices, or if it need not know. */
+  claimed?(refs: readonly Ref[]): void
   /** A worker ran these to SPOOL_OK, and they are removed. */
   done(refs: readonly Ref[]): void
   /** A worker has reported these refs, whether it ran them or not. */

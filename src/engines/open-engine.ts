@@ -1,10 +1,12 @@
 import type { Emitter } from '../events/emitter.js'
+import { isRedisAddress, redisAddressOf } from '../protocol/redis-address.js'
 import type { Claims } from './claims.js'
 import type { DirectoryClaimsOptions } from './directory/claims.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
 import type { Enqueuer } from './enqueuer.js'
 import type { Feed } from './feed.js'
 import type { MemorySpool } from './memory/spool.js'
+import { redisEngine } from './redis/engine.js'
 import type { Upkeep } from './upkeep.js'
 
 /** Options for a master; an engine uses those that apply to its tasks. */
@@ -21,8 +23,12 @@ export interface Engine {
   upkeep(): Promise<Upkeep>
 }
 
-/** The only place that chooses the engine of a directory. @param spool its real path */
+/** The only place that chooses the engine of a spool. @param spool its real path, or its name or address on Redis */
 export function openEngine(spool: string): Engine {
+  return isRedisAddress(spool) ? redisEngine(redisAddressOf(spool)) : directoryEngine(spool)
+}
+
+function directoryEngine(spool: string): Engine {
   return {
     async enqueuer(sync) {
       const { DirectoryEnqueuer } = await import('./directory/enqueuer.js')

@@ -26,7 +26,7 @@ export interface EventMap {
   'start-failed': { error: string }
   /** A message to the service manager. */
   'notification-failed': { error: string }
-  'spool-opened': { spool: string; locks: 'ofd' | 'lockfile'; because?: string }
+  'spool-opened': { spool: string; locks: 'ofd' | 'lockfile' | 'redis'; because?: string }
 
   'worker-spawned': { spool: string; pid: number }
   /** `running`: the runs that had started. */
@@ -135,6 +135,9 @@ export interface EventMap {
 
   'spool-missing': { spool: string; error: string }
   'spool-back': { spool: string }
+  /** Of a spool on Redis: nothing of it is known until it is reached again. */
+  'spool-unreachable': { spool: string; error: string }
+  'spool-reached': { spool: string }
   /** No progress for half of the time of the service manager's watchdog, which is not fed from now on. */
   'spool-stalled': { spool: string; what: 'scan' | 'dispatch' }
   'spool-resumed': { spool: string; what: 'scan' | 'dispatch' }

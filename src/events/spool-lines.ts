@@ -9,9 +9,11 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
     'spool-opened': ({ spool, locks, because }) =>
       log.line(
         because === undefined ? 'info' : 'warn',
-        locks === 'ofd'
-          ? `[spooler ${spool}] claims with record locks (spooler-lock = ofd)`
-          : `[spooler ${spool}] claims with lease files (spooler-lock = lockfile), which uWSGI does not see${because === undefined ? '' : `: ${because}`}`,
+        locks === 'redis'
+          ? `[spooler ${spool}] claims jobs of BullMQ`
+          : locks === 'ofd'
+            ? `[spooler ${spool}] claims with record locks (spooler-lock = ofd)`
+            : `[spooler ${spool}] claims with lease files (spooler-lock = lockfile), which uWSGI does not see${because === undefined ? '' : `: ${because}`}`,
         { spool, locks },
       ),
     'spool-went-cheap': ({ spool }) => log.dated('info', `cheaping spooler ${spool} ...`, { spool }),
@@ -20,6 +22,9 @@ export function spoolLines(log: Log): Listeners<Extract<EventName, `spool-${stri
         spool,
       }),
     'spool-back': ({ spool }) => log.line('info', `[spooler ${spool}] the directory is back`, { spool }),
+    'spool-unreachable': ({ spool, error }) =>
+      log.line('error', `[spooler ${spool}] waiting for Redis: ${error}`, { spool }),
+    'spool-reached': ({ spool }) => log.line('info', `[spooler ${spool}] Redis answers again`, { spool }),
     'spool-stalled': ({ spool, what }) =>
       log.line(
         'error',

@@ -102,10 +102,14 @@ export class GivenTasks {
     return this.#owned.get(number) ?? this.#recalled.get(number)
   }
 
-  /** The worker has claimed it. */
-  claimed(number: number, notice: ClaimNotice): void {
-    const given = this.of(number)
-    if (given !== undefined) given.notice = notice
+  /** The worker has claimed these. @returns their refs */
+  claimed(claims: ReadonlyArray<readonly [number: number, notice: ClaimNotice]>): Ref[] {
+    return claims.flatMap(([number, notice]) => {
+      const given = this.of(number)
+      if (given === undefined) return []
+      given.notice = notice
+      return given.ref
+    })
   }
 
   /** @returns its name, if the worker still has it */

@@ -56,7 +56,7 @@ export class Group {
   }
 
   #listener(): WorkerListener<WorkerProcess> {
-    const { events, signals, cancellations, dispatch } = this.#context
+    const { events, feed, signals, cancellations, dispatch } = this.#context
     const spool = this.#spool
     return {
       opened: dispatch,
@@ -64,6 +64,7 @@ export class Group {
       reported: (worker, reported) => this.#reported(worker, reported),
       timed: times => events.emit('run-times', { spool, ...times }),
       started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
+      claimed: refs => feed.claimed?.(refs),
       dropped: refs => this.feeder.dropped(refs),
       cancelling: (worker, message) => cancellations.answered(worker, message),
       recycling: ({ pid }, because) => events.emit('worker-recycling', { spool, pid, because }),

@@ -26,6 +26,8 @@ export interface WorkerListener<Worker> extends HostEventListener {
   /** The times of the runs it reported; only while there is a listener for them. */
   timed(times: RunTimes): void
   started(worker: Worker, name: TaskName): void
+  /** It has claimed these and announced it. */
+  claimed(refs: readonly Ref[]): void
   /** It no longer has these refs, and had not begun them. */
   dropped(refs: readonly Ref[]): void
   /** What a request to cancel a task has met. */

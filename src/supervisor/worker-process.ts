@@ -179,8 +179,7 @@ export class WorkerProcess {
       case 'reports':
         return this.#settle(message)
       case 'claimed':
-        for (const [number, notice] of message.claims) this.#work.tasks.claimed(number, notice)
-        return
+        return this.#listener.claimed(this.#work.tasks.claimed(message.claims))
       case 'recalled':
         this.#listener.dropped(this.#work.recalled(message.begun))
         return this.#listener.opened()

@@ -1,11 +1,11 @@
-import { openEngine } from '../engines/open-engine.js'
 import type { MasterMessage } from '../ipc/messages.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { giveMemoryBackWhenIdle } from '../system/idle-memory.js'
 import { offerDaemon } from '../tasks/daemon.js'
 import { events } from '../tasks/event-hub.js'
 import { DEFAULT_NAMESPACE, tellerOf } from '../tasks/lifecycle.js'
 import { takeChildrensOutput } from './children-output.js'
-import { openClaims } from './open-claims.js'
+import { engineOf, openClaims } from './open-claims.js'
 import { takeOutput } from './own-output.js'
 import { followHere } from './run-follower.js'
 import { offerSignals } from './signal-api.js'
@@ -21,7 +21,8 @@ const worker = new Worker({
   directory: new ProcessDirectory(),
   entered({ title, spool, application }, signals, daemon) {
     if (title !== null) process.title = title
-    process.chdir(application ?? spool)
+    const home = application ?? spool
+    if (!isRedisAddress(home)) process.chdir(home)
     offerSignals(signals)
     offerDaemon(daemon)
   },
@@ -33,7 +34,7 @@ const worker = new Worker({
     const follower = followHere(tell, String(process.pid))
     events.watch(isHeard => runner.follow(isHeard ? follower : undefined))
   },
-  openClaims: (options, termsOf) => openClaims(openEngine(options.spool), options, termsOf),
+  openClaims: (options, termsOf) => openClaims(engineOf(options), options, termsOf),
   send(message, sent) {
     if (!process.connected || process.send === undefined) return sent()
     process.send(message, undefined, undefined, sent)

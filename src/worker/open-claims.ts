@@ -1,7 +1,14 @@
 import type { Claims } from '../engines/claims.js'
-import type { Engine } from '../engines/open-engine.js'
+import { type Engine, openEngine } from '../engines/open-engine.js'
 import type { WorkerOptions } from '../ipc/messages.js'
+import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
 import { handlerNames, type LoadedHandlers } from './handlers.js'
+
+/** The engine of a worker's spool. Its targets have the passwords of spools on Redis. */
+export function engineOf({ spool, targets }: WorkerOptions): Engine {
+  for (const { directory } of targets) if (isRedisAddress(directory)) nameOfRedis(directory)
+  return openEngine(spool)
+}
 
 /** Opens the tasks of a spool for one worker. */
 export function openClaims(

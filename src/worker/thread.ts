@@ -1,8 +1,7 @@
 import { parentPort } from 'node:worker_threads'
-import { openEngine } from '../engines/open-engine.js'
 import type { MasterMessage } from '../ipc/messages.js'
 import { offerDaemon } from '../tasks/daemon.js'
-import { openClaims } from './open-claims.js'
+import { engineOf, openClaims } from './open-claims.js'
 import { Worker } from './worker.js'
 
 /** The entry point of a worker in a thread. What its tasks print is printed by the program itself. */
@@ -10,7 +9,7 @@ import { Worker } from './worker.js'
 const worker = new Worker({
   directory: { enter() {}, forget() {} }, // threads share one
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
-  openClaims: (options, termsOf) => openClaims(openEngine(options.spool), options, termsOf),
+  openClaims: (options, termsOf) => openClaims(engineOf(options), options, termsOf),
   send(message, sent) {
     parentPort?.postMessage(message)
     setImmediate(sent)

@@ -48,7 +48,7 @@ export class WorkerDaemon implements CurrentDaemon {
       )
     const directory = mapped ?? spool
     const open = async () => {
-      const { SpoolTargets } = await import('../engines/directory/targets.js')
+      const { SpoolTargets } = await import('../engines/targets.js')
       const own = new SpoolTargets(targets).find(Buffer.from(directory))
       return own ?? new SpoolTargets([{ directory, sync: true }]).get() // of another daemon, or of none
     }

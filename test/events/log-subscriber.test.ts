@@ -273,6 +273,8 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     'unable to notify the service manager: spawn systemd-notify ENOENT; expected systemd-notify on PATH, and NotifyAccess=all in the unit',
   ],
   'spool-back': [{ spool }, '[spooler /s] the directory is back'],
+  'spool-unreachable': [{ spool, error: 'no route' }, '[spooler /s] waiting for Redis: no route'],
+  'spool-reached': [{ spool }, '[spooler /s] Redis answers again'],
   'spool-list-failed': [{ spool, prefix: '5/', error: 'EACCES' }, '[spooler /s] 5/ cannot be listed: EACCES'],
   'spool-unvisited': [
     { spool, prefix: '5/' },

@@ -26,6 +26,7 @@ const PROBES = {
     execFileSync('man', ['--version'], { stdio: 'ignore' })
     execFileSync('groff', ['--version'], { stdio: 'ignore' })
   },
+  'redis-server': () => execFileSync('redis-server', ['--version'], { stdio: 'ignore' }),
   promtool: () => execFileSync('promtool', ['--version'], { stdio: 'ignore' }),
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),
   // Languages, in the versions that the examples require.

@@ -62,7 +62,7 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])
     given.start(1, 3)
-    given.claimed(0, { name: 'name of a', lease: 'of a' })
+    assert.deepEqual(given.claimed([[0, { name: 'name of a', lease: 'of a' }]]), ['a'])
     assert.deepEqual(given.begun(4), [
       { ref: 'b', name: 'b', lease: undefined, startedAt: 3 },
       { ref: 'a', name: 'name of a', lease: 'of a', startedAt: 4 },
@@ -84,7 +84,8 @@ describe('GivenTasks', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
     given.recall(true)
-    for (const number of [0, 1]) given.claimed(number, { name: `task ${number}`, lease: `lease ${number}` })
+    const notice = (number: number) => ({ name: `task ${number}`, lease: `lease ${number}` })
+    given.claimed([0, 1].map(number => [number, notice(number)]))
     assert.deepEqual(given.leases, ['lease 0', 'lease 1'])
     given.confirmed([0, 1], 2)
     assert.equal(given.start(1, 3), 'task 1')

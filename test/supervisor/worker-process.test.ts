@@ -12,7 +12,7 @@ function nothing(): void {}
 
 const NO_LISTENER: WorkerListener<WorkerProcess> = {
   ...{ signalled: nothing, reported: nothing, started: nothing, dropped: nothing, recycling: nothing },
-  cancelling: nothing,
+  ...{ cancelling: nothing, claimed: nothing },
   ...{ faulted: nothing, unfit: nothing, logged: nothing, printed: nothing },
   ...{ timed: nothing, opened: nothing, deadline: nothing, hostDied: nothing, stored: nothing },
 }

@@ -16,6 +16,7 @@ import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
 import { become, type Identity, identityOf } from '../../system/privileges.js'
 import { type CommandContext, sourcesOf } from '../context.js'
+import { refuseRedisIn } from '../not-on-redis.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
 interface DoctorOptions {
@@ -47,6 +48,10 @@ export async function doctor(
 async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
   const config = checkConfig(sources)
   const { options, problems } = config
+  refuseRedisIn(
+    config.files.join(', '),
+    config.spools.map(({ directory }) => directory),
+  )
   checkLiveUwsgi(config, problems)
   for (const problem of problems.list)
     yield {

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { SpooldError } from '../../base/errors.js'
 import type { TaskOptions } from '../../client/request-from.js'
 import { enqueue as store } from '../../client/spool.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { parseAt } from '../at-time.js'
 import type { CommandContext } from '../context.js'
 import {
@@ -83,7 +84,8 @@ async function enqueueJson(work: Work, file: string, body: string | undefined): 
 async function tellingWhatIsMade(work: Work, act: () => Promise<void>): Promise<void> {
   const { target, isQuiet, context } = work
   const { spooler = [] } = target.destination
-  const missing = [spooler].flat().filter(directory => !existsSync(directory))
+  const directories = [spooler].flat().filter(each => !isRedisAddress(each))
+  const missing = directories.filter(directory => !existsSync(directory))
   try {
     await act()
   } finally {

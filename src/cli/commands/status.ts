@@ -4,6 +4,7 @@ import { resolveOptions } from '../../config/options.js'
 import { readConfig } from '../../ini/read-config.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { refuseRedisIn } from '../not-on-redis.js'
 import type { Output } from '../output.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
@@ -57,7 +58,9 @@ function spoolsOf(ini: string | undefined): string[] {
   const { spools } = resolveOptions(config)
   const [problem] = config.problems.errors
   if (problem !== undefined) throw new SpooldError('CONFIG_INVALID', `${ini}: ${problem.message}`)
-  return spools.map(({ directory }) => directory)
+  const directories = spools.map(({ directory }) => directory)
+  refuseRedisIn(ini, directories)
+  return directories
 }
 
 function report(

@@ -9,6 +9,7 @@ import { parseControlSocket } from '../../control/option.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { formatProblem } from '../../ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../protocol/address.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { isPriorityDirectory } from '../../spool/names.js'
 import { statsOf } from '../../system/file-stats.js'
 import { findGroupName, findPrimaryGroup, findUserName } from '../../system/identity.js'
@@ -90,7 +91,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     owner,
     workingDirectory: process.cwd(),
     name,
-    spools: [...new Set(spools.map(({ directory }) => resolve(directory)))],
+    spools: [...new Set(inDirectories(spools).map(({ directory }) => resolve(directory)))],
     written: [...new Set(made.filter(file => file !== null).map(file => dirname(resolve(file))))],
     needed: [...config.files, ...imports, options.chdir ?? '.'].map(path => resolve(path)),
     startMs: starts.includes(0) ? 0 : Math.max(0, ...starts),
@@ -209,7 +210,7 @@ function* hints(
   if (daemonize !== null)
     yield 'leave out daemonize: systemd runs it in the background, and keeps its log in the journal'
   if (masterAsRoot) yield 'master-as-root has no effect under User=: systemd does its work'
-  for (const { directory } of config.spools)
+  for (const { directory } of inDirectories(config.spools))
     if (statsOf(resolve(directory)) === undefined)
       yield `${resolve(directory)} is not there yet: install -d -m 0750 -o ${owner?.user ?? 'root'} ${resolve(directory)}`
 }
@@ -229,4 +230,9 @@ function systemdVersion(): number | null {
   } catch {
     return null
   }
+}
+
+/** A spool on Redis needs no right to write. */
+function inDirectories(spools: readonly SpoolConfig[]): SpoolConfig[] {
+  return spools.filter(({ directory }) => !isRedisAddress(directory))
 }

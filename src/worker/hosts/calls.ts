@@ -1,9 +1,10 @@
 import { hostname } from 'node:os'
 import { SpooldError } from '../../base/errors.js'
 import { listTasks, peekTask } from '../../engines/directory/peek.js'
-import { type SpoolTarget, SpoolTargets } from '../../engines/directory/targets.js'
+import { type SpoolTarget, SpoolTargets } from '../../engines/targets.js'
 import type { WorkerMessage } from '../../ipc/messages.js'
 import type { VarPair } from '../../protocol/packet.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { requestFromPairs } from '../../protocol/request-vars.js'
 import type { SignalActions } from '../signal-actions.js'
 
@@ -74,9 +75,10 @@ export class Calls {
    * @param values the keys and values of a dictionary in turn
    * @returns the new task's path
    */
-  #spool(values: Values): Answer {
+  async #spool(values: Values): Promise<Answer> {
     const { request, spooler } = requestFromPairs(pairsOf(values))
-    const { path } = this.#places.get(spooler).storeSync(request)
+    const enqueuer = this.#places.get(spooler)
+    const { path } = enqueuer.storeSync?.(request) ?? (await enqueuer.store(request))
     const bodyBytes = request.body instanceof Buffer ? request.body.length : 0
     this.#options.send({ type: 'stored', path, bytes: request.packet.length + bodyBytes })
     return [path]
@@ -109,7 +111,7 @@ export class Calls {
 
   #jobs(): Answer {
     const [first] = this.#places.directories
-    return first === undefined ? [] : listTasks(first)
+    return first === undefined || isRedisAddress(first) ? [] : listTasks(first)
   }
 
   #harakiri(seconds: number): undefined {

@@ -6,7 +6,7 @@ import type { Request } from '#src/task/request.js'
 import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
-import { beginOf, claimOf, ENGINES, refsOf, refusalOf } from './engines.js'
+import { beginOf, claimOf, claimOnceDue, ENGINES, refsOf, refusalOf } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
   /** One task, and two workers that may want it. */
@@ -59,17 +59,24 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     })
 
     it('that are released to wait for something say for what, and count for nothing', async () => {
-      const { ref, one, two } = await withTask()
-      const { kind, reason } = await one.release(await claimOf(one, ref), 'alone')
-      assert.deepEqual([kind, reason], ['parked', 'alone'])
-      assert.equal((await claimOf(two, ref)).attempt, 1)
+      const { spool, one, two } = await withTask()
+      const feed = spool.feed()
+      await feed.open(() => {})
+      const [ref = ''] = feed.take(1)
+      const report = await one.release(await claimOf(one, ref), 'alone')
+      assert.deepEqual([report.kind, report.reason], ['parked', 'alone'])
+      feed.returned([report])
+      const [again = ''] = feed.takeParked('alone', 1)
+      assert.equal((await claimOf(two, again)).attempt, 1)
+      feed.close()
     })
 
     for (const outcome of [IGNORE, RELEASE])
       it(`keep the task as it was after ${outcome.kind}`, async () => {
-        const { ref, one, two } = await withTask()
+        const { spool, ref, two } = await withTask()
+        const one = await spool.claims({ frequencyMs: 1 })
         await one.settle(await beginOf(one, ref), outcome, 1)
-        const again = await claimOf(two, ref)
+        const again = await claimOnceDue(two, ref)
         assert.deepEqual([again.attempt, again.mustBeAlone], [1, false])
       })
 
@@ -97,7 +104,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('count a run that began alone and whose worker died, and say how it died', async () => {
       const { spool, ref, one, two } = await withTask()
       await beginOf(one, ref, 'alone')
-      spool.died(one, ref)
+      await spool.died(one, ref)
       const claim = await claimOf(two, ref, { kind: 'crash', cause: 'it was killed' })
       assert.deepEqual([claim.attempt, claim.mustBeAlone], [2, true])
     })
@@ -110,7 +117,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
           const claim = await claims.claim(ref)
           return !('kind' in claim) && (await claims.begin(claim, 'alone')) === undefined
         })
-        spool.died(claims, ref)
+        await spool.died(claims, ref)
       }
       assert.equal((await refusalOf(await spool.claims(), ref)).kind, 'set-aside')
       assert.equal((await refusalOf(await spool.claims(), ref)).kind, 'gone')
@@ -119,10 +126,10 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('of a run that began beside others, and whose worker died, have to be alone', async () => {
       const { spool, ref, one, two } = await withTask()
       await beginOf(one, ref, 'beside')
-      spool.died(one, ref)
+      await spool.died(one, ref)
       const claim = await claimOf(two, ref)
       assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, true])
-      await two.release(claim, 'alone')
+      await two.release(claim)
       assert.equal((await claimOf(two, ref)).mustBeAlone, true, 'still')
     })
 
@@ -130,7 +137,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       it(`of a run that is blameless are as before it (${company})`, async () => {
         const { spool, ref, one, two } = await withTask()
         await beginOf(one, ref, company)
-        spool.died(one, ref)
+        await spool.died(one, ref)
         const claim = await claimOf(two, ref, { kind: 'blameless' })
         assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
       })
@@ -138,7 +145,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('of a run at most once, whose worker died, are refused: it is dead', async () => {
       const { spool, ref, one, two } = await withTask(requestFrom({ spooler_delivery: 'at-most-once' }))
       await beginOf(one, ref)
-      spool.died(one, ref)
+      await spool.died(one, ref)
       assert.equal((await refusalOf(two, ref)).kind, 'set-aside')
       assert.equal((await refusalOf(two, ref)).kind, 'gone')
     })
@@ -146,7 +153,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('of a worker that died before its run began count for nothing', async () => {
       const { spool, ref, one, two } = await withTask()
       await claimOf(one, ref)
-      spool.died(one, ref)
+      await spool.died(one, ref)
       const claim = await claimOf(two, ref)
       assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
     })

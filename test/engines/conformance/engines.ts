@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { after, before, it } from 'node:test'
 import type { Claim, Claims } from '#src/engines/claims.js'
 import { openDirectoryClaims } from '#src/engines/directory/claims.js'
 import { DirectoryEnqueuer } from '#src/engines/directory/enqueuer.js'
@@ -11,12 +12,22 @@ import { MemoryEnqueuer } from '#src/engines/memory/enqueuer.js'
 import { MemoryFeed } from '#src/engines/memory/feed.js'
 import { MemorySpool } from '#src/engines/memory/spool.js'
 import { MemoryUpkeep } from '#src/engines/memory/upkeep.js'
+import { RedisClaims } from '#src/engines/redis/claims.js'
+import { Connection } from '#src/engines/redis/connection.js'
+import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
+import { RedisFeed } from '#src/engines/redis/feed.js'
+import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
 import type { Upkeep } from '#src/engines/upkeep.js'
 import { Emitter } from '#src/events/emitter.js'
+import { parseRedisAddress } from '#src/protocol/redis-address.js'
 import type { LastRun } from '#src/task/last-run.js'
 import type { Company } from '#src/task/outcome.js'
 import type { Ref } from '#src/task/ref.js'
 import { CLAIMS_DEFAULTS, crash, type EngineSettings } from '../../helpers/engine.js'
+import { startRedis } from '../../helpers/redis.js'
+import { skipUnless } from '../../helpers/requires.js'
+import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
 /** One empty spool of an engine, and every role that the contracts have for it. */
@@ -30,7 +41,28 @@ export interface TestSpool {
   /** Whether a claim expires unless it is renewed, even while its worker lives. */
   readonly isLeasing: boolean
   /** The worker of these claims is gone; `ref` is what it held. */
-  died(claims: Claims, ref: Ref): void
+  died(claims: Claims, ref: Ref): Promise<void> | void
+}
+
+/** What an engine does not have, or has in another way: docs/redis.md has the same table. */
+export interface Differences {
+  /** A feed remembers how a run was cut short. Else the next claim finds it with the task. */
+  readonly remembersRuns: boolean
+  /** Concurrency slots. */
+  readonly hasSlots: boolean
+  /** Periodic tasks. */
+  readonly hasPeriodic: boolean
+}
+
+export const DIFFERENCES: Readonly<Record<string, Differences>> = {
+  directory: { remembersRuns: true, hasSlots: true, hasPeriodic: true },
+  memory: { remembersRuns: true, hasSlots: true, hasPeriodic: true },
+  redis: { remembersRuns: false, hasSlots: false, hasPeriodic: false },
+}
+
+/** For the `skip` option of a test: false if the engine has this. */
+export function skipWithout(engine: string, what: keyof Differences): string | false {
+  return DIFFERENCES[engine]?.[what] === true ? false : `the ${engine} engine differs: ${what}`
 }
 
 export interface TestSpoolOptions {
@@ -38,8 +70,56 @@ export interface TestSpoolOptions {
   readonly leaseMs?: number
 }
 
+const missing = skipUnless('redis-server')
+const server = missing === false ? startRedis() : undefined
+let libraries: Libraries | undefined
+before(async () => {
+  await server?.ready()
+  libraries = await loadLibraries()
+})
+it('a Redis is there for its engine', { skip: missing }, () => {})
+let spools = 0
+
+function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
+  assert.ok(server !== undefined)
+  const address = parseRedisAddress(server.address(`spool${spools++}`))
+  const opened: Connection[] = []
+  const connect = () => {
+    assert.ok(libraries !== undefined)
+    const connection = new Connection(address, libraries, leaseMs)
+    opened.push(connection)
+    return connection
+  }
+  after(() => {
+    for (const connection of opened) connection.close()
+  })
+  const key = (type: string) => `bull:${address.queue}:${type}`
+  return {
+    enqueuer: new RedisEnqueuer(connect()),
+    feed: () => new RedisFeed(connect(), connect()),
+    claims: async settings => new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, ...settings }),
+    upkeep: () => new RedisUpkeep(connect()),
+    isLeasing: true,
+    /** Its lock expires, and whoever looks next finds that. */
+    async died() {
+      const active = await server.client.lrange(key('active'), 0, -1)
+      assert.ok(active.length > 0)
+      for (const id of active) {
+        await server.client.del(`${key(id)}:lock`)
+        await server.client.sadd(key('stalled'), id)
+      }
+      await until('the jobs are back', async () => {
+        await server.client.del(key('stalled-check'))
+        const found = await connect().use(queue => queue.getBackend().moveStalledJobsToWait())
+        return found.length > 0 || (await server.client.llen(key('active'))) === 0
+      })
+    },
+  }
+}
+
 /** The conformance suites run over each of these. They await every answer, and take no ref for a name. */
 export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => TestSpool>> = {
+  ...(missing === false ? { redis: redisSpool } : {}),
   directory() {
     const spool = spoolDirectory()
     const { rules, frequencyMs } = CLAIMS_DEFAULTS
@@ -81,6 +161,14 @@ export async function claimOf(claims: Claims, ref: Ref, lastRun?: LastRun): Prom
   const claim = await claims.claim(ref, lastRun)
   assert.ok(!('kind' in claim), 'kind' in claim ? `${claim.kind}: ${claim.detail}` : '')
   return claim
+}
+
+/** For a task that an engine may have delayed. */
+export function claimOnceDue(claims: Claims, ref: Ref): Promise<Claim> {
+  return until('it is due', async () => {
+    const claim = await claims.claim(ref)
+    return 'kind' in claim ? undefined : claim
+  })
 }
 
 /** A claim whose run has begun. */

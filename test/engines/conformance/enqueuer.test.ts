@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Claim } from '#src/engines/claims.js'
 import type { Stored } from '#src/task/request.js'
 import { requestFrom } from '../../helpers/request.js'
 import { claimOf, ENGINES, refsOf, type TestSpool } from './engines.js'
@@ -11,12 +12,10 @@ const failing = async function* () {
 
 async function bodiesIn(spool: TestSpool): Promise<string[]> {
   const claims = await spool.claims()
-  const bodies: string[] = []
-  for (const ref of await refsOf(spool)) {
-    const claim = await claimOf(claims, ref)
-    bodies.push(String((await claim.readBody()) ?? ''))
-    await claims.release(claim)
-  }
+  const held: Claim[] = []
+  for (const ref of await refsOf(spool)) held.push(await claimOf(claims, ref))
+  const bodies = held.map(claim => String(claim.readBody() ?? ''))
+  for (const claim of held.reverse()) await claims.release(claim)
   return bodies
 }
 

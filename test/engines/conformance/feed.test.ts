@@ -8,7 +8,7 @@ import type { Ref } from '#src/task/ref.js'
 import type { FeedReason } from '#src/task/report.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
-import { claimOf, ENGINES, refusalOf } from './engines.js'
+import { claimOf, ENGINES, refusalOf, skipWithout } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
   const opened: Feed[] = []
@@ -51,7 +51,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       await feed.open(() => {})
       const [first = assert.fail()] = feed.take(1)
       const next = feed.next?.(10)
-      if (next === undefined) return assert.equal(engine, 'memory')
+      if (next === undefined) return assert.notEqual(engine, 'directory')
       assert.deepEqual(feed.next?.(2), next.slice(0, 2))
       assert.deepEqual(next, [first, ...feed.take(10)])
     })
@@ -86,7 +86,9 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal(others.length, 1)
     })
 
-    it('remembers how a run was cut short until a worker has dealt with what it left', async () => {
+    it('remembers how a run was cut short until a worker has dealt with what it left', {
+      skip: skipWithout(engine, 'remembersRuns'),
+    }, async () => {
       const { feed } = await withTasks({}, {})
       await feed.open(() => {})
       const crash = { kind: 'crash', cause: 'it was killed' } as const
@@ -174,6 +176,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         await feed.open(() => {})
         const [ref = ''] = feed.take(1)
         feed.returned([await claims.release(await claimOf(claims, ref), reason)])
+        if (isDrained) await until('it is drained', () => feed.isDrained)
         assert.equal(feed.isDrained, isDrained, reason)
       }
     })

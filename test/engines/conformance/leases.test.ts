@@ -31,13 +31,15 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     })
 
     it('that are not renewed lose the claim to another worker, which alone settles it', async () => {
-      const { spool, ref, one, two } = await withTask()
+      const { spool, ref, feed, one, two } = await withTask()
+      await feed.open(() => {})
       const claim = await beginOf(one, ref)
       assert.equal((await refusalOf(two, ref)).kind, 'locked')
       if (!spool.isLeasing) {
         await sleep(1.2 * LEASE_MS)
         assert.equal((await refusalOf(two, ref)).kind, 'locked', 'it needs no renewal')
         assert.equal((await one.settle(claim, OK, 1)).kind, 'ok')
+        feed.close()
         return
       }
       let other: Claim | undefined
@@ -50,6 +52,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await one.settle(claim, OK, 1)).kind, 'unsettled')
       assert.equal(await two.begin(other, 'alone'), undefined)
       assert.equal((await two.settle(other, OK, 1)).kind, 'ok')
+      feed.close()
     })
 
     it('that are renewed keep the claim, also when the feed is closed, and until they are no longer', async () => {
@@ -63,8 +66,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         await sleep(LEASE_MS / 20)
         assert.equal((await refusalOf(two, ref)).kind, 'locked')
       }
-      if (spool.isLeasing) await until('it has expired', async () => !('kind' in (await two.claim(ref))))
-      else spool.died(one, ref)
+      if (!spool.isLeasing) return spool.died(one, ref)
+      const other = spool.feed() // whose master is alive
+      await other.open(() => {})
+      await until('it has expired', async () => !('kind' in (await two.claim(ref))))
+      other.close()
     })
 
     it('are over with their claim: a late renewal does not take it back', async () => {

@@ -4,9 +4,9 @@ import { lastValue, type Vars } from '#src/protocol/vars.js'
 import { IGNORE } from '#src/task/outcome.js'
 import type { RetryPolicy } from '#src/task/retry-policy.js'
 import type { TermsOrPark } from '#src/task/terms.js'
-import { POLICY } from '../../helpers/engine.js'
+import { type EngineSettings, POLICY } from '../../helpers/engine.js'
 import { requestFrom } from '../../helpers/request.js'
-import { beginOf, claimOf, ENGINES, refsOf, refusalOf } from './engines.js'
+import { beginOf, claimOf, claimOnceDue, ENGINES, refsOf, refusalOf } from './engines.js'
 
 const terms = (
   policy: Partial<RetryPolicy>,
@@ -21,6 +21,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
   async function withTask(
     termsOf: ((vars: Vars) => TermsOrPark) | undefined,
     packet: Record<string, string> = { task: 'mail', args: '[]' },
+    settings: EngineSettings = {},
   ) {
     const spool = open()
     await spool.enqueuer.store(requestFrom(packet))
@@ -28,7 +29,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     return {
       spool,
       ref,
-      worker: await spool.claims({ termsOf, policy: { ...POLICY, maxAttempts: 7, delayMs: 0 } }),
+      worker: await spool.claims({
+        ...{ termsOf, frequencyMs: 30_000 },
+        policy: { ...POLICY, maxAttempts: 7, delayMs: 0 },
+        ...settings,
+      }),
     }
   }
 
@@ -80,11 +85,11 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     })
 
     it('of an unknown name are parked untouched, and run where the name is known', async () => {
-      const { spool, ref, worker } = await withTask(() => 'unknown-name')
+      const { spool, ref, worker } = await withTask(() => 'unknown-name', undefined, { frequencyMs: 1 })
       const { kind, reason, detail } = await refusalOf(worker, ref)
       assert.deepEqual([kind, reason, detail], ['parked', 'unknown-name', 'mail'])
       const other = await spool.claims({ termsOf: () => terms({}) })
-      assert.equal((await claimOf(other, ref)).attempt, 1)
+      assert.equal((await claimOnceDue(other, ref)).attempt, 1)
     })
 
     it('that every handler ignores are parked, and a dictionary is offered again', async () => {
@@ -94,10 +99,10 @@ for (const [engine, open] of Object.entries(ENGINES)) {
         [{ task: 'mail' }, 'ignore'],
         [{ args: '[]' }, 'ignore'],
       ] as const) {
-        const { ref, worker } = await withTask(undefined, packet)
+        const { ref, worker } = await withTask(undefined, packet, { frequencyMs: 1 })
         const report = await worker.settle(await beginOf(worker, ref), IGNORE, 1)
         assert.equal(report.kind, kind, JSON.stringify(packet))
-        assert.equal((await claimOf(worker, ref)).attempt, 1)
+        assert.equal((await claimOnceDue(worker, ref)).attempt, 1)
       }
     })
   })

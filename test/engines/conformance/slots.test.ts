@@ -9,7 +9,7 @@ import type { Report } from '#src/task/report.js'
 import type { TermsOrPark } from '#src/task/terms.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
-import { beginOf, claimOf, ENGINES, type TestSpool } from './engines.js'
+import { beginOf, claimOf, ENGINES, skipWithout, type TestSpool } from './engines.js'
 
 /** Tasks of the names `few`, `others` … have this many slots each; `free` has none. */
 const termsOf =
@@ -43,7 +43,7 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     return report ?? assert.fail('it has begun')
   }
 
-  describe(`slots in the ${engine} engine`, () => {
+  describe(`slots in the ${engine} engine`, { skip: skipWithout(engine, 'hasSlots') }, () => {
     it('are taken at the begin of a run and given back at its end, over all workers', async () => {
       const { spool, refs, claims } = await withTasks(['few', 'few', 'few', 'others', 'free'], 2)
       const [one = '', two = '', three = '', other = '', free = ''] = refs

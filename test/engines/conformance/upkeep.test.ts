@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { OK } from '#src/task/outcome.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
-import { beginOf, claimOf, ENGINES, refsOf, type TestSpool } from './engines.js'
+import { beginOf, claimOf, ENGINES, refsOf, skipWithout, type TestSpool } from './engines.js'
 
 const HOUR_MS = 3_600_000
 const LISTENER = { lost() {}, renewed() {} }
@@ -19,6 +19,8 @@ async function bury(spool: TestSpool, count: number): Promise<void> {
 
 for (const [engine, open] of Object.entries(ENGINES))
   describe(`the upkeep of the ${engine} engine`, () => {
+    const periodic = { skip: skipWithout(engine, 'hasPeriodic') }
+
     it('prepares a spool as often as it is asked, and touches no task', async () => {
       const spool = open()
       await spool.enqueuer.store(requestFrom({ n: 1 }))
@@ -112,32 +114,36 @@ for (const [engine, open] of Object.entries(ENGINES))
       await Promise.all([next.release(), other.release()])
     })
 
-    it('remembers periodic tasks, and of those that replace one version of an entry lets one do it', async () => {
-      const { periodic } = open().upkeep()
-      const entry = { name: 'naïve / 1', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
-      const now = () => periodic.read().get(periodic.keyOf(entry.name))
-      assert.equal(now(), undefined)
-      const first = await Promise.all([0, 0, 0, 0].map(from => periodic.advance(entry, from, true)))
-      assert.equal(first.filter(Boolean).length, 1)
-      assert.deepEqual(now(), { version: 1, entry })
-      const machine = { boot: 'b', nextMs: 5 }
-      const second = {
-        ...entry,
-        when: { expression: '@daily', zone: null },
-        nextMs: 2002,
-        machine,
-        task: 'a',
-      }
-      assert.equal(await periodic.advance(second, 0, true), false)
-      assert.equal(await periodic.advance(second, 1, false), true)
-      assert.deepEqual(now(), { version: 2, entry: second })
-      periodic.forget(periodic.keyOf(entry.name), 1)
-      assert.deepEqual(now(), { version: 2, entry: second })
-      periodic.forget(periodic.keyOf(entry.name), 2)
-      assert.equal(now(), undefined)
-    })
+    it(
+      'remembers periodic tasks, and of those that replace one version of an entry lets one do it',
+      periodic,
+      async () => {
+        const { periodic } = open().upkeep()
+        const entry = { name: 'naïve / 1', when: { everyMs: 1000 }, sinceMs: 1, nextMs: 1001 }
+        const now = () => periodic.read().get(periodic.keyOf(entry.name))
+        assert.equal(now(), undefined)
+        const first = await Promise.all([0, 0, 0, 0].map(from => periodic.advance(entry, from, true)))
+        assert.equal(first.filter(Boolean).length, 1)
+        assert.deepEqual(now(), { version: 1, entry })
+        const machine = { boot: 'b', nextMs: 5 }
+        const second = {
+          ...entry,
+          when: { expression: '@daily', zone: null },
+          nextMs: 2002,
+          machine,
+          task: 'a',
+        }
+        assert.equal(await periodic.advance(second, 0, true), false)
+        assert.equal(await periodic.advance(second, 1, false), true)
+        assert.deepEqual(now(), { version: 2, entry: second })
+        periodic.forget(periodic.keyOf(entry.name), 1)
+        assert.deepEqual(now(), { version: 2, entry: second })
+        periodic.forget(periodic.keyOf(entry.name), 2)
+        assert.equal(now(), undefined)
+      },
+    )
 
-    it('knows whether a task waits, has begun or is gone', async () => {
+    it('knows whether a task waits, has begun or is gone', periodic, async () => {
       const spool = open()
       const { periodic } = spool.upkeep()
       const { path } = await spool.enqueuer.store(requestFrom({ n: 1 }))

@@ -1,10 +1,15 @@
 import { resolve } from 'node:path'
-import { describe, SpooldError } from '../../base/errors.js'
-import { realPathOf } from '../../system/file-stats.js'
-import { DirectoryEnqueuer } from './enqueuer.js'
+import { describe, SpooldError } from '../base/errors.js'
+import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
+import { realPathOf } from '../system/file-stats.js'
+import { DeferredEnqueuer } from './deferred-enqueuer.js'
+import { DirectoryEnqueuer } from './directory/enqueuer.js'
+import type { Enqueuer } from './enqueuer.js'
+import { openEngine } from './open-engine.js'
 
 /** A spool that accepts tasks. */
 export interface SpoolTarget {
+  /** Its path, or its address on Redis. */
   readonly directory: string
   /** Whether a task is on disk before it counts as stored. */
   readonly sync: boolean
@@ -15,18 +20,18 @@ export interface SpoolTarget {
  * without a name it goes to the first (core/spooler.c, uwsgi_spool_request).
  */
 export class SpoolTargets {
-  readonly #enqueuers: readonly DirectoryEnqueuer[]
+  readonly #enqueuers: readonly Enqueuer[]
   /** By real path and by configured path. */
-  readonly #byName = new Map<string, DirectoryEnqueuer>()
+  readonly #byName = new Map<string, Enqueuer>()
 
   /**
    * @param targets at least one
-   * @throws SpooldError SPOOL_UNUSABLE
+   * @throws SpooldError SPOOL_UNUSABLE, ADDRESS_INVALID
    */
   constructor(targets: readonly SpoolTarget[]) {
-    this.#enqueuers = targets.map(({ directory, sync }) => new DirectoryEnqueuer(directory, sync))
+    this.#enqueuers = targets.map(open)
     for (const [i, enqueuer] of this.#enqueuers.entries())
-      for (const name of [enqueuer.name, resolve(targets[i]?.directory ?? '')])
+      for (const name of [enqueuer.name, placeOf(targets[i]?.directory ?? '')])
         if (!this.#byName.has(name)) this.#byName.set(name, enqueuer)
   }
 
@@ -41,21 +46,22 @@ export class SpoolTargets {
    * @param name the task's `spooler`; empty or undefined means the first spool
    * @returns undefined if it is not one of ours
    */
-  known(name?: Uint8Array): DirectoryEnqueuer | undefined {
+  known(name?: Uint8Array): Enqueuer | undefined {
     if (name === undefined || name.length === 0) return this.#enqueuers[0]
     const text = Buffer.from(name).toString()
+    if (isRedisAddress(text)) return this.#byName.get(text)
     return text.startsWith('/') ? this.#byName.get(resolve(text)) : undefined
   }
 
   /** As `known`, but accepts any path that leads to the spool. */
-  find(name?: Uint8Array): DirectoryEnqueuer | undefined {
+  find(name?: Uint8Array): Enqueuer | undefined {
     const known = this.known(name)
     if (known !== undefined || name === undefined) return known
     return this.#byName.get(realPathOf(Buffer.from(name).toString()) ?? '')
   }
 
   /** @throws SpooldError SPOOLER_UNKNOWN */
-  get(name?: Uint8Array): DirectoryEnqueuer {
+  get(name?: Uint8Array): Enqueuer {
     const found = this.find(name)
     if (found !== undefined) return found
     const got = describe(Buffer.from(name ?? []).toString())
@@ -65,4 +71,14 @@ export class SpoolTargets {
       { details: { key: 'spooler', got } },
     )
   }
+}
+
+function open({ directory, sync }: SpoolTarget): Enqueuer {
+  if (!isRedisAddress(directory)) return new DirectoryEnqueuer(directory, sync)
+  return new DeferredEnqueuer(nameOfRedis(directory), () => openEngine(directory).enqueuer(sync))
+}
+
+/** What a path or an address is known by, as well as by its name. */
+function placeOf(directory: string): string {
+  return isRedisAddress(directory) ? directory : resolve(directory)
 }

@@ -1,0 +1,74 @@
+import { SpooldError } from '../../base/errors.js'
+import type { ClaimNotice } from '../../task/claim-notice.js'
+import type { Ref } from '../../task/ref.js'
+import type { Terms } from '../../task/terms.js'
+import type { Claim } from '../claims.js'
+import { leaseOf } from './refs.js'
+import type { TaskJob, TaskRecord } from './task-job.js'
+
+/** A job that a worker in this process has a lock of. */
+export class RedisClaim implements Claim {
+  readonly ref: Ref
+  readonly job: TaskJob
+  /** Of its lock. No other claim has it. */
+  readonly token: string
+  readonly path: string
+  readonly terms: Terms | undefined
+  readonly isOnce: boolean
+  readonly directory = undefined
+  readonly notice: ClaimNotice
+  /** As it will be stored when the run begins or ends. */
+  record: TaskRecord
+  isSettled = false
+
+  constructor(
+    ref: Ref,
+    job: TaskJob,
+    own: Pick<RedisClaim, 'token' | 'path' | 'terms' | 'isOnce' | 'record'>,
+  ) {
+    this.ref = ref
+    this.job = job
+    this.token = own.token
+    this.path = own.path
+    this.terms = own.terms
+    this.isOnce = own.isOnce
+    this.record = own.record
+    this.notice = { name: job.id, lease: leaseOf(job.id, own.token) }
+  }
+
+  get name(): string {
+    return this.job.id
+  }
+
+  get priority(): number | null {
+    return this.job.priority
+  }
+
+  get vars() {
+    return this.job.vars
+  }
+
+  get dueAtMs(): number {
+    return this.job.dueAtMs
+  }
+
+  get attempt(): number {
+    return this.record.attempts + 1
+  }
+
+  get bodyBytes(): number {
+    return this.job.body?.length ?? 0
+  }
+
+  get mustBeAlone(): boolean {
+    return this.record.past === 'died-beside' || this.record.crashes > 0
+  }
+
+  readBody(): Buffer | undefined {
+    if (this.isSettled)
+      throw new SpooldError('CLAIM_LOST', `the body of ${this.name} was asked for after its run had ended`)
+    return this.job.body
+  }
+
+  shareLock(): undefined {}
+}

@@ -1,0 +1,232 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isNamed, taskNameOf } from '../../protocol/named.js'
+import { lastValue, type Vars } from '../../protocol/vars.js'
+import type { Delivery } from '../../task/delivery.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Company, Outcome } from '../../task/outcome.js'
+import type { Ref } from '../../task/ref.js'
+import { type FeedReason, type Report, unknownName } from '../../task/report.js'
+import type { RetryPolicy } from '../../task/retry-policy.js'
+import type { Terms, TermsOrPark } from '../../task/terms.js'
+import type { Claim, Claims } from '../claims.js'
+import { DELIVERY_KEY, type Past, pastVerdict, type Rules, type Verdict, verdictOf } from '../verdict.js'
+import { RedisClaim } from './claim.js'
+import { type Connection, pauseMs, refusalCode } from './connection.js'
+import { LockedJobs } from './locked-jobs.js'
+import { heldJobOf, tokenFor } from './refs.js'
+import { type TaskJob, type TaskRecord, taskOf } from './task-job.js'
+
+export interface RedisClaimsOptions {
+  readonly policy: RetryPolicy
+  /** The default; a packet may name its own. */
+  readonly delivery: Delivery
+  /** The default delay of a retry, and the maximum delay after a crash. */
+  readonly frequencyMs: number
+  /** What the handlers say of a task; absent: nothing of any. */
+  readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
+}
+
+/** How long a claim waits for a connection. */
+const PATIENCE_MS = 1000
+/** A task that no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
+const UNWANTED_CAP_MS = 300_000
+const LOST = 'could not be settled: its claim had ended'
+const FOREIGN = 'its job has no packet: it was not stored as a task'
+const NO_SLOTS =
+  'maxConcurrency does not work in a spool on Redis yet: the task waits for a handler without it'
+const MISSING_JOB = -1
+
+type Refusal = Omit<Report, 'ref' | 'name' | 'ranMs'>
+
+/** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
+export class RedisClaims implements Claims {
+  readonly #connection: Connection
+  readonly #jobs: LockedJobs
+  readonly #options: RedisClaimsOptions
+  readonly #id = randomUUID()
+  #next = 0
+
+  constructor(connection: Connection, options: RedisClaimsOptions) {
+    this.#connection = connection
+    this.#jobs = new LockedJobs(connection)
+    this.#options = options
+  }
+
+  /** @see Claims.claim */
+  async claim(ref: Ref, lastRun?: LastRun): Promise<Claim | Report> {
+    const token = `${this.#id}.${this.#next++}`
+    try {
+      return await this.#connection.use(() => this.#claim(ref, token, lastRun), PATIENCE_MS)
+    } catch {
+      return { ref, kind: 'untouched', ranMs: 0 } // the feed says why; a lock that was taken expires
+    }
+  }
+
+  async #claim(ref: Ref, token: string, lastRun: LastRun | undefined): Promise<Claim | Report> {
+    const held = heldJobOf(ref)
+    const json = held === undefined ? await this.#jobs.pull(token) : await this.#jobs.takeOver(held, token)
+    if (json === undefined) return { ref, ranMs: 0, ...(await this.#jobs.whyNone()) }
+    const report = { ref, name: json.id, ranMs: 0 }
+    const job = taskOf(json)
+    if (job === undefined) {
+      await this.#jobs.bury(json, token, undefined, FOREIGN)
+      return { ...report, kind: 'set-aside', detail: FOREIGN }
+    }
+    const found = this.#options.termsOf?.(job.vars)
+    const terms = typeof found === 'object' ? found : undefined
+    const past = await this.#settlePast(job, token, lastRun, terms)
+    if ('kind' in past) return { ...report, ...past }
+    const refusal = await this.#refusalOf(job, token, found)
+    if (refusal !== undefined) return { ...report, ...refusal }
+    const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
+    const path = `${this.#connection.name}/${job.id}`
+    return new RedisClaim(ref, job, {
+      ...{ token, path, terms, record: past },
+      isOnce: delivery === 'at-most-once',
+    })
+  }
+
+  /** @returns the record of a task that may run, as it is from now on */
+  async #settlePast(
+    job: TaskJob,
+    token: string,
+    lastRun: LastRun | undefined,
+    terms: Terms | undefined,
+  ): Promise<TaskRecord | Refusal> {
+    const { lastRun: known, ...record } = job.record
+    const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
+    if (verdict.kind === 'run') return { ...record, past: verdict.past }
+    const next: TaskRecord = { ...record, ...verdict.runs, past: 'none' }
+    if (verdict.kind === 'bury') {
+      await this.#jobs.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
+      return { kind: 'set-aside', detail: verdict.detail }
+    }
+    if (verdict.delayMs === 0) return next
+    const atMs = await this.#jobs.delay(job.id, token, verdict.delayMs, next)
+    return { kind: 'later', atMs, detail: verdict.detail }
+  }
+
+  /** @returns undefined if the task may run now */
+  async #refusalOf(job: TaskJob, token: string, found: TermsOrPark): Promise<Refusal | undefined> {
+    const earlyMs = job.dueAtMs - (await this.#connection.nowMs())
+    if (earlyMs > 0) {
+      // the clock of a machine that promoted it is fast
+      const atMs = await this.#jobs.delay(job.id, token, earlyMs, job.record)
+      return { kind: 'later', atMs }
+    }
+    if (found === 'unknown-name') return this.#putOff(job, token, job.record)
+    if (found?.slots === undefined) return undefined
+    const atMs = await this.#jobs.delay(job.id, token, this.#options.frequencyMs, job.record)
+    return { kind: 'error', atMs, detail: NO_SLOTS }
+  }
+
+  /** No handler here knows its name; those of another daemon may. */
+  async #putOff(job: TaskJob, token: string, record: TaskRecord): Promise<Refusal> {
+    const unwanted = (record.unwanted ?? 0) + 1
+    const delayMs = Math.min(this.#options.frequencyMs * 2 ** (unwanted - 1), UNWANTED_CAP_MS)
+    const atMs = await this.#jobs.delay(job.id, token, delayMs, { ...record, unwanted })
+    return { ...unknownName(taskNameOf(job.vars) ?? ''), atMs }
+  }
+
+  #rules(terms: Terms | undefined): Rules {
+    const { policy, frequencyMs } = this.#options
+    return { policy, frequencyMs, terms }
+  }
+
+  /** @see Claims.begin */
+  async begin(claim: Claim, company: Company): Promise<Report | undefined> {
+    const own = ownOf(claim)
+    if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
+    const past: Past = own.isOnce ? 'died-once' : `died-${company}`
+    const { unwanted: _, ...record } = own.record
+    const isMarked = await this.#persistently(own, () => this.#jobs.mark(own, { ...record, past }))
+    if (isMarked) return undefined
+    own.isSettled = true
+    return { ref: claim.ref, name: own.name, kind: 'locked', ranMs: 0 }
+  }
+
+  /** @see Claims.settle */
+  async settle(claim: Claim, outcome: Outcome, ranMs: number): Promise<Report> {
+    const own = ownOf(claim)
+    const report = { ref: claim.ref, ranMs }
+    if (own === undefined) return { ...report, kind: 'unsettled', detail: LOST }
+    own.isSettled = true
+    const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
+    try {
+      const applied = await this.#persistently(own, tries => this.#apply(own, verdict, tries > 0))
+      return { ...report, ...applied }
+    } catch {
+      return { ...report, kind: 'unsettled', detail: LOST }
+    }
+  }
+
+  /** @param mayBeDone it was tried before, and the reply was lost */
+  async #apply(own: RedisClaim, verdict: Verdict, mayBeDone: boolean): Promise<Refusal> {
+    const { job, token } = own
+    const record: TaskRecord = { ...own.record, past: 'none' }
+    switch (verdict.kind) {
+      case 'remove':
+        await this.#jobs.remove(job.json, token).catch(error => {
+          if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
+        })
+        return { kind: 'ok' }
+      case 'put-back':
+        await this.#jobs.mark(own, record)
+        await this.#jobs.putBack(job.id, token)
+        return { kind: 'untouched' }
+      case 'ignored': {
+        if (isNamed(job.vars)) return this.#putOff(job, token, record)
+        const atMs = await this.#jobs.delay(job.id, token, this.#options.frequencyMs, record)
+        return { kind: 'ignore', atMs }
+      }
+      case 'bury':
+        await this.#jobs.bury(
+          job.json,
+          token,
+          { ...record, ...verdict.runs, reason: verdict.reason },
+          verdict.detail,
+        )
+        return { kind: 'buried', detail: verdict.detail }
+      default: {
+        const runs = { ...record, ...verdict.runs }
+        const atMs = await this.#jobs.delay(job.id, token, verdict.delayMs, runs, 'failed')
+        return { kind: verdict.as, atMs, detail: verdict.detail }
+      }
+    }
+  }
+
+  /** @see Claims.release */
+  async release(claim: Claim, reason?: FeedReason): Promise<Report> {
+    const own = ownOf(claim)
+    const report = { ref: claim.ref, name: claim.name, ranMs: 0 }
+    if (own === undefined) return { ...report, kind: 'untouched' }
+    own.isSettled = true
+    try {
+      if (reason === undefined) await this.#jobs.putBack(own.job.id, own.token)
+      else if (await this.#jobs.handOver({ id: own.job.id, token: own.token }, tokenFor(claim.ref)))
+        return { ...report, kind: 'parked', reason }
+    } catch {} // its lock expires
+    return { ...report, kind: 'untouched' }
+  }
+
+  /**
+   * Tries until Redis has answered, because a run that has ended ran. A lock that expired meanwhile is taken again if nobody
+   * has the job.
+   */
+  async #persistently<T>(own: RedisClaim, act: (tries: number) => Promise<T>): Promise<T> {
+    for (let tries = 0; ; tries++)
+      try {
+        if (tries > 0) await this.#jobs.renew([{ id: own.job.id, token: own.token }])
+        return await act(tries)
+      } catch (error) {
+        if (refusalCode(error) !== undefined) throw error
+        await sleep(pauseMs(tries))
+      }
+  }
+}
+
+/** Returns undefined if it has been settled or given up. */
+function ownOf(claim: Claim): RedisClaim | undefined {
+  return claim instanceof RedisClaim && !claim.isSettled ? claim : undefined
+}

@@ -1,0 +1,237 @@
+import { randomBytes } from 'node:crypto'
+import type { Emitter } from '../../events/emitter.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Ref } from '../../task/ref.js'
+import {
+  type FeedReason,
+  PARK_REASONS,
+  type ParkReason,
+  type Report,
+  type ReportKind,
+} from '../../task/report.js'
+import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
+import type { Connection } from './connection.js'
+import { HeldJobs } from './held-jobs.js'
+import { LockedJobs } from './locked-jobs.js'
+import { type HeldJob, jobOfLease, tokenFor } from './refs.js'
+import { NOTHING_SEEN, type QueueView, statsFrom } from './view.js'
+import { Watch } from './watch.js'
+
+/** Reports of workers that found nothing: somebody else was faster, or the count was old. */
+const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked'])
+
+/**
+ * A spool on Redis, as one master sees it. It gives tickets, as many as jobs are due that no ticket is out for; which job a
+ * worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
+ * its master has its lock until another worker takes it over.
+ */
+export class RedisFeed implements Feed {
+  readonly #connection: Connection
+  readonly #jobs: LockedJobs
+  readonly #watch: Watch
+  readonly #id = randomBytes(6).toString('hex')
+  #next = 0
+  #view = NOTHING_SEEN
+  /** How many jobs may be pulled, as far as is known. */
+  #due = 0
+  /** Given away. */
+  readonly #busy = new Set<Ref>()
+  /** Of those, the tickets that no worker has a job for yet. */
+  readonly #unclaimed = new Set<Ref>()
+  readonly #held = new HeldJobs()
+  /** Parked for their names, and delayed: until when, by id; epoch ms. */
+  readonly #putOff = new Map<string, number>()
+  /** A worker found nothing although something was due. */
+  #wasEmpty = false
+  #isOpen = false
+  #wakeUp = () => {}
+  #leave = () => {}
+
+  /** @param watched a second connection to the same spool, which is closed with this feed */
+  constructor(connection: Connection, watched: Connection, events?: Emitter) {
+    this.#connection = connection
+    this.#jobs = new LockedJobs(connection)
+    const spool = connection.name
+    this.#watch = new Watch(connection, watched, {
+      seen: view => this.#seen(view),
+      unreachable: error => events?.emit('spool-unreachable', { spool, error }),
+      reachedAgain: () => events?.emit('spool-reached', { spool }),
+    })
+  }
+
+  async open(wakeUp: () => void): Promise<void> {
+    this.#isOpen = true
+    this.#wakeUp = wakeUp
+    this.#leave = this.#connection.stay()
+    await this.#watch.open()
+  }
+
+  #seen(view: QueueView): void {
+    const before = this.counts()
+    const wasDrained = this.isDrained
+    this.#view = view
+    this.#due = view.isPaused ? 0 : view.due
+    if (this.#wasEmpty && this.#due > 0) this.#watch.slowDown()
+    this.#wasEmpty = false
+    for (const [id, atMs] of this.#putOff) if (atMs <= view.nowMs) this.#putOff.delete(id)
+    const { ready, waiting } = this.counts()
+    const isNews = ready > 0 || waiting !== before.waiting || this.isDrained !== wasDrained
+    if (isNews && this.#isOpen) this.#wakeUp()
+  }
+
+  get #ready(): number {
+    return Math.max(0, this.#due - this.#unclaimed.size)
+  }
+
+  take(limit: number): readonly Ref[] {
+    const refs = Array.from({ length: Math.min(limit, this.#ready) }, () => `${this.#id}-${this.#next++}`)
+    for (const ref of refs) {
+      this.#busy.add(ref)
+      this.#unclaimed.add(ref)
+    }
+    return refs
+  }
+
+  parkedFor(reason: ParkReason): number {
+    if (reason === 'slot') return 0
+    return this.#held.count(reason) + (reason === 'unknown-name' ? this.#putOff.size : 0)
+  }
+
+  takeParked(reason: FeedReason, limit: number): readonly Ref[] {
+    const refs = this.#held.give(reason, limit)
+    for (const ref of refs) this.#busy.add(ref)
+    return refs
+  }
+
+  unpark(reason: FeedReason): void {
+    for (const job of this.#held.release(reason)) this.#putBack(job)
+    this.#wakeUp()
+  }
+
+  /** What was put off for its name comes back at its time. */
+  handlersReplaced(): void {
+    this.unpark('unknown-name')
+  }
+
+  claimed(refs: readonly Ref[]): void {
+    for (const ref of refs) if (this.#unclaimed.delete(ref)) this.#pulled()
+    this.#watch.relax()
+  }
+
+  done(refs: readonly Ref[]): void {
+    for (const ref of refs) this.#takeBack(ref, true)
+    this.#watch.look()
+  }
+
+  returned(reports: readonly Report[]): void {
+    for (const { ref, name, kind, reason, atMs } of reports) {
+      const isEmpty = this.#unclaimed.has(ref) && name === undefined && kind !== 'untouched'
+      this.#takeBack(ref, kind !== 'untouched')
+      if (isEmpty && EMPTY.has(kind)) this.#wasEmpty = true
+      if (kind !== 'parked' || name === undefined || reason === undefined || reason === 'slot') continue
+      if (atMs !== undefined) this.#putOff.set(name, atMs)
+      else this.#held.add(reason, { id: name, token: tokenFor(ref) })
+    }
+    this.#watch.look()
+  }
+
+  abandoned(refs: readonly Ref[]): void {
+    for (const ref of refs) {
+      const job = this.#takeBack(ref, false)
+      if (job !== undefined) this.#putBack(job)
+    }
+    this.#watch.look()
+  }
+
+  /** @param isPulled a job left the queue for it */
+  #takeBack(ref: Ref, isPulled: boolean): HeldJob | undefined {
+    this.#busy.delete(ref)
+    if (this.#unclaimed.delete(ref) && isPulled) this.#pulled()
+    return this.#held.takeBack(ref)
+  }
+
+  #pulled(): void {
+    this.#due = Math.max(0, this.#due - 1)
+  }
+
+  /** Into the queue, where it is the first of its priority, unless a worker has taken it over. */
+  #putBack({ id, token }: HeldJob): void {
+    this.#due++
+    this.#jobs.putBack(id, token).then(
+      () => this.#watch.look(),
+      () => this.#watch.look(), // its lock expires, if it still has it
+    )
+  }
+
+  /** A run without a lease had not begun: its lock expires. */
+  cutShort(_ref: Ref, lastRun: LastRun, lease?: string): void {
+    const job = lease === undefined ? undefined : jobOfLease(lease)
+    if (job === undefined) return
+    this.#jobs.cutShort(job, lastRun).then(
+      () => this.#watch.look(),
+      () => {}, // its lock expires, and its next claim finds the mark
+    )
+  }
+
+  /** The claim brings it. */
+  lastRunOf(ref: Ref): undefined {
+    void ref
+  }
+
+  get leases(): LeaseKeeper {
+    return {
+      everyMs: this.#connection.lockMs / 3,
+      keep: leases => {
+        const jobs = [...leases.flatMap(lease => jobOfLease(lease) ?? []), ...this.#held.all]
+        this.#jobs.renew(jobs).catch(() => {}) // the next renewal takes what expired again, if nobody else did
+      },
+    }
+  }
+
+  /** Each claim has a notice. */
+  isHeldBy(): boolean {
+    return false
+  }
+
+  lookNow(): void {
+    if (this.#isOpen) this.#watch.look()
+  }
+
+  /** Its events come from Redis, and what was ignored is delayed there. */
+  setFrequency(): void {}
+
+  counts(): Counts {
+    const { size: busy } = this.#busy
+    return { ready: this.#ready, busy, waiting: this.#view.later + this.#held.count() }
+  }
+
+  stats(): FeedStats {
+    const counts = this.counts()
+    const parked = PARK_REASONS.map(reason => [reason, this.parkedFor(reason)] as const)
+    return {
+      ...counts,
+      isWhole: true,
+      tasks: counts.ready + counts.busy + counts.waiting,
+      countedAtMs: null,
+      ...statsFrom(this.#view),
+      parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
+      slotQueues: [],
+      look: null,
+    }
+  }
+
+  get isDrained(): boolean {
+    const isDone = this.#due === 0 && this.#busy.size === 0 && this.parkedFor('alone') === 0
+    return this.#isOpen && isDone && this.#watch.isCurrent
+  }
+
+  readonly stalledMs = 0
+
+  close(): void {
+    this.#isOpen = false
+    this.#wakeUp = () => {}
+    for (const job of this.#held.release()) this.#putBack(job)
+    this.#watch.close()
+    this.#leave()
+  }
+}

@@ -1,0 +1,22 @@
+import { errnoOf, SpooldError } from '../../base/errors.js'
+
+export type { JobJson, Queue } from 'bullmq'
+export type { Redis, RedisOptions } from 'ioredis'
+export type Libraries = Awaited<ReturnType<typeof loadLibraries>>
+
+const MISSING = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
+
+/** The optional libraries of this engine; nobody else needs them. @throws SpooldError LIBRARY_MISSING */
+export async function loadLibraries() {
+  try {
+    const [{ Job, Queue }, { Redis }] = await Promise.all([import('bullmq'), import('ioredis')])
+    return { Job, Queue, Redis }
+  } catch (error) {
+    if (!MISSING.has(errnoOf(error) ?? '')) throw error
+    throw new SpooldError(
+      'LIBRARY_MISSING',
+      'a spool on Redis needs the packages bullmq and ioredis, which are not installed beside spoold: npm install bullmq ioredis',
+      { cause: error },
+    )
+  }
+}

@@ -1,0 +1,119 @@
+import type { LastRun } from '../../task/last-run.js'
+import type { Report } from '../../task/report.js'
+import type { RedisClaim } from './claim.js'
+import type { Connection } from './connection.js'
+import type { JobJson } from './libraries.js'
+import type { HeldJob } from './refs.js'
+import type { TaskRecord } from './task-job.js'
+
+/** What is done with jobs by those who have their locks. Without the lock each operation fails. */
+export class LockedJobs {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  /** @returns the most urgent job that is due; undefined: there is none */
+  async pull(token: string): Promise<JobJson | undefined> {
+    const [json, id] = await this.#connection.use(queue => queue.getBackend().moveToActive(token))
+    return json === null || json === undefined ? undefined : { ...json, id }
+  }
+
+  /** @returns undefined: its master no longer holds it */
+  async takeOver(held: HeldJob, token: string): Promise<JobJson | undefined> {
+    if (!(await this.handOver(held, token))) return undefined
+    const json = await this.#connection.use(queue => queue.getBackend().getJobData(held.id))
+    return json === undefined ? undefined : { ...json, id: held.id }
+  }
+
+  /** @param to the token that its lock has from now on */
+  async handOver({ id, token }: HeldJob, to: string): Promise<boolean> {
+    const { lockMs } = this.#connection
+    return (await this.#connection.run('handOver', this.#lock(id), token, to, lockMs)) === 1
+  }
+
+  /** Why `pull` found nothing. */
+  async whyNone(): Promise<Pick<Report, 'kind' | 'atMs'>> {
+    const { redis } = this.#connection
+    const [running, [, score]] = await this.#connection.use(() =>
+      Promise.all([
+        redis.llen(this.#connection.key('active')),
+        redis.zrange(this.#connection.key('delayed'), '0', '0', 'WITHSCORES'),
+      ]),
+    )
+    if (running > 0) return { kind: 'locked' }
+    return score === undefined ? { kind: 'gone' } : { kind: 'later', atMs: Math.floor(Number(score) / 4096) }
+  }
+
+  /** Stores the record. @returns false: another one may have it */
+  async mark({ job: { id }, token }: RedisClaim, record: TaskRecord): Promise<boolean> {
+    const written = await this.#connection.run(
+      'writeRecord',
+      ...[this.#lock(id), this.#connection.key(id), token, JSON.stringify(record)],
+    )
+    return written === 1
+  }
+
+  async remove(json: JobJson, token: string): Promise<void> {
+    await this.#connection.use(async queue => {
+      const job = this.#connection.jobOf(queue, json)
+      await queue.getBackend().moveToCompleted(job, null, true, token, false)
+    })
+  }
+
+  /** @param record undefined: as it was */
+  async bury(json: JobJson, token: string, record: TaskRecord | undefined, why: string): Promise<void> {
+    const fields = record === undefined ? {} : { progress: JSON.stringify(record) }
+    await this.#connection.use(async queue => {
+      const job = this.#connection.jobOf(queue, json)
+      await queue.getBackend().moveToFailed(job, why, false, token, false, fields)
+    })
+  }
+
+  /** @param end `failed`: BullMQ counts an attempt @returns when it is due; epoch ms */
+  async delay(
+    id: string,
+    token: string,
+    delayMs: number,
+    record: TaskRecord,
+    end?: 'failed',
+  ): Promise<number> {
+    const nowMs = Math.floor(await this.#connection.nowMs())
+    const dueAtMs = nowMs + Math.ceil(delayMs)
+    const fieldsToUpdate = { progress: JSON.stringify({ ...record, dueAtMs }), holder: '' }
+    const options = { skipAttempt: end === undefined, fieldsToUpdate }
+    await this.#connection.use(queue =>
+      queue.getBackend().moveToDelayed(id, nowMs, dueAtMs - nowMs, token, options),
+    )
+    return dueAtMs
+  }
+
+  /** It is the first of its priority again. */
+  async putBack(id: string, token: string): Promise<void> {
+    await this.#connection.use(queue => queue.getBackend().moveJobFromActiveToWait(id, token))
+  }
+
+  /** Its worker is gone: the next claim finds how, and the job is due. */
+  async cutShort({ id, token }: HeldJob, lastRun: LastRun): Promise<void> {
+    const told = await this.#connection.run(
+      'cutShort',
+      ...[this.#lock(id), this.#connection.key(id), token, JSON.stringify(lastRun)],
+    )
+    if (told === 1) await this.putBack(id, token)
+  }
+
+  async renew(locks: readonly HeldJob[]): Promise<void> {
+    if (locks.length === 0) return
+    const { lockMs } = this.#connection
+    await this.#connection.run(
+      'renew',
+      ...[this.#connection.key('active'), this.#connection.key('stalled'), this.#connection.key(''), lockMs],
+      ...locks.flatMap(({ id, token }) => [id, token]),
+    )
+  }
+
+  #lock(id: string): string {
+    return `${this.#connection.key(id)}:lock`
+  }
+}

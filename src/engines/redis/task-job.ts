@@ -1,0 +1,101 @@
+import { SpooldError } from '../../base/errors.js'
+import { HEADER_BYTES } from '../../protocol/header.js'
+import { parseVars, type Vars } from '../../protocol/vars.js'
+import type { BuryReason } from '../../task/bury-reasons.js'
+import type { LastRun } from '../../task/last-run.js'
+import type { Past, Runs } from '../verdict.js'
+import type { JobJson } from './libraries.js'
+
+/** The largest task: Redis keeps it in memory, and its packet and body pass through that as text. */
+export const MAX_TASK_BYTES = 16 * 1024 * 1024
+/** BullMQ's largest priority. Its jobs without one run first, so no priority is this, and 0 is none. */
+const LAST = 2_097_152
+
+/** What a job carries: bytes in base64, since JSON has none. */
+interface JobData {
+  readonly packet: string
+  readonly body?: string
+}
+
+/** What the engine keeps of a task's runs, in the job's `progress`, which every claim brings along. */
+export interface TaskRecord extends Runs {
+  readonly past: Past
+  /** How the run was cut short that `past` is of, if a master knew. */
+  readonly lastRun?: LastRun
+  /** When it runs next, once that is another time than it was stored for; epoch ms. */
+  readonly dueAtMs?: number
+  /** How often in a row nobody wanted it. */
+  readonly unwanted?: number
+  /** Of a dead letter. */
+  readonly reason?: BuryReason
+}
+
+const NEW: TaskRecord = { attempts: 0, crashes: 0, policy: {}, past: 'none' }
+
+/** A stored task, as a job has it. */
+export interface TaskJob {
+  readonly id: string
+  readonly vars: Vars
+  readonly body: Buffer | undefined
+  readonly priority: number | null
+  readonly dueAtMs: number
+  readonly record: TaskRecord
+  readonly json: JobJson
+}
+
+export function dataOf(packet: Buffer, body: Buffer | undefined): string {
+  const data: JobData = {
+    packet: packet.toString('base64'),
+    ...(body === undefined || body.length === 0 ? {} : { body: body.toString('base64') }),
+  }
+  return JSON.stringify(data)
+}
+
+/** @returns undefined: the job was not stored by an enqueuer of tasks */
+export function taskOf(json: JobJson): TaskJob | undefined {
+  const data = dataIn(json.data)
+  if (data === undefined) return undefined
+  const packet = Buffer.from(data.packet, 'base64')
+  const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+  if ('fault' in vars) return undefined
+  const record = recordOf(json)
+  return {
+    ...{ id: json.id, vars, record, json },
+    body: data.body === undefined ? undefined : Buffer.from(data.body, 'base64'),
+    priority: priorityOf(json.opts.priority),
+    dueAtMs: record.dueAtMs ?? json.timestamp + (json.opts.delay ?? 0),
+  }
+}
+
+function dataIn(text: string): JobData | undefined {
+  try {
+    const data: unknown = JSON.parse(text)
+    if (typeof data !== 'object' || data === null || !('packet' in data)) return undefined
+    if (typeof data.packet !== 'string') return undefined
+    return 'body' in data && typeof data.body === 'string'
+      ? { packet: data.packet, body: data.body }
+      : { packet: data.packet }
+  } catch {
+    return undefined
+  }
+}
+
+export function recordOf({ progress }: Pick<JobJson, 'progress'>): TaskRecord {
+  return typeof progress === 'object' ? { ...NEW, ...progress } : NEW
+}
+
+/** @throws SpooldError REQUEST_INVALID */
+export function jobPriority(priority: string | undefined): number {
+  if (priority === undefined) return LAST
+  const number = Number(priority)
+  if (number < LAST) return number
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `priority: a spool on Redis has 0 to ${LAST - 1}, got ${priority}`,
+    { details: { key: 'priority', got: priority } },
+  )
+}
+
+export function priorityOf(jobPriority = 0): number | null {
+  return jobPriority === LAST ? null : jobPriority
+}

@@ -1,0 +1,142 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
+import { type Connection, pauseMs } from './connection.js'
+import { NOTHING_SEEN, PRIORITIES_SHOWN, type QueueView, viewFrom } from './view.js'
+
+/** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
+const PAUSE_MS = 20
+/** So often it looks without an event. */
+const REGULAR_MS = 1000
+/** How long a read of events blocks. */
+const BLOCK_MS = 5000
+
+interface WatchListener {
+  seen(view: QueueView): void
+  /** Told once, until it is reached again. */
+  unreachable(error: string): void
+  reachedAgain(): void
+}
+
+/** Follows what a queue holds: looks at once after an event of BullMQ, when a job comes due, and each second. */
+export class Watch {
+  readonly #connection: Connection
+  /** A connection of its own, since its reads block. */
+  readonly #events: Connection
+  readonly #listener: WatchListener
+  #view = NOTHING_SEEN
+  #looking: Promise<void> | undefined
+  #isDirty = false
+  #pauseMs = PAUSE_MS
+  #stalledAt = Number.NEGATIVE_INFINITY
+  #isReachable = true
+  #isOpen = false
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(connection: Connection, events: Connection, listener: WatchListener) {
+    this.#connection = connection
+    this.#events = events
+    this.#listener = listener
+  }
+
+  /** Resolves after the first look, whatever came of it. */
+  async open(): Promise<void> {
+    this.#isOpen = true
+    await this.#look()
+    void this.#follow()
+  }
+
+  /** Looks as soon as it may. */
+  look(): void {
+    this.#isDirty = true
+    if (!this.#isOpen || this.#looking !== undefined) return
+    this.#looking = this.#lookAfterPause().finally(() => {
+      this.#looking = undefined
+      if (this.#isDirty) this.look()
+    })
+  }
+
+  /** What is due cannot be had: it looks less often until `relax`. */
+  slowDown(): void {
+    this.#pauseMs = Math.min(REGULAR_MS, this.#pauseMs * 2)
+  }
+
+  relax(): void {
+    this.#pauseMs = PAUSE_MS
+  }
+
+  /** What it saw last is as new as what it was asked for. */
+  get isCurrent(): boolean {
+    return this.#isReachable && !this.#isDirty && this.#looking === undefined
+  }
+
+  close(): void {
+    this.#isOpen = false
+    clearTimeout(this.#timer)
+    this.#events.close()
+  }
+
+  async #lookAfterPause(): Promise<void> {
+    await sleep(this.#pauseMs, undefined, { ref: false })
+    if (this.#isOpen) await this.#look()
+  }
+
+  async #look(): Promise<void> {
+    this.#isDirty = false
+    try {
+      await this.#recoverStalled()
+      const view = await this.#read()
+      if (!this.#isOpen) return
+      this.#view = view
+      if (!this.#isReachable) this.#listener.reachedAgain()
+      this.#isReachable = true
+      this.#listener.seen(view)
+    } catch (error) {
+      if (!this.#isOpen) return
+      if (this.#isReachable) this.#listener.unreachable(messageOf(error))
+      this.#isReachable = false
+      this.#listener.seen({ ...NOTHING_SEEN, later: this.#view.later })
+    }
+    this.#arm()
+  }
+
+  async #read(): Promise<QueueView> {
+    const keys = ['wait', 'prioritized', 'delayed', 'meta', 'events', ''].map(type =>
+      this.#connection.key(type),
+    )
+    return viewFrom(await this.#connection.run('look', ...keys, PRIORITIES_SHOWN))
+  }
+
+  /** Jobs whose holders died with their machine, or with their master, are due again. */
+  async #recoverStalled(): Promise<void> {
+    const now = performance.now()
+    if (now - this.#stalledAt < this.#connection.lockMs / 3) return
+    this.#stalledAt = now
+    await this.#connection.use(queue => queue.getBackend().moveStalledJobsToWait())
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer)
+    const { nextDueMs, nowMs } = this.#view
+    const dueInMs = nextDueMs === undefined ? REGULAR_MS : Math.max(1, nextDueMs - nowMs)
+    const stalledInMs = this.#connection.lockMs / 3
+    this.#timer = setTimeout(() => this.look(), Math.min(REGULAR_MS, dueInMs, stalledInMs))
+  }
+
+  async #follow(): Promise<void> {
+    const stay = this.#events.stay()
+    for (let failures = 0; this.#isOpen; )
+      try {
+        const { lastEvent } = this.#view
+        const key = this.#connection.key('events')
+        const read = () => this.#events.redis.xread('COUNT', 1, 'BLOCK', BLOCK_MS, 'STREAMS', key, lastEvent)
+        if ((await this.#events.use(read)) !== null) {
+          this.look()
+          await this.#looking
+        }
+        failures = 0
+      } catch {
+        if (this.#isOpen) await sleep(pauseMs(failures++), undefined, { ref: false })
+      }
+    stay()
+  }
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { enqueue, spool } from '#src/client/spool.js'
+import { inProcess, spoold } from '../helpers/cli.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { daemonOn } from './redis-daemon.js'
+
+const TELLING = `export default (env, task) => {
+  JOURNAL(JSON.stringify([env.n, task.body?.length ?? 0]))
+  if (env.do === 'bury') return { bury: 'no use' }
+  return task.SPOOL_OK
+}`
+
+describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
+  let redis: TestRedis
+  if (skipUnless('redis-server') === false) redis = startRedis()
+  before(() => redis.ready())
+
+  it('runs what its client and its command line store: in order of priority, with bodies, at their time, once per id', async () => {
+    const spooler = redis.address('kinds')
+    await spool({ n: 'last' }, { spooler })
+    for (const [n, priority] of [
+      ['nine', 9],
+      ['zero', 0],
+      ['two', 2],
+      ['two again', 2],
+    ] as const)
+      await spool({ n }, { spooler, priority })
+    await spool({ n: 'later' }, { spooler, at: new Date(Date.now() + 4000), body: 'x'.repeat(100_000) })
+    const first = await enqueue({ n: 'id' }, { spooler, id: 'mine', priority: 99 })
+    const again = await enqueue({ n: 'id' }, { spooler, id: 'mine', priority: 99 })
+    assert.deepEqual([first.isDuplicate, again.isDuplicate, again.path], [false, true, first.path])
+    const { code, stdout } = await spoold(['enqueue', '--spooler', spooler, 'n=typed', '--priority', '100'])
+    assert.equal(code, 0)
+    assert.match(stdout, new RegExp(`^${spooler}/[0-9a-f-]+\n$`))
+    const daemon = await daemonOn(spooler, { handler: TELLING })
+    await until('all have run', () => daemon.journal().length === 8)
+    const ran = daemon.journal().map(line => JSON.parse(line) as [string, number])
+    assert.deepEqual(
+      ran.map(([n]) => n),
+      ['zero', 'two', 'two again', 'nine', 'id', 'typed', 'last', 'later'],
+    )
+    assert.equal(ran.at(-1)?.[1], 100_000)
+    assert.equal((await enqueue({ n: 'id' }, { spooler, id: 'mine' })).isDuplicate, true)
+  })
+
+  it('starts what is stored while it is idle, at once, and buries what asks for it', async () => {
+    const spooler = redis.address('idle')
+    const daemon = await daemonOn(spooler, { handler: TELLING })
+    for (let n = 0; n < 5; n++) {
+      await spool({ n: String(n) }, { spooler })
+      await until('it has run', () => daemon.journal().length === n + 1, 5000)
+    }
+    await spool({ n: 'dead', do: 'bury' }, { spooler })
+    await until(
+      'it is among the failed jobs',
+      async () => (await redis.client.zcard('bull:idle:failed')) === 1,
+    )
+    const [id = ''] = await redis.client.zrange('bull:idle:failed', 0, -1)
+    assert.equal(await redis.client.hget(`bull:idle:${id}`, 'failedReason'), 'no use')
+  })
+
+  it('drains, and ends', async () => {
+    const spooler = redis.address('drained')
+    for (let n = 0; n < 50; n++) await spool({ n: String(n) }, { spooler })
+    const daemon = await daemonOn(spooler, {
+      handler: TELLING,
+      args: ['--drain'],
+      isUnready: true,
+      ini: { 'spooler-processes': 2 },
+    })
+    assert.equal(await daemon.code(), 0)
+    assert.equal(new Set(daemon.journal()).size, 50)
+    assert.equal(daemon.journal().length, 50)
+  })
+
+  it('takes a user and a password, which no log line has', async () => {
+    await redis.client.call('ACL', 'SETUSER', 'joe', 'on', '>secret', '~*', '&*', '+@all')
+    const secret = redis.address('users').replace('//', '//joe:secret@')
+    const daemon = await daemonOn(secret, { handler: TELLING })
+    await spool({ n: 'user' }, { spooler: secret })
+    await until('it has run', () => daemon.journal().length === 1)
+    const wrong = redis.address('users').replace('//', '//joe:wrong@')
+    await assert.rejects(spool({ n: 'user' }, { spooler: wrong }), {
+      code: 'REDIS_UNREACHABLE',
+      message: /WRONGPASS/,
+    })
+    assert.doesNotMatch(daemon.output, /secret|wrong/)
+  })
+
+  it('is not mistaken for a path by commands that need a directory', async () => {
+    const spooler = redis.address('refused')
+    for (const command of [
+      'ls',
+      'status',
+      'rm',
+      'requeue',
+      'show',
+      'pause',
+      'fsck',
+      'purge',
+      'wait',
+      'cancel',
+      'logs',
+    ]) {
+      const { code, stderr } = await inProcess([command, spooler])
+      assert.notEqual(code, 0, command)
+      assert.match(stderr, /NOT_ON_REDIS/, command)
+    }
+  })
+})
