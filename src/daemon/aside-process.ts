@@ -16,7 +16,7 @@ interface AsideContext<Wanted, Heard, Said extends object> {
 /** A process that keeps dying is started less and less often, up to once per minute. */
 const FIRST_RESPAWN_MS = 1000
 const LAST_RESPAWN_MS = 60_000
-/** It only closes sockets. */
+/** It only closes sockets, and awaits answers to what is on its way. */
 const END_MS = 1000
 
 /** A process beside the daemon that serves HTTP, while the configuration asks for it: its death and its load are not the daemon's. */
@@ -59,8 +59,9 @@ export class AsideProcess<Wanted extends object, Heard, Said extends object> {
     const child = this.#child
     this.#child = undefined
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-    const gone = new Promise<void>(resolve => child.once('exit', () => resolve()))
-    if (child.connected) child.disconnect()
+    const heard = (event: string) => new Promise<void>(resolve => child.once(event, () => resolve()))
+    const gone = Promise.all([heard('exit'), child.connected && heard('disconnect')]) // all that it said is heard by then
+    send(child, { type: 'close' }) // http/aside.ts hears it
     const timer = setTimeout(() => child.kill('SIGKILL'), END_MS)
     await gone
     clearTimeout(timer)

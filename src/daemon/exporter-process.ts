@@ -1,5 +1,6 @@
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
+import type { AlarmMemory } from '../exporter/alarms.js'
 import type { ExporterOptions, FromExporter, ToExporter } from '../exporter/messages.js'
 import { parseAlarm } from '../net/alarm-target.js'
 import { needsInsecure } from '../net/check-publishing.js'
@@ -18,11 +19,12 @@ export class ExporterProcess {
   readonly #process: AsideProcess<ExporterOptions, FromExporter, ToExporter>
 
   constructor({ events, log, snapshot }: ExporterContext) {
+    let alarmMemory: AlarmMemory = [] // what the next process has to know
     const trouble = (message: string) => events.emit('exporter-trouble', { message })
     this.#process = new AsideProcess<ExporterOptions, FromExporter, ToExporter>({
       name: 'exporter',
       log,
-      open: options => ({ type: 'open', options }),
+      open: options => ({ type: 'open', options, alarmMemory }),
       hear(message, answer) {
         switch (message.type) {
           case 'ask':
@@ -31,6 +33,9 @@ export class ExporterProcess {
             return void events.emit('exporter-listening', message)
           case 'alarm':
             return void events.emit('exporter-alarm', { message: message.message })
+          case 'alarm-memory':
+            alarmMemory = message.memory
+            return
           case 'trouble':
             return trouble(message.message)
         }

@@ -18,26 +18,46 @@ type Condition = 'long' | 'old' | 'crashing' | 'disk'
 /** Null: unknown, so nothing changes. */
 type Finding = { readonly is: 'beyond' | 'between' | 'back'; readonly figures: string } | null
 
+interface Raised {
+  readonly spool: string
+  readonly kind: Condition
+}
+
 interface Past {
   readonly buried: number
   readonly crashes: number
   readonly lastCrashMs: number
 }
 
+/** What another process needs to go on without a gap or a repetition. Plain JSON. */
+export interface ConditionsMemory {
+  readonly past: ReadonlyArray<readonly [spool: string, past: Past]>
+  readonly raised: readonly Raised[]
+}
+
 /** An alarm is cleared when a figure is back at this share of its limit, so that one at the limit does not flap. */
 const BACK_SHARE = 0.8
 /** Longer than a crashing process is ever delayed. */
 const CALM_MS = 60_000
-const NONE: Past = { buried: 0, crashes: 0, lastCrashMs: Number.NEGATIVE_INFINITY }
+/** A reload may take a limit away while its alarm is raised. */
+const UNLIMITED: Finding = { is: 'back', figures: 'it has no limit any more' }
+const NONE: Past = { buried: 0, crashes: 0, lastCrashMs: 0 }
 
 /** Compares each snapshot with the limits and with the one before it. */
 export class AlarmConditions {
   readonly #limits: AlarmLimits
-  #past: Map<string, Past> | undefined
-  readonly #raised = new Map<string, { readonly spool: string; readonly kind: Condition }>()
+  #past: ReadonlyMap<string, Past> | undefined
+  readonly #raised: Map<string, Raised>
 
-  constructor(limits: AlarmLimits) {
+  constructor(limits: AlarmLimits, memory: ConditionsMemory | null = null) {
     this.#limits = limits
+    if (memory !== null) this.#past = new Map(memory.past)
+    this.#raised = new Map(memory?.raised.map(each => [keyOf(each), each]))
+  }
+
+  /** Null: it has not looked yet. */
+  get memory(): ConditionsMemory | null {
+    return this.#past === undefined ? null : { past: [...this.#past], raised: [...this.#raised.values()] }
   }
 
   /** @param isFromStart what a first snapshot counts is news: the daemon has just started */
@@ -70,16 +90,16 @@ export class AlarmConditions {
   #findings(spool: SpoolSnapshot, past: Past, atMs: number): ReadonlyArray<readonly [Condition, Finding]> {
     const { maxDue, maxAgeMs, minFree } = this.#limits
     return [
-      ['long', maxDue === null ? null : long(spool, maxDue)],
-      ['old', maxAgeMs === null ? null : old(spool, maxAgeMs, atMs)],
+      ['long', maxDue === null ? UNLIMITED : long(spool, maxDue)],
+      ['old', maxAgeMs === null ? UNLIMITED : old(spool, maxAgeMs, atMs)],
       ['crashing', crashing(spool, past, atMs)],
-      ['disk', minFree === null ? null : disk(spool, minFree)],
+      ['disk', minFree === null ? UNLIMITED : disk(spool, minFree)],
     ]
   }
 
   /** @returns the new state, if it is another one */
   #turn(spool: string, kind: Condition, is: 'beyond' | 'between' | 'back'): 'raised' | 'cleared' | undefined {
-    const key = `${kind} ${spool}`
+    const key = keyOf({ spool, kind })
     if (is === 'beyond' && !this.#raised.has(key)) {
       this.#raised.set(key, { spool, kind })
       return 'raised'
@@ -92,6 +112,10 @@ export class AlarmConditions {
 export function alarmText(alarm: Alarm): string {
   if (alarm.kind !== 'buried') return alarm.figures
   return alarm.count === 1 ? 'a task became a dead letter' : `${alarm.count} tasks became dead letters`
+}
+
+function keyOf({ spool, kind }: Raised): string {
+  return `${kind} ${spool}`
 }
 
 function totalsOf({ totals }: SpoolSnapshot, before: Past, atMs: number): Past {

@@ -1,5 +1,12 @@
 import type { Alarm } from './alarm-conditions.js'
 
+/** Plain JSON. */
+export interface Undelivered {
+  readonly alarms: readonly Alarm[]
+  /** How many states were never sent, because newer ones took their places. */
+  readonly replaced: number
+}
+
 /**
  * What has not been delivered: one alarm for each kind and spool, however long the receiver is away. Counts add up, and the
  * newest state takes the place of an older one.
@@ -20,16 +27,20 @@ export class AlarmOutbox {
     this.#waiting.set(key, isSum ? { ...alarm, count: alarm.count + before.count } : alarm)
   }
 
+  get content(): Undelivered {
+    return { alarms: [...this.#waiting.values()], replaced: this.#replaced }
+  }
+
   /** Empties it. */
-  take(): { readonly alarms: readonly Alarm[]; readonly replaced: number } {
-    const taken = { alarms: [...this.#waiting.values()], replaced: this.#replaced }
+  take(): Undelivered {
+    const taken = this.content
     this.#waiting = new Map()
     this.#replaced = 0
     return taken
   }
 
   /** What was taken has not been delivered, and is older than all that came since. */
-  giveBack({ alarms, replaced }: ReturnType<AlarmOutbox['take']>): void {
+  giveBack({ alarms, replaced }: Undelivered): void {
     const since = this.take()
     this.#replaced = replaced + since.replaced
     for (const alarm of [...alarms, ...since.alarms]) this.add(alarm)

@@ -1,15 +1,24 @@
-import { hostname } from 'node:os'
-import { messageOf } from '../base/errors.js'
 import type { AlarmTarget } from '../net/alarm-target.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
-import { type Alarm, AlarmConditions, alarmText } from './alarm-conditions.js'
-import { AlarmOutbox } from './alarm-outbox.js'
-import { openWebhook, post } from './webhook.js'
+import { type Alarm, AlarmConditions, alarmText, type ConditionsMemory } from './alarm-conditions.js'
+import type { Undelivered } from './alarm-outbox.js'
+import { AlarmSender } from './alarm-sender.js'
 
 export interface AlarmOptions extends AlarmTarget {
   /** `spooler-http-insecure` */
   readonly allowsPlain: boolean
 }
+
+/**
+ * What each target has been told, and is still to be told: the process goes with a reload that changes what is published, and
+ * the next one neither repeats an alarm nor forgets that it is raised. Plain JSON.
+ */
+export type AlarmMemory = ReadonlyArray<
+  readonly [
+    target: string,
+    { readonly conditions: ConditionsMemory | null; readonly undelivered: Undelivered },
+  ]
+>
 
 interface AlarmsContext {
   snapshot(): Promise<DaemonSnapshot>
@@ -17,34 +26,54 @@ interface AlarmsContext {
   alarm(text: string): void
   /** Called once, until a message is taken again. */
   trouble(message: string): void
+  /** Called when it has changed. */
+  remember(memory: AlarmMemory): void
+}
+
+interface Target {
+  readonly key: string
+  readonly conditions: AlarmConditions
+  /** Null: its alarms are only logged. */
+  readonly sender: AlarmSender | null
 }
 
 const EVERY_MS = 2000
-const FIRST_RETRY_MS = 1000
-const LAST_RETRY_MS = 300_000
 /** An exporter this young beside a daemon this young is its first. */
 const YOUNG_MS = 10_000
+const NOTHING: Undelivered = { alarms: [], replaced: 0 }
 
 /** Looks at the daemon regularly, logs what is alarming, and posts it. A slow receiver delays neither looks nor lines. */
 export class Alarms {
   readonly #context: AlarmsContext
-  readonly #targets: ReadonlyArray<{ readonly conditions: AlarmConditions; readonly sender: Sender | null }>
+  readonly #targets: readonly Target[]
   readonly #timer: NodeJS.Timeout
   #isLooking = false
+  #isClosed = false
+  #remembered = ''
 
-  constructor(options: readonly AlarmOptions[], context: AlarmsContext) {
+  constructor(options: readonly AlarmOptions[], memory: AlarmMemory, context: AlarmsContext) {
     this.#context = context
-    this.#targets = options.map(each => ({
-      conditions: new AlarmConditions(each.limits),
-      sender: each.webhook === null ? null : new Sender(each.webhook, each.allowsPlain, context.trouble),
-    }))
+    const remembered = new Map(memory)
+    this.#targets = options.map(({ limits, webhook, allowsPlain }, i) => {
+      const key = keyOf(options, i)
+      const { conditions = null, undelivered } = remembered.get(key) ?? {}
+      const sender =
+        webhook === null
+          ? null
+          : new AlarmSender(webhook, allowsPlain, undelivered, {
+              trouble: context.trouble,
+              changed: () => this.#remember(),
+            })
+      return { key, conditions: new AlarmConditions(limits, conditions), sender }
+    })
     this.#timer = setInterval(() => void this.#look(), EVERY_MS)
     void this.#look()
   }
 
-  close(): void {
+  async close(): Promise<void> {
     clearInterval(this.#timer)
-    for (const { sender } of this.#targets) sender?.close()
+    this.#isClosed = true
+    await Promise.all(this.#targets.map(({ sender }) => sender?.close()))
   }
 
   async #look(): Promise<void> {
@@ -52,7 +81,7 @@ export class Alarms {
     this.#isLooking = true
     const snapshot = await this.#context.snapshot().catch(() => undefined) // the daemon is busy: the next look
     this.#isLooking = false
-    if (snapshot !== undefined) this.#compare(snapshot)
+    if (snapshot !== undefined && !this.#isClosed) this.#compare(snapshot)
   }
 
   #compare(snapshot: DaemonSnapshot): void {
@@ -64,93 +93,25 @@ export class Alarms {
       sender?.send(alarms, snapshot)
     }
     for (const line of lines) this.#context.alarm(line)
+    this.#remember()
+  }
+
+  #remember(): void {
+    const memory: AlarmMemory = this.#targets.map(({ key, conditions, sender }) => [
+      key,
+      { conditions: conditions.memory, undelivered: sender?.undelivered ?? NOTHING },
+    ])
+    const text = JSON.stringify(memory)
+    if (text !== this.#remembered) this.#context.remember(memory)
+    this.#remembered = text
   }
 }
 
-/** Posts to one webhook, one message at a time. */
-class Sender {
-  readonly #webhook: NonNullable<AlarmTarget['webhook']>
-  readonly #allowsPlain: boolean
-  readonly #trouble: (message: string) => void
-  readonly #outbox = new AlarmOutbox()
-  #daemon: DaemonSnapshot['daemon'] | undefined
-  #retry: NodeJS.Timeout | undefined
-  #isPosting = false
-  #failures = 0
-  #isTroubled = false
-
-  constructor(
-    webhook: NonNullable<AlarmTarget['webhook']>,
-    allowsPlain: boolean,
-    trouble: (message: string) => void,
-  ) {
-    this.#webhook = webhook
-    this.#allowsPlain = allowsPlain
-    this.#trouble = trouble
-    openWebhook(webhook, allowsPlain).catch(error => this.#failed(error)) // not only when the first alarm is due
-  }
-
-  send(alarms: readonly Alarm[], { daemon }: DaemonSnapshot): void {
-    this.#daemon = daemon
-    for (const alarm of alarms) this.#outbox.add(alarm)
-    if (this.#retry === undefined) void this.#post()
-  }
-
-  close(): void {
-    clearTimeout(this.#retry)
-  }
-
-  async #post(): Promise<void> {
-    if (this.#isPosting || this.#outbox.isEmpty) return
-    this.#isPosting = true
-    const taken = this.#outbox.take()
-    try {
-      await post(this.#webhook, this.#allowsPlain, this.#message(taken))
-      this.#failures = 0
-      this.#isTroubled = false
-    } catch (error) {
-      this.#outbox.giveBack(taken)
-      this.#failed(error)
-      this.#retry = setTimeout(
-        () => {
-          this.#retry = undefined
-          void this.#post()
-        },
-        retryDelay(this.#failures++),
-      )
-    } finally {
-      this.#isPosting = false
-    }
-  }
-
-  #failed(error: unknown): void {
-    if (!this.#isTroubled) this.#trouble(`spooler-alarm: alarms are not delivered: ${messageOf(error)}`)
-    this.#isTroubled = true
-  }
-
-  #message({ alarms, replaced }: ReturnType<AlarmOutbox['take']>): string {
-    const sentAt = new Date().toISOString()
-    return JSON.stringify({
-      version: 1,
-      host: this.#daemon?.host ?? hostname(),
-      pid: this.#daemon?.pid,
-      sentAt,
-      replaced,
-      alarms: alarms.map(alarm => ({
-        kind: alarm.kind,
-        state: alarm.state,
-        spool: alarm.spool,
-        at: new Date(alarm.atMs).toISOString(),
-        text: alarmText(alarm),
-        ...(alarm.kind === 'buried' ? { count: alarm.count } : {}),
-      })),
-    })
-  }
-}
-
-/** Doubles, and varies by half: receivers that come back are not met by all daemons at once. */
-function retryDelay(failures: number): number {
-  return Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures, 20)) * (0.5 + Math.random() / 2)
+/** Whoever receives at a URL knows what was sent there; what they are to be told may change. */
+function keyOf(options: readonly AlarmOptions[], i: number): string {
+  const urls = options.slice(0, i + 1).map(({ webhook }) => JSON.stringify(webhook?.url ?? null))
+  const url = urls.at(-1)
+  return `${url} ${urls.filter(each => each === url).length}`
 }
 
 function lineOf(alarm: Alarm): string {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { RetriedListener } from '../http/listener.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
-import { Alarms } from './alarms.js'
+import { type AlarmMemory, Alarms } from './alarms.js'
 import { Carbon } from './carbon.js'
 import type { ExporterOptions, FromExporter, PushOptions, ToExporter } from './messages.js'
 import { MetricsFile } from './metrics-file.js'
@@ -35,7 +35,7 @@ export class Exporter {
   hear(message: ToExporter): void {
     switch (message.type) {
       case 'open':
-        return this.#open(message.options)
+        return this.#open(message.options, message.alarmMemory)
       case 'snapshot':
         this.#last = { snapshot: message.snapshot, until: performance.now() + SHARED_MS }
         this.#waiting?.answered(message.snapshot)
@@ -47,7 +47,7 @@ export class Exporter {
     await Promise.all(this.#opened.map(each => each.close()))
   }
 
-  #open({ stats, metrics, metricsFile, pushes, alarms }: ExporterOptions): void {
+  #open({ stats, metrics, metricsFile, pushes, alarms }: ExporterOptions, alarmMemory: AlarmMemory): void {
     const snapshot = () => this.#snapshot()
     if (stats !== null) this.#listen('stats', stats.listener, new StatsServer(stats, snapshot))
     if (metrics !== null) {
@@ -64,8 +64,9 @@ export class Exporter {
     for (const push of pushes) this.#push(push)
     if (alarms.length > 0)
       this.#opened.push(
-        new Alarms(alarms, {
+        new Alarms(alarms, alarmMemory, {
           snapshot,
+          remember: memory => this.#send({ type: 'alarm-memory', memory }),
           alarm: message => this.#send({ type: 'alarm', message }),
           trouble: message => this.#send({ type: 'trouble', message }),
         }),

@@ -1,6 +1,6 @@
 import type { ListenerOptions } from '../http/listener.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
-import type { AlarmOptions } from './alarms.js'
+import type { AlarmMemory, AlarmOptions } from './alarms.js'
 import type { CarbonOptions } from './carbon.js'
 import type { StatsFileOptions } from './stats-file.js'
 import type { StatsdOptions } from './statsd.js'
@@ -36,7 +36,12 @@ export interface StatsOptions {
 
 /** Daemon to exporter. */
 export type ToExporter =
-  | { readonly type: 'open'; readonly options: ExporterOptions }
+  | {
+      readonly type: 'open'
+      readonly options: ExporterOptions
+      /** Of the process before it. */
+      readonly alarmMemory: AlarmMemory
+    }
   /** The answer to `ask`. */
   | { readonly type: 'snapshot'; readonly snapshot: DaemonSnapshot }
 
@@ -47,5 +52,7 @@ export type FromExporter =
   | { readonly type: 'listening'; readonly what: string; readonly address: string }
   /** Something is alarming, or no longer is; for the log. */
   | { readonly type: 'alarm'; readonly message: string }
+  /** What the process after it has to know. */
+  | { readonly type: 'alarm-memory'; readonly memory: AlarmMemory }
   /** Something does not work, and is tried again; for the log. */
   | { readonly type: 'trouble'; readonly message: string }

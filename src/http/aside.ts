@@ -1,6 +1,11 @@
 import { setPriority } from 'node:os'
 import { keepHeapSmall } from '../system/small-heap.js'
 
+/** The daemon lets go: free all addresses, say what is still to be said, and end. */
+interface Close {
+  readonly type: 'close'
+}
+
 interface Aside<Heard> {
   hear(message: Heard): void
   close(): Promise<void>
@@ -10,7 +15,7 @@ interface Aside<Heard> {
 const NICENESS = 10
 
 /** The life of a process that the daemon forks for HTTP: it hears the daemon, and ends when the daemon lets go of it. */
-export function runAside<Heard, Said extends object>(
+export function runAside<Heard extends { readonly type: string }, Said extends object>(
   make: (send: (message: Said) => void) => Aside<Heard>,
 ): void {
   keepHeapSmall() // garbage of many short answers
@@ -20,9 +25,10 @@ export function runAside<Heard, Said extends object>(
   const aside = make(message => {
     if (process.connected) process.send?.(message, undefined, undefined, () => {}) // the daemon may have just gone
   })
-  process.on('message', (message: Heard) => aside.hear(message))
-  // the daemon stops it, or is gone
-  process.on('disconnect', () => void aside.close().then(() => process.exit(0)))
+  const end = () => void aside.close().then(() => process.exit(0))
+  const isClose = (message: Heard | Close): message is Close => message.type === 'close'
+  process.on('message', (message: Heard | Close) => (isClose(message) ? end() : aside.hear(message)))
+  process.on('disconnect', end) // the daemon is gone
   // a terminal's Ctrl-C reaches the whole process group, but the daemon decides
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGTSTP', 'SIGQUIT'] as const)
     process.on(signal, () => {})

@@ -78,6 +78,24 @@ describe('alarm conditions', () => {
     assert.deepEqual(late(buried(3), false), ['buried happened'])
   })
 
+  it('go on from the memory of others, which is plain JSON', () => {
+    const before = new AlarmConditions(parseAlarm('max-due=10').limits)
+    assert.equal(before.memory, null)
+    before.look(at(1, { tasks: { due: 11 }, totals: { buried: 2, crashes: 1 } }), true)
+    const after = (text: string) => {
+      const all = new AlarmConditions(parseAlarm(text).limits, JSON.parse(JSON.stringify(before.memory)))
+      return (change: Change) => states(all.look(at(2, change), false))
+    }
+    const known = { buried: 2, crashes: 1 }
+    assert.deepEqual(after('max-due=10')({ tasks: { due: 12 }, totals: known }), [])
+    assert.deepEqual(after('max-due=10')({ totals: { ...known, buried: 3 } }), [
+      'buried happened',
+      'long cleared',
+    ])
+    assert.deepEqual(after('max-due=20')({ tasks: { due: 17 }, totals: known }), [])
+    assert.deepEqual(after('')({ tasks: { due: 12 }, totals: known }), ['long cleared'])
+  })
+
   it('clear what was raised for a spool that is gone', () => {
     const look = conditions('max-due=0')
     assert.deepEqual(look(at(1, { tasks: { due: 1 } })), ['long raised'])

@@ -6,8 +6,10 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { pauseSpool, resumeSpool } from '#src/spool/admin/pause.js'
 import { spoold } from '../helpers/cli.js'
-import { startDaemon } from '../helpers/daemon.js'
+import { type Daemon, type DaemonSetup, startDaemon, writeIni } from '../helpers/daemon.js'
+import { exporterOf } from '../helpers/exporter.js'
 import { drop, packet } from '../helpers/files.js'
 import { childrenOf } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
@@ -49,6 +51,16 @@ async function receiver(answer: (response: ServerResponse, number: number) => vo
 }
 
 const taken = (response: ServerResponse) => response.writeHead(204).end()
+const statesOf = (received: readonly Received[]) =>
+  received.flatMap(({ alarms }) => alarms.map(({ kind, state }) => `${kind} ${state}`))
+
+async function reload(daemon: Daemon, settings: DaemonSetup['ini']): Promise<void> {
+  const spooler = join(daemon.directory, 'spool')
+  writeIni(daemon.iniFile, { spooler, 'spooler-import': daemon.handlerFile, ...settings })
+  daemon.child.kill('SIGHUP')
+  await daemon.waitFor('the spoolers are reloaded')
+}
+
 const troubles = (output: string) => output.split('alarms are not delivered').length - 1
 
 describe('spooler-alarm', () => {
@@ -154,6 +166,57 @@ describe('spooler-alarm', () => {
     drop(spool, undefined, packet({ a: '1' }))
     await daemon.waitFor(/alarm: crashing: .* 1 of 1 worker processes wait to be started again/)
     assert.ok(existsSync(broken))
+  })
+
+  it('neither repeats nor forgets what is raised when a reload or a kill replaces its process', async () => {
+    const hook = await receiver(taken)
+    const spool = spoolDirectory()
+    const alarm = `url=${hook.url},max-due=2`
+    const daemon = await startDaemon({ spool, ini: { 'spooler-alarm': alarm } })
+    await pauseSpool(spool, { pair: null, sinceMs: Date.now(), untilMs: null })
+    await daemon.waitFor('] paused: all tasks')
+    for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a: String(i) }))
+    await until('it is raised', () => hook.received.length === 1)
+    await reload(daemon, { 'spooler-alarm': [alarm, 'max-due=1'] })
+    await daemon.waitFor(/alarm: long: .* 5 due tasks; the limit is 1$/m)
+    const second = exporterOf(daemon) ?? assert.fail('no exporter')
+    process.kill(second, 'SIGKILL')
+    await until('there is another one', () => ![second, undefined].includes(exporterOf(daemon)))
+    await resumeSpool(spool, null)
+    await until('it is cleared', () => statesOf(hook.received).includes('long cleared'))
+    assert.deepEqual(statesOf(hook.received), ['long raised', 'long cleared'])
+  })
+
+  it('delivers after a reload what it could not before, and clears what has no limit any more', async () => {
+    let isAway = true
+    const hook = await receiver(response => (isAway ? response.destroy() : taken(response)))
+    const spool = spoolDirectory()
+    const daemon = await startDaemon({
+      spool,
+      handler: `export default () => ({ bury: 'never' })`,
+      ini: { 'spooler-alarm': `url=${hook.url},max-due=2` },
+    })
+    drop(spool, undefined, packet({ a: '1' }))
+    await daemon.waitFor('alarms are not delivered')
+    await pauseSpool(spool, { pair: null, sinceMs: Date.now(), untilMs: null })
+    await daemon.waitFor('] paused: all tasks')
+    for (let i = 0; i < 5; i++) drop(spool, undefined, packet({ a: String(i) }))
+    await daemon.waitFor('alarm: long: ')
+    await reload(daemon, { 'spooler-alarm': `url=${hook.url}` })
+    await daemon.waitFor(/alarm cleared: long: .* it has no limit any more$/m)
+    isAway = false
+    const before = hook.received.length
+    const { alarms, replaced } = await until('it is delivered', () => hook.received[before])
+    assert.deepEqual(
+      [alarms.map(({ kind, state, count }) => [kind, state, count]), replaced],
+      [
+        [
+          ['buried', 'happened', 1],
+          ['long', 'cleared', undefined],
+        ],
+        1,
+      ],
+    )
   })
 
   it('refuses a secret in the ini, and plain HTTP to other machines, without showing them', async () => {
