@@ -114,10 +114,10 @@ function interfacesIn(source) {
 function fieldTables(types) {
   return types
     .map(([name, body]) => {
-      const fields = [...body.matchAll(/(?:\/\*\*\s(.*?)\*\/\s*)?readonly (\w+): (.*?);(?=\n|$)/gs)]
+      const fields = [...body.matchAll(/(?:\/\*\*\s(.*?)\*\/\s*)?readonly (\w+)\??: (.*?);(?=\n|$)/gs)]
       const rows = fields.map(([, comment = '', field, type]) => {
         const meaning = comment
-          .replaceAll(/\s*\n\s*\*\s?/g, ' ')
+          .replaceAll(/(?:^|\s*\n)\s*\*\s?/g, ' ')
           .trim()
           .replace(/\.$/, '')
         const shown = type.replaceAll(/\s+/g, ' ').replaceAll('readonly ', '').replaceAll('|', '\\|')
