@@ -5,6 +5,7 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import { encodePacket } from '#src/protocol/packet.js'
 import { inProcess } from '../helpers/cli.js'
+import { clockBeforeMinute } from '../helpers/clock.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -12,7 +13,7 @@ import { skipUnless } from '../helpers/requires.js'
 import { journaled, withSignals } from '../helpers/signals.js'
 import { until } from '../helpers/until.js'
 import { startUwsgi } from '../helpers/uwsgi.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { BIN, spoolDirectory } from '../helpers/workspace.js'
 
 /** Journals the start; `gate`: then blocks its process until that file is there. */
 const HANDLER = `
@@ -121,6 +122,24 @@ describe('a paused spool', () => {
     assert.equal((await inProcess(['resume', spool])).code, 1)
     await run('resume', '--all', spool)
     await until('it has run', () => leftIn(spool).length === 0, 5000)
+  })
+
+  it('lets commands of cron run, and what they enqueue waits', async () => {
+    const spool = spoolDirectory()
+    await run('pause', spool)
+    const enqueue = `${process.execPath} ${BIN} enqueue --spooler ${spool} n=cron`
+    const daemon = await startDaemon({
+      spool,
+      handler: HANDLER,
+      env: clockBeforeMinute(10).env,
+      ini: { cron: `-1 -1 -1 -1 -1 ${enqueue}` },
+    })
+    await daemon.waitFor(/\[uwsgi-cron\] command ".* enqueue .*" .* exited/, 70_000)
+    assert.equal(leftIn(spool).length, 1)
+    await setTimeout(SOON_MS)
+    assert.deepEqual(daemon.journal(), [])
+    await run('resume', spool)
+    await until('it has run', () => daemon.journal().includes('cron'))
   })
 
   it('runs no signal handler, and keeps one instance of what is periodic', async () => {
