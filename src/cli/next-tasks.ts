@@ -1,8 +1,7 @@
 import { messageOf } from '../base/errors.js'
-import { hasFields } from '../base/json-guard.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
+import { MOST_NAMED, readTaskNames, type TaskNames } from '../control/task-names.js'
 import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
-import { isPriorityDirectory, isTaskName } from '../spool/names.js'
 import { displayName, type Ref } from '../task/ref.js'
 
 /** The tasks that daemons will start next, in that order. */
@@ -14,8 +13,6 @@ interface NextTasks {
 
 /** More are not asked for: the directory itself is listed. */
 const MOST_WANTED = 1000
-/** Some have ended, or do not pass a filter, when they are looked at. */
-const MOST_ASKED = 2000
 /** A daemon that is busy for longer is not waited for. */
 const ANSWER_MS = 1000
 
@@ -45,13 +42,8 @@ export async function nextTasks(
   return undefined
 }
 
-interface Answer {
-  readonly pid: number
-  readonly refs: readonly Ref[]
-}
-
 /** @returns none, if none is there, or if one cannot say */
-async function askAll(spool: string): Promise<Answer[]> {
+async function askAll(spool: string): Promise<TaskNames[]> {
   try {
     const answers = await Promise.all(controlSocketsOf(displayName(spool)).map(path => ask(path, spool)))
     return answers.filter(answer => answer !== undefined)
@@ -61,33 +53,17 @@ async function askAll(spool: string): Promise<Answer[]> {
 }
 
 /** @returns undefined if the daemon is dead */
-async function ask(path: string, spool: string): Promise<Answer | undefined> {
+async function ask(path: string, spool: string): Promise<TaskNames | undefined> {
   try {
-    const args = { spool: displayName(spool), limit: MOST_ASKED }
-    const answer = answerOf(await askDaemon(path, 'next', args, { timeoutMs: ANSWER_MS }))
+    // some have ended, or do not pass a filter, when they are looked at
+    const args = { spool: displayName(spool), limit: MOST_NAMED }
+    const answer = readTaskNames(await askDaemon(path, 'next', args, { timeoutMs: ANSWER_MS }))
     if (answer === undefined) throw new Error('another program than spoold answered')
     return answer
   } catch (error) {
     if (messageOf(error).includes('ECONNREFUSED')) return undefined
     throw error
   }
-}
-
-/** Whoever owns the spool can answer with anything. */
-function answerOf(value: unknown): Answer | undefined {
-  if (!hasFields(value, { pid: 'count', tasks: 'texts' }, {})) return undefined
-  const { pid, tasks } = value as { readonly pid: number; readonly tasks: readonly string[] }
-  return tasks.length <= MOST_ASKED && tasks.every(isRef) ? { pid, refs: tasks } : undefined
-}
-
-const RULES = { ordered: true, strictNames: false }
-const NO_BYTES = /[\u0100-\uffff]/
-
-/** May a task have this path below its spool? */
-function isRef(text: string): boolean {
-  const [name = '', ...priorities] = text.split('/').reverse()
-  if (name === '' || text.includes('\0') || NO_BYTES.test(text)) return false
-  return isTaskName(name, RULES) && priorities.every(isPriorityDirectory)
 }
 
 /** The first of each, then the second of each, …; each once. */
@@ -106,7 +82,7 @@ function isWaiting({ state }: TaskView): boolean {
   return state === 'waiting' || state === 'retrying'
 }
 
-function sourceOf(answers: readonly Answer[]): string {
+function sourceOf(answers: readonly TaskNames[]): string {
   const pids = answers.map(({ pid }) => pid).join(', ')
   return answers.length === 1
     ? `as its daemon will start them (pid ${pids})`

@@ -6,11 +6,15 @@ import type { Ref } from '../task/ref.js'
 import { type Cancel, cancelAction } from './cancel-action.js'
 import type { Quiet } from './quiet.js'
 
+type TasksOf = (spool: string, limit: number) => readonly Ref[] | undefined
+
 export interface Acting {
   readonly stats: Collector
   readonly watch: { readonly action: Action }
   /** What runs in a spool, and what will be started next; undefined: it is not run here. */
-  nextOf(spool: string, limit: number): readonly Ref[] | undefined
+  readonly nextOf: TasksOf
+  /** What waits for its time, the next one to come due first. */
+  readonly laterOf: TasksOf
   readonly lines: { readonly action: Action }
   readonly scale: Action
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
@@ -21,14 +25,15 @@ export interface Acting {
   readonly cancel: Cancel
 }
 
-/** How many tasks `next` names without a limit. */
-const NEXT = 50
+/** How many tasks `next` and `later` name without a limit. */
+const NAMED = 50
 
 /** What clients of the control sockets can have done. docs/control.md lists it. */
 export function actionsOf({
   stats,
   watch,
   nextOf,
+  laterOf,
   lines,
   scale,
   quiet,
@@ -46,15 +51,8 @@ export function actionsOf({
       run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
     },
     wait: watch.action,
-    next: {
-      role: 'viewer',
-      args: { spool: 'text', 'limit?': 'count' },
-      run: ({ spool, limit = NEXT }: { readonly spool: string; readonly limit?: number }) => {
-        const refs = nextOf(spool, limit)
-        if (refs === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
-        return { pid: process.pid, tasks: refs }
-      },
-    },
+    next: naming(nextOf),
+    later: naming(laterOf),
     events: lines.action,
     scale,
     quiet: order(() => quiet.set(true, 'a control client')),
@@ -64,6 +62,18 @@ export function actionsOf({
     'reopen-log': order(reopenLog),
     stop: order(stop),
     cancel: cancelAction(cancel),
+  }
+}
+
+function naming(tasksOf: TasksOf): Action {
+  return {
+    role: 'viewer',
+    args: { spool: 'text', 'limit?': 'count' },
+    run: ({ spool, limit = NAMED }: { readonly spool: string; readonly limit?: number }) => {
+      const tasks = tasksOf(spool, limit)
+      if (tasks === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
+      return { pid: process.pid, tasks }
+    },
   }
 }
 

@@ -22,7 +22,7 @@ interface ObservationContext {
   readonly log: LineSource & Pick<Log, 'fd' | 'reopen'> & Pick<RememberedLog, 'hide'>
   readonly identity: Identity | null
   readonly observed: Observed
-  readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'reopenLog'>
+  readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'laterOf' | 'reopenLog'>
   resolve(path: string): string
 }
 
@@ -43,10 +43,20 @@ export class Observation {
     this.#stats = stats
     this.#log = log
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
-    const nextOf: Acting['nextOf'] = (spool, limit) => observed.master.nextOf(spool, limit)
+    const { master } = observed
+    const nextOf: Acting['nextOf'] = (spool, limit) => master.nextOf(spool, limit)
+    const laterOf: Acting['laterOf'] = (spool, limit) => master.laterOf(spool, limit)
     this.#lines = new LogStream(log)
     const scale = scaleAction(observed.master)
-    const actions = actionsOf({ stats, watch: this.#watch, lines: this.#lines, scale, nextOf, ...acting })
+    const actions = actionsOf({
+      stats,
+      watch: this.#watch,
+      lines: this.#lines,
+      scale,
+      nextOf,
+      laterOf,
+      ...acting,
+    })
     this.#control = new DaemonControl({ events, identity, resolve, actions })
     this.#fifos = new MasterFifos(events, { ...acting, checks: observed.master.checks })
     this.#exporter = new ExporterProcess({ events, log, snapshot: () => stats.snapshot() })

@@ -162,6 +162,8 @@ export interface Feed {
    * if the feed does not know more. It may be a moment old. Absent if tasks have no refs before they are taken.
    */
   next?(limit: number): readonly Ref[]
+  /** The refs that wait for their time, the next one to come due first; otherwise as `next`. */
+  later?(limit: number): readonly Ref[]
   /**
    * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
    * not count.

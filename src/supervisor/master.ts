@@ -64,6 +64,11 @@ export class Master {
     return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit)
   }
 
+  /** @returns `Feed.later`; undefined as for `nextOf` */
+  laterOf(spool: string, limit: number): readonly Ref[] | undefined {
+    return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit)
+  }
+
   /** The running tasks, including those of spools that are being replaced. */
   get running(): TaskName[] {
     const pools = [...this.#spools, ...this.#aside].map(({ pool }) => pool)

@@ -147,6 +147,29 @@ describe('ls --limit beside a daemon', () => {
   })
 })
 
+describe('the verb later', () => {
+  it('names those that wait for their time, the next one to come due first', async () => {
+    const spool = spoolOf(1, 2)
+    const seconds = Math.ceil(Date.now() / 1000)
+    for (const [name, at] of [
+      ['third', 900],
+      ['first', 300],
+      ['second', 600],
+    ] as const)
+      drop(spool, name, packet({ name }), seconds + at)
+    await busyDaemon(spool)
+    const askFor = async (args: object) =>
+      ((await askDaemon(controlOf(spool), 'later', { spool, ...args })) as { tasks: unknown[] }).tasks
+    const known = await until('it has looked at all', async () => {
+      const tasks = await askFor({})
+      return tasks.length === 3 && tasks
+    })
+    assert.deepEqual(known, ['first', 'second', 'third'])
+    assert.deepEqual(await askFor({ limit: 1 }), ['first'])
+    await assert.rejects(askDaemon(controlOf(spool), 'later', { spool: '/elsewhere' }), { code: 'failed' })
+  })
+})
+
 describe('the verb next', () => {
   it('names bytes as they are, and knows only the spools of the daemon', async () => {
     const spool = spoolOf(1)

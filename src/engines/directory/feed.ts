@@ -33,7 +33,7 @@ const CENSUS_PAUSE = 200
 const BEST_PAUSE = 20
 /** How many of those that wait for a slot are tried by new handlers, whose number of slots is not known. */
 const MOST_TRIES = 64
-/** How many of the next tasks are known at most. */
+/** How many of the tasks that start next, or come due next, are known at most. */
 const MOST_NEXT = 2000
 
 /** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
@@ -46,6 +46,7 @@ export class DirectoryFeed implements Feed {
   readonly #lastRuns = new LastRuns()
   readonly #census: Rationed<Census>
   readonly #best: Rationed<readonly Ref[]>
+  readonly #later: Rationed<readonly Ref[]>
   readonly #backlog: BacklogCount
   #wakeUp = () => {}
 
@@ -61,6 +62,7 @@ export class DirectoryFeed implements Feed {
     this.#longLocks = new LongLocks(spool, events)
     this.#census = new Rationed(() => censusOf(this.#index), CENSUS_PAUSE)
     this.#best = new Rationed(() => bestReady(this.#index, order, MOST_NEXT), BEST_PAUSE)
+    this.#later = new Rationed(() => this.#index.later.soonest(MOST_NEXT, Date.now()), BEST_PAUSE)
     this.#backlog = new BacklogCount(spool, rules)
   }
 
@@ -162,6 +164,10 @@ export class DirectoryFeed implements Feed {
     const given = [...this.#index.busyRefs]
     const isGiven = new Set(given)
     return [...given, ...this.#best.get().filter(ref => !isGiven.has(ref))].slice(0, limit)
+  }
+
+  later(limit: number): readonly Ref[] {
+    return this.#later.get().slice(0, limit)
   }
 
   get isDrained(): boolean {

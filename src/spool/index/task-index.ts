@@ -43,7 +43,8 @@ export class TaskIndex {
   readonly #busy = new Map<Ref, number>()
   /** Of those with a worker, those that have changed since: the worker may have looked before. */
   readonly #touched = new Set<Ref>()
-  readonly #waiting = new WaitingList()
+  /** Those that wait for their time. */
+  readonly later = new WaitingList()
   readonly #parked: ParkedRefs
   readonly #slots: SlotQueues
   /** Lets those try that wait for a slot. */
@@ -91,7 +92,7 @@ export class TaskIndex {
 
   /** Known, but not to run now: not yet due, or parked. */
   get waiting(): number {
-    return this.#waiting.size + this.#parked.size + this.#slots.size
+    return this.later.size + this.#parked.size + this.#slots.size
   }
 
   parkedFor(reason: ParkReason): number {
@@ -105,7 +106,7 @@ export class TaskIndex {
 
   /** Epoch ms of the next ref that comes due by itself. */
   get nextAtMs(): number {
-    return Math.min(this.#waiting.nextAtMs, this.#waiting.horizonMs)
+    return Math.min(this.later.nextAtMs, this.later.horizonMs)
   }
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
@@ -120,7 +121,7 @@ export class TaskIndex {
 
   /** Some waiting refs came due, and only a recheckWaiting scan can find their names. */
   isPastHorizon(nowMs: number): boolean {
-    return this.#waiting.horizonMs <= nowMs
+    return this.later.horizonMs <= nowMs
   }
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
@@ -131,7 +132,7 @@ export class TaskIndex {
       else this.#touched.add(ref)
       return false
     }
-    const waited = this.#waiting.endOnChange(ref)
+    const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; and no change gives it a handler
     if (!renamed && this.#parked.has(ref, 'unknown-name')) return false
@@ -148,9 +149,7 @@ export class TaskIndex {
 
   /** Moves what came due from waiting to ready. */
   promote(nowMs: number): void {
-    for (;;) {
-      const due = this.#waiting.popDue(nowMs)
-      if (due === undefined) return
+    for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
       if (!this.#patience.has(ref)) this.#arrivals.runsAt(ref, atMs) // a locked or incomplete task has already been runnable
@@ -195,7 +194,7 @@ export class TaskIndex {
   /** It is with a worker, or not to run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
     const isBusy = this.#busy.size > 0 && this.#busy.has(ref) // an empty map computes the hash of each name, too
-    return isBusy || this.#waiting.isWaiting(ref, nowMs) || this.#parked.has(ref) || this.#slots.has(ref)
+    return isBusy || this.later.isWaiting(ref, nowMs) || this.#parked.has(ref) || this.#slots.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
@@ -231,25 +230,25 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-        return this.#waiting.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
+        return this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
-        return this.#waiting.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
+        return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
         const isParked =
           report.slots === undefined
             ? this.#parked.add(ref, report.reason ?? 'alone')
             : this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
-        return isParked ? undefined : this.#waiting.add(ref, nowMs + this.#frequencyMs, true)
+        return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }
       case 'later':
       case 'malformed':
       case 'unreadable':
       case 'retry': // a change ends the wait, although it may be our own: `touch` and `spoold kick` mean now
       case 'error':
-        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
+        return this.later.add(ref, report.atMs ?? nowMs + this.#frequencyMs, true)
       case 'ignore':
       case 'unsettled':
-        return this.#waiting.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)
+        return this.later.add(ref, report.atMs ?? nowMs + this.#frequencyMs, false)
     }
   }
 
@@ -267,7 +266,7 @@ export class TaskIndex {
    */
   beginScan(recheckWaiting: boolean, isWhole = true): void {
     if (recheckWaiting) {
-      this.#waiting.clear()
+      this.later.clear()
       this.#parked.clearDoubtful()
     }
     if (isWhole) this.#slots.beginScan()

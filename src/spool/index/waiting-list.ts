@@ -1,4 +1,4 @@
-import { Heap } from '../../base/heap.js'
+import { Heap, select } from '../../base/heap.js'
 import type { Ref } from '../../task/ref.js'
 import { hash, SHARDS } from './ref-hash.js'
 
@@ -49,9 +49,8 @@ export class WaitingList {
 
   isWaiting(ref: Ref, nowMs: number): boolean {
     if (this.#size === 0) return false
-    const key = hash(ref)
-    const second = this.#shardOf(key).get(key)
-    return second !== undefined && Math.abs(second) * 1000 > nowMs
+    const second = this.#secondOf(ref)
+    return second !== undefined && second * 1000 > nowMs
   }
 
   /** The file changed. Ends the wait, if there is one, unless the file waits for a time that we set ourselves. */
@@ -74,12 +73,28 @@ export class WaitingList {
     return next
   }
 
+  /** The names of those that come due next, in that order. They go on waiting. */
+  soonest(limit: number, nowMs: number): Ref[] {
+    const items = [...this.#soonest.values()]
+    const most = Math.min(2 * limit, items.length) // a time that was changed leaves an entry behind
+    select(items, most - 1, (a, b) => a.atMs < b.atMs)
+    const first = items.slice(0, most).sort((a, b) => a.atMs - b.atMs)
+    const isSo = ({ ref, atMs }: Waiting) => atMs > nowMs && this.#secondOf(ref) === Math.ceil(atMs / 1000)
+    return [...new Set(first.filter(isSo).map(({ ref }) => ref))].slice(0, limit)
+  }
+
   /** Forgets everything: a scan finds what still waits. */
   clear(): void {
     for (const seconds of this.#seconds) seconds.clear()
     this.#size = 0
     this.#soonest = new Heap<Waiting>((a, b) => a.atMs < b.atMs)
     this.#horizonMs = Number.POSITIVE_INFINITY
+  }
+
+  #secondOf(ref: Ref): number | undefined {
+    const key = hash(ref)
+    const second = this.#shardOf(key).get(key)
+    return second === undefined ? undefined : Math.abs(second)
   }
 
   #shardOf(key: number): Map<number, number> {

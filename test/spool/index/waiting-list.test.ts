@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { WaitingList } from '#src/spool/index/waiting-list.js'
+
+const NOW = 1_000_000
+
+describe('the list of waiting refs', () => {
+  it('names the soonest in order, each once, by the time that counts, and keeps them', () => {
+    const list = new WaitingList()
+    for (const n of [5, 3, 9, 1, 7]) list.add(`t${n}`, NOW + n * 1000, true)
+    list.endOnChange('t3')
+    list.add('t3', NOW + 8000, true) // its first time leaves an entry behind
+    list.endOnChange('t1')
+    assert.deepEqual(list.soonest(2, NOW), ['t5', 't7'])
+    assert.deepEqual(list.soonest(9, NOW), ['t5', 't7', 't3', 't9'])
+    assert.deepEqual(list.soonest(9, NOW + 6000), ['t7', 't3', 't9'])
+    assert.deepEqual([list.size, list.popDue(NOW + 5000)?.ref], [4, undefined])
+    assert.deepEqual(new WaitingList().soonest(5, NOW), [])
+  })
+})
