@@ -44,6 +44,7 @@ for (const file of ['index.d.ts', 'testing/index.d.ts']) copyTypes(file)
 // so that TypeScript takes them for both kinds of importers; there are no default exports, in which alone these differ
 writeFileSync(join(made, 'types/package.json'), '{ "type": "commonjs" }\n')
 cpSync('src/hosts', join(made, 'hosts'), { recursive: true, filter: path => !path.endsWith('__pycache__') })
+cpSync('src/dashboard/assets', join(made, 'dashboard'), { recursive: true })
 // the libraries of named tasks store with the writers that people may also copy
 for (const writer of ['perl/Spool.pm', 'ruby/spool.rb'])
   cpSync(

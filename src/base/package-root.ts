@@ -10,6 +10,9 @@ export const CODE_ROOTS = ['dist', 'build/src', 'src'].map(path => join(PACKAGE_
 /** The host programs that interpreters run: one directory per language, which the build copies next to the bundle. */
 export const HOSTS_ROOT = join(PACKAGE_ROOT, 'dist/hosts')
 
+/** The scripts and styles of the dashboard's pages, which the build copies next to the bundle. */
+export const DASHBOARD_ROOT = join(PACKAGE_ROOT, 'dist/dashboard')
+
 /** The bundle's entry file for another process or thread. */
 export function entryFile(
   name:

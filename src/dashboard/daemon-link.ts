@@ -1,14 +1,19 @@
+import { hasFields } from '../base/json-guard.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
 import { readSnapshot } from '../stats/read-snapshot.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import { History } from './models/history.js'
 
 /** However many look at pages, the daemon is asked this often at most. */
 const SHARED_MS = 200
+/** How often it is asked while nobody looks, so that charts have a past. */
+const WATCH_MS = 5000
 
 /** What the dashboard asks of its daemon: through a control socket, as every other client. */
 export class DaemonLink {
   readonly #spools: readonly string[]
   readonly #pid: number
+  readonly history = new History()
   #asked: { readonly snapshot: Promise<DaemonSnapshot>; readonly untilMs: number } | undefined
 
   /** @param spools their real paths @param pid which daemon, of those that run them */
@@ -17,11 +22,31 @@ export class DaemonLink {
     this.#pid = pid
   }
 
+  /** From now on, charts have figures. */
+  watch(): void {
+    const add = (snapshot: DaemonSnapshot) => this.history.add(snapshot)
+    setInterval(() => void this.snapshot().then(add, () => {}), WATCH_MS).unref()
+  }
+
   /** @throws Error for people, when it does not answer */
   snapshot(): Promise<DaemonSnapshot> {
     if (this.#asked === undefined || performance.now() >= this.#asked.untilMs)
       this.#asked = { snapshot: this.#take(), untilMs: performance.now() + SHARED_MS }
     return this.#asked.snapshot
+  }
+
+  /**
+   * Asks for something whose answer has the daemon's `pid`.
+   *
+   * @throws Error for people
+   */
+  async ask(verb: string, args: object): Promise<unknown> {
+    for (const path of this.#sockets()) {
+      const answer = await askDaemon(path, verb, args).catch(() => undefined)
+      if (hasFields(answer, { pid: 'count' }, {}) && (answer as { pid: number }).pid === this.#pid)
+        return answer
+    }
+    throw new Error(`the daemon does not answer ${verb}`)
   }
 
   /** Its sockets come and go, so they are looked up each time; several daemons may run one spool. */

@@ -60,9 +60,11 @@ export class Dashboard {
 }
 
 function appOf({ spools, pid, tokensFile, allowsNewWork, hide }: DashboardOptions): DashboardApp {
+  const daemon = new DaemonLink(spools, pid)
+  daemon.watch()
   return dashboardApp({
     spools: new Spools(spools),
-    daemon: new DaemonLink(spools, pid),
+    daemon,
     tokens: tokensFile === null ? null : new Tokens(tokensFile),
     sessions: new Sessions(),
     allowsNewWork,

@@ -6,7 +6,6 @@ import type { SelectionOptions } from '../operate/selection.js'
 import type { Hide } from '../protocol/hide.js'
 import { type AuditEntry, readAudit } from '../spool/admin/audit.js'
 import { hiddenTask } from '../spool/admin/hidden-task.js'
-import { Listing, type Sort } from '../spool/admin/listing.js'
 import type { TaskView } from '../spool/admin/task-view.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
 import { readBody } from '../spool/spool-file.js'
@@ -19,15 +18,8 @@ import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
 
 /** More of a body is not read at once. */
 const MOST_BODY_BYTES = 1024 * 1024
-
-interface ListOptions {
-  readonly filter: SelectionOptions
-  readonly sort: Sort
-  readonly isReversed: boolean
-  /** Dead letters, instead of those that are alive. */
-  readonly isDead: boolean
-  readonly most: number
-}
+/** Nor more files for one page of what was found. */
+const MOST_LOOKED_AT = 20_000
 
 interface Listed {
   readonly tasks: readonly TaskView[]
@@ -57,7 +49,7 @@ export class ReadableSpools {
   }
 }
 
-class ReadableSpool {
+export class ReadableSpool {
   readonly #place: SpoolPlace
   readonly #visitor: Visitor
   readonly #hide: Hide
@@ -105,23 +97,41 @@ class ReadableSpool {
     })
   }
 
-  /** @throws PageError, SpooldError USAGE for a filter that makes no sense */
-  async list({ filter, sort, isReversed, isDead, most }: ListOptions): Promise<Listed> {
+  /** Looks at tasks, as they are now. */
+  look(): (ref: Ref) => TaskView | undefined {
+    const view = this.#place.view()
+    return ref => {
+      const task = view.view(ref)
+      return task === undefined ? undefined : this.#seen(task)
+    }
+  }
+
+  /**
+   * The first tasks that a filter selects, in the order of the directory, and then dead letters. Stops after so many files.
+   *
+   * @throws PageError, SpooldError USAGE for a filter that makes no sense
+   */
+  async find(filter: SelectionOptions, most: number): Promise<Listed> {
     const selection = selectionFor(filter, this.#visitor, this.#hide)
-    const plan = { ...selection, sort, isReversed, failed() {} }
-    const listing = new Listing(toByteString(this.directory), this.#place.view(), plan, Date.now())
+    const { states } = selection
+    const view = this.#place.view()
     const tasks: TaskView[] = []
+    let looked = 0
     let isWhole = true
-    const take = (task: TaskView) => {
-      isWhole = tasks.length < most
-      if (isWhole) tasks.push(this.#seen(task))
+    const take = (ref: Ref): boolean => {
+      if (!selection.mayHave(ref)) return true
+      isWhole = tasks.length < most && looked++ < MOST_LOOKED_AT
+      const task = isWhole ? view.view(ref) : undefined
+      if (task !== undefined && selection.has(task)) tasks.push(this.#seen(task))
       return isWhole
     }
-    await (isDead ? listing.dead(take) : listing.living(take))
+    if (states === undefined || states.some(state => state !== 'dead')) await view.scan(take, () => {})
+    if (isWhole && (states === undefined || states.includes('dead')))
+      for await (const ref of view.dead()) if (!take(ref)) break
     return { tasks, isWhole }
   }
 
-  /** How many tasks an action would be done to. @throws as `list` */
+  /** How many tasks an action would be done to. @throws as `find` */
   async count(action: Pick<TaskAction, 'states'>, filter: SelectionOptions): Promise<Counted> {
     const { refs, isWhole } = await selectTasks(
       this.#place.view(),

@@ -5,7 +5,7 @@ import { encodePacket, type VarPair } from './packet.js'
 import { parseVars, toPairs, type Vars } from './vars.js'
 
 /** What stands for a value that is hidden. */
-const HIDDEN = '[hidden]'
+export const HIDDEN = '[hidden]'
 /** Nothing deeper is looked at: it is hidden. */
 const MAX_DEPTH = 32
 /** A text that is longer is not parsed: it is hidden, if it looks like JSON. */

@@ -1,13 +1,34 @@
 import type { Asset, Page } from '../context.js'
-import { bulkPage } from './bulk.js'
+import { ASSET_PAGES } from './assets.js'
+import { auditPage, configurationPage, namedPage, schedulesPage } from './facts.js'
+import { bulkPage, findPage } from './find.js'
 import { overviewPage } from './overview.js'
+import { parkedPage, spoolPage, workersPage } from './spool.js'
+import { bodyPage, taskPage } from './task.js'
+import { deadPage, heldPage, retryingPage, runningPage, waitingPage } from './tasks.js'
 
 const VIEWER = { role: 'viewer' } as const
 
 /** Every page that can be looked at. What changes something is not among them (acts.ts). */
 export const PAGES: readonly Page[] = [
   { path: '/', right: VIEWER, render: overviewPage },
+  { path: '/schedules', right: VIEWER, render: schedulesPage },
+  { path: '/configuration', right: VIEWER, render: configurationPage },
+  { path: '/spools/:spool', right: VIEWER, render: spoolPage },
+  { path: '/spools/:spool/waiting', right: VIEWER, render: waitingPage },
+  { path: '/spools/:spool/running', right: VIEWER, render: runningPage },
+  { path: '/spools/:spool/retrying', right: VIEWER, render: retryingPage },
+  { path: '/spools/:spool/held', right: VIEWER, render: heldPage },
+  { path: '/spools/:spool/parked', right: VIEWER, render: parkedPage },
+  { path: '/spools/:spool/dead', right: VIEWER, render: deadPage },
+  { path: '/spools/:spool/find', right: VIEWER, render: findPage },
   { path: '/spools/:spool/bulk/:action', right: VIEWER, render: bulkPage },
+  { path: '/spools/:spool/named', right: VIEWER, render: namedPage },
+  { path: '/spools/:spool/workers', right: VIEWER, render: workersPage },
+  { path: '/spools/:spool/audit', right: { role: 'operator' }, render: auditPage },
+  { path: '/spools/:spool/tasks/:task', right: VIEWER, render: taskPage },
+  { path: '/spools/:spool/tasks/:task/body', right: { role: 'viewer', payload: true }, render: bodyPage },
 ]
 
-export const ASSETS: readonly Asset[] = []
+/** What everybody may load, whoever it is. */
+export const ASSETS: readonly Asset[] = ASSET_PAGES

@@ -1,9 +1,9 @@
-import { Layout } from './layout.js'
+import { Plain } from '../views/layout.js'
 
 /** @param fault why the token that was shown does not let its owner in */
 export function loginPage(fault?: string) {
   return (
-    <Layout title="Log in">
+    <Plain title="Log in">
       {fault === undefined ? null : <p role="alert">{fault}</p>}
       <form method="post" action="/login">
         <label>
@@ -11,6 +11,6 @@ export function loginPage(fault?: string) {
         </label>
         <button type="submit">Log in</button>
       </form>
-    </Layout>
+    </Plain>
   )
 }

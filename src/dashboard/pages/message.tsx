@@ -1,13 +1,13 @@
-import { Layout } from './layout.js'
+import { Plain } from '../views/layout.js'
 
 /** One sentence, of why there is no other page. */
 export function messagePage(text: string) {
   return (
-    <Layout title="Not possible">
+    <Plain title="Not possible">
       <p>{text}</p>
       <p>
         <a href="/">Overview</a>
       </p>
-    </Layout>
+    </Plain>
   )
 }

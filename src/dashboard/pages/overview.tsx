@@ -1,33 +1,17 @@
 import type { PageContext } from '../context.js'
-import { Layout } from './layout.js'
+import { Overview } from '../views/overview.js'
+import { framed } from './framed.js'
 
-/** All spools of the daemon, in numbers. */
-export async function overviewPage({ daemon, spools }: PageContext) {
-  const { spools: taken } = await daemon.snapshot()
-  return (
-    <Layout title="Overview">
-      <table>
-        <thead>
-          <tr>
-            <th>Spool</th>
-            <th>Due</th>
-            <th>Running</th>
-            <th>Waiting</th>
-            <th>Dead</th>
-          </tr>
-        </thead>
-        <tbody>
-          {taken.map(({ directory, tasks, dead }) => (
-            <tr>
-              <td>{spools.all.find(each => each.directory === directory)?.id ?? directory}</td>
-              <td>{tasks.due}</td>
-              <td>{tasks.running}</td>
-              <td>{tasks.waiting}</td>
-              <td>{dead.count}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Layout>
+/** What needs a look, and all spools of the daemon in figures. */
+export async function overviewPage(context: PageContext) {
+  const { daemon, spools } = context
+  const snapshot = await daemon.snapshot()
+  const source = "From the daemon's snapshot; charts have the last hour, since the dashboard was started."
+  return framed(
+    context,
+    snapshot,
+    null,
+    { page: 'overview', title: 'Overview', source, isLive: true },
+    <Overview snapshot={snapshot} history={daemon.history} places={spools.all} />,
   )
 }

@@ -1,0 +1,83 @@
+// What pages gain with JavaScript: they refresh themselves, and charts can be read off. Without it they say the same.
+const EVERY_MS = 5000
+const HEIGHT = 180
+const plots = new WeakMap()
+
+document.documentElement.classList.add('scripted')
+
+/** Draws each chart, or gives it the figures that have come since. */
+function drawAll() {
+  for (const figure of document.querySelectorAll('figure.chart')) {
+    const place = figure.querySelector('.plot')
+    const { names, times, values } = JSON.parse(figure.dataset.chart)
+    const data = [times, ...values]
+    const known = plots.get(place)
+    if (known) known.setData(data)
+    else if (times.length > 1) plots.set(place, draw(place, names, data))
+  }
+}
+
+function draw(place, names, data) {
+  const colors = getComputedStyle(place)
+  const color = name => colors.getPropertyValue(name).trim()
+  const line = { stroke: color('--line'), width: 1 }
+  const axis = { stroke: color('--quiet'), grid: line, ticks: line }
+  const series = names.map((label, i) => ({
+    label,
+    stroke: color(`--series-${i + 1}`),
+    dash: [[], [6, 3], [2, 3]][i % 3], // told apart without colour, too
+    width: 2,
+    points: { show: false },
+    value: (_, value) => (value === null ? '–' : String(Math.round(value * 10) / 10)),
+  }))
+  const options = {
+    width: place.clientWidth || 300,
+    height: HEIGHT,
+    scales: { y: { range: (_, _low, high) => [0, Math.max(1, high * 1.1)] } },
+    series: [
+      { value: (_, seconds) => (seconds === null ? '–' : new Date(seconds * 1000).toLocaleTimeString()) },
+      ...series,
+    ],
+    axes: [axis, { ...axis, size: 56 }],
+    cursor: { drag: { x: false, y: false } },
+  }
+  return new uPlot(options, data, place)
+}
+
+function forgetAll() {
+  for (const place of document.querySelectorAll('.plot')) {
+    plots.get(place)?.destroy()
+    plots.delete(place)
+  }
+  drawAll()
+}
+
+/** People read, select and copy: they can stop the refreshing, and a hidden tab does not refresh. */
+function refreshUnlessStopped(button) {
+  let isStopped = sessionStorage.getItem('refreshing') === 'stopped'
+  const show = () => {
+    button.hidden = false
+    button.textContent = isStopped ? 'Resume live updates' : 'Stop live updates'
+  }
+  button.addEventListener('click', () => {
+    isStopped = !isStopped
+    sessionStorage.setItem('refreshing', isStopped ? 'stopped' : 'live')
+    show()
+  })
+  show()
+  setInterval(() => {
+    const isReading = document.querySelector('#live details[open]') !== null
+    if (!isStopped && !isReading && !document.hidden) htmx.trigger(document.body, 'refresh')
+  }, EVERY_MS)
+}
+
+drawAll()
+document.addEventListener('htmx:after:swap', drawAll)
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', forgetAll)
+let width = innerWidth
+addEventListener('resize', () => {
+  if (innerWidth !== width) forgetAll()
+  width = innerWidth
+})
+const button = document.querySelector('#refreshing')
+if (button !== null && document.querySelector('#live') !== null) refreshUnlessStopped(button)

@@ -1,0 +1,78 @@
+import { printable } from '../../base/printable.js'
+import { isNamed, taskNameOf } from '../../protocol/named.js'
+import { type Vars, valuesOf } from '../../protocol/vars.js'
+import { arrivedMsOf, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
+import { deadNameOf } from '../../spool/dead-letters.js'
+import { baseName, displayName, priorityOf, type Ref } from '../../task/ref.js'
+
+/** A task as a listing shows it. */
+export interface TaskRow {
+  readonly ref: Ref
+  /** Its file's name, for people. */
+  readonly name: string
+  readonly priority: number | null
+  readonly state: TaskState
+  /** The name of a named task. */
+  readonly kind: string | null
+  readonly dueAtMs: number
+  readonly arrivedMs: number | null
+  readonly bytes: number
+  readonly attempts: number
+  readonly crashes: number
+  readonly pid: number | null
+  readonly startedAtMs: number | null
+  /** Of a dead letter. */
+  readonly buriedAtMs: number | null
+  readonly reason: string | null
+  /** The beginning of its keys and values; null as for `error`. */
+  readonly summary: string | null
+  /** The first line of the last error; null: there is none, or the viewer may not read it. */
+  readonly error: string | null
+}
+
+const LONGEST_LINE = 300
+const LONGEST_SUMMARY = 120
+
+/** @param mayReadPayload errors quote what a handler was given */
+export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number): TaskRow {
+  const { ref, state, dueAtMs, file, record, letter } = task
+  const { attempts = 0, crashes = 0, lastError } = letter ?? record ?? {}
+  const path = deadNameOf(ref) ?? ref
+  const why = lastError ?? letter?.detail ?? file.detail
+  return {
+    ref,
+    name: printable(displayName(baseName(path))),
+    priority: priorityOf(path),
+    state,
+    kind: kindOf(task, mayReadPayload),
+    dueAtMs,
+    arrivedMs: arrivedMsOf(task, nowMs) ?? null,
+    bytes: file.bytes,
+    attempts,
+    crashes,
+    pid: file.pid ?? null,
+    startedAtMs: file.startedAtMs ?? null,
+    buriedAtMs: letter?.buriedAt ?? null,
+    reason: letter?.reason ?? null,
+    summary: mayReadPayload && file.vars !== undefined ? summaryOf(file.vars) : null,
+    error: mayReadPayload && why !== undefined ? firstLine(why) : null,
+  }
+}
+
+/** Those who may not read payloads get a packet with nothing in it but the name of a named task. */
+function kindOf({ file: { vars } }: TaskView, mayReadPayload: boolean): string | null {
+  if (vars === undefined || (mayReadPayload && !isNamed(vars))) return null
+  const name = taskNameOf(vars)
+  return name === undefined ? null : printable(displayName(name))
+}
+
+/** `to=joe, subject=Hello` */
+function summaryOf(vars: Vars): string {
+  const pairs = valuesOf(vars).map(({ key, value }) => `${key}=${value.slice(0, LONGEST_SUMMARY)}`)
+  const text = printable(displayName(pairs.join(', ')))
+  return text.length > LONGEST_SUMMARY ? `${text.slice(0, LONGEST_SUMMARY)}…` : text
+}
+
+function firstLine(text: string): string {
+  return printable((text.split('\n', 1)[0] ?? '').slice(0, LONGEST_LINE))
+}

@@ -1,0 +1,69 @@
+import type { PageContext } from '../context.js'
+import { namedIn } from '../models/named.js'
+import { scheduleRows } from '../models/schedules.js'
+import { Audit } from '../views/audit.js'
+import { Configuration } from '../views/configuration.js'
+import { Named } from '../views/named.js'
+import { Schedules } from '../views/schedules.js'
+import { framed, spoolScene } from './framed.js'
+
+type Params = Readonly<Record<string, string>>
+
+/** Named tasks: their slots, queues and schedules. */
+export async function namedPage(context: PageContext, params: Params) {
+  const { snapshot, place } = await spoolScene(context, params)
+  const source =
+    "From the daemon's snapshot: the names that wait for slots, at most a hundred, and those that are periodic."
+  return framed(
+    context,
+    snapshot,
+    place,
+    { page: 'named', title: 'Named tasks', source, isLive: true },
+    <Named rows={namedIn(snapshot, place.directory)} nowMs={snapshot.atMs} />,
+  )
+}
+
+/** What fires by itself. */
+export async function schedulesPage(context: PageContext) {
+  const snapshot = await context.daemon.snapshot()
+  const rows = scheduleRows(snapshot.schedules, context.viewer.mayReadPayload)
+  const source =
+    "From the daemon's snapshot: all timers, cron schedules, commands, monitors and periodic tasks, the next one first."
+  return framed(
+    context,
+    snapshot,
+    null,
+    { page: 'schedules', title: 'Schedules', source, isLive: true },
+    <Schedules rows={rows} nowMs={snapshot.atMs} />,
+  )
+}
+
+/** What the daemon was started with. */
+export async function configurationPage(context: PageContext) {
+  const snapshot = await context.daemon.snapshot()
+  const source =
+    "From the daemon's snapshot. Values of its files are not shown, because they may be secret: `spoold config` prints them."
+  return framed(
+    context,
+    snapshot,
+    null,
+    { page: 'configuration', title: 'Configuration', source },
+    <Configuration snapshot={snapshot} />,
+  )
+}
+
+const MOST_LINES = 200
+
+/** What people did in a spool, here and on the command line. */
+export async function auditPage(context: PageContext, params: Params) {
+  const { snapshot, place } = await spoolScene(context, params)
+  const entries = place.audit(MOST_LINES)
+  const source = `The last ${MOST_LINES} lines at most of .spoold/audit, the newest first. A line comes before each act, and one with its result after it.`
+  return framed(
+    context,
+    snapshot,
+    place,
+    { page: 'audit', title: 'Audit', source },
+    <Audit entries={entries} nowMs={snapshot.atMs} />,
+  )
+}

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { unlinkSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { deadRefs, PAGE_SIZE, pageOf, recordedRefs } from '#src/dashboard/models/listings.js'
+import { taskDetail } from '#src/dashboard/models/task-detail.js'
+import { readLocks } from '#src/files/lock-table.js'
+import { SpoolView } from '#src/spool/admin/task-view.js'
+import { spoold } from '../helpers/cli.js'
+import { drop, packet, taskName } from '../helpers/files.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const lookIn = (spool: string) => {
+  const view = new SpoolView(spool, readLocks(), Date.now())
+  return (ref: string) => view.view(ref)
+}
+
+async function changed(command: string, spool: string, ...names: string[]): Promise<void> {
+  const { code, stderr } = await spoold([command, ...names.map(name => `${spool}/${name}`)])
+  assert.equal(code, 0, stderr)
+}
+
+function filled(count: number): { spool: string; names: string[] } {
+  const spool = spoolDirectory()
+  const names = Array.from({ length: count }, () => taskName())
+  for (const name of names) drop(spool, name, packet({ to: 'joe', password: 'zq-31' }, 'a body'))
+  return { spool, names }
+}
+
+describe('the listings of a dashboard', () => {
+  it('have the dead letters, the last one first', async () => {
+    const { spool, names } = filled(3)
+    for (const name of names.toReversed()) await changed('cancel', spool, name)
+    const { refs, isCut } = await deadRefs(spool)
+    assert.deepEqual(
+      refs,
+      names.map(name => `.spoold/dead/${name}`),
+    )
+    assert.equal(isCut, false)
+    const { tasks } = pageOf(lookIn(spool), refs, 0)
+    assert.deepEqual(
+      tasks.map(({ letter }) => letter?.reason),
+      ['cancelled', 'cancelled', 'cancelled'],
+    )
+  })
+
+  it('have what is recorded; a page opens what it shows, and passes over what is gone', async () => {
+    const { spool, names } = filled(PAGE_SIZE + 10)
+    await changed('hold', spool, ...names)
+    const { refs } = await recordedRefs(spool)
+    assert.deepEqual(new Set(refs), new Set(names))
+    const first = pageOf(lookIn(spool), refs, 0)
+    assert.deepEqual([first.tasks.length, first.next, first.opened], [PAGE_SIZE, PAGE_SIZE, PAGE_SIZE])
+    unlinkSync(`${spool}/${refs[PAGE_SIZE]}`)
+    const second = pageOf(lookIn(spool), refs, first.next ?? 0, ({ state }) => state === 'held')
+    assert.deepEqual([second.tasks.length, second.next], [9, null])
+    const none = pageOf(lookIn(spool), refs, 0, ({ state }) => state === 'retrying')
+    assert.deepEqual([none.tasks.length, none.next, none.opened], [0, null, PAGE_SIZE + 10])
+  })
+})
+
+describe('one task on a dashboard', () => {
+  const detailOf = (spool: string, ref: string, mayReadPayload: boolean) => {
+    const task = lookIn(spool)(ref)
+    assert.ok(task !== undefined)
+    const readBody = (most: number) => Buffer.from('a body').subarray(0, most)
+    return taskDetail(task, { mayReadPayload, nowMs: Date.now(), readBody })
+  }
+
+  it('has keys and body', () => {
+    const { spool, names } = filled(1)
+    const { payload, row } = detailOf(spool, names[0] ?? '', true)
+    assert.deepEqual(
+      payload?.pairs.map(({ key, value }) => [key, value.text]),
+      [
+        ['to', 'joe'],
+        ['password', 'zq-31'],
+      ],
+    )
+    assert.deepEqual([payload?.body?.text, payload?.bodyBytes, row.state], ['a body', 6, 'due'])
+  })
+
+  it('says nothing of what is in it to those who may not read payloads', async () => {
+    const { spool, names } = filled(1)
+    await changed('cancel', spool, names[0] ?? '')
+    const detail = detailOf(spool, `.spoold/dead/${names[0]}`, false)
+    assert.equal(detail.payload, null)
+    assert.doesNotMatch(JSON.stringify(detail), /joe|zq-31|a body/)
+    assert.deepEqual(
+      detail.moments.map(({ what }) => what),
+      ['arrived', 'buried (cancelled)'],
+    )
+  })
+})

@@ -1,0 +1,95 @@
+import type { DaemonSnapshot, SpoolSnapshot, Totals } from '#src/stats/snapshot.js'
+
+const RATE = { m1: 0, m5: 0, m15: 0 }
+const NO_TIMES = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }
+const TOTALS: Totals = {
+  done: 0,
+  retried: 0,
+  errors: 0,
+  ignored: 0,
+  buried: 0,
+  setAside: 0,
+  unsettled: 0,
+  crashes: 0,
+  overran: 0,
+  hostsDied: 0,
+  outOfMercy: 0,
+  spawned: 0,
+  recycled: 0,
+  watchesLost: 0,
+  purged: 0,
+}
+
+/** What differs from an idle spool. */
+export interface SpoolFigures {
+  readonly directory?: string
+  readonly tasks?: Partial<SpoolSnapshot['tasks']>
+  readonly totals?: Partial<Totals>
+  readonly rates?: Partial<SpoolSnapshot['rates']>
+  readonly processes?: Partial<SpoolSnapshot['processes']>
+  readonly dead?: Partial<SpoolSnapshot['dead']>
+  readonly paused?: SpoolSnapshot['paused']
+  readonly disk?: SpoolSnapshot['disk']
+}
+
+export function spoolSnapshot({ directory = '/spool', ...figures }: SpoolFigures = {}): SpoolSnapshot {
+  return {
+    directory,
+    tasks: {
+      due: 0,
+      isWhole: true,
+      running: 0,
+      waiting: 0,
+      parked: {},
+      stored: 0,
+      countedAtMs: null,
+      priorities: [],
+      prioritiesLeftOut: 0,
+      oldestDueMs: null,
+      nextDueMs: null,
+      ...figures.tasks,
+    },
+    totals: { ...TOTALS, ...figures.totals },
+    rates: { done: RATE, failed: RATE, failedShare: null, ...figures.rates },
+    times: { sinceMs: null, ran: NO_TIMES, waited: NO_TIMES },
+    processes: {
+      wanted: 1,
+      present: 1,
+      delayed: 0,
+      size: { algorithm: null, minimum: 1, maximum: 1, reason: null, isByHand: false },
+      workers: [],
+      ...figures.processes,
+    },
+    dead: { count: 0, isWhole: true, byReason: {}, oldestMs: null, newestMs: null, ...figures.dead },
+    records: { count: 0, isWhole: true },
+    paused: figures.paused ?? { pauses: [] },
+    disk: figures.disk ?? null,
+    look: null,
+    leadership: null,
+  }
+}
+
+export function daemonSnapshot(atMs: number, ...spools: readonly SpoolSnapshot[]): DaemonSnapshot {
+  return {
+    version: 1,
+    atMs,
+    daemon: {
+      pid: 4711,
+      version: '1.2.3',
+      state: 'running',
+      startedAtMs: 0,
+      isQuiet: false,
+      host: 'web1',
+      uid: 1000,
+      gid: 1000,
+      directory: '/',
+      files: ['app.ini'],
+      rssBytes: 30_000_000,
+      stored: 0,
+      refused: 0,
+    },
+    spools,
+    schedules: [],
+    sockets: [],
+  }
+}
