@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { PAGES } from '#src/dashboard/pages/index.js'
+import { urlTextOf } from '#src/dashboard/spools.js'
+import { urlOf, violationsOn, windowOf } from '../helpers/browser.js'
+import { type Spooled, spooled } from '../helpers/dashboard-tasks.js'
+import { skipUnless } from '../helpers/requires.js'
+
+const skip = skipUnless('chromium')
+/** They are downloads, or need an action. */
+const isShown = (path: string) => !path.endsWith('/body')
+const LOOKS = [1440, 390].flatMap(width =>
+  (['light', 'dark'] as const).map(colorScheme => ({ width, colorScheme })),
+)
+
+/** A page for each row of the table, and for the listings that a query changes. */
+function pathsOf({ id, held, dead }: Spooled): string[] {
+  const rows = PAGES.map(({ path }) => path).filter(isShown)
+  const named = (path: string, task: string) =>
+    path.replace(':spool', id).replace(':task', urlTextOf(task)).replace(':action', 'remove')
+  return [
+    ...rows.map(path => named(path, held)),
+    named('/spools/:spool/tasks/:task', `.spoold/dead/${dead}`),
+    named('/spools/:spool/waiting?show=later', ''),
+    named('/spools/:spool/find?state=held', ''),
+    named('/spools/:spool/dead?reason=cancelled', ''),
+  ]
+}
+
+describe('the pages of the dashboard, in a browser', { skip }, () => {
+  const starting = spooled()
+  let at: Spooled
+  before(async () => {
+    at = await starting
+  })
+
+  for (const { width, colorScheme } of LOOKS)
+    it(`are accessible, and as wide as the window, at ${width} pixels, ${colorScheme}`, async () => {
+      const viewport = { width, height: 900 }
+      const { page, complaints } = await windowOf(at, at.tokenOf('admin', true), { viewport, colorScheme })
+      for (const path of pathsOf(at)) {
+        const answer = await page.goto(urlOf(at, path))
+        assert.equal(answer?.status(), 200, path)
+        assert.deepEqual(await violationsOn(page), [], path)
+        const tooWide = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+        assert.ok(Number(tooWide) <= 0, `${path} is ${tooWide} pixels too wide`)
+      }
+      assert.deepEqual(complaints, [])
+      await page.context().close()
+    })
+
+  it('say the same without JavaScript', async () => {
+    const token = at.tokenOf('admin', true)
+    const [scripted, plain] = [
+      await windowOf(at, token),
+      await windowOf(at, token, { javaScriptEnabled: false }),
+    ]
+    const words = (text: string | null) => (text ?? '').replace(/[0-9.]+ (?:ms|s|min)/g, 'T').split(/\s+/)
+    for (const path of pathsOf(at).filter(each => !each.includes('workers'))) {
+      const shown: string[][] = []
+      for (const { page } of [scripted, plain]) {
+        await page.goto(urlOf(at, path))
+        const texts = await page.locator('main :is(h1, h2, dd), main .stacked td').allTextContents()
+        shown.push(texts.flatMap(words))
+      }
+      assert.deepEqual(shown[0], shown[1], path)
+    }
+    const { page } = plain
+    await page.goto(urlOf(at, '/'))
+    assert.equal(await page.locator('figure svg').first().isVisible(), true, 'a chart that the server drew')
+    assert.equal(await page.locator('#refreshing').isVisible(), false)
+    for (const { page: each } of [scripted, plain]) await each.context().close()
+  })
+
+  it('refresh themselves, until they are told not to', async () => {
+    const { page, complaints } = await windowOf(at, at.tokenOf('viewer'))
+    const uptime = page.locator('#live dl.tiles').first()
+    await uptime.waitFor()
+    const refreshed = () =>
+      page.waitForResponse(answer => answer.request().headers()['hx-request'] === 'true')
+    await refreshed()
+    await page.locator('canvas').first().waitFor()
+    await page.getByRole('button', { name: 'Stop live updates' }).click()
+    await page.getByRole('button', { name: 'Resume live updates' }).click()
+    await refreshed()
+    assert.equal(await page.locator('#live').count(), 1)
+    assert.deepEqual(complaints, [])
+    await page.context().close()
+  })
+
+  it('can be used with the keyboard alone', async () => {
+    const { page } = await windowOf(at, at.tokenOf('admin', true))
+    await page.goto(urlOf(at, `/spools/${at.id}/held`))
+    await page.keyboard.press('Tab')
+    assert.equal(await page.evaluate('document.activeElement.textContent.trim()'), 'Skip to content')
+    await page.keyboard.press('Enter')
+    const reached = new Set<string>()
+    for (let i = 0; i < 12; i++) {
+      await page.keyboard.press('Tab')
+      reached.add(String(await page.evaluate('document.activeElement.textContent.trim()')))
+    }
+    for (const button of ['Release', 'Bury…', 'Remove…'])
+      assert.ok(
+        [...reached].some(text => text.startsWith(button)),
+        `${button} in ${[...reached].join()}`,
+      )
+    await page.context().close()
+  })
+
+  it('show what strangers wrote as text, whatever it is', async () => {
+    const { page, complaints } = await windowOf(at, at.tokenOf('admin', true))
+    for (const path of pathsOf(at)) await page.goto(urlOf(at, path))
+    await page.goto(urlOf(at, `/spools/${at.id}/tasks/${urlTextOf(at.held)}`))
+    await page.getByText('<script>alert(1)</script>').first().waitFor()
+    assert.equal(await page.locator('img').count(), 0)
+    assert.deepEqual(complaints, [])
+    await page.context().close()
+  })
+
+  it('show no value and no error to those without the right to payloads', async () => {
+    const { page } = await windowOf(at, at.tokenOf('operator'))
+    for (const path of pathsOf(at).filter(each => !each.includes('/bulk/'))) {
+      await page.goto(urlOf(at, path))
+      assert.doesNotMatch(await page.content(), /zq-31|alert\(1\)/, path)
+    }
+    await page.context().close()
+  })
+})
