@@ -22,7 +22,6 @@ async function row(name, pattern) {
     initial,
     tickMicros: SECOND,
     startMicros: 0.4 * SECOND,
-    eagerMicros: 0.05 * SECOND,
     untilMicros: pattern.seconds * SECOND,
     giveUpMicros: 3600 * SECOND,
   })

@@ -6,6 +6,7 @@ import type { PoolSizeStats } from './pool-stats.js'
 import { PoolView } from './pool-view.js'
 import type { Roster } from './roster.js'
 import { Scaler } from './scaling/scaler.js'
+import { EAGER_PACE_MS } from './scaling/scaling-options.js'
 import type { WorkerProcess } from './worker-process.js'
 
 /** What people want of a pool: so many workers, so many more or fewer, or again what its options say. */
@@ -19,9 +20,6 @@ interface PoolSizeContext {
   /** Nothing is to be started: the spool is paused, or the daemon is quiet. */
   isBraked(): boolean
 }
-
-/** Between two decisions of an eager algorithm. */
-const PACE_MS = 20
 
 // Longer than others: whatever changes the number is here, so that one thing has to give way to another.
 /**
@@ -206,7 +204,7 @@ export class PoolSize {
 
   /** At once, but not again and again. */
   #decideSoon(): void {
-    const at = this.#decidedAt + PACE_MS
+    const at = this.#decidedAt + EAGER_PACE_MS
     if (this.#nextDecisionAt <= at) return // asked thousands of times per second
     if (at <= performance.now()) this.#decide()
     else this.#decideAt(at)

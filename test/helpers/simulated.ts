@@ -7,23 +7,23 @@ export const MAXIMUM = 16
 export const SCALING: ScalingOptions = { ...OPTIONS, minimum: 1, maximum: MAXIMUM }
 const POOL = {
   tickMicros: SECOND,
-  startMicros: 0.4 * SECOND,
-  eagerMicros: 0.05 * SECOND,
   giveUpMicros: 600 * SECOND,
 }
 
-/** One process at first, and at most sixteen, each of which takes 0.4 s to start. */
+/** One process at first, and at most sixteen, each of which takes 0.4 s to start, unless told otherwise. */
 export async function run(
   name: string,
   arrivals: Arrivals,
   seconds: number,
-  initial = 1,
+  { initial = 1, processors = SCALING.processors, startSeconds = 0.4 } = {},
 ): Promise<Simulation> {
   const minimum = name === 'cheap' ? 0 : SCALING.minimum
-  const options = { ...POOL, scaling: { ...SCALING, minimum }, initial: Math.max(minimum, initial) }
+  const scaling = { ...SCALING, minimum, processors }
+  const startMicros = startSeconds * SECOND
+  const options = { ...POOL, scaling, startMicros, initial: Math.max(minimum, initial) }
   return simulate(await loadAlgorithm(name), arrivals, { ...options, untilMicros: seconds * SECOND })
 }
 
 export function fixed(arrivals: Arrivals, seconds: number): Promise<Simulation> {
-  return run('manual', arrivals, seconds, MAXIMUM)
+  return run('manual', arrivals, seconds, { initial: MAXIMUM })
 }

@@ -23,3 +23,21 @@ describe('latency, simulated', () => {
         assert.ok(own.processSeconds <= 0.7 * full.processSeconds, `${seen}, fixed ${full.processSeconds}`)
       })
 })
+
+describe('latency, where few processors have to start all workers', () => {
+  for (const [processors, startSeconds] of [
+    [2, 0.1],
+    [2, 0.15],
+    [4, 0.4],
+  ] as const)
+    for (const seed of [1, 2])
+      it(`keeps its goal in bursts: ${processors}, ${startSeconds} s (${seed})`, async () => {
+        const { burst } = PATTERNS
+        assert.ok(burst !== undefined)
+        const arrivals = arrivalsOf(burst, MAXIMUM, seed)
+        const own = await run('latency', arrivals, burst.seconds, { processors, startSeconds })
+        const full = await fixed(arrivals, burst.seconds)
+        assert.ok(own.p95Ms <= GOAL_MS, `p95 ${own.p95Ms} ms`)
+        assert.ok(own.processSeconds <= 0.5 * full.processSeconds, `${own.processSeconds} process seconds`)
+      })
+})

@@ -37,8 +37,6 @@ interface ScalingCommandOptions {
 
 /** How long a worker takes to start, unless told: a small handler. */
 const START_MS = 400
-/** As the pool looks at what happens between its checks. */
-const EAGER_MICROS = 50_000
 /** When tasks are left so long after the last one arrived, the pool does not keep up. */
 const GIVE_UP_MICROS = 86_400_000_000
 const SEED = 1
@@ -79,7 +77,6 @@ export async function scaling(
     initial: Math.max(pool.minimum, settings.options.spoolerCheaperInitial ?? 0),
     tickMicros: (resolved.options.spoolerCheckIntervalMs || 1000) * 1000,
     startMicros: startMicrosOf(options.startTime),
-    eagerMicros: EAGER_MICROS,
     untilMicros: (arrivals.arrivedAt.at(-1) ?? 0) + 1e6,
     giveUpMicros: GIVE_UP_MICROS,
   }

@@ -1,5 +1,11 @@
 import type { Snapshot } from './algorithm.js'
 
+/** At most this share of the tasks may wait longer than the goal: p95. */
+export const LATE = 0.05
+/** Of tasks that run for many times the goal, more may find all workers busy: one more is ready before they have waited long. */
+const LATE_OF_LONG = 3.5 * LATE
+const LONG_RUN = 8
+
 interface Window {
   /** After which what was seen counts for about a third. */
   readonly seconds: number
@@ -17,6 +23,8 @@ const WINDOWS: readonly Window[] = [
   { seconds: 4, deviations: 2.5 },
   { seconds: 0.5, deviations: 4 },
 ]
+/** So many times as far beyond chance, the load is another one: what was counted before says nothing about it. */
+const ANOTHER = 2
 /** The longest window lasts for so many runs at least. */
 const LONGEST_RUNS = 40
 /** The window that says what the last seconds were like. */
@@ -65,8 +73,10 @@ export function noteLoad(load: Load, { nowMicros, arrived, finished, runs, waits
     for (const [below, count] of waits.buckets) if (below > options.waitMicros * 1.5) late += count
   return {
     atMicros: nowMicros,
-    arrivals: WINDOWS.map((window, i) =>
-      fade(load.arrivals[i] ?? NONE, seconds, i === 0 ? longestSeconds(load) : window.seconds, arrived),
+    arrivals: ofThisLoad(
+      WINDOWS.map((window, i) =>
+        fade(load.arrivals[i] ?? NONE, seconds, i === 0 ? longestSeconds(load) : window.seconds, arrived),
+      ),
     ),
     ended: fade(load.ended, seconds, ENDED_MEMORY_S, finished),
     runs: load.runs * kept + runs.count,
@@ -89,16 +99,31 @@ export function rateOf({ sum, seconds }: Fading): number {
 
 /** How many tasks arrive per second. */
 export function arrivalRate({ arrivals }: Load): number {
+  return estimate(arrivals).rate
+}
+
+function estimate(arrivals: Load['arrivals']): { readonly rate: number; readonly isAnother: boolean } {
   let rate = rateOf(arrivals[0] ?? NONE)
+  let isAnother = false
   for (const [i, { deviations }] of WINDOWS.entries()) {
     const counted = arrivals[i] ?? NONE
     if (i === 0 || counted.seconds === 0) continue
     const own = rateOf(counted)
     // the deviation of a faded count, of which one task more or less says nothing
     const chance = deviations * Math.sqrt((own + 1 / counted.seconds) / (2 * counted.seconds))
+    isAnother ||= Math.abs(own - rate) > ANOTHER * chance
     rate = Math.min(own + chance, Math.max(own - chance, rate))
   }
-  return rate
+  return { rate, isAnother }
+}
+
+/** When the load has become another one, longer windows begin again, with what is beyond chance in the shortest one. */
+function ofThisLoad(arrivals: Load['arrivals']): Load['arrivals'] {
+  const { rate, isAnother } = estimate(arrivals)
+  const shortest = arrivals.at(-1)
+  if (!isAnother || shortest === undefined) return arrivals
+  const { seconds } = shortest
+  return [...arrivals.slice(0, -1).map(() => ({ sum: rate * seconds, seconds })), shortest]
 }
 
 /** How many it may be in truth, as far as is known. */
@@ -124,7 +149,12 @@ export function variability({ runs, runSeconds, runSecondsSquared }: Load): numb
   return Math.max(0, runSecondsSquared / runs / (runSeconds / runs) ** 2 - 1)
 }
 
-/** The share of tasks that have waited too long. @param others tasks that count as in time */
-export function lateShare({ late, started }: Load, others = 0): number {
-  return started > 0.01 ? late / (started + others) : 0
+/** The share of tasks that have waited too long. */
+export function lateShare({ late, started }: Load): number {
+  return started > 0.01 ? late / started : 0
+}
+
+/** What share of the tasks may find no worker in time. @param runSeconds how long they run */
+export function shareAllowed(runSeconds: number, goalSeconds: number): number {
+  return runSeconds > LONG_RUN * goalSeconds ? LATE_OF_LONG : LATE
 }

@@ -4,20 +4,19 @@ import {
   arrivalRate,
   emptyLoad,
   highestRate,
+  LATE,
   type Load,
   lateShare,
   meanRun,
   noteLoad,
   rateOf,
+  shareAllowed,
   variability,
 } from './latency-load.js'
+import { learn, NO_RESERVE, type Reserve } from './latency-reserve.js'
 import { chanceOfQueue, serversFor } from './queueing.js'
 
-/** At most this share of the tasks may wait longer than the goal: p95. */
-const LATE = 0.05
-/** Of tasks that run for many times the goal, more may find all workers busy: one more is ready before they have waited long. */
-const LATE_OF_LONG = 3.5 * LATE
-const LONG_RUN = 8
+/** So many late tasks are nearly too many. */
 const NEARLY = 0.8 * LATE
 /** A queue that is as likely as that is no reason to grow. */
 const CHANCE = 0.0001
@@ -25,11 +24,8 @@ const CHANCE = 0.0001
 const DRAIN = 1.5
 const SLOWEST_DRAIN = 4
 const FASTEST_DRAIN = 0.5
-/** For how long a need is remembered, in seconds: if tasks come late, longer. */
+/** For how long a need is remembered, in seconds. */
 const HOLD_S = 4
-const LONG_HOLD_S = 60
-/** Counted as if so many more had been in time: the first tasks after a start wait for it, and say little. */
-const FEW_TASKS = 5
 /** Seconds between two stops. */
 const STOP_PACE_S = 1
 /** As many as there are processors start at once; and again after so long, if those are not ready. */
@@ -40,6 +36,7 @@ const GIVEN_UP_S = 60
 
 interface State {
   readonly load: Load
+  readonly reserve: Reserve
   /** How many workers were needed, and when; later ones need fewer. */
   readonly needs: ReadonlyArray<readonly [atMicros: number, workers: number]>
   readonly lastStopMicros: number
@@ -50,7 +47,7 @@ interface State {
   readonly limit?: { readonly untilMicros: number; readonly workers: number } | undefined
 }
 
-const NEVER = { lastStopMicros: 0, lastGrowthMicros: 0 }
+const NOTHING = { reserve: NO_RESERVE, needs: [], lastStopMicros: 0, lastGrowthMicros: 0 }
 
 /**
  * Keeps the time that a due task waits under a goal: as many workers as it takes for the tasks that arrive and the time that
@@ -58,14 +55,15 @@ const NEVER = { lastStopMicros: 0, lastGrowthMicros: 0 }
  */
 export function latency(snapshot: Snapshot, before?: State): Decision<State> {
   const { nowMicros, canSpawn, options } = snapshot
-  const state = before ?? { load: emptyLoad(snapshot.openedMicros), needs: [], ...NEVER }
+  const state = before ?? { load: emptyLoad(snapshot.openedMicros), ...NOTHING }
   const load = noteLoad(state.load, snapshot)
   const { present, busy } = census(snapshot)
-  const needed = need(snapshot, load)
-  const needs = remember(state.needs, nowMicros, needed.most, holdSeconds(load))
+  const reserve = learn(state.reserve, snapshot, state.load, load)
+  const needed = need(snapshot, load, reserve.workers)
+  const needs = remember(state.needs, nowMicros, needed.most)
   const most = needs[0]?.[1] ?? needed.most
   const judged = judge(state, snapshot, load)
-  const next = { ...state, load, needs, ...judged }
+  const next = { ...state, load, reserve, needs, ...judged }
   const reason = `${needed.now} needed now, ${most} of late`
   const allowed = Math.min(needed.now, judged.limit?.workers ?? options.maximum)
 
@@ -102,7 +100,7 @@ interface Need {
   readonly most: number
 }
 
-function need(snapshot: Snapshot, load: Load): Need {
+function need(snapshot: Snapshot, load: Load, reserve: number): Need {
   const { options, backlog } = snapshot
   const { present, busy, coming } = census(snapshot)
   const seconds = meanRun(load)
@@ -112,9 +110,9 @@ function need(snapshot: Snapshot, load: Load): Need {
     return { now, most: now }
   }
   const goal = options.waitMicros / 1e6
-  const share = seconds > LONG_RUN * goal ? LATE_OF_LONG : LATE
+  const share = shareAllowed(seconds, goal)
   const steady = (rate: number) =>
-    serversFor(rate * seconds, seconds, variability(load), goal, share, options.maximum)
+    serversFor(rate * seconds, seconds, variability(load), goal, share, options.maximum - reserve) + reserve
   const waiting = Math.min(options.maximum, draining(snapshot, load, seconds, goal))
   const now = Math.max(options.minimum, steady(arrivalRate(load)), waiting)
   return { now, most: Math.max(now, steady(highestRate(load))) }
@@ -138,14 +136,9 @@ function draining(snapshot: Snapshot, load: Load, seconds: number, goal: number)
   return busy + Math.ceil((backlog - busy * each) / (1 + each))
 }
 
-/** If tasks come late although the pool is large enough between bursts, it is kept for the next one. */
-function holdSeconds(load: Load): number {
-  return lateShare(load, FEW_TASKS) > 1.5 * LATE ? LONG_HOLD_S : HOLD_S
-}
-
 /** Adds a need and forgets the old ones, and those that a later one exceeds. */
-function remember(needs: State['needs'], now: number, workers: number, seconds: number): State['needs'] {
-  const kept = needs.filter(([at, earlier]) => now - at < seconds * 1e6 && earlier > workers)
+function remember(needs: State['needs'], now: number, workers: number): State['needs'] {
+  const kept = needs.filter(([at, earlier]) => now - at < HOLD_S * 1e6 && earlier > workers)
   return [...kept, [now, workers]]
 }
 

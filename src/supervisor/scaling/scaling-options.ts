@@ -28,6 +28,9 @@ interface BusynessOptions {
   readonly backlogNonzero: number
 }
 
+/** Between two decisions of an algorithm that is also asked between ticks. */
+export const EAGER_PACE_MS = 20
+
 /** uWSGI's, and for `latency` ours. */
 export const SCALING_DEFAULTS = {
   step: undefined,

@@ -2,8 +2,9 @@ import { Histogram } from '../../task/histogram.js'
 import type { Snapshot } from './algorithm.js'
 import type { NamedAlgorithm } from './algorithms.js'
 import { Scaler } from './scaler.js'
-import type { ScalingOptions } from './scaling-options.js'
+import { EAGER_PACE_MS, type ScalingOptions } from './scaling-options.js'
 import { SimulatedPool } from './simulated-pool.js'
+import { SimulatedStarts } from './simulated-starts.js'
 
 const SECOND = 1_000_000
 
@@ -20,8 +21,6 @@ export interface SimulationOptions {
   readonly tickMicros: number
   /** How long a worker takes to become ready, if it has a processor. */
   readonly startMicros: number
-  /** What happens between ticks is looked at together, so much later. */
-  readonly eagerMicros: number
   /** It goes on until then, and until all tasks have ended. */
   readonly untilMicros: number
   /** But no longer than that, if the pool does not keep up. */
@@ -78,6 +77,7 @@ class Run {
   #next = 0
   #nextTick: number
   #nextLook = Number.POSITIVE_INFINITY
+  #decidedAt = Number.NEGATIVE_INFINITY
   #arrived = 0
   #finished = 0
   #runs = new Histogram()
@@ -101,9 +101,8 @@ class Run {
     this.#options = options
     this.#scaler = new Scaler(algorithm)
     this.#allWaits = new Float64Array(arrivals.arrivedAt.length)
-    this.#pool = new SimulatedPool(startMicros, scaling.processors, ({ waitMicros }) =>
-      this.#noteBegun(waitMicros),
-    )
+    const starts = new SimulatedStarts(startMicros, scaling.processors)
+    this.#pool = new SimulatedPool(starts, ({ waitMicros }) => this.#noteBegun(waitMicros))
     this.#nextTick = options.tickMicros
     this.#lines = [...algorithm.introduce(options.scaling)]
     this.#pool.begin(options.initial)
@@ -143,14 +142,13 @@ class Run {
   #step(): void {
     const second = (this.#seconds.length + 1) * SECOND
     const arrival = this.#arrivals.arrivedAt[this.#next] ?? Number.POSITIVE_INFINITY
-    const end = this.#pool.nextEnd
-    const ready = this.#pool.backlog > 0 ? this.#pool.nextReady(this.#now) : Number.POSITIVE_INFINITY
+    const { nextEnd: end, nextReady: ready } = this.#pool
     const decision = Math.min(this.#nextTick, this.#nextLook)
     const now = Math.min(second, arrival, end, ready, decision)
     this.#now = now
     if (now === end) this.#end()
     else if (now === arrival) this.#arrive()
-    else if (now === ready) this.#pool.dispatch(now)
+    else if (now === ready) this.#join()
     else if (now === decision) this.#decide()
     else this.#endSecond()
     this.#noteDirection()
@@ -170,9 +168,15 @@ class Run {
     this.#lookSoon()
   }
 
+  #join(): void {
+    this.#pool.join(this.#now)
+    this.#lookSoon()
+  }
+
   #lookSoon(): void {
     if (!this.#scaler.algorithm.isEager) return
-    this.#nextLook = Math.min(this.#nextLook, this.#now + this.#options.eagerMicros)
+    const soonest = Math.max(this.#now, this.#decidedAt + EAGER_PACE_MS * 1000)
+    this.#nextLook = Math.min(this.#nextLook, soonest)
   }
 
   #noteBegun(waitMicros: number): void {
@@ -183,6 +187,7 @@ class Run {
 
   #decide(): void {
     const now = this.#now
+    this.#decidedAt = now
     if (now === this.#nextTick) this.#nextTick += this.#options.tickMicros
     const decision = this.#scaler.decide(this.#snapshot())
     if (decision.lines !== undefined) this.#lines.push(...decision.lines)

@@ -1,12 +1,13 @@
 import { Heap } from '../../base/heap.js'
 import { Queue } from '../../base/queue.js'
 import type { ScaledWorker } from './algorithm.js'
+import type { SimulatedStarts } from './simulated-starts.js'
 
 /** Times are microseconds. */
 interface SimulatedWorker {
   readonly number: number
   readonly spawnedAt: number
-  readonly readyAt: number
+  isStarting: boolean
   /** When its run ends; undefined: it is idle. */
   endsAt: number | undefined
   idleSince: number
@@ -24,13 +25,12 @@ interface Begun {
 
 /** The workers of a pool and the tasks that wait for them, without any process. */
 export class SimulatedPool {
-  readonly #startMicros: number
-  /** When each processor is free for another start. */
-  readonly #free: number[]
+  readonly #starts: SimulatedStarts
   /** In the order in which they were spawned. */
   readonly #workers: SimulatedWorker[] = []
   readonly #running = new Heap<SimulatedWorker>((a, b) => (a.endsAt ?? 0) < (b.endsAt ?? 0))
   readonly #waiting = new Queue<{ arrivedAt: number; runMicros: number }>()
+  /** What workers have run that are gone, by their numbers. */
   readonly #ran: number[] = []
   readonly #begun: (task: Begun) => void
   #target = 0
@@ -38,10 +38,8 @@ export class SimulatedPool {
   #processMicros = 0
   #busyMicros = 0
 
-  /** @param startMicros how long a worker takes to become ready, if it has a processor */
-  constructor(startMicros: number, processors: number, begun: (task: Begun) => void) {
-    this.#startMicros = startMicros
-    this.#free = new Array<number>(processors).fill(0)
+  constructor(starts: SimulatedStarts, begun: (task: Begun) => void) {
+    this.#starts = starts
     this.#begun = begun
   }
 
@@ -66,10 +64,19 @@ export class SimulatedPool {
   }
 
   /** When the next worker that loads is ready. */
-  nextReady(now: number): number {
-    let next = Number.POSITIVE_INFINITY
-    for (const { readyAt } of this.#workers) if (readyAt > now && readyAt < next) next = readyAt
-    return next
+  get nextReady(): number {
+    return this.#starts.next
+  }
+
+  /** A worker is ready. */
+  join(now: number): void {
+    for (const readyAt of this.#starts.goOn(now)) {
+      const worker = this.#workers.find(({ isStarting }) => isStarting)
+      if (worker === undefined) break
+      worker.isStarting = false
+      worker.idleSince = readyAt
+    }
+    this.dispatch(now)
   }
 
   processSeconds(now: number): number {
@@ -86,9 +93,9 @@ export class SimulatedPool {
   }
 
   shown(now: number): ScaledWorker[] {
-    return this.#workers.map(({ number, readyAt, endsAt, ran, begunAt }) => ({
+    return this.#workers.map(({ number, isStarting, endsAt, ran, begunAt }) => ({
       number,
-      isStarting: readyAt > now,
+      isStarting,
       isBusy: endsAt !== undefined,
       busyMicros: ran + (endsAt === undefined ? 0 : now - begunAt),
     }))
@@ -116,9 +123,12 @@ export class SimulatedPool {
   /** Spawns what is missing; lets those go that have been idle longest, and later those that become idle. */
   setTarget(target: number, now: number): void {
     this.#target = target
-    while (this.#workers.length < target) this.#spawn(now, this.#readyAt(now))
+    while (this.#workers.length < target) {
+      this.#starts.begin(now)
+      this.#spawn(now, true)
+    }
     while (this.#workers.length > target) {
-      const idle = this.#workers.filter(({ endsAt, readyAt }) => endsAt === undefined && readyAt <= now)
+      const idle = this.#workers.filter(({ endsAt, isStarting }) => endsAt === undefined && !isStarting)
       if (idle.length === 0) return
       this.#leave(
         idle.reduce((a, b) => (b.idleSince < a.idleSince ? b : a)),
@@ -130,13 +140,13 @@ export class SimulatedPool {
   /** It has so many workers, which are ready. */
   begin(workers: number): void {
     this.#target = workers
-    while (this.#workers.length < workers) this.#spawn(0, 0)
+    while (this.#workers.length < workers) this.#spawn(0, false)
   }
 
   dispatch(now: number): void {
     for (const worker of this.#workers) {
       if (this.#waiting.size === 0) return
-      if (worker.endsAt !== undefined || worker.readyAt > now) continue
+      if (worker.endsAt !== undefined || worker.isStarting) continue
       const task = this.#waiting.pop()
       if (task === undefined) return
       worker.begunAt = now
@@ -146,15 +156,7 @@ export class SimulatedPool {
     }
   }
 
-  /** A start keeps a processor busy, so that workers that start at the same time wait for each other. */
-  #readyAt(now: number): number {
-    const next = this.#free.indexOf(Math.min(...this.#free))
-    const from = Math.max(now, this.#free[next] ?? 0)
-    this.#free[next] = from + this.#startMicros
-    return from + this.#startMicros
-  }
-
-  #spawn(now: number, readyAt: number): void {
+  #spawn(now: number, isStarting: boolean): void {
     const taken = new Set(this.#workers.map(({ number }) => number))
     let number = 1
     while (taken.has(number)) number++
@@ -162,9 +164,9 @@ export class SimulatedPool {
     this.#workers.push({
       number,
       spawnedAt: now,
-      readyAt,
+      isStarting,
       endsAt: undefined,
-      idleSince: readyAt,
+      idleSince: now,
       ran,
       begunAt: 0,
     })

@@ -100,6 +100,14 @@ describe('latency', () => {
     assert.equal(decide(snapshot('bbbb', { ...given, runs, nowMicros: 2 * SECOND })).target, 7)
   })
 
+  it('does not grow when all respawns wait', async () => {
+    const decide = (await loadAlgorithm('latency')).open()
+    for (let second = 1; second < 9; second++) {
+      const given = { options: SCALING, nowMicros: second * SECOND, delayed: 2, backlog: 99, arrived: 9 }
+      assert.equal(decide(snapshot('', given)).target, 2)
+    }
+  })
+
   it('does not grow without tasks that could run, nor while nothing may be spawned', async () => {
     const decide = (await loadAlgorithm('latency')).open()
     for (let second = 1; second < 60; second++) {
