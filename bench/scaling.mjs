@@ -1,16 +1,18 @@
-// npm run bench -- scaling [patterns | spike | steady] [--algorithms=spare,latency --patterns=ramp --seconds=300 --beside=5
-// --pairs=5]: runs daemons that adapt, and a uWSGI beside those whose algorithm it has, under the patterns of docs/scaling.md;
-// writes docs/scaling-live.json, which docs/scaling-table.mjs puts into the page. All of it takes an hour and a half. Tasks
-// sleep, so that the machine has time for several daemons; on a busy one, `chrt -r 10` before it keeps others out of the
-// figures.
+// npm run bench -- scaling [patterns | steady | spike] [--long] [--algorithms=spare,latency --patterns=ramp --seconds=60
+// --beside=5 --pairs=1]: runs daemons that adapt, and a uWSGI beside those whose algorithm it has, under the patterns of
+// docs/scaling.md, and prints what docs/scaling.md would say of them, in a quarter of an hour. With `--long`, which takes an
+// hour and a half, docs/scaling-live.json keeps it, and docs/scaling-table.mjs puts it into the page. Tasks sleep, so that the
+// machine has time for several daemons; on a busy one, `chrt -r 10` before it keeps others out of the figures.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { liveParts } from '../docs/scaling-live.mjs'
 import { isInstalled, median, ROOT } from './harness.mjs'
 import { arrivalsIn, PATTERNS } from './scaling/arrivals.mjs'
 import { runSimulated } from './scaling/simulated.mjs'
 import { runSpike, runSpikeAndReturn } from './scaling/spike.mjs'
 import { runSpoold } from './scaling/spoold.mjs'
+import { measureStart } from './scaling/start-time.mjs'
 import { runUwsgi } from './scaling/uwsgi.mjs'
 
 const FILE = join(ROOT, 'docs/scaling-live.json')
@@ -18,52 +20,56 @@ const ALGORITHMS = ['spare', 'spare2', 'backlog', 'busyness', 'cheap', 'latency'
 /** Of uWSGI 2.0.21. */
 const UWSGI_HAS = ['spare', 'backlog', 'busyness']
 const SEED = 1
-const STEADY_SECONDS = 660
+const LONG = { seconds: 300, pairs: 5, steadySeconds: 660 }
+const SHORT = { seconds: 60, pairs: 1, steadySeconds: 120 }
 
 export async function scaling(args) {
   const option = (name, fallback) =>
     args.find(arg => arg.startsWith(`--${name}=`))?.slice(name.length + 3) ?? fallback
   const wanted = args.filter(arg => !arg.startsWith('--'))
   const isWanted = name => wanted.length === 0 || wanted.includes(name)
+  const isKept = args.includes('--long')
+  const form = isKept ? LONG : SHORT
   const algorithms = option('algorithms', ALGORITHMS.join(',')).split(',')
-  const seconds = Number(option('seconds', 300))
-  const found = existsSync(FILE)
-    ? JSON.parse(readFileSync(FILE, 'utf8'))
-    : { runs: {}, spike: {}, steady: {} }
+  const seconds = Number(option('seconds', form.seconds))
+  const pairs = Number(option('pairs', form.pairs))
+  const found =
+    isKept && existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')) : { runs: {}, spike: {}, steady: {} }
   const keep = (part, key, value) => {
     found[part][key] = value
-    writeFileSync(FILE, `${JSON.stringify(found, undefined, 2)}\n`)
+    if (isKept) writeFileSync(FILE, `${JSON.stringify(found, undefined, 2)}\n`)
     console.error(`${part} ${key}: ${JSON.stringify(value).replace(/"workers":"\w+",/g, '')}`)
   }
   if (isWanted('patterns')) {
     found.seconds = seconds
     found.processors = availableParallelism()
+    found.startMs = await measureStart()
+    console.error(`a worker starts in ${found.startMs} ms`)
     const patterns = option('patterns', Object.keys(PATTERNS).join(',')).split(',')
     for (const algorithm of algorithms)
       await inGroups(patterns, Number(option('beside', 5)), async pattern =>
-        keep('runs', `${algorithm} ${pattern}`, await sideBySide(algorithm, pattern, seconds)),
+        keep('runs', `${algorithm} ${pattern}`, await sideBySide(algorithm, pattern, seconds, found.startMs)),
       )
   }
   if (isWanted('steady'))
     keep(
       'steady',
       'latency',
-      await runSpoold('latency', arrivalsIn('steady', STEADY_SECONDS, SEED), STEADY_SECONDS).then(packed),
+      packed(await runSpoold('latency', steady(form.steadySeconds), form.steadySeconds)),
     )
   if (isWanted('spike'))
     for (const algorithm of algorithms.filter(name => name !== 'fixed'))
-      keep(
-        'spike',
-        algorithm,
-        await spike(algorithm, algorithm === 'latency' ? Number(option('pairs', 5)) : 1),
-      )
+      keep('spike', algorithm, await spike(algorithm, algorithm === 'latency' ? pairs : 1))
+  for (const text of Object.values(liveParts(found))) console.log(text)
 }
 
-async function sideBySide(algorithm, pattern, seconds) {
+const steady = seconds => arrivalsIn('steady', seconds, SEED)
+
+async function sideBySide(algorithm, pattern, seconds, startMs) {
   const arrivals = arrivalsIn(pattern, seconds, SEED)
   const hasPeer = UWSGI_HAS.includes(algorithm) && isInstalled('uwsgi')
   const [simulated, live, uwsgi] = await Promise.all([
-    runSimulated(algorithm, arrivals, seconds),
+    runSimulated(algorithm, arrivals, seconds, startMs),
     runSpoold(algorithm, arrivals, seconds),
     hasPeer ? runUwsgi(algorithm, arrivals, seconds) : undefined,
   ])

@@ -23,7 +23,7 @@ export function liveParts({ runs, spike, steady }) {
     agreement: table(['', ...patterns], agreementRows(algorithms, patterns, runOf)),
     curves: curves(patterns, runOf),
     spike: table(['', 'done after', 'against 16 all the time'], spikeRows(spike)),
-    steady: steadyLine(steady.latency) + afterLine(spike.latency.after),
+    steady: steadyLine(steady.latency) + afterLine(spike.latency?.after),
   }
 }
 
@@ -100,6 +100,7 @@ function spikeRows(spike) {
 }
 
 function steadyLine(run) {
+  if (run === undefined) return ''
   const settled = countsOf(run).slice(SETTLE_SECONDS)
   const changes = settled
     .map((count, at) => count - (settled[at - 1] ?? count))
@@ -109,10 +110,18 @@ function steadyLine(run) {
   ).length
   const [least, most] = [Math.min(...settled), Math.max(...settled)]
   const workers = least === most ? `${least}` : `${least} to ${most}`
-  return `- In ten minutes of 48 tasks of 100 ms per second, \`latency\` had ${workers} workers, and changed direction ${turns} times. p95 of the time that tasks waited: ${run.p95Ms} ms.\n`
+  return `- In ${spanOf(settled.length)} of 48 tasks of 100 ms per second, \`latency\` had ${workers} workers, and changed direction ${turns} times. p95 of the time that tasks waited: ${run.p95Ms} ms.\n`
 }
 
-function afterLine({ most, backSeconds, megabytes: [before, peak, after] }) {
+const spanOf = seconds => (seconds === 600 ? 'ten minutes' : `${seconds} s`)
+
+function afterLine(run) {
+  if (run === undefined) return ''
+  const {
+    most,
+    backSeconds,
+    megabytes: [before, peak, after],
+  } = run
   return `- After the thousand tasks, \`latency\` went from ${most} workers to one in ${Math.round(backSeconds)} s. All processes together had ${before} MB resident before, ${peak} MB at the end of the tasks, and ${after} MB with one worker again.\n`
 }
 

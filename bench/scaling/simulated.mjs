@@ -6,23 +6,16 @@ import { simulate } from '../../build/src/supervisor/scaling/simulate.js'
 import { MAXIMUM } from './arrivals.mjs'
 
 const SECOND = 1_000_000
-/** How long a worker with a small handler takes, of which nearly all is computing. */
-const START_MS = 100
 
-export async function runSimulated(
-  name,
-  arrivals,
-  seconds,
-  { startMs = START_MS, processors = availableParallelism() } = {},
-) {
+/** @param startMs how long a worker takes to start that has a processor of its own */
+export async function runSimulated(name, arrivals, seconds, startMs) {
   const algorithm = await loadAlgorithm(name === 'fixed' ? 'manual' : name)
   const minimum = name === 'cheap' ? 0 : 1
   const run = simulate(algorithm, arrivals, {
-    scaling: { ...SCALING_DEFAULTS, minimum, maximum: MAXIMUM, processors },
+    scaling: { ...SCALING_DEFAULTS, minimum, maximum: MAXIMUM, processors: availableParallelism() },
     initial: name === 'fixed' ? MAXIMUM : minimum,
     tickMicros: SECOND,
     startMicros: startMs * 1000,
-    eagerMicros: 0.05 * SECOND,
     untilMicros: seconds * SECOND,
     giveUpMicros: 0,
   })

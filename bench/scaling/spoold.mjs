@@ -52,7 +52,7 @@ export function withDaemon(options, use) {
         return workers.filter(({ state }) => state === 'ready').length >= wanted
       })
       await setTimeout(SETTLE_MS)
-      return await use({ pid: daemon.pid, put, snapshot, events: () => eventsOf(log) })
+      return await use({ pid: daemon.pid, spool, put, snapshot, events: () => eventsOf(log) })
     } finally {
       await daemon.stop()
     }
