@@ -7,7 +7,7 @@ import { leftIn } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-/** The samples of uWSGI's manual as they stand, apart from those that are part of another one. */
+/** The samples of uWSGI's manual as they stand. */
 const SAMPLES = [
   {
     text: `
@@ -63,6 +63,20 @@ cheaper-busyness-penalty = 2
 `,
     seen: { algorithm: null, minimum: 1, maximum: 1, initial: 1 },
   },
+  {
+    text: `
+cheaper-overload = 30
+`,
+    seen: { algorithm: null, minimum: 1, maximum: 1, initial: 1 },
+  },
+  {
+    text: `
+cheaper-overload = 10
+cheaper-busyness-multiplier = 20
+cheaper-busyness-min = 25
+`,
+    seen: { algorithm: null, minimum: 1, maximum: 1, initial: 1 },
+  },
 ] as const
 
 describe("a sample of uWSGI's manual, with only a spool and a handler added", () => {
@@ -74,11 +88,11 @@ describe("a sample of uWSGI's manual, with only a spool and a handler added", ()
       const { initial, ...limits } = seen
       assert.deepEqual({ algorithm: size.algorithm, minimum: size.minimum, maximum: size.maximum }, limits)
       assert.ok(wanted <= initial && wanted >= seen.minimum)
-      put(spool, 5)
-      await until('the tasks have run', () => leftIn(spool).length === 0)
       const spawned = () => daemon.output.split('spawned the uWSGI spooler').length - 1
       await until('those of the start have come', () => spawned() >= initial)
       assert.equal(spawned(), initial)
+      put(spool, 5)
+      await until('the tasks have run', () => leftIn(spool).length === 0)
       await stop(daemon)
     })
 

@@ -167,7 +167,7 @@ describe('while a pool grows and shrinks', () => {
         }`,
       ini: {
         'check-interval': 0.05,
-        'spooler-start-timeout': 2,
+        'spooler-start-timeout': 6,
         'spooler-quiet': true,
         ...GROWING,
         'cheaper-algo': 'spare',
@@ -178,7 +178,7 @@ describe('while a pool grows and shrinks', () => {
     await daemon.waitFor('2 processes, not 1')
     await until('many checks have passed', checks(20))
     assert.ok(daemon.children().length <= 2)
-    await daemon.waitFor(/is still loading after 2 s \(spooler-start-timeout\)/)
+    await daemon.waitFor(/is still loading after 6 s \(spooler-start-timeout\)/)
     await until('all have run', () => leftIn(spool).length === 0)
     assertWhole(daemon, names)
     assert.ok(scaledTo(daemon).every(([, to = 0]) => to <= 2))

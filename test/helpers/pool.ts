@@ -10,7 +10,7 @@ import type { MemorySpool } from '#src/engines/memory/spool.js'
 import { Emitter } from '#src/events/emitter.js'
 import type { WorkerOptions } from '#src/ipc/messages.js'
 import { InProcessPort } from '#src/supervisor/in-process-port.js'
-import type { SizeOptions } from '#src/supervisor/pool-options.js'
+import type { SizeOptions, WorkerLimits } from '#src/supervisor/pool-options.js'
 import { SignalRouter } from '#src/supervisor/signal-router.js'
 import { WorkerPool } from '#src/supervisor/worker-pool.js'
 import { Worker } from '#src/worker/worker.js'
@@ -34,6 +34,7 @@ export interface PoolSettings {
   readonly worker?: Partial<WorkerOptions>
   readonly processes?: number
   readonly size?: Partial<SizeOptions>
+  readonly limits?: Partial<WorkerLimits>
 }
 
 /** A pool for a spool directory whose workers live in this process. */
@@ -57,7 +58,7 @@ export function memoryPoolOf(spool: MemorySpool, handler: string, settings: Pool
 function openPool(
   spool: string,
   handler: string,
-  { worker, processes = 2, size }: PoolSettings,
+  { worker, processes = 2, size, limits }: PoolSettings,
   engine: PoolEngine,
 ) {
   const file = join(workspace(), 'handler.mjs')
@@ -96,7 +97,7 @@ function openPool(
     {
       ...{ worker: options, openPort, mercyMs: 60_000, startTimeoutMs: 0 },
       ...{ processes, scaling: null, startsCheap: false, idleMs: 0, ...size },
-      limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0 },
+      limits: { evilRssBytes: 0, evilVszBytes: 0, lifetimeMs: 0, lifetimeDeltaMs: 0, ...limits },
       answer: ({ id }) => ({ type: 'answer', id, values: [] }),
     },
     feed,
