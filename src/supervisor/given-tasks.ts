@@ -179,8 +179,7 @@ export class GivenTasks {
    * @returns refs that it dropped and no other worker has: `recall` had left the first one as running, but it was not
    */
   confirmed(begun: readonly number[], now: number): Ref[] {
-    for (const number of begun)
-      if (this.#recalled.get(number)?.startedAt === undefined) this.#begin(number, now)
+    for (const number of begun) if (this.of(number)?.startedAt === undefined) this.#begin(number, now)
     for (const [number, { startedAt }] of this.#recalled)
       if (startedAt === undefined) {
         this.#recalled.delete(number)

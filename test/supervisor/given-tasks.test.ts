@@ -41,6 +41,16 @@ describe('GivenTasks', () => {
     assert.deepEqual([given.size, given.runningSince], [1, 8])
   })
 
+  it('does not take the confirmation for the start of a run that was reported before', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b'])
+    given.start(0, 3)
+    given.recall(true)
+    given.confirmed([0], 8)
+    assert.equal(given.runningSince, 3)
+    assert.equal(given.begun(9)[0]?.startedAt, 3)
+  })
+
   it('gives back what seemed to run first and had not begun when the worker dropped all that it had', () => {
     const given = new GivenTasks(1)
     given.give(['a', 'b', 'c'])
