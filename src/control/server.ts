@@ -1,6 +1,7 @@
-import type { Socket } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import type { ActionTable } from './actions.js'
 import { ControlConnection } from './connection.js'
+import { CrowdGate } from './crowd-gate.js'
 import type { Role } from './protocol.js'
 
 /** Connections of one socket. A new one replaces the one that has asked for nothing for longest. */
@@ -10,6 +11,7 @@ const MAX_CONNECTIONS = 64
 export class ControlServer {
   readonly #role: Role
   readonly #actions: ActionTable
+  readonly #gate = new CrowdGate()
   /** In order of their last request, the oldest first. */
   readonly #connections = new Set<ControlConnection>()
 
@@ -18,7 +20,9 @@ export class ControlServer {
     this.#actions = actions
   }
 
-  accept(socket: Socket): void {
+  /** @param listening where it came in */
+  accept(socket: Socket, listening: Server): void {
+    this.#gate.passed(listening)
     const [oldest] = this.#connections
     if (this.#connections.size >= MAX_CONNECTIONS && oldest !== undefined) {
       this.#connections.delete(oldest)

@@ -28,6 +28,8 @@ export interface SpoolSocket {
   close(): void
 }
 
+type Accept = (socket: Socket, listening: Server) => void
+
 /** The kernel caps it at net.core.somaxconn. */
 const BACKLOG = 4096
 /** How long another daemon may take to take its own name. */
@@ -44,7 +46,7 @@ const LOCK_RETRY_MS = 20
  * @param spool its real path
  * @throws Error why it cannot listen there
  */
-export async function listenInSpool(spool: string, accept: (socket: Socket) => void): Promise<SpoolSocket> {
+export async function listenInSpool(spool: string, accept: Accept): Promise<SpoolSocket> {
   const bytes = toByteString(spool)
   const directory = holdDirectory(`${makeState(bytes)}/.`, `${bytes}/${STATE_DIRECTORY}`)
   const hidden = `${directory.path}/.control.${crypto().randomBytes(4).toString('hex')}`
@@ -63,8 +65,8 @@ export async function listenInSpool(spool: string, accept: (socket: Socket) => v
   }
 }
 
-function startServer(path: string, accept: (socket: Socket) => void): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, accept)
+function startServer(path: string, accept: Accept): Promise<Server> {
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, socket => accept(socket, server))
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ path, backlog: BACKLOG }, () => {

@@ -109,7 +109,9 @@ export class DaemonControl {
 
   async #listenIn(spool: string): Promise<void> {
     const server = new ControlServer('operator', this.#context.actions)
-    const socket: SpoolSocket = await listenInSpool(spool, each => server.accept(each))
+    const socket: SpoolSocket = await listenInSpool(spool, (each, listening) =>
+      server.accept(each, listening),
+    )
     this.#inSpools.set(spool, {
       server,
       isReachable: () => socket.isReachable(),
@@ -125,7 +127,12 @@ export class DaemonControl {
     const server = new ControlServer(role, actions)
     const listener = await listen(
       { kind: 'unix', path: this.#context.resolve(path) },
-      { backlog: BACKLOG, mode, owner: identity, accept: socket => server.accept(socket) },
+      {
+        backlog: BACKLOG,
+        mode,
+        owner: identity,
+        accept: (socket, listening) => server.accept(socket, listening),
+      },
     )
     this.#named.push({ server, listener })
   }

@@ -11,7 +11,7 @@ export interface ListenSettings {
   /** Mode and owner of a unix socket's file; null means the umask's mode and our own user. */
   readonly mode: number | null
   readonly owner: { readonly uid: number; readonly gid: number } | null
-  accept(socket: Socket): void
+  accept(socket: Socket, listening: Server): void
 }
 
 /** A listening socket. */
@@ -118,7 +118,9 @@ function startServer(
   options: ListenOptions | { readonly fd: number },
   settings: ListenSettings,
 ): Promise<Server> {
-  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, settings.accept)
+  const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, socket =>
+    settings.accept(socket, server),
+  )
   return new Promise((resolve, reject) => {
     server.once('error', reject)
     server.listen({ ...options, backlog: settings.backlog }, () => {
