@@ -17,10 +17,10 @@ const LOOKS = [1440, 390].flatMap(width =>
 function pathsOf({ id, held, dead }: Spooled): string[] {
   const rows = PAGES.map(({ path }) => path).filter(isShown)
   const named = (path: string, task: string) =>
-    path.replace(':spool', id).replace(':task', urlTextOf(task)).replace(':action', 'remove')
+    path.replace(':spool', id).replace(':ref', urlTextOf(task)).replace(':action', 'remove')
   return [
     ...rows.map(path => named(path, held)),
-    named('/spools/:spool/tasks/:task', `.spoold/dead/${dead}`),
+    named('/spools/:spool/tasks/:ref', `.spoold/dead/${dead}`),
     named('/spools/:spool/waiting?show=later', ''),
     named('/spools/:spool/find?state=held', ''),
     named('/spools/:spool/dead?reason=cancelled', ''),

@@ -26,8 +26,8 @@ export const PAGES: readonly Page[] = [
   { path: '/spools/:spool/named', right: VIEWER, render: namedPage },
   { path: '/spools/:spool/workers', right: VIEWER, render: workersPage },
   { path: '/spools/:spool/audit', right: { role: 'operator' }, render: auditPage },
-  { path: '/spools/:spool/tasks/:task', right: VIEWER, render: taskPage },
-  { path: '/spools/:spool/tasks/:task/body', right: { role: 'viewer', payload: true }, render: bodyPage },
+  { path: '/spools/:spool/tasks/:ref', right: VIEWER, render: taskPage },
+  { path: '/spools/:spool/tasks/:ref/body', right: { role: 'viewer', payload: true }, render: bodyPage },
 ]
 
 /** What everybody may load, whoever it is. */

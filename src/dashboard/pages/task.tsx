@@ -14,7 +14,7 @@ type Params = Readonly<Record<string, string>>
 export async function taskPage(context: PageContext, params: Params) {
   const { snapshot, place } = await spoolScene(context, params)
   const { viewer } = context
-  const task = place.task(params.task ?? '')
+  const task = place.task(params.ref ?? '')
   const [at, nowMs] = [place.urlOf(task.ref), snapshot.atMs]
   const { mayReadPayload } = viewer
   const detail = taskDetail(task, {
@@ -55,7 +55,7 @@ function listingOf({ state }: TaskView): SpoolPage {
 /** The body, as a file to be saved: it is never shown as what it says it is. */
 export async function bodyPage(context: PageContext, params: Params): Promise<Raw> {
   const place = context.spools.get(params.spool ?? '')
-  const task = place.task(params.task ?? '')
+  const task = place.task(params.ref ?? '')
   if (task.file.vars === undefined) throw new PageError(404, 'it is no packet, and has no body')
   return { type: 'application/octet-stream', body: place.body(task), filename: 'body.bin' }
 }
