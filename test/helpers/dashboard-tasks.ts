@@ -45,7 +45,12 @@ export async function spooled(): Promise<Spooled> {
   const dashboard = await startDashboard({
     spool,
     handler: HANDLER,
-    ini: { 'spooler-dashboard-enqueue': true, 'spooler-processes': 2, 'spooler-retry-delay': 3600 },
+    ini: {
+      'spooler-dashboard-enqueue': true,
+      'spooler-processes': 3,
+      'spooler-cheaper': 2,
+      'spooler-retry-delay': 3600,
+    },
   })
   const later = (n: string) => stored(spool, '--at', '+2h', `n=${n}`, 'to=zq-31', NASTY)
   const [waiting, held, dead] = [await later('waiting'), await later('held'), await later('dead')]
