@@ -50,7 +50,6 @@ function measure(count) {
     mkdirSync(spool)
     fill(spool, 'few', count + 1, 1)
     fill(spool, 'other', 1, count + 2)
-    const before = leftOnTmpfs(spool) - 1
     const options = ['--spooler-processes', '3', '--spooler-quiet']
     const since = performance.now()
     const daemon = startSpoold(directory, spool, options, '--spooler', tasksOf(directory))
@@ -58,6 +57,7 @@ function measure(count) {
       await until('another one starts', () => existsSync(join(directory, 'other')), LONGEST_MS)
       const first = (performance.now() - since) / 1000
       await setTimeout(REST_MS) // those that were given to workers meanwhile have come back
+      const before = leftOnTmpfs(spool)
       const [cpu, at] = [cpuSecondsOf(daemon.pid), performance.now()]
       await setTimeout(REST_MS)
       const share = (1e5 * (cpuSecondsOf(daemon.pid) - cpu)) / (performance.now() - at)
