@@ -1,5 +1,6 @@
 import { Rationed } from '../../base/rationed.js'
 import type { Emitter } from '../../events/emitter.js'
+import { lstatSync } from '../../files/anchored-path.js'
 import type { WatchChoice } from '../../files/directory-watch.js'
 import { BacklogCount } from '../../spool/index/backlog-count.js'
 import { bestReady } from '../../spool/index/best-ready.js'
@@ -11,7 +12,7 @@ import type { NameRules } from '../../spool/names.js'
 import type { TaskOrder } from '../../spool/task-order.js'
 import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
-import { type Ref, toByteString } from '../../task/ref.js'
+import { type Ref, toByteString, toFsPath } from '../../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../../task/report.js'
 import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
@@ -54,7 +55,7 @@ export class DirectoryFeed implements Feed {
     const { rules, order, frequencyMs, watch } = options
     const spool = toByteString(options.spool)
     this.#options = options
-    this.#index = new TaskIndex({ order, frequencyMs })
+    this.#index = new TaskIndex({ order, frequencyMs, isGone: ref => isGone(`${spool}/${ref}`) })
     this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
       this.#wakeUp(),
     )
@@ -182,5 +183,13 @@ export class DirectoryFeed implements Feed {
     this.#wakeUp = () => {}
     this.#scanner.close()
     this.#slotWatch.close()
+  }
+}
+
+function isGone(path: string): boolean {
+  try {
+    return lstatSync(toFsPath(path)) === undefined
+  } catch {
+    return false // a worker says why
   }
 }

@@ -53,7 +53,8 @@ export class Scanner {
     this.#directories = new Directories(options.spool)
     this.#watches = new Watches(options, events, {
       changed: (ref, renamed) => {
-        if (!this.#isClosed && this.#index.changed(ref, renamed)) this.#wakeUp()
+        if (this.#isClosed || (renamed && this.#index.tries.isOver(ref))) return
+        if (this.#index.changed(ref, renamed)) this.#wakeUp()
       },
       unclear: () => this.#wantUnclearScan(),
     })

@@ -10,11 +10,14 @@ interface Places {
   missSome(): void
   isBusy(ref: Ref): boolean
   isReady(ref: Ref): boolean
+  /** Its file is not there any more. */
+  isGone(ref: Ref): boolean
 }
 
 /**
  * Makes the first refs of a queue ready as slots of their name become free. Only a worker knows whether one is: it reports
- * those that find none, and they are back in their place.
+ * those that find none, and they are back in their place. What other daemons have run meanwhile is not tried: a slot would be
+ * free for as long as a worker needs to find out.
  */
 export class SlotTries {
   readonly #queues: SlotQueues
@@ -42,12 +45,23 @@ export class SlotTries {
 
   /** The first `count` refs of a queue are ready. @returns how many there were */
   next(queue: SlotQueue, count: number): number {
-    for (let i = 0; i < count; i++) {
+    for (let i = 0; i < count; ) {
       const ref = this.#queues.next(queue)
       if (ref === undefined) return i
-      this.#places.makeReady(ref)
+      if (this.#places.isGone(ref)) this.#queues.reported(ref)
+      else {
+        this.#places.makeReady(ref)
+        i++
+      }
     }
     return count
+  }
+
+  /** It waits no more if its file has been removed. */
+  isOver(ref: Ref): boolean {
+    const isOver = this.#queues.has(ref) && this.#places.isGone(ref)
+    if (isOver) this.#queues.remove(ref)
+    return isOver
   }
 
   /** How many refs of a queue are to be tried, and no worker has them yet. */

@@ -19,6 +19,8 @@ interface TaskIndexOptions {
   readonly parkedSize?: number
   /** How many names are kept of those that wait for a slot of the same name. */
   readonly namedPerSlots?: number
+  /** Asked of tasks that waited for slots. Default: no file is. */
+  readonly isGone?: (ref: Ref) => boolean
 }
 
 const WINDOW = 120_000
@@ -32,7 +34,7 @@ const WINDOW = 120_000
  *                                                                        | parked → ready | busy
  *                                                                        | in the queue for a slot → ready
  *
- * Nothing here opens or stats a file: a worker that tries a ref too early says so in its report.
+ * Nothing here opens a file: a worker that tries a ref too early says so in its report.
  */
 export class TaskIndex {
   readonly #frequencyMs: number
@@ -47,24 +49,24 @@ export class TaskIndex {
   readonly later = new WaitingList()
   readonly #parked: ParkedRefs
   readonly #slots: SlotQueues
-  /** Lets those try that wait for a slot. */
   readonly tries: SlotTries
   /** The scan in progress need not meet more of what is ready. */
   #isHarvestFull = false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
 
-  constructor({ order, frequencyMs, windowSize = WINDOW, parkedSize, namedPerSlots }: TaskIndexOptions) {
+  constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
-    this.#parked = new ParkedRefs(parkedSize)
-    this.#slots = new SlotQueues(order, parkedSize, namedPerSlots)
+    this.#parked = new ParkedRefs(more.parkedSize)
+    this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
     this.tries = new SlotTries(this.#slots, {
       makeReady: ref => this.#makeReady(ref),
       missSome: () => this.#ready.missSome(),
       isBusy: ref => this.#busy.has(ref),
       isReady: ref => this.#ready.isFresh(ref),
+      isGone: ref => more.isGone?.(ref) === true,
     })
   }
 
@@ -99,7 +101,6 @@ export class TaskIndex {
     return reason === 'slot' ? this.#slots.size : this.#parked.countOf(reason)
   }
 
-  /** What waits for slots, by name. */
   get slotQueues(): SlotQueueStats[] {
     return this.#slots.stats
   }
@@ -292,7 +293,6 @@ export class TaskIndex {
     if (!this.#ready.renew(ref)) this.#ready.add(ref, this.#timeOf(ref, Date.now()))
   }
 
-  /** When it became runnable. */
   #timeOf(ref: Ref, nowMs: number): number {
     return this.#isByTime ? this.#arrivals.of(ref, nowMs) : 0
   }

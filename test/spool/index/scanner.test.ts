@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Emitter } from '#src/events/emitter.js'
@@ -11,8 +11,8 @@ import { drop } from '../../helpers/files.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
-function scannerOf(spool: string, frequencyMs = 1_000_000) {
-  const index = new TaskIndex({ order: 'name', frequencyMs })
+function scannerOf(spool: string, frequencyMs = 1_000_000, isGone: (ref: string) => boolean = () => false) {
+  const index = new TaskIndex({ order: 'name', frequencyMs, isGone })
   const found: string[] = []
   const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs, watch: 'auto' as const }
   const scanner = new Scanner(options, index, new Emitter(), () => found.push(...index.take(1000)))
@@ -48,6 +48,41 @@ describe('a scanner', () => {
     for (const name of ['zebra', second, 'ant', first]) drop(spool, name)
     await until('all are known', () => index.ready === 5)
     assert.deepEqual(index.take(9), [first, second, third, 'zebra', 'ant'])
+    scanner.close()
+  })
+
+  it('forgets what waits for a slot and is removed; what is replaced is looked at again', async () => {
+    const spool = spoolDirectory()
+    for (const name of ['removed', 'replaced']) drop(spool, name)
+    const { scanner, index, found } = scannerOf(spool, 1_000_000, ref => !existsSync(join(spool, ref)))
+    await scanner.start()
+    const slots = { name: 'few', count: 1 }
+    for (const ref of found.splice(0))
+      index.returned({ ref, kind: 'parked', ranMs: 0, reason: 'slot', slots }, Date.now())
+    assert.equal(index.parkedFor('slot'), 2)
+    rmSync(join(spool, 'removed'))
+    drop(spool, 'replaced')
+    await until('neither waits', () => index.parkedFor('slot') === 0)
+    assert.deepEqual(found, ['replaced'])
+    scanner.close()
+  })
+
+  it('lets none try a slot that is gone by then', async () => {
+    const spool = spoolDirectory()
+    const there = new Set(['a', 'b', 'c'])
+    for (const name of there) drop(spool, name)
+    const { scanner, index, found } = scannerOf(spool, 1_000_000, ref => !there.has(ref))
+    await scanner.start()
+    const slots = { name: 'few', count: 1 }
+    for (const ref of found.splice(0))
+      index.returned({ ref, kind: 'parked', ranMs: 0, reason: 'slot', slots }, Date.now())
+    const [queue] = index.tries.queues()
+    assert.ok(queue !== undefined)
+    there.delete('a')
+    assert.equal(index.tries.next(queue, 1), 1)
+    assert.deepEqual(index.take(9), ['b'])
+    there.delete('c')
+    assert.deepEqual([index.tries.next(queue, 1), index.take(9), index.parkedFor('slot')], [0, [], 0])
     scanner.close()
   })
 
