@@ -66,7 +66,8 @@ function rates(count, crowd) {
 export const title = '2,000 slow clients of control socket, stats and metrics'
 export const about = `tmpfs, two processes, 110,000 no-op tasks, from a tenth of them on. "spoold" has the clients, a third at each place, who
 send one byte per second, read nothing, and come again when they are sent away; "peer" is a spoold without. Instructions are those of
-master and workers (perf stat, user and kernel); the clients and the exporter take processors, too, so tasks per second say what is
+master and workers (perf stat, user and kernel), not those of clients and exporter. The clients cost the master the same each second, however
+many tasks run in it, so on a busy machine they cost more per task. Clients and exporter take processors, too, so tasks per second say what is
 left of two.`
 
 export async function run({ pairs, scale, say }) {
