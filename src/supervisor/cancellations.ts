@@ -97,7 +97,7 @@ export class Cancellations {
     const { given, name, worker } = cancellation
     if (typeof report === 'string') {
       // the next worker that claims it buries it
-      feed.cutShort(given.ref, { kind: 'cancelled', detail })
+      feed.cutShort(given.ref, { kind: 'cancelled', detail }, given.notice?.lease)
       if (!given.isRecalled) feed.abandoned([given.ref])
       return cancellation.end({ result: 'unburied', detail: report })
     }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { messageOf } from '../../base/errors.js'
 import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
@@ -58,13 +59,16 @@ export class RedisClaims implements Claims {
     const token = `${this.#id}.${this.#next++}`
     try {
       return await this.#connection.use(() => this.#claim(ref, token, lastRun), PATIENCE_MS)
-    } catch {
-      return { ref, kind: 'untouched', ranMs: 0 } // the feed says why; a lock that was taken expires
+    } catch (error) {
+      // a lock that was taken expires; if there is no connection, the feed says why
+      if (!this.#connection.isReady) return { ref, kind: 'untouched', ranMs: 0 }
+      return { ref, kind: 'unreadable', ranMs: 0, detail: messageOf(error) }
     }
   }
 
   async #claim(ref: Ref, token: string, lastRun: LastRun | undefined): Promise<Claim | Report> {
     const held = heldJobOf(ref)
+    if (held === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
     const json = held === undefined ? await this.#jobs.pull(token) : await this.#jobs.takeOver(held, token)
     if (json === undefined) return { ref, ranMs: 0, ...(await this.#jobs.whyNone()) }
     const report = { ref, name: json.id, ranMs: 0 }
@@ -224,6 +228,14 @@ export class RedisClaims implements Claims {
         await sleep(pauseMs(tries))
       }
   }
+}
+
+/**
+ * A ticket brings any job, and not the one whose run was cut short: that is told with its lease (`Feed.cutShort`), and its own
+ * next claim does what is to be done.
+ */
+function ofAnotherJob(ref: Ref, { kind }: LastRun): Report {
+  return { ref, kind: kind === 'cancelled' ? 'locked' : 'gone', ranMs: 0 }
 }
 
 /** Returns undefined if it has been settled or given up. */

@@ -64,7 +64,7 @@ export class LockedJobs {
 
   /** @param record undefined: as it was */
   async bury(json: JobJson, token: string, record: TaskRecord | undefined, why: string): Promise<void> {
-    const fields = record === undefined ? {} : { progress: JSON.stringify(record) }
+    const fields = record === undefined ? undefined : { progress: JSON.stringify(record) }
     await this.#connection.use(async queue => {
       const job = this.#connection.jobOf(queue, json)
       await queue.getBackend().moveToFailed(job, why, false, token, false, fields)

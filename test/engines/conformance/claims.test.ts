@@ -104,8 +104,8 @@ for (const [engine, open] of Object.entries(ENGINES)) {
     it('count a run that began alone and whose worker died, and say how it died', async () => {
       const { spool, ref, one, two } = await withTask()
       await beginOf(one, ref, 'alone')
-      await spool.died(one, ref)
-      const claim = await claimOf(two, ref, { kind: 'crash', cause: 'it was killed' })
+      const lastRun = await spool.died(one, ref, { kind: 'crash', cause: 'it was killed' })
+      const claim = await claimOf(two, ref, lastRun)
       assert.deepEqual([claim.attempt, claim.mustBeAlone], [2, true])
     })
 
@@ -137,8 +137,8 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       it(`of a run that is blameless are as before it (${company})`, async () => {
         const { spool, ref, one, two } = await withTask()
         await beginOf(one, ref, company)
-        await spool.died(one, ref)
-        const claim = await claimOf(two, ref, { kind: 'blameless' })
+        const lastRun = await spool.died(one, ref, { kind: 'blameless' })
+        const claim = await claimOf(two, ref, lastRun)
         assert.deepEqual([claim.attempt, claim.mustBeAlone], [1, false])
       })
 

@@ -40,8 +40,13 @@ export interface TestSpool {
   upkeep(): Upkeep
   /** Whether a claim expires unless it is renewed, even while its worker lives. */
   readonly isLeasing: boolean
-  /** The worker of these claims is gone; `ref` is what it held. */
-  died(claims: Claims, ref: Ref): Promise<void> | void
+  /**
+   * The worker of these claims is gone; `ref` is what it held.
+   *
+   * @param lastRun what its master says of that
+   * @returns what the next claim is to be told: nothing if it finds it with the task
+   */
+  died(claims: Claims, ref: Ref, lastRun?: LastRun): Promise<LastRun | undefined>
 }
 
 /** What an engine does not have, or has in another way: docs/redis.md has the same table. */
@@ -101,10 +106,12 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
     upkeep: () => new RedisUpkeep(connect()),
     isLeasing: true,
     /** Its lock expires, and whoever looks next finds that. */
-    async died() {
+    async died(_claims, _ref, lastRun) {
       const active = await server.client.lrange(key('active'), 0, -1)
       assert.ok(active.length > 0)
       for (const id of active) {
+        const record = JSON.parse((await server.client.hget(key(id), 'progress')) ?? '{}')
+        await server.client.hset(key(id), 'progress', JSON.stringify({ ...record, lastRun }))
         await server.client.del(`${key(id)}:lock`)
         await server.client.sadd(key('stalled'), id)
       }
@@ -113,6 +120,7 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
         const found = await connect().use(queue => queue.getBackend().moveStalledJobsToWait())
         return found.length > 0 || (await server.client.llen(key('active'))) === 0
       })
+      return undefined
     },
   }
 }
@@ -129,7 +137,10 @@ export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => Te
       claims: settings => openDirectoryClaims({ ...CLAIMS_DEFAULTS, spool, ...settings }),
       upkeep: () => new DirectoryUpkeep(spool),
       isLeasing: false,
-      died: (_, ref) => crash(spool, ref),
+      async died(_, ref, lastRun) {
+        crash(spool, ref)
+        return lastRun
+      },
     }
   },
   memory(options) {
@@ -140,9 +151,10 @@ export const ENGINES: Readonly<Record<string, (options?: TestSpoolOptions) => Te
       claims: async settings => new MemoryClaims(spool, { ...CLAIMS_DEFAULTS, ...settings }),
       upkeep: () => new MemoryUpkeep(spool),
       isLeasing: true,
-      died(claims) {
+      async died(claims, _, lastRun) {
         assert.ok(claims instanceof MemoryClaims)
         claims.abandon()
+        return lastRun
       },
     }
   },

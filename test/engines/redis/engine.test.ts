@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import type { Claim } from '#src/engines/claims.js'
+import { RedisClaims } from '#src/engines/redis/claims.js'
+import { Connection } from '#src/engines/redis/connection.js'
+import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
+import { RedisFeed } from '#src/engines/redis/feed.js'
+import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { parseRedisAddress } from '#src/protocol/redis-address.js'
+import { toPairs } from '#src/protocol/vars.js'
+import { OK } from '#src/task/outcome.js'
+import { CLAIMS_DEFAULTS, type EngineSettings } from '../../helpers/engine.js'
+import { startRedis } from '../../helpers/redis.js'
+import { requestFrom } from '../../helpers/request.js'
+import { skipUnless } from '../../helpers/requires.js'
+import { until } from '../../helpers/until.js'
+import { beginOf, claimOf, claimOnceDue, refusalOf } from '../conformance/engines.js'
+
+const missing = skipUnless('redis-server')
+
+describe('the engine on Redis', { skip: missing }, () => {
+  const redis = missing === false ? startRedis() : assert.fail()
+  let libraries: Libraries | undefined
+  let spools = 0
+  const opened: Connection[] = []
+  before(async () => {
+    await redis.ready()
+    libraries = await loadLibraries()
+  })
+  after(() => {
+    for (const connection of opened) connection.close()
+  })
+
+  function openSpool(lockMs?: number) {
+    const queue = `own${spools++}`
+    const connect = () => {
+      assert.ok(libraries !== undefined)
+      const connection = new Connection(parseRedisAddress(redis.address(queue)), libraries, lockMs)
+      opened.push(connection)
+      return connection
+    }
+    return {
+      key: (type: string) => `bull:${queue}:${type}`,
+      enqueuer: new RedisEnqueuer(connect()),
+      claims: (settings: EngineSettings = {}) =>
+        new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, ...settings }),
+      feed: () => new RedisFeed(connect(), connect()),
+    }
+  }
+  const leaseOf = ({ notice }: Claim) => notice?.lease ?? ''
+
+  it('keeps the bytes of packets and bodies, and keys that repeat', async () => {
+    const { enqueuer, claims } = openSpool()
+    const bytes = Buffer.from([...Array(256).keys()])
+    const pairs = [
+      ['k', bytes],
+      ['k', 'again'],
+    ] as const
+    await enqueuer.store(requestFrom(pairs, { body: bytes }))
+    const claim = await claimOf(claims(), 'ticket')
+    assert.deepEqual(toPairs(claim.vars), [
+      [Buffer.from('k'), bytes],
+      [Buffer.from('k'), Buffer.from('again')],
+    ])
+    assert.deepEqual(claim.readBody(), bytes)
+  })
+
+  it('takes 16 MB and refuses more, and priorities that BullMQ does not have', async () => {
+    const { enqueuer, claims } = openSpool()
+    const most = 16 * 1024 * 1024
+    await assert.rejects(enqueuer.store(requestFrom({}, { body: randomBytes(most) })), {
+      code: 'REQUEST_INVALID',
+      message: /^body: at most \d+ bytes/,
+    })
+    await assert.rejects(enqueuer.store(requestFrom({}, { priority: 2_097_152 })), {
+      code: 'REQUEST_INVALID',
+      message: /priority: .* 0 to 2097151, got 2097152/,
+    })
+    await enqueuer.store(requestFrom({}, { body: randomBytes(most - 1000), priority: 2_097_151 }))
+    const claim = await claimOf(claims(), 'ticket')
+    assert.deepEqual([claim.bodyBytes, claim.priority], [most - 1000, 2_097_151])
+  })
+
+  it('stores a task once, however many store its id at the same time', async () => {
+    const { enqueuer, claims } = openSpool()
+    const others = openSpool().enqueuer
+    const all = await Promise.all(
+      Array.from({ length: 20 }, () => enqueuer.store(requestFrom({}, { id: 'one' }))),
+    )
+    assert.equal(all.filter(({ isDuplicate }) => !isDuplicate).length, 1)
+    assert.equal(new Set(all.map(({ path }) => path)).size, 1)
+    assert.equal((await others.store(requestFrom({}, { id: 'one' }))).isDuplicate, false, 'another spool')
+    const worker = claims()
+    await claimOf(worker, 'ticket')
+    assert.equal((await refusalOf(worker, 'another')).kind, 'locked')
+  })
+
+  it('begins nothing whose lock is lost: another worker may have it', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    await enqueuer.store(requestFrom({ spooler_delivery: 'at-most-once' }))
+    const worker = claims()
+    const claim = await claimOf(worker, 'ticket')
+    await redis.client.set(`${key(claim.name)}:lock`, 'of somebody else')
+    assert.equal((await worker.begin(claim, 'alone'))?.kind, 'locked')
+    assert.equal(await redis.client.hget(key(claim.name), 'progress'), null)
+  })
+
+  it('takes a lock again that expired while nobody took the task, and no other', async () => {
+    const { enqueuer, claims, feed, key } = openSpool()
+    await enqueuer.store(requestFrom({ n: 1 }))
+    const worker = claims()
+    const claim = await beginOf(worker, 'ticket')
+    const lock = `${key(claim.name)}:lock`
+    const master = feed()
+    await redis.client.del(lock)
+    master.leases.keep([leaseOf(claim)])
+    await until('it is taken again', async () => (await redis.client.exists(lock)) === 1)
+    assert.equal((await worker.settle(claim, OK, 1)).kind, 'ok')
+
+    await enqueuer.store(requestFrom({ n: 2 }))
+    const second = await beginOf(worker, 'ticket')
+    const taken = `${key(second.name)}:lock`
+    await redis.client.set(taken, 'of somebody else')
+    master.leases.keep([leaseOf(second)])
+    assert.equal((await worker.settle(second, OK, 1)).kind, 'unsettled')
+    assert.equal(await redis.client.get(taken), 'of somebody else')
+  })
+
+  it('brings what a master says of a cut run to the next claim, at once', async () => {
+    const { enqueuer, claims, feed } = openSpool()
+    const master = feed()
+    await master.open(() => {})
+    for (const [lastRun, attempt] of [
+      [{ kind: 'blameless' }, 1],
+      [{ kind: 'crash', cause: 'it was killed' }, 2],
+    ] as const) {
+      await enqueuer.store(requestFrom({}))
+      const claim = await beginOf(claims(), 'ticket')
+      master.cutShort('ticket', lastRun, leaseOf(claim))
+      const again = claims()
+      const next = await claimOnceDue(again, 'ticket')
+      assert.deepEqual([next.name, next.attempt], [claim.name, attempt])
+      assert.equal(await again.begin(next, 'alone'), undefined)
+      assert.equal((await again.settle(next, OK, 1)).kind, 'ok')
+    }
+    master.close()
+  })
+
+  it('buries a cancelled task at its next claim, and no other for it', async () => {
+    const { enqueuer, claims, feed, key } = openSpool()
+    const master = feed()
+    await enqueuer.store(requestFrom({ n: 1 }))
+    const claim = await beginOf(claims(), 'ticket')
+    await enqueuer.store(requestFrom({ n: 2 }))
+    const cancelled = { kind: 'cancelled', detail: 'people did it' } as const
+    assert.equal(((await claims().claim('ticket', cancelled)) as { kind?: string }).kind, 'locked')
+    master.cutShort('ticket', cancelled, leaseOf(claim))
+    await until('it is back', async () => (await redis.client.llen(key('active'))) === 0)
+    assert.equal((await refusalOf(claims(), 'ticket')).kind, 'set-aside')
+    assert.deepEqual(await redis.client.zrange(key('failed'), 0, -1), [claim.name])
+    assert.equal((await claimOf(claims(), 'ticket')).attempt, 1)
+  })
+
+  it('offers a task whose name nobody knows less and less often', async () => {
+    const { enqueuer, claims } = openSpool()
+    await enqueuer.store(requestFrom({ task: 'mail', args: '[]' }))
+    const worker = claims({ termsOf: () => 'unknown-name', frequencyMs: 20 })
+    const delays: number[] = []
+    for (let i = 0; i < 3; i++)
+      await until('it is offered', async () => {
+        const before = Date.now()
+        const { kind, atMs } = await refusalOf(worker, 'ticket')
+        if (kind === 'parked') delays.push((atMs ?? 0) - before)
+        return kind === 'parked'
+      })
+    assert.ok(delays[2] !== undefined && delays[2] >= 75, `${delays}`)
+  })
+
+  it('sets aside what was not stored as a task, and goes on', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    assert.ok(libraries !== undefined)
+    const [, queue = ''] = key('').split(':')
+    const foreign = new libraries.Queue(queue, { connection: { host: '127.0.0.1', port: redis.port } })
+    await foreign.add('mail', { to: 'joe' })
+    await foreign.close()
+    await enqueuer.store(requestFrom({ n: 1 }))
+    const worker = claims()
+    const { kind, detail } = await refusalOf(worker, 'ticket')
+    assert.deepEqual([kind, detail?.includes('it was not stored as a task')], ['set-aside', true])
+    assert.equal((await claimOf(worker, 'ticket')).attempt, 1)
+  })
+
+  it('delays a task that needs a slot, says why, and counts nothing', async () => {
+    const { enqueuer, claims } = openSpool()
+    await enqueuer.store(requestFrom({ task: 'mail', args: '[]' }))
+    const slots = { name: 'mail', count: 1 }
+    const limited = { name: 'mail', delivery: 'at-least-once', policy: {}, slots } as const
+    const { kind, detail } = await refusalOf(claims({ termsOf: () => limited, frequencyMs: 1 }), 'ticket')
+    assert.equal(kind, 'error')
+    assert.match(detail ?? '', /maxConcurrency does not work/)
+    assert.equal((await claimOnceDue(claims(), 'ticket')).attempt, 1)
+  })
+
+  it('gives one ticket for each task, also while a worker has not claimed yet', async () => {
+    const { enqueuer, claims, feed } = openSpool()
+    for (let n = 0; n < 3; n++) await enqueuer.store(requestFrom({ n }))
+    const master = feed()
+    await master.open(() => {})
+    const [ref = '', ...others] = master.take(9)
+    assert.equal(others.length, 2)
+    const claim = await claimOf(claims(), ref)
+    master.claimed([ref])
+    await enqueuer.store(requestFrom({ n: 3 }))
+    await until('the new one is known', () => master.counts().ready > 0)
+    assert.deepEqual([master.take(9).length, master.take(9).length], [1, 0])
+    assert.ok(claim.name !== '')
+    master.close()
+  })
+})
