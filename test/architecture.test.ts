@@ -103,6 +103,8 @@ const SOLE_IMPORTERS: Readonly<Record<string, string>> = {
   croner: 'schedule/cron.ts',
   pino: 'log/log.ts',
   'string-width': 'cli/text-width.ts',
+  bullmq: 'engines/redis/libraries.ts',
+  ioredis: 'engines/redis/libraries.ts',
   '@hono/node-server': 'dashboard/dashboard.ts',
 }
 /** What changes a file system by a path. Rooms that act in a spool have it from files/anchored-path.ts, apart from these. */

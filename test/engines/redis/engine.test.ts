@@ -43,6 +43,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     return {
       key: (type: string) => `bull:${queue}:${type}`,
       enqueuer: new RedisEnqueuer(connect()),
+      another: () => new RedisEnqueuer(connect()),
       claims: (settings: EngineSettings = {}) =>
         new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, ...settings }),
       feed: () => new RedisFeed(connect(), connect()),
@@ -83,16 +84,16 @@ describe('the engine on Redis', { skip: missing }, () => {
   })
 
   it('stores a task once, however many store its id at the same time', async () => {
-    const { enqueuer, claims } = openSpool()
+    const { another, claims } = openSpool()
     const others = openSpool().enqueuer
-    const all = await Promise.all(
-      Array.from({ length: 20 }, () => enqueuer.store(requestFrom({}, { id: 'one' }))),
-    )
+    const enqueuers = Array.from({ length: 10 }, another)
+    await Promise.all(enqueuers.map(each => each.store(requestFrom({}, { priority: 9 })))) // all are connected
+    const all = await Promise.all(enqueuers.map(each => each.store(requestFrom({}, { id: 'one' }))))
     assert.equal(all.filter(({ isDuplicate }) => !isDuplicate).length, 1)
     assert.equal(new Set(all.map(({ path }) => path)).size, 1)
     assert.equal((await others.store(requestFrom({}, { id: 'one' }))).isDuplicate, false, 'another spool')
     const worker = claims()
-    await claimOf(worker, 'ticket')
+    for (let n = 0; n < 11; n++) await claimOf(worker, `ticket ${n}`)
     assert.equal((await refusalOf(worker, 'another')).kind, 'locked')
   })
 
