@@ -3,7 +3,7 @@ import type { Command, Flag } from './command.js'
 export const FILTERS: readonly Flag[] = [
   [
     '--state <states>',
-    'due, waiting, retrying, held, running, incomplete, malformed, unreadable or dead; several are separated by commas',
+    'due, parked, waiting, retrying, held, running, incomplete, malformed, unreadable or dead; several are separated by commas',
   ],
   ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
   ['--newer-than <time>', 'that arrived, or were buried, more recently'],
@@ -22,6 +22,13 @@ export const FILTERS: readonly Flag[] = [
 
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
+
+export const THRESHOLDS: readonly Flag[] = [
+  ['--max-due <[warning,]critical>', 'more due tasks than this: 1000, or 500,1000'],
+  ['--max-age <[warning,]critical>', 'the oldest due task has waited for longer: 10m, or 5m,10m'],
+  ['--max-dead <[warning,]critical>', 'more dead letters'],
+  ['--max-failure-rate <[warning,]critical>', 'a larger share of the runs of five minutes failed: 5%'],
+]
 
 export const SIMULATION: readonly Flag[] = [
   [

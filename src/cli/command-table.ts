@@ -1,5 +1,14 @@
 import type { Command } from './command.js'
-import { AS_JSON_LINES, change, FILTERS, INI, NEW_TASKS, NEW_TOKEN, SIMULATION } from './command-flags.js'
+import {
+  AS_JSON_LINES,
+  change,
+  FILTERS,
+  INI,
+  NEW_TASKS,
+  NEW_TOKEN,
+  SIMULATION,
+  THRESHOLDS,
+} from './command-flags.js'
 
 const tasks = () => import('./commands/tasks.js')
 
@@ -75,10 +84,7 @@ export const COMMANDS: readonly Command[] = [
     flags: [
       ['--ini <file>', 'the configuration of the daemon'],
       ['--control <path>', 'ask the daemon at this socket of spooler-control'],
-      ['--max-due <[warning,]critical>', 'more due tasks than this: 1000, or 500,1000'],
-      ['--max-age <[warning,]critical>', 'the oldest due task has waited for longer: 10m, or 5m,10m'],
-      ['--max-dead <[warning,]critical>', 'more dead letters'],
-      ['--max-failure-rate <[warning,]critical>', 'a larger share of the runs of five minutes failed: 5%'],
+      ...THRESHOLDS,
       ['--json', 'one JSON object'],
     ],
     load: async () => (await import('./commands/status.js')).status,

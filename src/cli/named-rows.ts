@@ -10,6 +10,7 @@ const STATUS = {
   retrying: 1,
   held: 1,
   due: 2,
+  parked: 2,
   running: 3,
   dead: 5,
   incomplete: 0,

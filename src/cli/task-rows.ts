@@ -16,6 +16,7 @@ export interface ShownValues {
 
 const COLORS = {
   due: 'green',
+  parked: 'magenta',
   waiting: 'blue',
   retrying: 'yellow',
   held: 'magenta',
@@ -100,12 +101,13 @@ function allValues(vars: Vars | undefined): string {
 }
 
 /** The most important fact about a task. */
-function noteOf({ state, file, record, letter }: TaskView, nowMs: number): string {
+function noteOf({ state, file, record, letter, parked }: TaskView, nowMs: number): string {
   if (state === 'running') {
     const { pid, startedAtMs } = file
     const since = startedAtMs === undefined ? '' : `for ${shortDuration(nowMs - startedAtMs)}`
     return [pid === undefined ? '' : `pid ${pid}`, since].filter(part => part !== '').join(', ')
   }
+  if (parked !== undefined) return cellText(parked.detail)
   const moved = record?.movedTo === undefined ? '' : `a move to ${record.movedTo} did not end`
   const why =
     letter === undefined
@@ -120,7 +122,7 @@ export function firstLine(text: string): string {
 
 /** One task as `ls --json` prints it. */
 export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: ShownValues, nowMs: number) {
-  const { ref, state, dueAtMs, file, record, letter } = task
+  const { ref, state, dueAtMs, file, record, letter, parked } = task
   const { attempts, crashes, lastError } = letter ?? record ?? {}
   const { pid, startedAtMs, vars } = file
   const arrivedMs = arrivedMsOf(task, nowMs)
@@ -134,6 +136,7 @@ export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: Sh
       ? { due: isoTime(dueAtMs) }
       : { buried: isoTime(letter.buriedAt), reason: letter.reason }),
     ...(namedTask === undefined ? {} : { task: namedTask }),
+    ...(parked === undefined ? {} : { parked }),
     ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
     mtime: isoTime(file.mtimeMs),
     bytes: file.bytes,

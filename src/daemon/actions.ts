@@ -2,19 +2,23 @@ import type { Action, ActionTable } from '../control/actions.js'
 import { ControlError } from '../control/protocol.js'
 import type { Collector } from '../stats/collector.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
+import type { ParkedGroup } from '../task/parked.js'
 import type { Ref } from '../task/ref.js'
 import { type Cancel, cancelAction } from './cancel-action.js'
 import type { Quiet } from './quiet.js'
 
-type TasksOf = (spool: string, limit: number) => readonly Ref[] | undefined
+/** Undefined: the spool is not run here. */
+type Of<Told> = (spool: string, limit: number) => readonly Told[] | undefined
 
 export interface Acting {
   readonly stats: Collector
   readonly watch: { readonly action: Action }
   /** What runs in a spool, and what will be started next; undefined: it is not run here. */
-  readonly nextOf: TasksOf
+  readonly nextOf: Of<Ref>
   /** What waits for its time, the next one to come due first. */
-  readonly laterOf: TasksOf
+  readonly laterOf: Of<Ref>
+  /** What is parked, and why; the limit is that of each reason and name. */
+  readonly parkedOf: Of<ParkedGroup>
   readonly lines: { readonly action: Action }
   readonly scale: Action
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
@@ -25,8 +29,9 @@ export interface Acting {
   readonly cancel: Cancel
 }
 
-/** How many tasks `next` and `later` name without a limit. */
+/** How many tasks `next` and `later` name without a limit; and `parked` of each reason and name. */
 const NAMED = 50
+const PARKED = 5
 
 /** What clients of the control sockets can have done. docs/control.md lists it. */
 export function actionsOf({
@@ -34,6 +39,7 @@ export function actionsOf({
   watch,
   nextOf,
   laterOf,
+  parkedOf,
   lines,
   scale,
   quiet,
@@ -51,8 +57,9 @@ export function actionsOf({
       run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
     },
     wait: watch.action,
-    next: naming(nextOf),
-    later: naming(laterOf),
+    next: telling('tasks', nextOf, NAMED),
+    later: telling('tasks', laterOf, NAMED),
+    parked: telling('groups', parkedOf, PARKED),
     events: lines.action,
     scale,
     quiet: order(() => quiet.set(true, 'a control client')),
@@ -65,14 +72,14 @@ export function actionsOf({
   }
 }
 
-function naming(tasksOf: TasksOf): Action {
+function telling<Told>(word: string, of: Of<Told>, usual: number): Action {
   return {
     role: 'viewer',
     args: { spool: 'text', 'limit?': 'count' },
-    run: ({ spool, limit = NAMED }: { readonly spool: string; readonly limit?: number }) => {
-      const tasks = tasksOf(spool, limit)
-      if (tasks === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
-      return { pid: process.pid, tasks }
+    run: ({ spool, limit = usual }: { readonly spool: string; readonly limit?: number }) => {
+      const told = of(spool, limit)
+      if (told === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
+      return { pid: process.pid, [word]: told }
     },
   }
 }

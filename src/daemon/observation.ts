@@ -17,12 +17,17 @@ import { scaleAction } from './scale.js'
 import { type Observed, observe } from './stats.js'
 import { TaskWatch } from './task-watch.js'
 
+type ActingHere = Pick<
+  Acting,
+  'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'laterOf' | 'parkedOf' | 'reopenLog'
+>
+
 interface ObservationContext {
   readonly events: Emitter
   readonly log: LineSource & Pick<Log, 'fd' | 'reopen'> & Pick<RememberedLog, 'hide'>
   readonly identity: Identity | null
   readonly observed: Observed
-  readonly acting: Omit<Acting, 'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'laterOf' | 'reopenLog'>
+  readonly acting: Omit<Acting, keyof ActingHere>
   resolve(path: string): string
 }
 
@@ -46,6 +51,7 @@ export class Observation {
     const { master } = observed
     const nextOf: Acting['nextOf'] = (spool, limit) => master.nextOf(spool, limit)
     const laterOf: Acting['laterOf'] = (spool, limit) => master.laterOf(spool, limit)
+    const parkedOf: Acting['parkedOf'] = (spool, limit) => master.parkedOf(spool, limit)
     this.#lines = new LogStream(log)
     const scale = scaleAction(observed.master)
     const actions = actionsOf({
@@ -55,6 +61,7 @@ export class Observation {
       scale,
       nextOf,
       laterOf,
+      parkedOf,
       ...acting,
     })
     this.#control = new DaemonControl({ events, identity, resolve, actions })

@@ -1,4 +1,5 @@
 import type { LastRun } from '../task/last-run.js'
+import type { ParkedGroup } from '../task/parked.js'
 import type { Ref } from '../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../task/report.js'
 import type { SlotQueueStats } from '../task/slots.js'
@@ -164,6 +165,11 @@ export interface Feed {
   next?(limit: number): readonly Ref[]
   /** The refs that wait for their time, the next one to come due first; otherwise as `next`. */
   later?(limit: number): readonly Ref[]
+  /**
+   * What is parked, and why: at most `limit` refs of each reason and name, and a bounded number of them and of names altogether;
+   * otherwise as `next`.
+   */
+  parked?(limit: number): readonly ParkedGroup[]
   /**
    * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
    * not count.

@@ -2,6 +2,7 @@ import { SpooldError } from '../base/errors.js'
 import type { Counts } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { CancelNews, CancelResult } from '../task/cancel.js'
+import type { ParkedGroup } from '../task/parked.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
@@ -67,6 +68,11 @@ export class Master {
   /** @returns `Feed.later`; undefined as for `nextOf` */
   laterOf(spool: string, limit: number): readonly Ref[] | undefined {
     return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit)
+  }
+
+  /** @returns `Feed.parked`; undefined as for `nextOf` */
+  parkedOf(spool: string, limit: number): readonly ParkedGroup[] | undefined {
+    return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit)
   }
 
   /** The running tasks, including those of spools that are being replaced. */

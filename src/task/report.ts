@@ -63,6 +63,14 @@ export function unknownName(task: string): Pick<Report, 'kind' | 'reason' | 'det
   return { kind: 'parked', reason: 'unknown-name', detail: printable(displayName(task)) }
 }
 
+/** Names are a stranger's. */
+const MAX_NAME_CHARS = 200
+
+/** What nobody knows, of a task that is parked for `unknown-name`, for people; it may be cut. */
+export function parkedNameOf({ reason, detail }: Pick<Report, 'reason' | 'detail'>): string | undefined {
+  return reason === 'unknown-name' ? detail?.slice(0, MAX_NAME_CHARS) : undefined
+}
+
 /** What log lines call the task. */
 export function nameOf({ ref, name }: Pick<Report, 'ref' | 'name'>): TaskName {
   return name ?? ref

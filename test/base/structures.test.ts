@@ -25,6 +25,24 @@ describe('a heap', () => {
     )
   })
 
+  it('tells its items in order, and keeps them', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer()), fc.nat(), (items, count) => {
+        const heap = new Heap<number>((a, b) => a < b)
+        for (const item of items) heap.push(item)
+        const told: number[] = []
+        for (const item of heap.inOrder()) {
+          if (told.length === count) break
+          told.push(item)
+        }
+        const sorted = [...items].sort((a, b) => a - b)
+        assert.deepEqual(told, sorted.slice(0, count))
+        assert.deepEqual([...heap.inOrder()], sorted)
+        assert.equal(heap.size, items.length)
+      }),
+    )
+  })
+
   it('truncated keeps the first and names the first that it dropped', () => {
     const heap = new Heap<number>((a, b) => a < b)
     for (const n of [5, 3, 9, 1, 7]) heap.push(n)

@@ -25,6 +25,11 @@ export async function changeTasks(
 ): Promise<number> {
   output.purpose = options.dryRun === true ? 'look' : 'change'
   const selection = selectionOf(options)
+  if (selection.states?.includes('parked') === true)
+    throw new SpooldError(
+      'USAGE',
+      '--state parked: only ls can tell; for this command these tasks are due: use --state due with --task NAME or --key KEY=VALUE',
+    )
   const report = new ChangeReport(action, options, output)
   const taskPaths = parseTaskPaths(
     pathsOf(paths, options).map(onlyOne),

@@ -1,5 +1,5 @@
-import { realpathSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
+import { findParked } from '../../control/parked-tasks.js'
 import { readLocks } from '../../files/lock-table.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../../operate/selection.js'
 import { Listing, SORTS, type Sort } from '../../spool/admin/listing.js'
@@ -7,7 +7,7 @@ import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { maySeePauses, readPauses } from '../../spool/pauses.js'
 import { keepHeapSmall } from '../../system/small-heap.js'
 import { describePauses, lastingPauses } from '../../task/pause.js'
-import { type Ref, toByteString } from '../../task/ref.js'
+import type { Ref } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { hiding, type Printer } from '../hiding.js'
@@ -15,6 +15,7 @@ import { type IniOptions, spoolsOf } from '../ini-spools.js'
 import { nextTasks } from '../next-tasks.js'
 import { type Output, ReaderGone } from '../output.js'
 import { terminalName } from '../render.js'
+import { realPath, unlisted } from '../spool-path.js'
 import { Table } from '../table.js'
 import { GROUP_SORTS, type GroupSort, TaskGroups } from '../task-groups.js'
 import { type ShownValues, taskAsJson, taskColumns } from '../task-rows.js'
@@ -68,7 +69,9 @@ export async function ls(
       tellPauses(directory, spool, nowMs, output)
       if (!order.isJson && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
       const printer = hiding(spool, printerFor(directory, order, nowMs, context))
-      const listing = { directory, spool, view: new SpoolView(spool, locks, nowMs), nowMs }
+      const parked = await findParked(spool)
+      const view = new SpoolView(spool, locks, nowMs, (ref, vars) => parked.whyOf(ref, vars))
+      const listing = { directory, spool, view, nowMs }
       if (!(await list(listing, order, printer, output))) exitCode = 1
       printer.end()
     }
@@ -214,29 +217,6 @@ async function list(
     failed('.spoold/dead', error) // only the spool's user may read it
   }
   return complaints.size === 0
-}
-
-function realPath(directory: string): string {
-  try {
-    return toByteString(realpathSync(directory))
-  } catch (error) {
-    throw unlisted(directory, error)
-  }
-}
-
-function unlisted(directory: string, error: unknown): SpooldError {
-  return new SpooldError('SPOOL_UNUSABLE', whyUnlisted(directory, error), { cause: error })
-}
-
-function whyUnlisted(directory: string, error: unknown): string {
-  switch (errnoOf(error)) {
-    case 'ENOENT':
-      return `${directory} does not exist; name a spool directory`
-    case 'ENOTDIR':
-      return `${directory} is not a directory; name a spool directory, or use spoold show for a file`
-    default:
-      return `${directory} cannot be listed by uid ${process.geteuid?.()}: ${messageOf(error)}`
-  }
 }
 
 function wrong(flag: string, expected: string, got: string): SpooldError {

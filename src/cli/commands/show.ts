@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { closeSync, constants } from 'node:fs'
 import { SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
+import { findParked } from '../../control/parked-tasks.js'
 import { readLocks } from '../../files/lock-table.js'
 import { openSafely } from '../../files/quiet-open.js'
 import type { Hide } from '../../protocol/hide.js'
@@ -52,8 +53,8 @@ function spoolOf(file: string): string {
   }
 }
 
-function showAll(files: readonly string[], options: ShowOptions, output: Output): number {
-  const view = openView()
+async function showAll(files: readonly string[], options: ShowOptions, output: Output): Promise<number> {
+  const view = await openView(files)
   if (files.length === 1) return showOne(files[0] ?? '', options, view, output)
   let exitCode = 0
   for (const file of files)
@@ -69,10 +70,16 @@ function showAll(files: readonly string[], options: ShowOptions, output: Output)
 
 type View = (spool: string, ref: Ref) => TaskView | undefined
 
-/** One time and one reading of the locks for all files. */
-function openView(): View {
+/** One time, one reading of the locks and one question to the daemons of a spool for all files. */
+async function openView(files: readonly string[]): Promise<View> {
   const [locks, nowMs] = [readLocks(), Date.now()]
-  return (spool, ref) => new SpoolView(toByteString(spool), locks, nowMs).view(ref)
+  const views = new Map<string, SpoolView>()
+  for (const spool of new Set(files.map(spoolOf))) {
+    const bytes = toByteString(spool)
+    const parked = spool === '' ? undefined : await findParked(bytes)
+    views.set(spool, new SpoolView(bytes, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars)))
+  }
+  return (spool, ref) => views.get(spool)?.view(ref)
 }
 
 function showOne(file: string, { json }: ShowOptions, view: View, output: Output): number {
@@ -114,12 +121,13 @@ function arrival(task: TaskView): string {
   return arrivedMs === undefined ? '' : `, arrived ${isoTime(arrivedMs)}`
 }
 
-function headline({ state, dueAtMs, file, letter }: TaskView): string {
+function headline({ state, dueAtMs, file, letter, parked }: TaskView): string {
   if (letter !== undefined) return `dead since ${isoTime(letter.buriedAt)} (${letter.reason})`
   const { pid, startedAtMs } = file
   const by = pid === undefined ? '' : ` by process ${pid}`
   const since = startedAtMs === undefined ? '' : ` since ${isoTime(startedAtMs)}`
-  return `${state}${by}${since}, due ${isoTime(dueAtMs)}`
+  const why = parked === undefined ? '' : ` (${printable(parked.detail)})`
+  return `${state}${why}${by}${since}, due ${isoTime(dueAtMs)}`
 }
 
 /** Why the task is dead, and its earlier failures. */
@@ -152,7 +160,7 @@ function indented(text: string): string[] {
 }
 
 function asJson(file: string, task: TaskView, hide: Hide) {
-  const { state, dueAtMs, file: found, record, letter } = task
+  const { state, dueAtMs, file: found, record, letter, parked } = task
   const arrivedMs = arrivedMsOf(task, Date.now())
   const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
   const bodyBytes = bytes - bodyOffset
@@ -162,6 +170,7 @@ function asJson(file: string, task: TaskView, hide: Hide) {
   return {
     file,
     state,
+    ...(parked === undefined ? {} : { parked }),
     ...(letter === undefined ? { due: isoTime(dueAtMs) } : {}),
     ...(arrivedMs === undefined ? {} : { arrived: isoTime(arrivedMs) }),
     mtime: isoTime(mtimeMs),

@@ -29,7 +29,7 @@ export function directoryStats(
     countedAtMs: counted?.atMs ?? null,
     ...prioritiesOf((counted ?? census).byPrefix),
     parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
-    slotQueues: index.slotQueues,
+    slotQueues: index.tries.stats,
     oldestDueMs: census.oldestMs ?? null,
     nextDueMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
     look: scanner,

@@ -12,12 +12,14 @@ import type { NameRules } from '../../spool/names.js'
 import type { TaskOrder } from '../../spool/task-order.js'
 import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
+import type { ParkedGroup } from '../../task/parked.js'
 import { type Ref, toByteString, toFsPath } from '../../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../../task/report.js'
 import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { directoryStats } from './feed-stats.js'
 import { LongLocks } from './long-locks.js'
+import { limited, parkedGroups } from './parked-groups.js'
 
 export interface DirectoryFeedOptions {
   /** The spool's real path. */
@@ -48,6 +50,7 @@ export class DirectoryFeed implements Feed {
   readonly #census: Rationed<Census>
   readonly #best: Rationed<readonly Ref[]>
   readonly #later: Rationed<readonly Ref[]>
+  readonly #parked: Rationed<readonly ParkedGroup[]>
   readonly #backlog: BacklogCount
   #wakeUp = () => {}
 
@@ -64,6 +67,7 @@ export class DirectoryFeed implements Feed {
     this.#census = new Rationed(() => censusOf(this.#index), CENSUS_PAUSE)
     this.#best = new Rationed(() => bestReady(this.#index, order, MOST_NEXT), BEST_PAUSE)
     this.#later = new Rationed(() => this.#index.later.soonest(MOST_NEXT, Date.now()), BEST_PAUSE)
+    this.#parked = new Rationed(() => parkedGroups(this.#index), BEST_PAUSE)
     this.#backlog = new BacklogCount(spool, rules)
   }
 
@@ -169,6 +173,10 @@ export class DirectoryFeed implements Feed {
 
   later(limit: number): readonly Ref[] {
     return this.#later.get().slice(0, limit)
+  }
+
+  parked(limit: number): readonly ParkedGroup[] {
+    return limited(this.#parked.get(), limit)
   }
 
   get isDrained(): boolean {

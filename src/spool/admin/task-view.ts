@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs'
 import { isLocal } from '../../files/local.js'
 import type { Locks } from '../../files/lock-table.js'
+import type { Vars } from '../../protocol/vars.js'
+import type { Parked } from '../../task/parked.js'
 import { type Ref, toFsPath } from '../../task/ref.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
@@ -14,6 +16,7 @@ import { type FileState, type Inspection, inspectFile } from './inspect.js'
 /** The state of a task, as shown to people. */
 export const TASK_STATES = [
   'due', // may run now
+  'parked', // due, and a daemon keeps it back: only a daemon says so
   'waiting', // not due yet
   'retrying', // failed, and waiting for its next run
   'held', // by `spoold hold`
@@ -35,7 +38,11 @@ export interface TaskView {
   readonly file: Inspection
   readonly record?: TaskRecord
   readonly letter?: DeadLetter
+  readonly parked?: Parked
 }
+
+/** Tells why a due task is not run; undefined: nothing keeps it back, as far as is known. */
+type WhyParked = (ref: Ref, vars: Vars) => Parked | undefined
 
 /** undefined if it belongs to another user and cannot be read. */
 function seen<T>(look: () => T): T | undefined {
@@ -58,15 +65,17 @@ export class SpoolView {
   readonly #records: Records
   readonly #letters: DeadLetters
   readonly #hasLeases: boolean
+  readonly #whyParked: WhyParked
 
-  /** @param spool its real path, a byte string */
-  constructor(spool: string, locks: Locks, nowMs: number) {
+  /** @param spool its real path, a byte string @param whyParked what daemons have said; without it, no task is parked */
+  constructor(spool: string, locks: Locks, nowMs: number, whyParked: WhyParked = () => undefined) {
     this.#spool = spool
     this.#locks = locks
     this.#nowMs = nowMs
     this.#records = new Records(spool)
     this.#letters = new DeadLetters(spool)
     this.#hasLeases = hasLeases(spool)
+    this.#whyParked = whyParked
   }
 
   /**
@@ -88,6 +97,13 @@ export class SpoolView {
 
   /** undefined if it is gone. */
   view(ref: Ref): TaskView | undefined {
+    const task = this.#look(ref)
+    const vars = task?.state === 'due' ? task.file.vars : undefined
+    const parked = vars === undefined ? undefined : this.#whyParked(ref, vars)
+    return task === undefined || parked === undefined ? task : { ...task, state: 'parked', parked }
+  }
+
+  #look(ref: Ref): TaskView | undefined {
     const file = inspectFile(`${this.#spool}/${ref}`, this.#locks, this.#nowMs)
     const { state, dueAtMs } = file
     if (state === 'gone') return undefined

@@ -1,6 +1,8 @@
 import { Queue } from '../../base/queue.js'
+import type { ParkedGroup } from '../../task/parked.js'
 import type { Ref } from '../../task/ref.js'
 import type { ParkReason } from '../../task/report.js'
+import { LabelCounts } from './label-counts.js'
 import { hash, SHARDS } from './ref-hash.js'
 
 /** The maximum number of names kept per reason; further refs are kept as hashes only. */
@@ -27,12 +29,17 @@ export class ParkedRefs {
     return this.#byReason.get(reason)?.size ?? 0
   }
 
-  /** @returns false if there is no room */
-  add(ref: Ref, reason: ParkReason): boolean {
+  /** For each reason and label, at most `limit` of the refs whose names are known. */
+  *groups(limit: number): Generator<ParkedGroup> {
+    for (const [reason, parked] of this.#byReason) yield* parked.groups(reason, limit)
+  }
+
+  /** @param label the name of the task, for a reason that has names @returns false if there is no room */
+  add(ref: Ref, reason: ParkReason, label?: string): boolean {
     if (this.#size >= this.#limit) return false
     const parked = this.#byReason.get(reason) ?? new ParkedForReason()
     this.#byReason.set(reason, parked)
-    if (parked.add(ref)) this.#size++
+    if (parked.add(ref, label)) this.#size++
     return true
   }
 
@@ -83,15 +90,35 @@ class ParkedForReason {
   readonly #hashes: ReadonlyArray<Set<number>> = Array.from({ length: SHARDS }, () => new Set())
   /** Some of the names, including those of refs that were removed since. */
   readonly #names = new Queue<Ref>()
+  readonly #labels = new LabelCounts()
   #size = 0
 
   get size(): number {
     return this.#size
   }
 
-  add(ref: Ref): boolean {
+  *groups(reason: ParkReason, limit: number): Generator<ParkedGroup> {
+    const refs = new Map<string | undefined, Ref[]>()
+    for (const ref of new Set(this.#names)) {
+      const key = hash(ref)
+      if (!this.has(key)) continue
+      const label = this.#labels.of(key)
+      const its = refs.get(label) ?? []
+      refs.set(label, its)
+      if (its.length < limit) its.push(ref)
+    }
+    let rest = this.#size
+    for (const [name, count] of this.#labels.counts()) {
+      rest -= count
+      yield { reason, name, count, tasks: refs.get(name) ?? [] }
+    }
+    if (rest > 0) yield { reason, count: rest, tasks: refs.get(undefined) ?? [] }
+  }
+
+  add(ref: Ref, label?: string): boolean {
     const key = hash(ref)
     if (this.#names.size < NAMED) this.#names.push(ref)
+    if (label !== undefined) this.#labels.add(key, label)
     if (this.has(key)) return false
     this.#shardOf(key).add(key)
     this.#size++
@@ -105,6 +132,7 @@ class ParkedForReason {
   delete(key: number): boolean {
     const wasThere = this.#shardOf(key).delete(key)
     if (wasThere) this.#size--
+    this.#labels.delete(key)
     return wasThere
   }
 

@@ -48,6 +48,11 @@ export class SlotQueue {
     return this.#best.pop()?.ref
   }
 
+  /** Those that are known, in order. The caller knows which of them still wait. */
+  *inOrder(): Generator<Ref> {
+    for (const { ref } of this.#best.inOrder()) yield ref
+  }
+
   /** More wait than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#horizon !== undefined && this.#best.size < this.#named / 4

@@ -1,3 +1,4 @@
+import type { ParkedGroup } from '../../task/parked.js'
 import type { Ref } from '../../task/ref.js'
 import type { NamedSlots, SlotQueueStats } from '../../task/slots.js'
 import type { TaskOrder } from '../task-order.js'
@@ -8,6 +9,8 @@ import type { Placed } from './window.js'
 /** 70 MB, and 150 bytes for each of the best hundred thousand of a name. */
 const MAX_PARKED = 1_000_000
 const NONE: readonly string[] = []
+/** A queue may know refs that do not wait any more: so many more than are wanted are looked at. */
+const MOST_LOOKS = 1000
 
 /** Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing. */
 export class SlotQueues {
@@ -60,6 +63,31 @@ export class SlotQueues {
 
   get stats(): SlotQueueStats[] {
     return Array.from(this.queues(), ({ slots, size }) => ({ ...slots, parked: size }))
+  }
+
+  /** For each name, the first refs that wait, at most `limit` of them. */
+  *groups(limit: number): Generator<ParkedGroup> {
+    for (const queue of this.queues()) {
+      const { slots, size: count } = queue
+      yield {
+        reason: 'slot',
+        name: slots.name,
+        slots: slots.count,
+        count,
+        tasks: this.#firstOf(queue, limit),
+      }
+    }
+  }
+
+  #firstOf(queue: SlotQueue, limit: number): Ref[] {
+    const refs = new Set<Ref>()
+    let looks = limit + MOST_LOOKS
+    for (const ref of queue.inOrder()) {
+      if (refs.size >= limit || looks-- <= 0) break
+      const key = hash(ref)
+      if (this.#shardOf(key).get(key) === queue) refs.add(ref)
+    }
+    return [...refs]
   }
 
   /** @returns false if there is no room */

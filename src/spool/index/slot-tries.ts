@@ -1,5 +1,7 @@
+import type { ParkedGroup } from '../../task/parked.js'
 import type { Ref } from '../../task/ref.js'
 import { isHandled, type Report } from '../../task/report.js'
+import type { SlotQueueStats } from '../../task/slots.js'
 import type { SlotQueue } from './slot-queue.js'
 import type { SlotQueues } from './slot-queues.js'
 
@@ -31,6 +33,16 @@ export class SlotTries {
   /** The names of tasks that wait: another array whenever it changes. */
   get queued(): readonly string[] {
     return this.#queues.names
+  }
+
+  /** How many wait, by name. */
+  get stats(): SlotQueueStats[] {
+    return this.#queues.stats
+  }
+
+  /** What waits, by name. */
+  groups(limit: number): Iterable<ParkedGroup> {
+    return this.#queues.groups(limit)
   }
 
   /** It is taken to be tried. */

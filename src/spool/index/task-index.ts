@@ -1,6 +1,5 @@
 import type { Ref } from '../../task/ref.js'
-import { type FeedReason, GONE_KINDS, type ParkReason, type Report } from '../../task/report.js'
-import type { SlotQueueStats } from '../../task/slots.js'
+import { type FeedReason, GONE_KINDS, type ParkReason, parkedNameOf, type Report } from '../../task/report.js'
 import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
 import { ParkedRefs } from './parked-refs.js'
@@ -101,8 +100,9 @@ export class TaskIndex {
     return reason === 'slot' ? this.#slots.size : this.#parked.countOf(reason)
   }
 
-  get slotQueues(): SlotQueueStats[] {
-    return this.#slots.stats
+  /** What is parked for another reason than a slot, to be looked at. */
+  get parked(): Pick<ParkedRefs, 'groups'> {
+    return this.#parked
   }
 
   /** Epoch ms of the next ref that comes due by itself. */
@@ -237,7 +237,7 @@ export class TaskIndex {
       case 'parked': {
         const isParked =
           report.slots === undefined
-            ? this.#parked.add(ref, report.reason ?? 'alone')
+            ? this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
             : this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
         return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }

@@ -1,0 +1,25 @@
+import type { TaskIndex } from '../../spool/index/task-index.js'
+import type { ParkedGroup } from '../../task/parked.js'
+
+/** Of more groups, the largest are told. */
+const MOST_GROUPS = 200
+/** How many refs are told of each group, and of all together. */
+const MOST_PER_GROUP = 1000
+const MOST_TOLD = 2000
+
+/** What an index has parked: what has to run alone, because only its names say which it is, and then the largest groups first. */
+export function parkedGroups(index: TaskIndex): ParkedGroup[] {
+  const groups = [...index.parked.groups(MOST_PER_GROUP), ...index.tries.groups(MOST_PER_GROUP)]
+  const isAlone = ({ reason }: ParkedGroup) => Number(reason === 'alone')
+  return groups.sort((a, b) => isAlone(b) - isAlone(a) || b.count - a.count).slice(0, MOST_GROUPS)
+}
+
+/** @param limit how many refs of each group */
+export function limited(groups: readonly ParkedGroup[], limit: number): ParkedGroup[] {
+  let left = MOST_TOLD
+  return groups.map(({ tasks, ...group }) => {
+    const told = tasks.slice(0, Math.min(limit, left))
+    left -= told.length
+    return { ...group, tasks: told }
+  })
+}

@@ -1,0 +1,84 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { limited, parkedGroups } from '#src/engines/directory/parked-groups.js'
+import { TaskIndex } from '#src/spool/index/task-index.js'
+import type { Report } from '#src/task/report.js'
+
+const NOW = 1_700_000_000_000
+
+function parkedIn(...parked: ReadonlyArray<readonly [ref: string, what: Partial<Report>]>): TaskIndex {
+  const index = new TaskIndex({ order: 'name', frequencyMs: 30_000 })
+  for (const [ref, what] of parked) park(index, ref, what)
+  return index
+}
+
+function park(index: TaskIndex, ref: string, what: Partial<Report>): void {
+  index.changed(ref, true)
+  assert.deepEqual(index.take(1, NOW), [ref])
+  index.returned({ ref, kind: 'parked', ranMs: 0, ...what }, NOW)
+}
+
+const unknown = (name: string): Partial<Report> => ({ reason: 'unknown-name', detail: name })
+const waits = (name: string): Partial<Report> => ({ reason: 'slot', slots: { name, count: 2 } })
+
+describe('what is parked', () => {
+  it('is told by reason and name: what runs alone first, then the largest groups', () => {
+    const index = parkedIn(
+      ['a', unknown('mail')],
+      ['b', unknown('sms')],
+      ['c', unknown('mail')],
+      ['g', waits('report')],
+      ['f', waits('report')],
+      ['e', waits('report')],
+      ['h', { reason: 'paused', detail: 'of no use' }],
+      ['i', { reason: 'alone' }],
+    )
+    assert.deepEqual(parkedGroups(index), [
+      { reason: 'alone', count: 1, tasks: ['i'] },
+      { reason: 'slot', name: 'report', slots: 2, count: 3, tasks: ['e', 'f', 'g'] },
+      { reason: 'unknown-name', name: 'mail', count: 2, tasks: ['a', 'c'] },
+      { reason: 'unknown-name', name: 'sms', count: 1, tasks: ['b'] },
+      { reason: 'paused', count: 1, tasks: ['h'] },
+    ])
+  })
+
+  it('is told no longer once its file has changed, or its reason is over', () => {
+    const index = parkedIn(
+      ['a', unknown('mail')],
+      ['b', unknown('mail')],
+      ['c', waits('few')],
+      ['d', waits('few')],
+    )
+    for (const ref of ['a', 'c']) index.changed(ref, true)
+    assert.deepEqual(parkedGroups(index), [
+      { reason: 'unknown-name', name: 'mail', count: 1, tasks: ['b'] },
+      { reason: 'slot', name: 'few', slots: 2, count: 1, tasks: ['d'] },
+    ])
+    index.unpark('unknown-name')
+    index.tries.next([...index.tries.queues()][0] ?? assert.fail(), 1)
+    assert.deepEqual(parkedGroups(index), [])
+  })
+
+  it('is told under the name that the file has now', () => {
+    const index = parkedIn(['a', unknown('mail')])
+    index.changed('a', true)
+    index.take(1, NOW)
+    index.returned({ ref: 'a', kind: 'parked', ranMs: 0, ...unknown('sms') }, NOW)
+    assert.deepEqual(parkedGroups(index), [{ reason: 'unknown-name', name: 'sms', count: 1, tasks: ['a'] }])
+  })
+
+  it('is bounded: of many names and long ones the rest is counted without them, and few tasks are named', () => {
+    const index = new TaskIndex({ order: 'arrival', frequencyMs: 30_000 })
+    for (let i = 0; i < 3000; i++) park(index, `t${i}`, unknown(`${i % 1500}-${'x'.repeat(300)}`))
+    const groups = parkedGroups(index)
+    assert.equal(groups.length, 200)
+    assert.deepEqual([groups[0]?.name, groups[0]?.count], [undefined, 1000])
+    for (const { name = '' } of groups) assert.ok(name.length <= 200)
+    const told = limited(groups, 1000).reduce((sum, { tasks }) => sum + tasks.length, 0)
+    assert.ok(told <= 2000, `${told}`)
+    assert.deepEqual(
+      limited(groups, 0).flatMap(({ tasks }) => tasks),
+      [],
+    )
+  })
+})
