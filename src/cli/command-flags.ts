@@ -23,6 +23,14 @@ export const FILTERS: readonly Flag[] = [
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
+export const UNITS: readonly Flag[] = [
+  ['--hardened', 'restrict the service to what it needs'],
+  ['--user', 'a unit for systemctl --user'],
+  ['--path', 'the .path unit instead, which starts the service on the first task; needs die-on-idle'],
+  ['--socket', 'the .socket unit instead, which hands over the sockets of the configuration'],
+  ['--logrotate', 'a rule for logrotate instead, for the log file of the configuration'],
+]
+
 export const THRESHOLDS: readonly Flag[] = [
   ['--max-due <[warning,]critical>', 'more due tasks than this: 1000, or 500,1000'],
   ['--max-age <[warning,]critical>', 'the oldest due task has waited for longer: 10m, or 5m,10m'],

@@ -8,6 +8,7 @@ import {
   NEW_TOKEN,
   SIMULATION,
   THRESHOLDS,
+  UNITS,
 } from './command-flags.js'
 
 const tasks = () => import('./commands/tasks.js')
@@ -66,13 +67,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'print the systemd unit that runs a configuration',
     args: '<files...>',
     argsHelp: 'ini files, each as FILE or FILE:SECTION',
-    flags: [
-      ['--hardened', 'restrict the service to what it needs'],
-      ['--user', 'a unit for systemctl --user'],
-      ['--path', 'the .path unit instead, which starts the service on the first task; needs die-on-idle'],
-      ['--socket', 'the .socket unit instead, which hands over the sockets of the configuration'],
-      ['--logrotate', 'a rule for logrotate instead, for the log file of the configuration'],
-    ],
+    flags: UNITS,
     load: async () => (await import('./commands/unit.js')).unit,
   },
   {
@@ -88,6 +83,14 @@ export const COMMANDS: readonly Command[] = [
       ['--json', 'one JSON object'],
     ],
     load: async () => (await import('./commands/status.js')).status,
+  },
+  {
+    name: 'top',
+    summary: 'show spools on a whole screen, live: tabs, a filter, and keys that act on tasks; q leaves it',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
+    flags: [INI],
+    load: async () => (await import('./commands/top.js')).top,
   },
   {
     name: 'logs',

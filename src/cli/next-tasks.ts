@@ -32,7 +32,7 @@ export async function nextTasks(
   has: (task: TaskView) => boolean,
 ): Promise<NextTasks | undefined> {
   if (limit > MOST_WANTED) return undefined
-  const answers = await askAll(spool)
+  const answers = await askAll(spool, 'next')
   const tasks: TaskView[] = []
   for (const ref of inTurns(answers.map(({ refs }) => refs))) {
     const task = mayHave(ref) ? view.view(ref) : undefined
@@ -42,10 +42,22 @@ export async function nextTasks(
   return undefined
 }
 
+/**
+ * What the daemons of a spool start next, or what waits for its time; their answers take turns.
+ *
+ * @param spool its real path, a byte string
+ */
+export async function refsOf(spool: string, verb: 'next' | 'later'): Promise<readonly Ref[]> {
+  const answers = await askAll(spool, verb)
+  return [...inTurns(answers.map(({ refs }) => refs))]
+}
+
 /** @returns none, if none is there, or if one cannot say */
-async function askAll(spool: string): Promise<TaskNames[]> {
+async function askAll(spool: string, verb: 'next' | 'later'): Promise<TaskNames[]> {
   try {
-    const answers = await Promise.all(controlSocketsOf(displayName(spool)).map(path => ask(path, spool)))
+    const answers = await Promise.all(
+      controlSocketsOf(displayName(spool)).map(path => ask(path, spool, verb)),
+    )
     return answers.filter(answer => answer !== undefined)
   } catch {
     return [] // the control socket is for the spool's user
@@ -53,11 +65,11 @@ async function askAll(spool: string): Promise<TaskNames[]> {
 }
 
 /** @returns undefined if the daemon is dead */
-async function ask(path: string, spool: string): Promise<TaskNames | undefined> {
+async function ask(path: string, spool: string, verb: 'next' | 'later'): Promise<TaskNames | undefined> {
   try {
     // some have ended, or do not pass a filter, when they are looked at
     const args = { spool: displayName(spool), limit: MOST_NAMED }
-    const answer = readTaskNames(await askDaemon(path, 'next', args, { timeoutMs: ANSWER_MS }))
+    const answer = readTaskNames(await askDaemon(path, verb, args, { timeoutMs: ANSWER_MS }))
     if (answer === undefined) throw new Error('another program than spoold answered')
     return answer
   } catch (error) {

@@ -14,6 +14,7 @@ const PROBES = {
   mount: () => execFileSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'ignore' }),
   script: () => execFileSync('script', ['-qec', 'true', '/dev/null'], { stdio: 'ignore' }),
   mkfifo: () => execFileSync('mkfifo', ['--version'], { stdio: 'ignore' }),
+  tmux: () => execFileSync('tmux', ['-V'], { stdio: 'ignore' }),
   strace: () => execFileSync('strace', ['-V'], { stdio: 'ignore' }),
   systemd: () => {
     execFileSync('systemd-notify', ['--version'], { stdio: 'ignore' })

@@ -102,7 +102,8 @@ function unreadable(file: string, why = ''): SpooldError {
   return new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${why}`)
 }
 
-function asText(file: string, task: TaskView, hide: Hide): string {
+/** Everything about a task, for people; in several lines. @param task without what is hidden */
+export function asText(file: string, task: TaskView, hide: Hide): string {
   const { bytes, bodyOffset, vars, detail } = task.file
   const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
   if (vars === undefined) lines.push(`  no packet: ${detail}`)

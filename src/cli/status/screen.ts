@@ -243,7 +243,8 @@ function percent(share: number): string {
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
 
-function bytes(number: number): string {
+/** A size for people. */
+export function bytes(number: number): string {
   const power = number < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log10(number) / 3))
   const value = number / 1000 ** power
   return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${UNITS[power]}`

@@ -27,6 +27,12 @@ export async function sweepRecords(spool: string, beforeMs: number): Promise<num
   return removed
 }
 
+/** The tasks that have failed or are held, as the names of their records say. Those whose names are too long are left out. */
+export async function* recordedRefs(spool: string): AsyncGenerator<Ref> {
+  if (!hasStateRoom(spool, 'records')) return
+  for await (const name of filesIn(spool)) yield name.slice(0, -'.json'.length)
+}
+
 async function* filesIn(spool: string, prefix = '', depth = 0): AsyncGenerator<string> {
   for await (const entry of listEntries(`${stateRoom(spool, 'records')}/${prefix}`))
     if (entry.isDirectory() && depth < MAX_DEPTH) yield* filesIn(spool, `${prefix}${entry.name}/`, depth + 1)

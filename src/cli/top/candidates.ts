@@ -1,0 +1,83 @@
+import { askParked } from '../../control/parked-tasks.js'
+import { recordedRefs } from '../../spool/admin/sweep-records.js'
+import type { SpoolView, TaskState } from '../../spool/admin/task-view.js'
+import { type Ref, toByteString } from '../../task/ref.js'
+import { refsOf } from '../next-tasks.js'
+import type { SpoolStatus } from '../status/spool-status.js'
+import type { TaskTab } from './columns.js'
+
+/** Where the tasks of a tab are looked for. */
+interface Candidates {
+  readonly refs: AsyncIterable<Ref> | Iterable<Ref>
+  /** Which tasks these are, for people. */
+  readonly scope: string
+}
+
+/** Of these, the tab has those in one of its states. */
+export const STATES_OF: Readonly<Record<TaskTab, readonly TaskState[]>> = {
+  running: ['running'],
+  waiting: ['due', 'waiting', 'retrying'],
+  retrying: ['retrying'],
+  dead: ['dead'],
+  held: ['held', 'parked'],
+}
+
+const DIRECTORY = 'as a listing of the directory meets them'
+/** How many parked tasks of each reason and name are asked for. */
+const PARKED_EACH = 200
+
+/** Where the tasks of a tab are to be found: with the daemons if they answer, else in the directory. */
+export async function candidatesOf(
+  tab: TaskTab,
+  spool: string,
+  view: SpoolView,
+  statuses: readonly SpoolStatus[],
+): Promise<Candidates> {
+  const hasDaemon = statuses.some(({ source }) => source === 'daemon')
+  switch (tab) {
+    case 'running':
+      return hasDaemon
+        ? { refs: runningRefs(statuses), scope: '' }
+        : { refs: scanned(view), scope: DIRECTORY }
+    case 'waiting': {
+      const refs = hasDaemon ? [...(await refsOf(spool, 'next')), ...(await refsOf(spool, 'later'))] : []
+      return refs.length > 0
+        ? { refs, scope: 'as its daemon starts them, then those that wait' }
+        : { refs: scanned(view), scope: DIRECTORY }
+    }
+    case 'retrying':
+      return { refs: recordedRefs(spool), scope: '' }
+    case 'dead':
+      return { refs: view.dead(), scope: '' }
+    case 'held':
+      return { refs: heldRefs(spool), scope: '' }
+  }
+}
+
+/** As the snapshots name them. Those that are not UTF-8 are not found by that. */
+function runningRefs(statuses: readonly SpoolStatus[]): Ref[] {
+  return statuses.flatMap(status =>
+    status.source === 'daemon'
+      ? status.processes.workers.flatMap(({ running }) => running.map(({ task }) => toByteString(task)))
+      : [],
+  )
+}
+
+async function* heldRefs(spool: string): AsyncGenerator<Ref> {
+  const groups = (await askParked(spool, PARKED_EACH)) ?? []
+  yield* new Set(groups.flat().flatMap(({ tasks }) => tasks))
+  yield* recordedRefs(spool)
+}
+
+/** A listing can only be taken as a whole, or cut. */
+async function* scanned(view: SpoolView): AsyncGenerator<Ref> {
+  const refs: Ref[] = []
+  await view.scan(
+    ref => refs.push(ref) < MOST_LISTED,
+    () => {},
+  )
+  yield* refs
+}
+
+/** More of a directory are not listed. */
+const MOST_LISTED = 10_000

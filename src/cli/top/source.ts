@@ -1,0 +1,150 @@
+import { realpathSync } from 'node:fs'
+import { messageOf } from '../../base/errors.js'
+import { printable } from '../../base/printable.js'
+import { Slices } from '../../base/slices.js'
+import { findParked } from '../../control/parked-tasks.js'
+import { readLocks } from '../../files/lock-table.js'
+import { selectionOf } from '../../operate/selection.js'
+import { hiddenTask } from '../../spool/admin/hidden-task.js'
+import { SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
+import { hiddenKeysOf } from '../../spool/hidden-keys.js'
+import { displayName, type Ref, toByteString } from '../../task/ref.js'
+import { asText } from '../commands/show.js'
+import { type SpoolStatus, statusOf } from '../status/spool-status.js'
+import { candidatesOf, STATES_OF } from './candidates.js'
+import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
+import { factRows } from './fact-rows.js'
+import { type NamedState, nameRows } from './name-rows.js'
+import type { Look, Row } from './state.js'
+import type { TabName } from './tabs.js'
+
+/** What a tab has at most; and so many tasks are looked at for it. */
+const MOST_ROWS = 1000
+const MOST_LOOKED_AT = 10_000
+
+/** What is asked for. */
+export interface Question {
+  readonly spool: string
+  readonly tab: TabName
+  readonly filter: string
+}
+
+/** Looks at spools: asks their daemons or, where none answers, the directories. Changes nothing. */
+export async function look(question: Question): Promise<Look> {
+  const statuses = await statusOf(question.spool, false)
+  const found = statuses.every(({ source }) => source === 'none')
+    ? { rows: [], scope: '' }
+    : await rowsOf(question, statuses).catch(error => ({ rows: [], scope: printable(messageOf(error)) }))
+  return { ...question, atMs: Date.now(), statuses, ...found }
+}
+
+/** Everything about one task, in lines; undefined: it is gone. */
+export async function showTask(directory: string, ref: Ref): Promise<readonly string[] | undefined> {
+  const spool = toByteString(realpathSync(directory))
+  const task = (await openView(spool)).view(ref)
+  if (task === undefined) return undefined
+  const hide = hiddenKeysOf(spool)
+  return asText(displayName(`${spool}/${ref}`), hiddenTask(task, hide), hide).split('\n')
+}
+
+async function openView(spool: string): Promise<SpoolView> {
+  const parked = await findParked(spool)
+  return new SpoolView(spool, readLocks(), Date.now(), (ref, vars) => parked.whyOf(ref, vars))
+}
+
+async function rowsOf(
+  { spool: directory, tab, filter }: Question,
+  statuses: readonly SpoolStatus[],
+): Promise<Pick<Look, 'rows' | 'scope'>> {
+  if (tab === 'overview') return { rows: [], scope: '' }
+  if (tab === 'workers' || tab === 'schedules')
+    return { rows: matching(factRows(tab, statuses, Date.now()), filter), scope: '' }
+  const spool = toByteString(realpathSync(directory))
+  const where = { spool, view: await openView(spool), statuses }
+  if (tab === 'names') return namesOf(where, filter)
+  const { seen, isCut, scope } = await tasksOf(tab, where, filter)
+  const sorted = [...seen].sort((a, b) => a.order - b.order)
+  const more = isCut || seen.length > MOST_ROWS ? 'there are more' : ''
+  return {
+    rows: sorted.slice(0, MOST_ROWS).map(({ row }) => row),
+    scope: [scope, more].filter(text => text !== '').join('; '),
+  }
+}
+
+interface Where {
+  readonly spool: string
+  readonly view: SpoolView
+  readonly statuses: readonly SpoolStatus[]
+}
+
+/** The names of the tasks that the other tabs have. */
+async function namesOf(where: Where, filter: string): Promise<Pick<Look, 'rows' | 'scope'>> {
+  const all = new Map<string, NamedState>()
+  let isAnyCut = false
+  for (const tab of ['running', 'waiting', 'dead', 'held', 'retrying'] as const) {
+    const { seen, isCut } = await tasksOf(tab, where, '')
+    for (const { row, name, state } of seen) all.set(row.id, { name, state })
+    isAnyCut ||= isCut
+  }
+  const rows = matching(nameRows([...all.values()], where.statuses, Date.now()), filter)
+  return { rows, scope: isAnyCut ? `of the ${all.size.toLocaleString('en')} tasks that were looked at` : '' }
+}
+
+/** What is kept of a task: its packet may be large. */
+interface Seen extends NamedState {
+  readonly row: Row
+  readonly order: number
+}
+
+interface Found {
+  readonly seen: readonly Seen[]
+  /** There may be more. */
+  readonly isCut: boolean
+  readonly scope: string
+}
+
+async function tasksOf(tab: TaskTab, { spool, view, statuses }: Where, filter: string): Promise<Found> {
+  const nowMs = Date.now()
+  const { refs, scope } = await candidatesOf(tab, spool, view, statuses)
+  const selection = selectionOf(filter === '' ? {} : { grep: [filter] })
+  const hide = hiddenKeysOf(spool)
+  const slices = new Slices()
+  const seen = new Map<Ref, Seen>()
+  let looks = 0
+  for await (const ref of refs) {
+    if (looks++ >= MOST_LOOKED_AT) return { seen: [...seen.values()], isCut: true, scope }
+    const found = view.view(ref)
+    if (found !== undefined && STATES_OF[tab].includes(found.state)) {
+      const task = hiddenTask(found, hide)
+      if (selection.has(task)) seen.set(ref, seenAs(tab, task, nowMs))
+    }
+    await slices.rest()
+  }
+  return { seen: [...seen.values()], isCut: false, scope }
+}
+
+function seenAs(tab: TaskTab, task: TaskView, nowMs: number): Seen {
+  const { ref, state } = task
+  const row = { id: ref, cells: cellsOf(TASK_COLUMNS[tab], task, nowMs), task: { ref, state } }
+  return { row, state, name: taskOf(task), order: orderOf(tab, task, nowMs) }
+}
+
+/** What waits stays in the order of its source. */
+function orderOf(tab: TaskTab, task: TaskView, nowMs: number): number {
+  switch (tab) {
+    case 'running':
+      return task.file.startedAtMs ?? nowMs
+    case 'waiting':
+      return 0
+    case 'retrying':
+      return task.dueAtMs
+    case 'dead':
+      return -(sinceMsOf(task, nowMs) ?? 0)
+    case 'held':
+      return sinceMsOf(task, nowMs) ?? nowMs
+  }
+}
+
+function matching(rows: readonly Row[], filter: string): readonly Row[] {
+  return filter === '' ? rows : rows.filter(({ cells }) => cells.some(cell => cell.includes(filter)))
+}
