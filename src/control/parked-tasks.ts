@@ -17,7 +17,7 @@ const MOST_TOLD = 2000
 const ANSWER_MS = 1000
 
 /** Tells of each due task whether the daemons of its spool have it parked: by its name, by its pairs, or by its path. */
-export class ParkedTasks {
+class ParkedTasks {
   readonly #pairs: readonly PausedPair[]
   readonly #names = new Map<string, Parked>()
   readonly #alone: ReadonlySet<Ref>
@@ -49,7 +49,7 @@ export class ParkedTasks {
 const ALONE = 'runs alone, because the process that ran it with others died'
 
 /** Why the tasks of a group may not run, for people. */
-export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
+function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
   switch (reason) {
     case 'slot':
       return `${slots} of ${printable(name)} run already`

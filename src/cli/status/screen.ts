@@ -243,7 +243,6 @@ function percent(share: number): string {
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
 
-/** A size for people. */
 export function bytes(number: number): string {
   const power = number < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log10(number) / 3))
   const value = number / 1000 ** power

@@ -17,7 +17,7 @@ export const ACTION_KEYS: Readonly<Record<string, ActionName>> = {
   S: 'scale',
 }
 
-export type IntentOrWhyNot = Intent | string
+type IntentOrWhyNot = Intent | string
 
 const WISH = /^(?:[+-]?[0-9]{1,6}|auto)$/
 
