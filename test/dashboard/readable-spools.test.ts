@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { mkdirSync, renameSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { ReadableSpools } from '#src/dashboard/readable-spools.js'
+import { Spools, urlTextOf } from '#src/dashboard/spools.js'
+import { readLocks } from '#src/files/lock-table.js'
+import { actOnTask } from '#src/operate/act.js'
+import { ACTIONS } from '#src/operate/actions.js'
+import { Hide } from '#src/protocol/hide.js'
+import { toPairs } from '#src/protocol/vars.js'
+import { writeAudit } from '#src/spool/admin/audit.js'
+import { openSpool } from '#src/spool/admin/change.js'
+import { SpoolView } from '#src/spool/admin/task-view.js'
+import { Records } from '#src/spool/records.js'
+import { drop, packet } from '../helpers/files.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const SECRET = 'the-payload'
+const ALL = { filter: {}, sort: 'name', isReversed: false, isDead: false, most: 9 } as const
+
+/** A task that has failed, with its payload in every place where it can be, and a dead one. */
+async function spool(): Promise<string> {
+  const path = spoolDirectory()
+  const vars = { [SECRET]: SECRET, task: 'mail.send', args: `["${SECRET}"]` }
+  for (const name of ['failed', 'dead']) drop(path, name, packet(vars, SECRET))
+  for (const name of ['failed', 'dead']) {
+    const task = new SpoolView(path, readLocks(), Date.now()).view(name) ?? assert.fail()
+    await actOnTask(await openSpool(path), task, ACTIONS.hold)
+    const record = new Records(path).read(name) ?? assert.fail()
+    const history = [{ at: 1, kind: 'error' as const, error: SECRET }]
+    const burial = { reason: 'attempts' as const, detail: SECRET }
+    new Records(path).write(name, { ...record, attempts: 1, lastError: SECRET, history, burial })
+  }
+  const dead = new SpoolView(path, readLocks(), Date.now()).view('dead') ?? assert.fail()
+  assert.equal((await actOnTask(await openSpool(path), dead, ACTIONS.bury)).kind, 'done')
+  writeAudit(path, { at: 1, who: 'joe', role: 'admin', action: 'hold', filter: SECRET, result: SECRET })
+  return path
+}
+
+const seenBy = (path: string, mayReadPayload: boolean, hide = new Hide([])) =>
+  new ReadableSpools(
+    new Spools([path]),
+    { name: 'joe', role: 'admin', mayReadPayload, hasSession: true },
+    hide,
+  ).get('spool')
+
+describe('what somebody may see of a spool', () => {
+  it('is no payload without the right, but the names of functions', async () => {
+    const path = await spool()
+    const seen = seenBy(path, false)
+    const views = [
+      seen.task(urlTextOf('failed')),
+      seen.task(urlTextOf('.spoold/dead/dead')),
+      ...(await seen.list(ALL)).tasks,
+      ...(await seen.list({ ...ALL, isDead: true })).tasks,
+    ]
+    assert.equal(views.length, 4)
+    for (const task of views) {
+      assert.ok(!JSON.stringify(task).includes(SECRET), JSON.stringify(task))
+      const vars = task.file.vars ?? assert.fail()
+      assert.deepEqual(toPairs(vars).map(String), ['task,mail.send'])
+      assert.throws(() => seen.body(task), { status: 403 })
+    }
+    assert.ok(!JSON.stringify(seen.audit(9)).includes(SECRET))
+    for (const filter of [{ key: ['a=b'] }, { match: ['a=*'] }, { grep: ['x'] }]) {
+      await assert.rejects(seen.list({ ...ALL, filter }), { status: 403 })
+      await assert.rejects(seen.count(ACTIONS.hold, filter), { status: 403 })
+    }
+  })
+
+  it('is all of it with the right, but what is hidden', async () => {
+    const path = await spool()
+    const whole = seenBy(path, true)
+    const task = whole.task(urlTextOf('failed'))
+    assert.equal(whole.body(task).toString(), SECRET)
+    assert.match(JSON.stringify(task), /"lastError":"the-payload"/)
+    assert.equal(whole.audit(1)[0]?.filter, SECRET)
+    const hidden = seenBy(path, true, new Hide([SECRET]))
+    const pairs = toPairs(hidden.task(urlTextOf('failed')).file.vars ?? assert.fail()).map(String)
+    assert.ok(pairs.includes(`${SECRET},[hidden]`))
+    assert.equal(hidden.body(task).toString(), '[hidden]')
+    const filter = { key: [`${SECRET}=${SECRET}`] }
+    assert.equal((await hidden.list({ ...ALL, filter })).tasks.length, 0)
+    assert.equal((await whole.list({ ...ALL, filter })).tasks.length, 1)
+    assert.deepEqual(await whole.count(ACTIONS.release, filter), { count: 1, isWhole: true })
+  })
+
+  it('is listed no further than asked for', async () => {
+    const path = spoolDirectory()
+    for (let i = 0; i < 5; i++) drop(path)
+    const { tasks, isWhole } = await seenBy(path, true).list({ ...ALL, most: 3 })
+    assert.deepEqual([tasks.length, isWhole], [3, false])
+    assert.equal((await seenBy(path, true).list({ ...ALL, most: 5 })).isWhole, true)
+  })
+
+  it('is nothing behind a link, in place of a priority or of the task', async () => {
+    const path = spoolDirectory()
+    const outside = join(dirname(path), 'outside')
+    mkdirSync(outside)
+    renameSync(drop(path, 'x', packet({ to: SECRET })), join(outside, 'x'))
+    symlinkSync(outside, join(path, '7'))
+    symlinkSync(join(outside, 'x'), join(path, 'y'))
+    const seen = seenBy(path, true)
+    assert.throws(() => seen.task(urlTextOf('7/x')), { status: 404 })
+    assert.equal(seen.task(urlTextOf('y')).state, 'unreadable')
+    assert.ok(!JSON.stringify(seen.task(urlTextOf('y'))).includes(SECRET))
+  })
+})
