@@ -2,6 +2,7 @@ import type { Options } from '../config/option-table.js'
 import type { DashboardOptions, FromDashboard, ToDashboard } from '../dashboard/messages.js'
 import type { Emitter } from '../events/emitter.js'
 import { parseDashboard } from '../net/dashboard-address.js'
+import { parseAddress } from '../protocol/address.js'
 import { keysOf } from '../protocol/hide.js'
 import { AsideProcess } from './aside-process.js'
 
@@ -53,7 +54,9 @@ export class DashboardProcess {
     const at = (path: string) => this.#context.resolve(path)
     const addresses = spoolerDashboard.map(text => {
       const parsed = parseDashboard(text)
-      return parsed.address.includes('/') ? { ...parsed, address: at(parsed.address) } : parsed
+      return parseAddress(parsed.address).kind === 'unix'
+        ? { ...parsed, address: at(parsed.address) }
+        : parsed
     })
     return {
       addresses,

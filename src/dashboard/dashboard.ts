@@ -27,7 +27,7 @@ export class Dashboard {
 
   hear({ options }: ToDashboard): void {
     if (process.geteuid?.() === 0) return this.#trouble('it does not run as root') // the daemon does not start it then
-    const app = appOf(options)
+    const app = appOf(options, message => this.#trouble(message))
     for (const address of options.addresses) this.#listen(address, app)
   }
 
@@ -59,13 +59,16 @@ export class Dashboard {
   }
 }
 
-function appOf({ spools, pid, tokensFile, allowsNewWork, hide }: DashboardOptions): DashboardApp {
+function appOf(
+  { spools, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
+  trouble: (message: string) => void,
+): DashboardApp {
   const daemon = new DaemonLink(spools, pid)
   daemon.watch()
   return dashboardApp({
     spools: new Spools(spools),
     daemon,
-    tokens: tokensFile === null ? null : new Tokens(tokensFile),
+    tokens: tokensFile === null ? null : new Tokens(tokensFile, trouble),
     sessions: new Sessions(),
     allowsNewWork,
     hide: new Hide(hide),

@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
-import { messageOf } from '../base/errors.js'
+import { messageOf, SpooldError } from '../base/errors.js'
 import { giveId, idIn } from './access/cookie.js'
 import { logIn, logOut } from './access/login.js'
 import { hasRight, mayDo } from './access/rights.js'
@@ -41,17 +41,20 @@ export function dashboardApp(world: World): DashboardApp {
   const onError = (c: Context) => said(c, 400, `expected a form of at most ${MAX_FORM_BYTES} bytes`)
   app.use(bodyLimit({ maxSize: MAX_FORM_BYTES, onError }))
   for (const { path, asset } of ASSETS) app.get(path, async c => raw(c, await asset()))
-  app.get('/login', c => c.html(loginPage()))
+  app.get('/login', c => (world.tokens === null ? c.redirect('/', 303) : c.html(loginPage())))
   app.post('/login', c => logIn(c, world))
   app.use((c, next) => identify(c, world, next))
   app.post('/logout', c => logOut(c, world))
   for (const page of PAGES) app.get(page.path, c => answer(c, world, page))
   app.route('/', acts(world))
   app.notFound(c => said(c, 404, 'there is no such page'))
-  app.onError((error, c) =>
-    error instanceof PageError ? said(c, error.status, error.message) : said(c, 503, messageOf(error)),
-  )
+  app.onError((error, c) => said(c, statusOf(error), messageOf(error)))
   return app
+}
+
+function statusOf(error: Error): PageError['status'] {
+  if (error instanceof PageError) return error.status
+  return error instanceof SpooldError && error.code === 'USAGE' ? 400 : 503
 }
 
 /** A file that never changes may be kept by the browser. */

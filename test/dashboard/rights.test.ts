@@ -57,7 +57,7 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
   const app = dashboardApp({
     spools: new Spools([spool]),
     daemon,
-    tokens: new Tokens(file),
+    tokens: new Tokens(file, assert.fail),
     sessions,
     allowsNewWork,
     hide: new Hide(hidden),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { statSync, writeFileSync } from 'node:fs'
+import { chmodSync, statSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -53,7 +53,8 @@ describe('the process of the dashboard', () => {
   })
 
   it('may be killed in a loop: tasks run, and it comes back', async () => {
-    const { daemon, spool, pid } = await startDashboard({ handler: HANDLER })
+    const ini = { 'spooler-quiet': true }
+    const { daemon, spool, pid } = await startDashboard({ handler: HANDLER, ini })
     for (let i = 0; i < 3; i++) {
       const killed = await until('it is there', pid)
       process.kill(killed, 'SIGKILL')
@@ -62,7 +63,7 @@ describe('the process of the dashboard', () => {
     }
     assert.equal(daemon.isRunning, true)
     assert.match(daemon.output, /the dashboard died \(SIGKILL\); it is started again in 1 s/)
-    assert.match(daemon.output, /started again in 4 s/)
+    await daemon.waitFor(/started again in 4 s/)
   })
 })
 
@@ -92,6 +93,16 @@ describe('who comes to the dashboard', () => {
     const file = join(dirname(daemon.iniFile), 'tokens')
     writeFileSync(file, '# nobody\n')
     await until('it is not let in', async () => (await browser.get('/')).status !== 200)
+  })
+
+  it('with the token of a file that others can read is not let in, and the log says why', async () => {
+    const { place, tokenOf, daemon } = await startDashboard({ handler: HANDLER })
+    chmodSync(join(dirname(daemon.iniFile), 'tokens'), 0o644)
+    const browser = new Browser(place)
+    const reply = await browser.logIn(tokenOf('admin'))
+    assert.equal(reply.status, 403)
+    assert.doesNotMatch(reply.text, /chmod|tokens/)
+    await daemon.waitFor(/\[spooler dashboard\] nobody is let in by a token: .*run chmod 600/)
   })
 
   it('on a unix socket has its role, and nobody else can open it', async () => {

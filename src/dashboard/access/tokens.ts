@@ -12,10 +12,15 @@ const SHARED_MS = 1000
 /** The tokens of `spooler-dashboard-tokens`. */
 export class Tokens {
   readonly #path: string
+  readonly #trouble: (message: string) => void
+  /** What was wrong with the file; said once. */
+  #fault = ''
   #read: { readonly tokens: Promise<readonly Token[]>; readonly untilMs: number } | undefined
 
-  constructor(path: string) {
+  /** @param trouble gets what is wrong with the file: nobody is let in meanwhile */
+  constructor(path: string, trouble: (message: string) => void) {
     this.#path = path
+    this.#trouble = trouble
   }
 
   /** The hash of a token that the file has; undefined for any other text. Takes as long for each. */
@@ -40,9 +45,14 @@ export class Tokens {
 
   async #load(): Promise<readonly Token[]> {
     try {
-      return parseTokens(await privateText(this.#path, { maxBytes: MAX_BYTES, closedTo: OTHERS }))
+      const tokens = parseTokens(await privateText(this.#path, { maxBytes: MAX_BYTES, closedTo: OTHERS }))
+      this.#fault = ''
+      return tokens
     } catch (error) {
-      throw new Error(`nobody is let in, because of spooler-dashboard-tokens: ${messageOf(error)}`)
+      const fault = messageOf(error)
+      if (fault !== this.#fault) this.#trouble(`nobody is let in by a token: ${fault}`)
+      this.#fault = fault
+      return []
     }
   }
 }
