@@ -17,7 +17,6 @@ import { drop, packet } from '../helpers/files.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const SECRET = 'the-payload'
-const ALL = { filter: {}, sort: 'name', isReversed: false, isDead: false, most: 9 } as const
 
 /** A task that has failed, with its payload in every place where it can be, and a dead one. */
 async function spool(): Promise<string> {
@@ -52,8 +51,7 @@ describe('what somebody may see of a spool', () => {
     const views = [
       seen.task(urlTextOf('failed')),
       seen.task(urlTextOf('.spoold/dead/dead')),
-      ...(await seen.list(ALL)).tasks,
-      ...(await seen.list({ ...ALL, isDead: true })).tasks,
+      ...(await seen.find({}, 9)).tasks,
     ]
     assert.equal(views.length, 4)
     for (const task of views) {
@@ -64,7 +62,7 @@ describe('what somebody may see of a spool', () => {
     }
     assert.ok(!JSON.stringify(seen.audit(9)).includes(SECRET))
     for (const filter of [{ key: ['a=b'] }, { match: ['a=*'] }, { grep: ['x'] }]) {
-      await assert.rejects(seen.list({ ...ALL, filter }), { status: 403 })
+      await assert.rejects(seen.find(filter, 9), { status: 403 })
       await assert.rejects(seen.count(ACTIONS.hold, filter), { status: 403 })
     }
   })
@@ -81,17 +79,17 @@ describe('what somebody may see of a spool', () => {
     assert.ok(pairs.includes(`${SECRET},[hidden]`))
     assert.equal(hidden.body(task).toString(), '[hidden]')
     const filter = { key: [`${SECRET}=${SECRET}`] }
-    assert.equal((await hidden.list({ ...ALL, filter })).tasks.length, 0)
-    assert.equal((await whole.list({ ...ALL, filter })).tasks.length, 1)
+    assert.equal((await hidden.find(filter, 9)).tasks.length, 0)
+    assert.equal((await whole.find(filter, 9)).tasks.length, 2)
     assert.deepEqual(await whole.count(ACTIONS.release, filter), { count: 1, isWhole: true })
   })
 
   it('is listed no further than asked for', async () => {
     const path = spoolDirectory()
     for (let i = 0; i < 5; i++) drop(path)
-    const { tasks, isWhole } = await seenBy(path, true).list({ ...ALL, most: 3 })
+    const { tasks, isWhole } = await seenBy(path, true).find({}, 3)
     assert.deepEqual([tasks.length, isWhole], [3, false])
-    assert.equal((await seenBy(path, true).list({ ...ALL, most: 5 })).isWhole, true)
+    assert.equal((await seenBy(path, true).find({}, 5)).isWhole, true)
   })
 
   it('is nothing behind a link, in place of a priority or of the task', async () => {
