@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spoolSnapshotOf } from '../helpers/control.js'
+import { Browser, give, startDashboard } from '../helpers/dashboard.js'
+import { packet } from '../helpers/files.js'
+import { isLong } from '../helpers/requires.js'
+import { patience, until } from '../helpers/until.js'
+import { memoryMb } from '../helpers/usage.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const TASKS = isLong ? 1_000_000 : 100_000
+/** From the request to the last byte. */
+const PAGE_MS = 300
+const CHILD_MB = 80
+/** What pages may cost the daemon that they ask, above what it takes by itself; garbage comes and goes. */
+const MASTER_MB = 8
+const PATHS = ['', '/waiting', '/waiting?show=later', '/running', '/retrying', '/dead', '/workers']
+
+/** Half of them are due, half wait for their time. */
+function filled(): string {
+  const spool = spoolDirectory()
+  const bytes = packet({ to: 'joe', at: '0' })
+  const later = packet({ to: 'joe', at: String(Math.ceil(Date.now() / 1000) + 86_400) })
+  for (let i = 0; i < TASKS; i++) {
+    const path = join(spool, `uwsgi_spoolfile_on_h_1_${i}_1_${1_700_000_000 + (i % 1000)}_${i}`)
+    writeFileSync(path, i % 2 === 0 ? bytes : later)
+    give(path)
+  }
+  return spool
+}
+
+/** A process gives back what its start needed: once it has the same for a while. */
+async function settledMemory(pid: number): Promise<number> {
+  let [last, same] = [0, 0]
+  await until('its memory is settled', () => {
+    const now = memoryMb(pid)
+    same = Math.abs(now - last) < 0.2 ? same + 1 : 0
+    last = now
+    return same > 100
+  })
+  return last
+}
+
+describe('the dashboard of a spool of a great many tasks', () => {
+  it(`shows a page of ${TASKS} at once, in little memory, and the daemon does not notice`, async t => {
+    const { daemon, spool, id, place, tokenOf, pid } = await startDashboard({
+      spool: filled(),
+      handler: 'export default () => new Promise(() => setInterval(() => {}, 1000))',
+      ini: { 'worker-reload-mercy': 1 },
+    })
+    await until(
+      'it knows what is due',
+      async () => (await spoolSnapshotOf(spool)).tasks.running === 1,
+      120_000,
+    )
+    const browser = new Browser(place)
+    await browser.logIn(tokenOf('operator', true))
+    await browser.get('/') // what is loaded once
+    const before = await settledMemory(daemon.pid)
+    const took: string[] = []
+    for (const path of PATHS) {
+      const since = performance.now()
+      const { status, text } = await browser.get(`/spools/${id}${path}`)
+      const ms = performance.now() - since
+      took.push(`${path || '/'} ${Math.round(ms)} ms`)
+      assert.equal(status, 200, text)
+      assert.ok(ms <= PAGE_MS * patience(), `${path} took ${ms} ms`)
+    }
+    const after = memoryMb(daemon.pid)
+    const child = memoryMb(pid() ?? 0)
+    t.diagnostic(`${took.join(', ')}; dashboard ${child} MB, daemon ${before} MB, then ${after} MB`)
+    assert.ok(child > 0 && child <= CHILD_MB, `the dashboard has ${child} MB`)
+    assert.ok(after - before <= MASTER_MB, `the daemon had ${before} MB, and has ${after} MB`)
+  })
+})
