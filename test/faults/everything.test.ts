@@ -9,7 +9,7 @@ import { memoryMb, openFiles } from '../helpers/usage.js'
 /** SPOOLD_TEST_SOAK_SEED repeats the choices of a run, SPOOLD_TEST_SOAK_MINUTES says how long it takes. */
 const { SPOOLD_TEST_SOAK_SEED, SPOOLD_TEST_SOAK_MINUTES } = process.env
 const SEED = Number(SPOOLD_TEST_SOAK_SEED ?? Math.floor(Math.random() * 2 ** 31))
-const MINUTES = Number(SPOOLD_TEST_SOAK_MINUTES ?? (isLong ? 30 : 1.5))
+const MINUTES = Number(SPOOLD_TEST_SOAK_MINUTES ?? (isLong ? 30 : 2))
 const PRODUCE_EVERY_MS = 25
 const PATIENCE_MS = 120_000
 /** The share of the time after which the daemon has reached its size. */
@@ -24,7 +24,7 @@ describe(`everything at once (SPOOLD_TEST_SOAK_SEED=${SEED})`, () => {
     const random = new Random(SEED)
     const soak = new Soak(random)
     await Promise.all([soak.start('steady'), soak.start('other')])
-    const produced = soak.produce(PRODUCE_EVERY_MS)
+    const producer = soak.produce(PRODUCE_EVERY_MS)
     const { pid } = soak.steady
     const [began, lasts] = [performance.now(), MINUTES * 60_000]
     const sizes: { files: number; memory: number }[] = []
@@ -35,7 +35,7 @@ describe(`everything at once (SPOOLD_TEST_SOAK_SEED=${SEED})`, () => {
       if (passed > WARM_UP * lasts) sizes.push({ files: openFiles(pid), memory: memoryMb(pid) })
     }
     const { violations, summary } = await soak.settle(PATIENCE_MS)
-    await produced
+    assert.equal(await producer.code(), 0, producer.output)
     t.diagnostic(summary)
     t.diagnostic(JSON.stringify(soak.counts))
     assert.deepEqual(violations, [], `seed ${SEED}`)

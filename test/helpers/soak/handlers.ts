@@ -38,3 +38,26 @@ def snake(n, ms):
     tell('begin', n)
     time.sleep(ms / 1000)
     tell('end', n)`
+
+/**
+ * Stores a named task of a random kind every so often, as another user than root, and journals `ack KIND N` for each
+ * that is acknowledged, or `refused`. Ends when a file `enough` exists.
+ */
+export const PRODUCER = `
+import { appendFileSync, existsSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+const { journal, enough, kinds, user, pauseMs } = JSON.parse(process.argv[1])
+process.setgroups([])
+process.setgid(user)
+process.setuid(user)
+const { spool } = await import('spoold')
+const sum = kinds.reduce((all, { weight }) => all + weight, 0)
+const pick = left => kinds.find(({ weight }) => (left -= weight) < 0) ?? kinds[0]
+for (let i = 0; !existsSync(enough); i++) {
+  const { kind, spooler, longestMs } = pick(Math.random() * sum)
+  const n = kind + '.' + i
+  const args = JSON.stringify([n, Math.round(Math.random() * longestMs)])
+  const line = await spool({ task: kind, args, n }, { spooler }).then(() => 'ack ' + kind + ' ' + n, () => 'refused')
+  appendFileSync(journal, line + '\\n')
+  await sleep(pauseMs)
+}`

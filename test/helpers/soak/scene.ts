@@ -1,16 +1,18 @@
-import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { spool } from '#src/index.js'
+import { makeToken } from '#src/operate/dashboard-tokens.js'
+import { USER } from '../canaries.js'
 import type { Random } from '../chaos/random.js'
 import { spoold } from '../cli.js'
 import { writeIni } from '../daemon.js'
-import { isAlive, TestProcess } from '../process.js'
+import { Browser } from '../dashboard.js'
+import { childrenOf, isAlive, TestProcess } from '../process.js'
 import { smallDisk } from '../small-disk.js'
 import { patience, until } from '../until.js'
 import { deadOf, Tail } from '../witness.js'
-import { BIN, workspace } from '../workspace.js'
-import { NODE_TASKS, PYTHON_TASKS } from './handlers.js'
+import { BIN, ROOT, workspace } from '../workspace.js'
+import { NODE_TASKS, PRODUCER, PYTHON_TASKS } from './handlers.js'
 import { type Evidence, judge, type Pause } from './verdict.js'
 
 export const LIMIT = 3
@@ -21,12 +23,28 @@ const DISK_MB = 48
 const OBEYED_WITHIN_MS = 1000
 const STOPPED_WITHIN_MS = 60_000
 
-/** So often is a task of each kind among those that are stored. */
-const KINDS = { plain: 50, snake: 15, few: 20, once: 14, poison: 0.5 } as const
+/** How often each kind is among the tasks that are stored. Limited ones run so long that all slots are in use now and then. */
+const KINDS = [
+  { kind: 'plain', weight: 50, longestMs: 60 },
+  { kind: 'snake', weight: 15, longestMs: 60 },
+  { kind: 'few', weight: 20, longestMs: 400 },
+  { kind: 'once', weight: 14, longestMs: 60 },
+  { kind: 'poison', weight: 0.5, longestMs: 0 },
+] as const
 
-const LONGEST_MS = 60
-/** So long that all slots are in use now and then. */
-const LONGEST_LIMITED_MS = 400
+/** Pages of the first spool, and of all. */
+const PAGES = [
+  '',
+  '/waiting',
+  '/running',
+  '/retrying',
+  '/held',
+  '/parked',
+  '/dead',
+  '/find?state=due',
+  '/named',
+]
+const MORE_PAGES = ['/workers', '/audit']
 
 /** Violations that time may still put right. */
 const UNSETTLED = /is lost$|was not buried for its crashes: undefined$/
@@ -41,25 +59,34 @@ export class Soak {
   readonly #disk = smallDisk(`size=${DISK_MB}m`)
   readonly #journal = join(this.#directory, 'journal')
   readonly #spools = { node: join(this.#disk, 'node'), python: join(this.#disk, 'python') }
-  readonly #acknowledged = new Map<string, string>()
+  readonly #enough = join(this.#directory, 'enough')
+  readonly #tokens = join(this.#directory, 'tokens')
+  readonly #token = makeToken({ name: 'alice', role: 'admin', mayReadPayload: true })
   readonly #pauses: Pause[] = []
   readonly #daemons = new Map<Name, TestProcess>()
   readonly counts: Record<string, number> = {}
-  #refused = 0
-  #isOver = false
+  #browser: Browser | undefined
 
   constructor(random: Random) {
     this.#random = random
     writeFileSync(this.#journal, '')
     writeFileSync(join(this.#directory, 'tasks.mjs'), NODE_TASKS(this.#journal, LIMIT))
     writeFileSync(join(this.#directory, 'tasks.py'), PYTHON_TASKS(this.#journal))
+    writeFileSync(this.#tokens, this.#token.line, { mode: 0o600 })
     for (const path of Object.values(this.#spools)) mkdirSync(path, { mode: 0o750 })
+    chmodSync(this.#directory, 0o755)
+    const theirs = [this.#directory, this.#journal, this.#tokens, ...Object.values(this.#spools)]
+    for (const path of theirs) chownSync(path, USER, USER)
     this.#configure('steady', 'latency')
     this.#configure('other', 'spare')
   }
 
   #configure(name: Name, algorithm: string): void {
+    const isSteady = name === 'steady'
+    const python = `python=/usr/bin/python3,python-import=${join(this.#directory, 'tasks.py')}`
     writeIni(join(this.#directory, `${name}.ini`), {
+      ...{ uid: USER, gid: USER },
+      ...(isSteady ? { 'spooler-dashboard': '127.0.0.1:0', 'spooler-dashboard-tokens': this.#tokens } : {}),
       spooler: this.#spools.node,
       'spooler-import': join(this.#directory, 'tasks.mjs'),
       'spooler-concurrency': 4,
@@ -70,7 +97,7 @@ export class Soak {
       'spooler-frequency': 1,
       'spooler-quiet': true,
       'spooler-max-crashes': MAX_CRASHES,
-      spooler2: `dir=${this.#spools.python},python-import=${join(this.#directory, 'tasks.py')},processes=2,concurrency=1,retry-delay=1`,
+      spooler2: `dir=${this.#spools.python},${python},processes=2,concurrency=1,retry-delay=1`,
     })
   }
 
@@ -86,19 +113,14 @@ export class Soak {
   }
 
   /** Stores tasks, a few at a time, until the scene is over. A full disk refuses some. */
-  async produce(pauseMs: number): Promise<void> {
-    for (let i = 0; !this.#isOver; i++) {
-      const kind = this.#random.weighed(KINDS)
-      const n = `${kind}.${i}`
-      const ms = Math.round(this.#random.between(0, kind === 'few' ? LONGEST_LIMITED_MS : LONGEST_MS))
-      const where = kind === 'snake' ? this.#spools.python : this.#spools.node
-      const stored = spool({ task: kind, args: JSON.stringify([n, ms]), n }, { spooler: where })
-      await stored.then(
-        () => this.#acknowledged.set(n, kind),
-        () => this.#refused++,
-      )
-      await sleep(pauseMs)
-    }
+  produce(pauseMs: number): TestProcess {
+    const kinds = KINDS.map(({ kind, ...rest }) => ({
+      ...{ kind, ...rest },
+      spooler: kind === 'snake' ? this.#spools.python : this.#spools.node,
+    }))
+    const settings = { journal: this.#journal, enough: this.#enough, kinds, user: USER, pauseMs }
+    const args = ['--input-type=module', '-e', PRODUCER, JSON.stringify(settings)]
+    return new TestProcess(process.execPath, args, { cwd: ROOT })
   }
 
   /** Does one of `ACTS`. */
@@ -150,6 +172,33 @@ export class Soak {
     this.#pauses.push({ from, to })
   }
 
+  /** Looks at a page of the dashboard, and kicks what waits to be retried. While the dashboard starts, nobody answers. */
+  async click(): Promise<void> {
+    try {
+      this.#browser ??= await this.#logIn()
+      const page = this.#random.pick([...PAGES, ...MORE_PAGES]) ?? ''
+      const { status, text } = await this.#browser.get(`/spools/node${page}`)
+      if (status === 303)
+        this.#browser = undefined // it was started again, and knows nobody
+      else if (status !== 200) throw new Error(`${page} of the dashboard: ${status}\n${text}`)
+      const [, csrf] = /name="csrf" value="([^"]+)"/.exec(text) ?? []
+      if (this.#browser === undefined || csrf === undefined) return
+      const form = { csrf, state: 'retrying', count: '50000' }
+      const kicked = await this.#browser.post('/spools/node/bulk/kick', form)
+      if (kicked.status !== 303) throw new Error(`a kick in the dashboard: ${kicked.status}\n${kicked.text}`)
+    } catch (error) {
+      if (!/ECONNREFUSED|ECONNRESET|socket hang up/.test(String(error))) throw error
+      this.#browser = undefined
+    }
+  }
+
+  async #logIn(): Promise<Browser> {
+    const ports = [...this.steady.output.matchAll(/dashboard enabled on \S+:(\d+) /g)]
+    const browser = new Browser({ port: Number(ports.at(-1)?.[1]) })
+    await browser.logIn(this.#token.token)
+    return browser
+  }
+
   async scale(): Promise<void> {
     await this.#run('scale', this.#spools.node, this.#random.pick(['1', '4', 'auto', 'auto']) ?? 'auto')
   }
@@ -171,10 +220,10 @@ export class Soak {
 
   /** Lets everything come to its end, and says what must not have happened. */
   async settle(patienceMs: number): Promise<{ violations: string[]; summary: string }> {
-    this.#isOver = true
+    writeFileSync(this.#enough, '')
     const tail = new Tail(this.#journal)
     const evidence = async (): Promise<Evidence> => ({
-      ...{ journal: tail.read(), acknowledged: this.#acknowledged, dead: await this.#dead() },
+      ...{ journal: tail.read(), acknowledged: acknowledgedIn(tail.lines), dead: await this.#dead() },
       ...{ pauses: this.#pauses, limit: LIMIT, tickMs: TICK_MS, maxCrashes: MAX_CRASHES },
     })
     const isSettled = async () => !judge(await evidence()).violations.some(each => UNSETTLED.test(each))
@@ -182,7 +231,8 @@ export class Soak {
     for (const name of this.#daemons.keys()) await this.#stop(name)
     const { violations, summary } = judge(await evidence())
     if (settled !== '') violations.push(settled)
-    return { violations, summary: `${summary}, ${this.#refused} refused by a full disk` }
+    const refused = tail.lines.filter(line => line === 'refused').length
+    return { violations, summary: `${summary}, ${refused} refused by a full disk` }
   }
 
   async #dead(): Promise<Map<string, string>> {
@@ -204,8 +254,9 @@ export class Soak {
     if (code !== 0) throw new Error(`spoold ${args.join(' ')} exited with ${code}: ${stderr}`)
   }
 
+  /** An interpreter ends with its worker, which can no longer settle what ran in it. */
   #kill(pid: number): void {
-    appendFileSync(this.#journal, `kill - - ${pid} ${now()}\n`)
+    for (const each of [pid, ...childrenOf(pid)]) appendFileSync(this.#journal, `kill - - ${each} ${now()}\n`)
     signal(pid, 'SIGKILL')
   }
 
@@ -222,11 +273,17 @@ export class Soak {
 
 const ACTS = {
   ...{ killWorker: 30, killDaemon: 5, stopDaemon: 4, reload: 6, freeze: 8 },
-  ...{ pause: 4, scale: 6, fill: 4, look: 10 },
+  ...{ pause: 4, scale: 6, fill: 4, look: 6, click: 15 },
 } as const
 
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
   } catch {} // it has gone meanwhile
+}
+
+/** The kinds of the tasks that were acknowledged, by number. */
+function acknowledgedIn(journal: readonly string[]): Map<string, string> {
+  const acknowledgements = journal.filter(line => line.startsWith('ack ')).map(line => line.split(' '))
+  return new Map(acknowledgements.map(([, kind = '', n = '']) => [n, kind]))
 }
