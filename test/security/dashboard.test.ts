@@ -211,8 +211,8 @@ describe('what a URL can mean', () => {
     const { place, tokenOf, spool } = await startDashboard({ handler: HANDLER })
     const browser = new Browser(place)
     await browser.logIn(tokenOf('admin', true))
-    const csrf = csrfIn((await browser.get('/spools/spool/bulk/hold')).text)
     dropLater(spool)
+    const csrf = csrfIn((await browser.get('/spools/spool/bulk/hold')).text)
     const before = leftIn(spool)
     const refs = [
       ...['..', '.', '', '/', '../app.ini', '/etc/passwd', '.spoold', '.spoold/control', '.spoold/audit'],
