@@ -77,10 +77,15 @@ export function runSpoold(algorithm, arrivals, seconds) {
     await play(arrivals, seconds, {
       begin: put,
       second: at => {
-        asked.push(snapshot().then(({ processes }) => (workers[at - 1] = processes.present)))
+        const note = ({ processes }) => {
+          workers[at - 1] = processes.present
+        }
+        asked.push(snapshot().then(note, () => {}))
       },
     })
     await Promise.all(asked)
+    // a daemon that has no time to answer has no time to change the number either
+    for (let at = 0; at < seconds; at++) workers[at] ??= workers[at - 1] ?? 0
     const endedMs = Date.now()
     const all = events()
     const of = name => all.filter(({ event }) => event === name)

@@ -16,6 +16,7 @@ import {
 } from '../helpers/adaptive.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
+import { isAlive } from '../helpers/process.js'
 import { isLong } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
@@ -69,9 +70,9 @@ describe('while a pool grows and shrinks', () => {
         names.push(...put(spool, 60, { ms: '15' }))
       }
       const all = [daemon.pid, ...daemon.children()]
-      for (const pid of all) process.kill(pid, 'SIGSTOP')
+      for (const pid of all) if (isAlive(pid)) process.kill(pid, 'SIGSTOP')
       await sleep(STILL_MS) // the time that passes is what is tested
-      for (const pid of all) process.kill(pid, 'SIGCONT')
+      for (const pid of all) if (isAlive(pid)) process.kill(pid, 'SIGCONT')
       await until('all have run', () => leftIn(spool).length === 0)
       await until('it is small again', () => daemon.children().length === 1)
       assertWhole(daemon, names)
