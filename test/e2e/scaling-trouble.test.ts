@@ -175,7 +175,7 @@ describe('while a pool grows and shrinks', () => {
       },
     })
     writeFileSync(gate, '')
-    const names = put(spool, 30, { ms: '150' })
+    const names = put(spool, 60, { ms: '200' }) // one process needs longer for them than the other may take to load
     await daemon.waitFor('2 processes, not 1')
     await until('many checks have passed', checks(20))
     assert.ok(daemon.children().length <= 2)

@@ -44,22 +44,17 @@ async function full(fill: (disk: string) => void): Promise<string> {
   return spool
 }
 
-const resultOf = ({ code, stdout, stderr }: { code: number | null; stdout: string; stderr: string }) => ({
-  code,
-  stdout,
-  stderr,
-})
+/** What a command does is told nevertheless, and done. */
+const UNAUDITED = /^spoold: \S+: not in the audit: ENOSPC: [^\n]+\n$/
 
 describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
   for (const [what, fill] of Object.entries(FULL)) {
     it(`does not prevent hold, release, kick, requeue, rm and purge (${what})`, async () => {
       const spool = await full(fill)
       const path = join(spool, 'first')
-      assert.deepEqual(resultOf(await spoold(['hold', path])), {
-        code: 0,
-        stdout: `held ${path}\n`,
-        stderr: '',
-      })
+      const held = await spoold(['hold', path])
+      assert.deepEqual([held.code, held.stdout], [0, `held ${path}\n`])
+      assert.match(held.stderr, UNAUDITED)
       const lines = (await spoold(['ls', '--json', spool])).stdout.split('\n')
       assert.match(lines.find(line => line.includes('"first"')) ?? '', /"state":"held"/)
       const engine = await openEngine(spool)
@@ -70,7 +65,8 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
       assert.equal(statSync(path).mtimeMs, LONG_AGO * 1000)
       assert.equal((await spoold(['kick', join(spool, 'failed')])).code, 0)
       engine.release(beginOf(engine, 'failed'))
-      assert.deepEqual(resultOf(await spoold(['requeue', '--all', spool])).stderr, '')
+      const { stderr } = await spoold(['requeue', '--all', spool])
+      assert.equal(stderr.replace(UNAUDITED, ''), '') // what was kicked may have left room
       assert.equal(leftIn(spool).length, 4)
       const again = leftIn(spool).find(name => readFileSync(join(spool, name)).includes('dead')) ?? ''
       engine.release(beginOf(engine, again))
@@ -82,7 +78,8 @@ describe('a full disk', { skip: skipUnless('root', 'mount') }, () => {
     it(`does not prevent purging (${what})`, async () => {
       const spool = await full(fill)
       const { code, stderr } = await spoold(['purge', '--all', spool])
-      assert.deepEqual([code, stderr], [0, ''])
+      assert.equal(code, 0)
+      assert.match(stderr, UNAUDITED)
       assert.deepEqual(leftIn(join(spool, '.spoold/dead')), [])
     })
 
