@@ -9,7 +9,7 @@ import { smallDisk } from '../helpers/small-disk.js'
 
 /** The audit comes first, and may still have had room. */
 const REFUSED =
-  /^(spoold: \S+spool: not in the audit: E(NOSPC|ROFS): [^\n]+\n)?spoold: \S+spool: nothing has changed: the (disk is full \(ENOSPC\)|file system is read-only \(EROFS\))\n$/
+  /^(spoold: \S+spool: not in the audit: (ENOSPC|EROFS): [^\n]+\n)?spoold: \S+spool: nothing has changed: the (disk is full \(ENOSPC\)|file system is read-only \(EROFS\))\n$/
 
 const FULL: Readonly<Record<string, (disk: string) => void>> = {
   'without blocks': disk => {
