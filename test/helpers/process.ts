@@ -39,6 +39,8 @@ export class TestProcess {
       const workers = this.children().flatMap(pid => [pid, ...childrenOf(pid)])
       if (this.isRunning) this.child.kill('SIGKILL')
       for (const pid of workers) killQuietly(pid) // they hold its pipes open
+      // so does one that a test has stopped, and that the daemon had let go of
+      if (options.isGroup === true && this.pid > 0) killQuietly(-this.pid)
       await this.exited.catch(() => {})
     })
   }
