@@ -34,9 +34,9 @@ export class Connection {
   readonly address: RedisAddress
   readonly lockMs: number
   readonly redis: Redis
-  readonly #newQueue: () => Queue
+  readonly #newQueue: (name: string) => Queue
   readonly #Job: Libraries['Job']
-  #queue: Promise<Queue> | undefined
+  readonly #queues = new Map<string, Promise<Queue>>()
   /** Operations that are going on, and those who want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
@@ -64,7 +64,7 @@ export class Connection {
       ...{ connection: this.redis, skipVersionCheck: true },
       ...{ lockDuration: lockMs, stalledInterval: stalledMs, maxStalledCount: NO_LIMIT },
     }
-    this.#newQueue = () => new libraries.Queue(address.queue, options)
+    this.#newQueue = name => new libraries.Queue(name, options)
   }
 
   /** A command waits for nothing: without a connection it fails, and it is never sent twice. */
@@ -81,11 +81,21 @@ export class Connection {
     }
   }
 
-  async #open(): Promise<Queue> {
-    const queue = this.#newQueue().on('error', () => {}) // operations fail with it
+  #queueOf(name: string): Promise<Queue> {
+    let queue = this.#queues.get(name)
+    if (queue === undefined) {
+      queue = this.#open(name)
+      this.#queues.set(name, queue)
+      queue.catch(() => this.#queues.delete(name)) // the connection was lost meanwhile
+    }
+    return queue
+  }
+
+  async #open(name: string): Promise<Queue> {
+    const queue = this.#newQueue(name).on('error', () => {}) // operations fail with it
     const client = await queue.getBackend().client
-    for (const [name, { keys, lua }] of Object.entries(SCRIPTS))
-      client.defineCommand(commandOf(name as ScriptName), { numberOfKeys: keys, lua })
+    for (const [script, { keys, lua }] of Object.entries(SCRIPTS))
+      client.defineCommand(commandOf(script as ScriptName), { numberOfKeys: keys, lua })
     return queue
   }
 
@@ -103,9 +113,9 @@ export class Connection {
     return `no connection to ${this.name}${this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`}`
   }
 
-  /** A key of the queue, as BullMQ makes them. */
-  key(type: string): string {
-    return `bull:${this.address.queue}:${type}`
+  /** A key of a queue, as BullMQ makes them. @param queue the spool's own unless given */
+  key(type: string, queue = this.address.queue): string {
+    return `bull:${queue}:${type}`
   }
 
   /** The job as BullMQ's operations want it. */
@@ -124,17 +134,21 @@ export class Connection {
   }
 
   /**
-   * Runs an operation on the queue.
+   * Runs an operation on a queue.
    *
    * @param patienceMs how long to wait for a connection
+   * @param name of the queue; the spool's own unless given
    * @throws SpooldError REDIS_UNREACHABLE if there is no connection, so that nothing was sent; else what the operation throws
    */
-  async use<T>(operation: (queue: Queue) => Promise<T>, patienceMs = CONNECT_TIMEOUT_MS): Promise<T> {
+  async use<T>(
+    operation: (queue: Queue) => Promise<T>,
+    patienceMs = CONNECT_TIMEOUT_MS,
+    name = this.address.queue,
+  ): Promise<T> {
     this.#hold()
     try {
       await this.#connected(patienceMs)
-      this.#queue ??= this.#open()
-      return await operation(await this.#queue)
+      return await operation(await this.#queueOf(name))
     } finally {
       this.#letGo()
     }
