@@ -28,7 +28,7 @@ export class SpoolQueue {
 }
 
 /** The names of tasks that have, or had, `maxConcurrency`, each with the prefix of its queue's keys. */
-export function limitedKey(connection: Connection): string {
+function limitedKey(connection: Connection): string {
   return connection.key('spoold:limited')
 }
 

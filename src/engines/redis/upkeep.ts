@@ -15,10 +15,10 @@ import type {
   UpkeepStats,
 } from '../upkeep.js'
 import type { Connection } from './connection.js'
+import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
+import { queuesOf, type SpoolQueue } from './queues.js'
 import { recordOf } from './task-job.js'
 
-/** Of more dead letters, or of more failed tasks, only so many are read. */
-const READ_AT_MOST = 1000
 const LEASE_MS = 15_000
 
 /** Upkeep of a spool on Redis. BullMQ removes whole jobs, so a removed task leaves no records. */
@@ -42,24 +42,18 @@ export class RedisUpkeep implements Upkeep {
   }
 
   async purge({ maxAgeMs, maxCount }: PurgeLimits): Promise<Purged> {
-    const { redis } = this.#connection
-    const failed = this.#connection.key('failed')
-    const before = maxAgeMs === null ? null : (await this.#connection.nowMs()) - maxAgeMs
-    let removed = 0
-    for (;;) {
-      const tooMany =
-        maxCount === null
-          ? 0
-          : Math.max(0, (await this.#connection.use(() => redis.zcard(failed))) - maxCount)
-      const last = before === null ? '-inf' : `(${Math.floor(before)}`
-      const ids = await this.#connection.use(() =>
-        tooMany > 0
-          ? redis.zrange(failed, 0, Math.min(tooMany, READ_AT_MOST) - 1)
-          : redis.zrangebyscore(failed, '-inf', last, 'LIMIT', 0, READ_AT_MOST),
-      )
-      if (ids.length === 0) return { removed, fault: undefined }
-      for (const id of ids)
-        removed += await this.#connection.use(queue => queue.getBackend().remove(id, false))
+    const nowMs = await this.#connection.nowMs()
+    for (let removed = 0; ; ) {
+      const { count, jobs } = await deadJobs(this.#connection)
+      const tooMany = maxCount === null ? 0 : count - maxCount
+      const isOver = (atMs: number, i: number) =>
+        i < tooMany || (maxAgeMs !== null && atMs < Math.floor(nowMs - maxAgeMs))
+      const over = jobs.filter(({ atMs }, i) => isOver(atMs, i))
+      let gone = 0
+      for (const { queue, id } of over) gone += await queue.use(all => all.getBackend().remove(id, false))
+      removed += gone
+      if (over.length === 0) return { removed, fault: undefined }
+      if (gone === 0) return { removed, fault: `BullMQ removed none of ${over.length} failed jobs` }
     }
   }
 
@@ -73,44 +67,41 @@ export class RedisUpkeep implements Upkeep {
   }
 
   async #dead(): Promise<DeadStats> {
-    const { redis } = this.#connection
-    const key = this.#connection.key('failed')
-    const [count, ids, [, oldest], [, newest]] = await this.#connection.use(() =>
-      Promise.all([
-        redis.zcard(key),
-        redis.zrange(key, 0, READ_AT_MOST - 1),
-        redis.zrange(key, '0', '0', 'WITHSCORES'),
-        redis.zrange(key, '-1', '-1', 'WITHSCORES'),
-      ]),
-    )
+    const { count, jobs, newestMs } = await deadJobs(this.#connection)
     const byReason: Record<string, number> = {}
-    for (const { reason = 'unknown' } of await this.#records(ids))
+    for (const { reason = 'unknown' } of await this.#records(jobs))
       byReason[reason] = (byReason[reason] ?? 0) + 1
     return {
       ...{ count, isWhole: count <= READ_AT_MOST, byReason },
-      oldestMs: oldest === undefined ? null : Number(oldest),
-      newestMs: newest === undefined ? null : Number(newest),
+      ...{ oldestMs: jobs[0]?.atMs ?? null, newestMs },
     }
   }
 
   /** Those that wait for their next run. One that is due again is not among them. */
   async #failed(): Promise<UpkeepStats['records']> {
+    const all = await Promise.all((await queuesOf(this.#connection)).map(queue => this.#failedIn(queue)))
+    const count = all.reduce((sum, each) => sum + each.count, 0)
+    return { count, isWhole: all.every(({ isWhole }) => isWhole) }
+  }
+
+  async #failedIn(queue: SpoolQueue): Promise<UpkeepStats['records']> {
     const { redis } = this.#connection
-    const [ids, later, due] = await this.#connection.use(() =>
+    const [ids, later, due] = await queue.use(() =>
       Promise.all([
-        redis.zrange(this.#connection.key('delayed'), 0, READ_AT_MOST - 1),
-        redis.zcard(this.#connection.key('delayed')),
-        redis.zcard(this.#connection.key('prioritized')),
+        redis.zrange(queue.key('delayed'), 0, READ_AT_MOST - 1),
+        redis.zcard(queue.key('delayed')),
+        redis.zcard(queue.key('prioritized')),
       ]),
     )
-    const count = (await this.#records(ids)).filter(({ attempts }) => attempts > 0).length
+    const records = await this.#records(ids.map(id => ({ queue, id })))
+    const count = records.filter(({ attempts }) => attempts > 0).length
     return { count, isWhole: later <= READ_AT_MOST && due === 0 }
   }
 
-  async #records(ids: readonly string[]) {
+  async #records(jobs: ReadonlyArray<{ readonly queue: SpoolQueue; readonly id: string }>) {
     const { redis } = this.#connection
     const texts = await this.#connection.use(() =>
-      Promise.all(ids.map(id => redis.hget(this.#connection.key(id), 'progress'))),
+      Promise.all(jobs.map(({ queue, id }) => redis.hget(queue.key(id), 'progress'))),
     )
     return texts.map(text => recordOf({ progress: JSON.parse(text ?? '0') }))
   }
