@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { childrenOf, fill, inPairs, leftOnTmpfs, startSpoold, until, withDirectory } from './harness.mjs'
-import { instructionsOf, sample } from './instructions.mjs'
+import { sample, UNIT, workOf } from './instructions.mjs'
 import { isExporter, portOf } from './published.mjs'
 
 const CROWD = 2000
@@ -23,7 +23,7 @@ const REQUESTS = {
   metrics: 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n',
 }
 
-/** Tasks per second, and per million instructions, with so many clients. */
+/** Tasks per second, and per `UNIT` of work, with so many clients. */
 function rates(count, crowd) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
@@ -43,17 +43,14 @@ function rates(count, crowd) {
         await once(clients, 'message') // all of them have connected, or tried to
       }
       await until('a tenth is done', () => leftOnTmpfs(spool) < total * FROM)
-      const stop = await instructionsOf([
-        daemon.pid,
-        ...childrenOf(daemon.pid).filter(pid => !isExporter(pid)),
-      ])
+      const stop = await workOf([daemon.pid, ...childrenOf(daemon.pid).filter(pid => !isExporter(pid))])
       const [before, since] = [leftOnTmpfs(spool), performance.now()]
       await until('most are done', () => leftOnTmpfs(spool) < total * TO, LONGEST_MS)
       const [done, seconds] = [before - leftOnTmpfs(spool), (performance.now() - since) / 1000]
-      const instructions = await stop()
+      const work = await stop()
       if (done < total * 0.4) throw new Error(`only ${done} tasks were left when it began to count`)
       return {
-        'tasks per million instructions of master and workers': (1e6 * done) / instructions,
+        [`tasks per ${UNIT} of master and workers`]: done / work,
         'tasks per second': done / seconds,
       }
     } finally {
@@ -65,7 +62,7 @@ function rates(count, crowd) {
 
 export const title = '2,000 slow clients of control socket, stats and metrics'
 export const about = `tmpfs, two processes, 110,000 no-op tasks, from a tenth of them on. "spoold" has the clients, a third at each place, who
-send one byte per second, read nothing, and come again when they are sent away; "peer" is a spoold without. Instructions are those of
+send one byte per second, read nothing, and come again when they are sent away; "peer" is a spoold without. Work is that of
 master and workers (perf stat, user and kernel), not those of clients and exporter. The clients cost the master the same each second, however
 many tasks run in it, so on a busy machine they cost more per task. Clients and exporter take processors, too, so tasks per second say what is
 left of two.`

@@ -1,15 +1,24 @@
-// Counts instructions, which a busy machine changes less than times.
-import { spawn } from 'node:child_process'
+// Counts instructions, which a busy machine changes less than times; where the machine counts none, processor time.
+import { spawn, spawnSync } from 'node:child_process'
 import { readdirSync, readlinkSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { ROOT, until } from './harness.mjs'
 
 const TRIES = 3
 
-/** Counts the instructions of processes from now on, in the kernel too. Returns a function that ends it with their number. */
-export async function instructionsOf(pids) {
+const counts = event =>
+  /^\d/.test(spawnSync('perf', ['stat', '-x,', '-e', event, 'true'], { encoding: 'utf8' }).stderr ?? '')
+
+/** What the work of processes is counted in. Many virtual machines have no counter of instructions. */
+const COUNTER = counts('instructions')
+  ? { event: 'instructions', unit: 'million instructions', perUnit: 1e6 }
+  : { event: 'task-clock', unit: 'ms of processor time', perUnit: 1 }
+export const { unit: UNIT } = COUNTER
+
+/** Counts the work of processes from now on, in the kernel too. Returns a function that ends it with the `UNIT`s. */
+export async function workOf(pids) {
   if (pids.length === 0) return () => 0
-  const perf = spawn('perf', ['stat', '-x,', '-e', 'instructions', '-p', pids.join(',')])
+  const perf = spawn('perf', ['stat', '-x,', '-e', COUNTER.event, '-p', pids.join(',')])
   let output = ''
   perf.stderr.on('data', text => {
     output += text
@@ -23,8 +32,9 @@ export async function instructionsOf(pids) {
     perf.kill('SIGINT')
     await ended
     const [count, , , , share] = output.trim().split('\n').at(-1).split(',')
-    if (!/^\d+$/.test(count) || Number(share) < 100) throw new Error(`perf did not count all: ${output}`)
-    return Number(count)
+    if (!/^\d+(\.\d+)?$/.test(count) || Number(share) < 100)
+      throw new Error(`perf did not count all: ${output}`)
+    return Number(count) / COUNTER.perUnit
   }
 }
 

@@ -1,8 +1,8 @@
-// The instructions per task with statistics and metrics that are read each second, beside none.
+// The work per task with statistics and metrics that are read each second, beside none.
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { childrenOf, fill, inPairs, leftOnTmpfs, startSpoold, until, withDirectory } from './harness.mjs'
-import { builtAt, instructionsOf, sample } from './instructions.mjs'
+import { builtAt, sample, UNIT, workOf } from './instructions.mjs'
 import { isExporter, portOf } from './published.mjs'
 
 const PUBLISHED = ['--stats', '127.0.0.1:0', '--spooler-metrics', '127.0.0.1:0']
@@ -42,8 +42,8 @@ async function observe(daemon) {
   }
 }
 
-/** Tasks per million instructions from a tenth to nine tenths of them, when the processes are warm. */
-function tasksPerMillion(count, isObserved) {
+/** Tasks per `UNIT` of work from a tenth to nine tenths of them, when the processes are warm. */
+function taskRate(count, isObserved) {
   return withDirectory('memory', async directory => {
     const spool = join(directory, 'spool')
     fill(spool, count)
@@ -55,8 +55,8 @@ function tasksPerMillion(count, isObserved) {
       const stop = isObserved ? await observe(daemon) : () => {}
       await until('a tenth is done', () => leftOnTmpfs(spool) < total * FROM)
       const children = childrenOf(daemon.pid)
-      const own = await instructionsOf([daemon.pid, ...children.filter(pid => !isExporter(pid))])
-      const exporters = await instructionsOf(children.filter(isExporter))
+      const own = await workOf([daemon.pid, ...children.filter(pid => !isExporter(pid))])
+      const exporters = await workOf(children.filter(isExporter))
       const before = leftOnTmpfs(spool)
       await until('nine tenths are done', () => leftOnTmpfs(spool) < total * TO, LONGEST_MS)
       const left = leftOnTmpfs(spool)
@@ -64,7 +64,7 @@ function tasksPerMillion(count, isObserved) {
       stop()
       if (before < total * 0.5) throw new Error(`only ${before} were left when it began to count`)
       if (builtAt() !== built) throw new Error('dist was built anew meanwhile')
-      const rate = instructions => (1e6 * (before - left)) / instructions
+      const rate = work => (before - left) / work
       return { 'master and workers': rate(mine), 'whole tree': rate(mine + others) }
     } finally {
       await daemon.stop()
@@ -73,7 +73,7 @@ function tasksPerMillion(count, isObserved) {
 }
 
 export const title = 'Statistics and metrics that are read each second'
-export const about = `tmpfs, two processes, 350,000 no-op tasks; tasks per million instructions (perf stat, user and kernel), from a
+export const about = `tmpfs, two processes, 350,000 no-op tasks; tasks per ${UNIT} (perf stat, user and kernel), from a
 tenth to nine tenths of the tasks. "spoold" is observed: the stats server and the metrics are read each second. "Peer" is a
 spoold that publishes nothing. "Whole tree" counts the exporter, too, whose work is no task's. Not in it is what is done at most once a minute: a count of
 the names of a spool that has more tasks than the daemon keeps in memory, which takes half a percent of one processor's time at most.`
@@ -81,8 +81,8 @@ the names of a spool that has more tasks than the daemon keeps in memory, which 
 export async function run({ pairs, scale, say }) {
   const figures = await inPairs(
     Math.max(pairs, scale === 1 ? 20 : 1),
-    () => sample(() => tasksPerMillion(COUNT, true), say),
-    () => sample(() => tasksPerMillion(COUNT, false), say),
+    () => sample(() => taskRate(COUNT, true), say),
+    () => sample(() => taskRate(COUNT, false), say),
     (mine, theirs) =>
       say(
         Object.keys(mine)

@@ -12,7 +12,7 @@ import {
   until,
   withDirectory,
 } from './harness.mjs'
-import { instructionsOf, sample } from './instructions.mjs'
+import { sample, UNIT, workOf } from './instructions.mjs'
 
 /** Tasks without a limit, behind the others. */
 const OTHERS = 20_000
@@ -61,10 +61,10 @@ function measure(count) {
       const [cpu, at] = [cpuSecondsOf(daemon.pid), performance.now()]
       await setTimeout(REST_MS)
       const share = (1e5 * (cpuSecondsOf(daemon.pid) - cpu)) / (performance.now() - at)
-      const counted = await instructionsOf([daemon.pid, ...childrenOf(daemon.pid)])
+      const counted = await workOf([daemon.pid, ...childrenOf(daemon.pid)])
       fill(spool, 'other', OTHERS, count + 3)
       await until('the others have run', () => leftOnTmpfs(spool) <= before, LONGEST_MS)
-      return { first, share, instructions: (await counted()) / OTHERS }
+      return { first, share, work: (await counted()) / OTHERS }
     } finally {
       await daemon.stop()
     }
@@ -75,19 +75,19 @@ export const title = 'Tasks that wait for a slot'
 export const about = `tmpfs, three processes, one of which runs a task with \`maxConcurrency: 1\` for ever. So many wait for it; "first" is the time
 from the start of the daemon until a task without a limit starts that is behind all of them, and "master" the share of a processor that the
 master needs while nothing else is there. Then ${OTHERS.toLocaleString('en')} no-op tasks without a limit come: "rate" is that of their number per
-instruction (perf stat, user and kernel, of all processes), beside the rate when none waits.`
+${UNIT} (perf stat, user and kernel, of all processes), beside the rate when none waits.`
 
 export async function run({ scale, say }) {
   if (!isInstalled('perf')) return undefined
   const rows = []
   let alone
   for (const count of [0, 100_000, 1_000_000].map(each => Math.round(each * scale))) {
-    const { first, share, instructions } = await sample(() => measure(count), say)
-    alone ??= instructions
+    const { first, share, work } = await sample(() => measure(count), say)
+    alone ??= work
     say(
-      `${count} wait: ${first.toFixed(2)} s, master ${share.toFixed(2)} %, ${Math.round(instructions)} instructions per other task`,
+      `${count} wait: ${first.toFixed(2)} s, master ${share.toFixed(2)} %, ${work.toFixed(3)} ${UNIT} per other task`,
     )
-    rows.push({ 'that wait': count, 'first, s': first, 'master, %': share, rate: alone / instructions })
+    rows.push({ 'that wait': count, 'first, s': first, 'master, %': share, rate: alone / work })
   }
   return { rows }
 }
