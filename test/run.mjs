@@ -31,7 +31,7 @@ process.env.SPOOLD_TEST_PROBES = join(built, 'probes')
 mkdirSync(process.env.SPOOLD_TEST_PROBES, { recursive: true })
 
 /** A file that hangs is ended, with all that it has started, and fails. */
-const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 30) * 60_000
+const LIMIT_MS = (process.env.SPOOLD_TEST_LONG === undefined ? 10 : 45) * 60_000
 /** Most tests wait more than they work. */
 const CONCURRENCY = Math.max(4, availableParallelism())
 /** With SPOOLD_TEST_AGAIN=1 a file that failed beside others runs once more, alone. More than so many are no accident. */
