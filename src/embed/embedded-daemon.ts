@@ -26,7 +26,8 @@ export class EmbeddedDaemon {
   })
 
   /** @param arePeriodic it schedules periodic tasks, too */
-  constructor(places: readonly Place[], { logger, sync = true }: SpooldOptions, arePeriodic: boolean) {
+  constructor(places: readonly Place[], options: SpooldOptions, arePeriodic: boolean) {
+    const { logger, sync = true } = options
     this.#places = places
     this.#periodic = new OwnPeriodicTasks(places, sync, this.#events)
     this.#signals = new SignalRouter(this.#events, {
@@ -36,7 +37,7 @@ export class EmbeddedDaemon {
       added() {},
     })
     this.queues = places.map(({ queue }) => queue)
-    if (logger !== undefined) subscribeLog(this.#events, logTo(logger), { isQuiet: () => false })
+    if (logger !== undefined) subscribeLog(this.#events, logTo(options), { isQuiet: () => false })
     else
       this.#events.on('task-printed', ({ stream, text }) => {
         ;(stream === 'stderr' ? process.stderr : process.stdout).write(text)

@@ -1,13 +1,15 @@
 import { printableLines } from '../base/printable.js'
 import type { Level, Log } from '../log/log.js'
 import { STDERR } from '../log/output.js'
-import type { Logger } from './options.js'
+import { Hide } from '../protocol/hide.js'
+import type { SpooldOptions } from './options.js'
 
-/** A log that writes to the program's own logger. A logger that throws harms nothing. */
-export function logTo(logger: Logger): Log {
+/** A log that writes to the program's own logger, if it has one. A logger that throws harms nothing. */
+export function logTo({ logger, hide = [] }: Pick<SpooldOptions, 'logger' | 'hide'>): Log {
+  const hidden = new Hide(hide)
   const line = (level: Level, text: string) => {
     try {
-      logger[level](printableLines(text))
+      logger?.[level](printableLines(hidden.text(text)))
     } catch {}
   }
   return {

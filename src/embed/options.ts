@@ -22,6 +22,11 @@ export interface SpooldOptions extends Destinations {
   readonly namespace?: string
   /** Default: nothing is logged. */
   readonly logger?: Logger
+  /**
+   * The values of these keys are in no line of the log, in no event, and in nothing that commands say of its spools; as
+   * `spooler-hide` of a daemon. Default: nothing is hidden.
+   */
+  readonly hide?: readonly string[]
 }
 
 /** `Tasks`, or a module that exports them. */
@@ -62,13 +67,13 @@ export interface StopOptions {
   readonly mercyMs?: number
 }
 
-const OPTIONS = ['spooler', 'socket', 'sync', 'queues', 'tasks', 'namespace', 'logger']
+const OPTIONS = ['spooler', 'socket', 'sync', 'queues', 'tasks', 'namespace', 'logger', 'hide']
 const START_OPTIONS = ['queue', 'mode', 'workers', 'concurrency', 'deadline', 'block', 'stopWhenEmpty']
 
 /** @param place where it was called, for messages @throws SpooldError TASK_INVALID */
 export function checkOptions(options: SpooldOptions, place: string): void {
   refuseUnknown(options, OPTIONS, place)
-  const { spooler, socket, queues = {}, namespace, logger } = options
+  const { spooler, socket, queues = {}, namespace, logger, hide = [] } = options
   const fault = namespace === undefined ? undefined : nameFault(namespace)
   if (fault !== undefined) throw invalid(`${place}: namespace must be ${fault}, got ${describe(namespace)}`)
   if (spooler === undefined && socket === undefined && Object.keys(queues).length === 0)
@@ -83,6 +88,8 @@ export function checkOptions(options: SpooldOptions, place: string): void {
   for (const level of ['info', 'warn', 'error'] as const)
     if (logger !== undefined && typeof logger?.[level] !== 'function')
       throw invalid(`${place}: logger must have functions info, warn and error, got ${describe(logger)}`)
+  if (!Array.isArray(hide) || !hide.every(key => typeof key === 'string'))
+    throw invalid(`${place}: hide must be a list of keys, such as ['password'], got ${describe(hide)}`)
 }
 
 /** @throws SpooldError TASK_INVALID */

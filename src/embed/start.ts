@@ -2,10 +2,13 @@ import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
 import { openEngine } from '../engines/open-engine.js'
 import { STDERR } from '../log/output.js'
+import { Hide } from '../protocol/hide.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
+import { noteHiddenKeys } from '../spool/hidden-keys.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
 import { ThreadPort } from '../supervisor/thread-port.js'
 import type { WorkerPort } from '../supervisor/worker-port.js'
+import { toByteString } from '../task/ref.js'
 import { isWorker } from '../tasks/daemon.js'
 import { attachedOf, destinationOf } from '../tasks/destinations.js'
 import { events as allEvents, type EventHub, watchAll } from '../tasks/event-hub.js'
@@ -101,6 +104,7 @@ function placesOf({ queue }: StartOptions, app: Application): Place[] {
       )
     return found.map(directory => {
       const spool = prepared(directory)
+      if (app.options.hide !== undefined) noteHiddenKeys(toByteString(spool), app.options.hide)
       return { queue: name, spool, engine: openEngine(spool) }
     })
   }
@@ -170,15 +174,16 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
 /** Makes ports tell those who listen to this application, and to all. */
 function tellingOf(queue: string, { options, events }: Application): (port: WorkerPort) => WorkerPort {
   const { namespace = DEFAULT_NAMESPACE, logger } = options
+  const hide = new Hide(options.hide ?? [])
   const hubs = [events, allEvents]
   const complain = (message: string) => {
     if (logger === undefined) process.emitWarning(message, 'SpooldWarning')
-    else logTo(logger).line('error', message)
+    else logTo(options).line('error', message)
   }
   const tell = tellerOf(namespace, hubs, complain)
   const watch = (changed: (isHeard: boolean) => void) => watchAll(hubs, changed)
   let number = 0
-  return port => new TellingPort(port, { name: `${queue}-${++number}`, queue, tell, watch })
+  return port => new TellingPort(port, { name: `${queue}-${++number}`, queue, tell, watch, hide })
 }
 
 function failed(message: string): SpooldError {

@@ -1,6 +1,7 @@
 import type { MasterMessage } from '../ipc/messages.js'
+import type { Hide } from '../protocol/hide.js'
 import type { PortExit, WorkerPort } from '../supervisor/worker-port.js'
-import type { BegunTask } from '../task/begun-task.js'
+import type { BegunTask, RunEnd } from '../task/begun-task.js'
 import { endByDeath, type Tell, tellBegun, tellEnded } from '../tasks/lifecycle.js'
 
 interface TellingContext {
@@ -10,6 +11,8 @@ interface TellingContext {
   readonly tell: Tell
   /** Calls back when somebody listens, and when nobody does any more. @returns what ends it */
   watch(changed: (isHeard: boolean) => void): () => void
+  /** What events do not tell. */
+  readonly hide: Hide
 }
 
 /** Tells the application what its worker does, once and in order. While nobody listens, the worker says nothing of it. */
@@ -38,8 +41,7 @@ export class TellingPort implements WorkerPort {
     this.#port.listen(message => {
       switch (message.type) {
         case 'run-began':
-          this.#begun.set(message.number, message.task)
-          return tellBegun(this.#context.tell, this.#context.name, message.task)
+          return this.#began(message.number, message.task)
         case 'run-ended':
           return this.#ended(message.number, message.end)
         case 'ready':
@@ -63,11 +65,19 @@ export class TellingPort implements WorkerPort {
     tell('worker-started', { worker: name, queue })
   }
 
-  #ended(number: number, end: Parameters<typeof tellEnded>[3]): void {
+  #began(number: number, { args, kwargs, ...task }: BegunTask): void {
+    const { tell, name, hide } = this.#context
+    const begun = { ...task, args: hide.json(args), kwargs: hide.json(kwargs) }
+    this.#begun.set(number, begun)
+    tellBegun(tell, name, begun)
+  }
+
+  #ended(number: number, { detail, ...end }: RunEnd): void {
+    const { tell, name, hide } = this.#context
     const begun = this.#begun.get(number)
     if (begun === undefined) return
     this.#begun.delete(number)
-    tellEnded(this.#context.tell, this.#context.name, begun, end)
+    tellEnded(tell, name, begun, { ...end, detail: detail === undefined ? undefined : hide.text(detail) })
   }
 
   #exited({ code, signal }: PortExit): void {

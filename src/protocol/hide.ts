@@ -57,6 +57,11 @@ export class Hide {
     return this.isOn ? (this.#everyText(value, 0) as T) : value
   }
 
+  /** A value that JSON can say, such as an argument of a task. */
+  json<T>(value: T): T {
+    return this.isOn ? (this.#inside(value, 0) as T) : value
+  }
+
   /** A line of a log, or an error. */
   text(text: string): string {
     return this.#inLines === undefined ? text : text.replace(this.#inLines, `$1$2${HIDDEN}`)

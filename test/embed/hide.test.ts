@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, it } from 'node:test'
+import { inspect } from 'node:util'
+import { Spoold, type SpooldOptions, Tasks } from '#src/index.js'
+import { inProcess } from '../helpers/cli.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const SECRET = 's3cr3t-value'
+const opened: Spoold[] = []
+
+afterEach(async () => {
+  for (const app of opened.splice(0)) await app.stop()
+})
+
+/** An application whose task is given more than it should say, and says it when it fails. */
+async function failing(options: Partial<SpooldOptions>) {
+  const spool = spoolDirectory()
+  const lines: string[] = []
+  const line = (text: string) => void lines.push(text)
+  const given: unknown[] = []
+  const told: unknown[] = []
+  const tasks = new Tasks({ maxRetries: 0 })
+  const task = tasks.task('log-in', (user: unknown) => {
+    given.push(user)
+    throw new Error(`cannot log in with password=${SECRET}`)
+  })
+  const logger = { info: line, warn: line, error: line }
+  const app = new Spoold({ spooler: spool, tasks, logger, ...options })
+  opened.push(app)
+  for (const name of ['task-started', 'task-failed', 'task-finished'] as const)
+    app.on(name, event => told.push(event))
+  await app.start()
+  await task.schedule({
+    user: 'joe',
+    password: SECRET,
+    more: [{ token: SECRET, note: `{"password":"${SECRET}"}` }],
+  })
+  await until('it has failed', () => told.length === 3)
+  const dead = await until('it is dead', () =>
+    leftIn(join(spool, '.spoold/dead')).find(name => !name.endsWith('.json')),
+  )
+  return { spool, lines, given, told, dead: join(spool, '.spoold/dead', dead) }
+}
+
+describe('hide, of an application', () => {
+  it('keeps values out of its log, its events and what commands print; its tasks are given them', async () => {
+    const { lines, given, told, dead, spool } = await failing({ hide: ['password', 'token'] })
+    assert.ok(inspect(given, { depth: 9 }).includes(SECRET))
+    const events = inspect(told, { depth: 9 })
+    assert.ok(!events.includes(SECRET), events)
+    assert.match(events, /user: 'joe', *\n? *password: '\[hidden\]'/)
+    assert.match(events, /cannot log in with password=\[hidden\]/)
+    assert.ok(
+      lines.some(line => line.includes('cannot log in with password=[hidden]')),
+      lines.join('\n'),
+    )
+    assert.ok(!lines.join('\n').includes(SECRET))
+    const { stdout } = await inProcess(['show', dead])
+    assert.match(stdout, /joe/)
+    assert.ok(!stdout.includes(SECRET), stdout)
+    assert.equal(readFileSync(join(spool, '.spoold/hide'), 'utf8'), 'password\ntoken\n')
+  })
+
+  it('is nothing by default, and leaves alone what a daemon hides', async () => {
+    const { told, spool } = await failing({})
+    assert.ok(inspect(told, { depth: 9 }).includes(SECRET))
+    assert.equal(existsSync(join(spool, '.spoold/hide')), false)
+  })
+
+  it('is a list of keys', () => {
+    for (const hide of ['password', [1], { password: true }])
+      assert.throws(
+        () => new Spoold({ spooler: 'memory:', hide: hide as never }),
+        /hide must be a list of keys, such as \['password'\], got /,
+      )
+  })
+})
