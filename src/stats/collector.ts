@@ -4,13 +4,14 @@ import type { Emitter } from '../events/emitter.js'
 import type { WorkerStats } from '../supervisor/pool-stats.js'
 import type { SpoolWorkersStats } from '../supervisor/spool-workers.js'
 import { memoryOf } from '../system/process-memory.js'
-import { displayName } from '../task/ref.js'
+import { displayName, type Ref, toByteString } from '../task/ref.js'
 import type { SlotQueueStats } from '../task/slots.js'
 import { RunTimes } from './run-times.js'
 import {
   type DaemonFacts,
   type DaemonSnapshot,
   type Processes,
+  type RunningTask,
   type ScheduleSnapshot,
   SNAPSHOT_VERSION,
   type SocketSnapshot,
@@ -165,10 +166,15 @@ async function processesOf({ pool }: SpoolWorkersStats): Promise<Processes> {
   return { ...pool, workers: await Promise.all(pool.workers.map(workerOf)) }
 }
 
+function runningTask(ref: Ref, sinceMs: number): RunningTask {
+  const task = displayName(ref)
+  return { task, ...(toByteString(task) === ref ? {} : { ref }), sinceMs }
+}
+
 async function workerOf({ running, ...stats }: WorkerStats): Promise<WorkerSnapshot> {
   return {
     ...stats,
-    running: running.map(({ ref, sinceMs }) => ({ task: displayName(ref), sinceMs })),
+    running: running.map(({ ref, sinceMs }) => runningTask(ref, sinceMs)),
     ...(stats.pid === 0 ? { rssBytes: null, vszBytes: null } : await memoryOf(stats.pid)),
   }
 }

@@ -1,5 +1,6 @@
 import { type FieldKind, hasFields } from '../base/json-guard.js'
-import { type DaemonFacts, type DaemonSnapshot, SNAPSHOT_VERSION } from './snapshot.js'
+import { type Ref, toByteString } from '../task/ref.js'
+import { type DaemonFacts, type DaemonSnapshot, type RunningTask, SNAPSHOT_VERSION } from './snapshot.js'
 
 type Fields = Readonly<Record<string, FieldKind>>
 
@@ -149,4 +150,9 @@ function isNumberOrNull(value: unknown): boolean {
 
 function isTextOrNull(value: unknown): boolean {
   return value === null || typeof value === 'string'
+}
+
+/** The path of a task that runs, whether its bytes are UTF-8 or not. */
+export function runningRef({ task, ref }: RunningTask): Ref {
+  return ref ?? toByteString(task)
 }

@@ -1,6 +1,7 @@
 import type { LookStats, PriorityStats } from '../engines/feed.js'
 import type { DeadStats, DiskStats, UpkeepStats } from '../engines/upkeep.js'
 import type { PeriodicTask } from '../task/periodic.js'
+import type { Ref } from '../task/ref.js'
 import type { ParkReason } from '../task/report.js'
 import type { Schedule } from '../task/schedule.js'
 import type { SlotQueueStats } from '../task/slots.js'
@@ -202,9 +203,11 @@ export interface WorkerSnapshot {
   readonly vszBytes: number | null
 }
 
-/** A name as text: its path in the spool. */
-interface RunningTask {
+export interface RunningTask {
+  /** Its path in the spool, as text. */
   readonly task: string
+  /** The same, a character per byte; absent: the path is UTF-8, or an older daemon says it. */
+  readonly ref?: Ref
   readonly sinceMs: number
 }
 

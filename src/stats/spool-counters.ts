@@ -4,25 +4,28 @@ import type { Rates, Totals } from './snapshot.js'
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] }
 
+/** Of a spool in which nothing has happened yet. */
+export const NO_TOTALS: Totals = {
+  done: 0,
+  retried: 0,
+  errors: 0,
+  ignored: 0,
+  buried: 0,
+  setAside: 0,
+  unsettled: 0,
+  crashes: 0,
+  overran: 0,
+  hostsDied: 0,
+  outOfMercy: 0,
+  spawned: 0,
+  recycled: 0,
+  watchesLost: 0,
+  purged: 0,
+}
+
 /** What happened in one spool since its start. A batch of reports costs a few additions. */
 export class SpoolCounters {
-  readonly totals: Mutable<Totals> = {
-    done: 0,
-    retried: 0,
-    errors: 0,
-    ignored: 0,
-    buried: 0,
-    setAside: 0,
-    unsettled: 0,
-    crashes: 0,
-    overran: 0,
-    hostsDied: 0,
-    outOfMercy: 0,
-    spawned: 0,
-    recycled: 0,
-    watchesLost: 0,
-    purged: 0,
-  }
+  readonly totals: Mutable<Totals> = { ...NO_TOTALS }
   readonly #done = new RateCounter(performance.now())
   readonly #failed = new RateCounter(performance.now())
 

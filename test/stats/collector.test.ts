@@ -121,7 +121,7 @@ describe('the collector', () => {
     const { tasks, processes } = first(await collect().collector.snapshot())
     assert.deepEqual([tasks.due, tasks.running, tasks.waiting, tasks.stored], [4, 1, 1, 6])
     const [worker = assert.fail()] = processes.workers
-    assert.deepEqual(worker.running, [{ task: '5/\ufffdt\ufffd', sinceMs: 2 }])
+    assert.deepEqual(worker.running, [{ task: '5/\ufffdt\ufffd', ref: '5/\xe9t\xe9', sinceMs: 2 }])
     assert.ok((worker.rssBytes ?? 0) > 1_000_000)
   })
 

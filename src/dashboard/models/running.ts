@@ -1,10 +1,12 @@
+import { printable } from '../../base/printable.js'
+import { runningRef } from '../../stats/read-snapshot.js'
 import type { SpoolSnapshot } from '../../stats/snapshot.js'
-import { baseName } from '../../task/ref.js'
+import { baseName, displayName, type Ref } from '../../task/ref.js'
 
 /** A task that a worker of this daemon runs. */
 export interface RunningRow {
-  /** Its path in the spool, as text: bytes that are not UTF-8 are replaced. */
-  readonly task: string
+  readonly ref: Ref
+  /** Its file's name, for people. */
   readonly name: string
   readonly sinceMs: number
   readonly pid: number
@@ -14,7 +16,10 @@ export interface RunningRow {
 export function runningIn({ processes: { workers } }: SpoolSnapshot): RunningRow[] {
   return workers
     .flatMap(({ pid, running }) =>
-      running.map(({ task, sinceMs }) => ({ task, name: baseName(task), sinceMs, pid })),
+      running.map(task => {
+        const ref = runningRef(task)
+        return { ref, name: printable(displayName(baseName(ref))), sinceMs: task.sinceMs, pid }
+      }),
     )
     .sort((a, b) => a.sinceMs - b.sinceMs)
 }

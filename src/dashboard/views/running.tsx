@@ -1,5 +1,4 @@
 import type { Child } from 'hono/jsx'
-import { toByteString } from '../../task/ref.js'
 import type { RunningRow } from '../models/running.js'
 import { Table } from './parts.js'
 import { spanText } from './text.js'
@@ -19,8 +18,8 @@ export function Running({ urlOf, rows, nowMs, actions }: RunningProps) {
       columns={[
         {
           title: 'Task',
-          cell: ({ task, name }) => (
-            <a class="path" href={urlOf(toByteString(task))}>
+          cell: ({ ref, name }) => (
+            <a class="path" href={urlOf(ref)}>
               {name}
             </a>
           ),
