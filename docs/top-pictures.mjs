@@ -1,16 +1,24 @@
 // Takes the pictures of `spoold top` in README.md and docs/top.md: a daemon, some tasks, and a tmux in which it is looked at. Needs
-// tmux, and what `npm run build` makes: `node docs/top-pictures.mjs`.
+// tmux, and what `npm run build` makes: `node docs/top-pictures.mjs`. What drives tmux is the tests' own.
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-const BIN = fileURLToPath(new URL('../bin/spoold.js', import.meta.url))
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+execFileSync(process.execPath, [
+  join(ROOT, 'node_modules/typescript/bin/tsc'),
+  '-p',
+  join(ROOT, 'test'),
+  '--incremental',
+  'false',
+])
+const { Pane } = await import('../build/test/helpers/pane.js')
+
+const BIN = join(ROOT, 'bin/spoold.js')
 const PAGES = ['../README.md', 'top.md'].map(page => fileURLToPath(new URL(page, import.meta.url)))
 const PICTURE = /(<!-- picture (\d+)x(\d+): [^\n]* -->\n).*?(<!-- end of picture -->)/gs
-const PATIENCE_MS = 60_000
 
 const HANDLERS = `
 import { Tasks } from 'spoold'
@@ -22,48 +30,21 @@ tasks.task('report', { maxConcurrency: 1, maxRetries: 3 }, () => sleep(3_600_000
 `
 
 const directory = mkdtempSync(join(tmpdir(), 'spoold-pictures-'))
-const socket = `spoold-pictures-${process.pid}`
 const spool = join(directory, 'spool')
-const tmux = (...args) =>
-  execFileSync('tmux', ['-u', '-L', socket, '-f', '/dev/null', ...args], { encoding: 'utf8', stdio: 'pipe' })
 const enqueue = (...pairs) =>
   execFileSync(process.execPath, [BIN, 'enqueue', '--quiet', '--spooler', spool, ...pairs])
 
-/** Waits until the screen of tmux shows all of this. */
-async function screenWith(...texts) {
-  for (const giveUpAt = Date.now() + PATIENCE_MS; Date.now() < giveUpAt; await sleep(200)) {
-    const screen = tmux('capture-pane', '-p')
-    if (texts.every(text => screen.includes(text))) return screen
-  }
-  throw new Error(`${texts.join(', ')} never came; the screen is\n${tmux('capture-pane', '-p')}`)
-}
-
 async function picture(columns, rows) {
   const command = `cd ${directory} && NO_COLOR=1 exec ${process.execPath} ${BIN} top spool`
-  tmux(
-    'start-server',
-    ';',
-    'set',
-    '-g',
-    'status',
-    'off',
-    ';',
-    'new-session',
-    '-d',
-    '-x',
-    columns,
-    '-y',
-    rows,
-    command,
-  )
+  const pane = new Pane(columns, rows, command)
   try {
-    await screenWith('1 running')
-    tmux('send-keys', '5')
-    await screenWith('550')
-    tmux('send-keys', 'Space', 'Space', 'R')
-    return await screenWith('requeue 2 tasks? y/N')
+    await pane.waitFor(/1 running/)
+    pane.type('5')
+    await pane.waitFor(/550/)
+    pane.type('Space', 'Space', 'R')
+    return await pane.waitFor(/requeue 2 tasks\? y\/N/)
   } finally {
-    tmux('kill-server')
+    pane.close()
   }
 }
 

@@ -4,71 +4,23 @@ import { screenOf } from '#src/cli/status/screen.js'
 import type { DaemonStatus, SpoolStatus } from '#src/cli/status/spool-status.js'
 import { judge, thresholdsOf, worst } from '#src/cli/status/thresholds.js'
 import { readDaemonFacts, readSnapshot } from '#src/stats/read-snapshot.js'
-
-const SIZE = { algorithm: null, minimum: 1, maximum: 1, reason: null, isByHand: false }
+import { daemonSnapshot, NO_TIMES, spoolSnapshot } from '../helpers/snapshots.js'
 
 const AT = 1_800_000_000_000
-const NONE = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }
-const STATUS: DaemonStatus = {
-  source: 'daemon',
-  atMs: AT,
-  daemon: {
-    pid: 7,
-    version: '1',
-    state: 'running',
-    isQuiet: false,
-    startedAtMs: AT - 60_000,
-    host: 'h',
-    directory: '/',
-    uid: 0,
-    gid: 0,
-    files: ['a.ini'],
-    rssBytes: 1,
-    stored: 0,
-    refused: 0,
-  },
-  directory: '/s',
+const SPOOL = spoolSnapshot({
   tasks: {
     due: 500,
-    isWhole: true,
     running: 2,
     waiting: 10,
-    parked: {},
     stored: 512,
-    countedAtMs: null,
     priorities: [{ priority: null, due: 500 }],
-    prioritiesLeftOut: 0,
     oldestDueMs: AT - 300_000,
-    nextDueMs: null,
   },
-  totals: {
-    done: 1,
-    retried: 0,
-    errors: 0,
-    ignored: 0,
-    buried: 0,
-    setAside: 0,
-    unsettled: 0,
-    crashes: 0,
-    overran: 0,
-    hostsDied: 0,
-    outOfMercy: 0,
-    spawned: 1,
-    recycled: 0,
-    watchesLost: 0,
-    purged: 0,
-  },
-  rates: { done: { m1: 1, m5: 1, m15: 1 }, failed: { m1: 0, m5: 0, m15: 0 }, failedShare: 0.04 },
-  times: { sinceMs: null, ran: NONE, waited: NONE },
-  processes: { wanted: 1, present: 1, delayed: 0, size: SIZE, workers: [] },
-  dead: { count: 3, isWhole: true, byReason: { crashes: 3 }, oldestMs: AT, newestMs: AT },
-  records: { count: 0, isWhole: true },
-  paused: { pauses: [] },
-  disk: null,
-  look: null,
-  leadership: null,
-  schedules: [],
-}
+  rates: { failedShare: 0.04 },
+  dead: { count: 3, byReason: { crashes: 3 }, oldestMs: AT, newestMs: AT },
+})
+const { atMs, daemon } = daemonSnapshot(AT)
+const STATUS: DaemonStatus = { source: 'daemon', atMs, daemon, ...SPOOL, schedules: [] }
 const withTasks = (tasks: Partial<DaemonStatus['tasks']>): DaemonStatus => ({
   ...STATUS,
   tasks: { ...STATUS.tasks, ...tasks },
@@ -174,7 +126,13 @@ describe('the screen of status', () => {
         priorities: Array.from({ length: 100 }, (_, i) => ({ priority: String(i), due: 10 ** 6 })),
         prioritiesLeftOut: 5,
       }),
-      processes: { wanted: 100, present: 99, delayed: 3, size: SIZE, workers: Array(100).fill(worker) },
+      processes: {
+        wanted: 100,
+        present: 99,
+        delayed: 3,
+        size: SPOOL.processes.size,
+        workers: Array(100).fill(worker),
+      },
       disk: { freeBytes: 10 ** 15, totalBytes: 10 ** 15, freeInodes: 1, totalInodes: 3 },
       look: {
         everyMs: 30_000,
@@ -187,7 +145,7 @@ describe('the screen of status', () => {
         lastMs: 123_456,
         lastFullMs: 1,
       },
-      times: { sinceMs: AT, ran: { ...NONE, count: 1, p99Micros: 10 ** 9 }, waited: NONE },
+      times: { sinceMs: AT, ran: { ...NO_TIMES, count: 1, p99Micros: 10 ** 9 }, waited: NO_TIMES },
     }
     const lines = [...screenOf(long)]
     assert.deepEqual(
@@ -201,7 +159,6 @@ describe('the screen of status', () => {
 
   it('prints no byte of a name that a terminal would obey', () => {
     const evil = '\x1b[2J\r\n'
-    const { daemon } = STATUS
     const text = [
       ...screenOf({
         ...STATUS,
@@ -216,7 +173,7 @@ describe('the screen of status', () => {
 })
 
 describe('a snapshot from a socket', () => {
-  const { source: _, atMs, daemon, ...spool } = STATUS
+  const { source: _, atMs: __, daemon: ___, ...spool } = STATUS
   const snapshot = { version: 1, atMs, daemon, spools: [spool], schedules: [], sockets: [] }
 
   it('is read if it is one', () =>

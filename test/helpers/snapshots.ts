@@ -1,24 +1,8 @@
 import type { DaemonSnapshot, SpoolSnapshot, Totals } from '#src/stats/snapshot.js'
+import { NO_TOTALS } from '#src/stats/spool-counters.js'
 
 const RATE = { m1: 0, m5: 0, m15: 0 }
-const NO_TIMES = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }
-const TOTALS: Totals = {
-  done: 0,
-  retried: 0,
-  errors: 0,
-  ignored: 0,
-  buried: 0,
-  setAside: 0,
-  unsettled: 0,
-  crashes: 0,
-  overran: 0,
-  hostsDied: 0,
-  outOfMercy: 0,
-  spawned: 0,
-  recycled: 0,
-  watchesLost: 0,
-  purged: 0,
-}
+export const NO_TIMES = { count: 0, sumMicros: 0, p50Micros: 0, p95Micros: 0, p99Micros: 0, buckets: [] }
 
 /** What differs from an idle spool. */
 export interface SpoolFigures {
@@ -49,7 +33,7 @@ export function spoolSnapshot({ directory = '/spool', ...figures }: SpoolFigures
       nextDueMs: null,
       ...figures.tasks,
     },
-    totals: { ...TOTALS, ...figures.totals },
+    totals: { ...NO_TOTALS, ...figures.totals },
     rates: { done: RATE, failed: RATE, failedShare: null, ...figures.rates },
     times: { sinceMs: null, ran: NO_TIMES, waited: NO_TIMES },
     processes: {
