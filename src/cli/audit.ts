@@ -13,7 +13,11 @@ const ROLE = 'owner'
  *
  * @param spool its real path
  */
-export function audit(spool: string, about: Omit<AuditEntry, 'at' | 'who' | 'role'>, output: Output): void {
+export function audit(
+  spool: string,
+  about: Omit<AuditEntry, 'at' | 'who' | 'role'>,
+  output: Pick<Output, 'complain'>,
+): void {
   try {
     writeAudit(toByteString(spool), { at: Date.now(), who: caller(), role: ROLE, ...about })
   } catch (error) {

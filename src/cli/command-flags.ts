@@ -21,6 +21,7 @@ export const FILTERS: readonly Flag[] = [
 ]
 
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
+export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
 export const UNITS: readonly Flag[] = [

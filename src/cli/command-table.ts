@@ -1,6 +1,7 @@
 import type { Command } from './command.js'
 import {
   AS_JSON_LINES,
+  CONTROL,
   change,
   FILTERS,
   INI,
@@ -78,7 +79,7 @@ export const COMMANDS: readonly Command[] = [
     argsHelp: 'spool directories; none: those of --ini',
     flags: [
       ['--ini <file>', 'the configuration of the daemon'],
-      ['--control <path>', 'ask the daemon at this socket of spooler-control'],
+      CONTROL,
       ...THRESHOLDS,
       ['--json', 'one JSON object'],
     ],
@@ -89,7 +90,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'show spools on a whole screen, live: tabs, a filter, and keys that act on tasks; q leaves it',
     args: '[dir...]',
     argsHelp: 'spool directories; none: those of --ini',
-    flags: [INI],
+    flags: [INI, CONTROL],
     load: async () => (await import('./commands/top.js')).top,
   },
   {

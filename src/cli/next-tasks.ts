@@ -46,18 +46,26 @@ export async function nextTasks(
  * What the daemons of a spool start next, or what waits for its time; their answers take turns.
  *
  * @param spool its real path, a byte string
+ * @param sockets where they listen; undefined: in the spool
  */
-export async function refsOf(spool: string, verb: 'next' | 'later'): Promise<readonly Ref[]> {
-  const answers = await askAll(spool, verb)
+export async function refsOf(
+  spool: string,
+  verb: 'next' | 'later',
+  sockets?: readonly string[],
+): Promise<readonly Ref[]> {
+  const answers = await askAll(spool, verb, sockets)
   return [...inTurns(answers.map(({ refs }) => refs))]
 }
 
 /** @returns none, if none is there, or if one cannot say */
-async function askAll(spool: string, verb: 'next' | 'later'): Promise<TaskNames[]> {
+async function askAll(
+  spool: string,
+  verb: 'next' | 'later',
+  sockets?: readonly string[],
+): Promise<TaskNames[]> {
   try {
-    const answers = await Promise.all(
-      controlSocketsOf(displayName(spool)).map(path => ask(path, spool, verb)),
-    )
+    const paths = sockets ?? controlSocketsOf(displayName(spool))
+    const answers = await Promise.all(paths.map(path => ask(path, spool, verb)))
     return answers.filter(answer => answer !== undefined)
   } catch {
     return [] // the control socket is for the spool's user

@@ -66,12 +66,18 @@ function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
  * Asks the daemons of a spool what they have parked.
  *
  * @param spool its real path, a byte string
+ * @param sockets where they listen; undefined: in the spool
  * @returns undefined if none runs it, or if one cannot say
  */
-export async function askParked(spool: string, limit: number): Promise<ParkedGroup[][] | undefined> {
+export async function askParked(
+  spool: string,
+  limit: number,
+  sockets?: readonly string[],
+): Promise<ParkedGroup[][] | undefined> {
   try {
     const args = { spool: displayName(spool), limit }
-    const answers = await Promise.all(controlSocketsOf(displayName(spool)).map(path => ask(path, args)))
+    const paths = sockets ?? controlSocketsOf(displayName(spool))
+    const answers = await Promise.all(paths.map(path => ask(path, args)))
     const living = answers.filter(answer => answer !== undefined)
     return living.length === 0 ? undefined : living
   } catch {
@@ -79,9 +85,10 @@ export async function askParked(spool: string, limit: number): Promise<ParkedGro
   }
 }
 
-/** @param spool its real path, a byte string */
-export async function findParked(spool: string): Promise<ParkedTasks> {
-  return new ParkedTasks(pausedPairs(currentPauses(spool)), (await askParked(spool, MOST_TOLD)) ?? [])
+/** @param spool its real path, a byte string @param sockets as for `askParked` */
+export async function findParked(spool: string, sockets?: readonly string[]): Promise<ParkedTasks> {
+  const answers = await askParked(spool, MOST_TOLD, sockets)
+  return new ParkedTasks(pausedPairs(currentPauses(spool)), answers ?? [])
 }
 
 /** @returns undefined if the daemon is dead */

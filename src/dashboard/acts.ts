@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono'
 import { messageOf } from '../base/errors.js'
-import { actOnTask, actOnTasks, selectTasks, type Tally } from '../operate/act.js'
+import { actOnTask, actOnTasks, type Tally } from '../operate/act.js'
 import {
   ACTIONS,
   type ActionName,
@@ -11,9 +11,9 @@ import {
 import { type AuditEntry, writeAudit } from '../spool/admin/audit.js'
 import type { Changed } from '../spool/admin/change.js'
 import { displayName, toByteString } from '../task/ref.js'
-import { type Form, formOf } from './access/form.js'
+import { type Form, formOf, pathIn } from './access/form.js'
 import { mayDo } from './access/rights.js'
-import { filterIn, selectionFor } from './filter.js'
+import { meantBy } from './meant.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace } from './spools.js'
 import type { Env, World } from './world.js'
@@ -103,21 +103,18 @@ async function onTasks(
   { name, place, form }: Act,
   action: TaskAction,
 ): Promise<Outcome> {
-  const filter = filterIn(form)
   if (!action.inBulk) throw new PageError(404, `${name} is done to one task at a time`)
-  const selection = selectionFor(filter, c.var.visitor, hide)
   const [expected, typed] = [form.count ?? '', form.typed ?? '']
   if (!/^[0-9]{1,9}$/.test(expected)) throw new PageError(400, 'expected the count of the preview')
   if (action.isFinal && typed.trim() !== expected)
     return { isGood: false, text: `nothing was done: to ${name} ${expected} tasks, type ${expected}` }
-  const view = place.view()
-  const { refs, isWhole } = await selectTasks(view, action, selection)
+  const { refs, isWhole, about: which } = await meantBy(form, action, place, c.var.visitor, hide)
   if (!isWhole) return { isGood: false, text: 'nothing was done: these are too many at once' }
   if (refs.length > Number(expected))
     return { isGood: false, text: `nothing was done: there are ${refs.length} now, and not ${expected}` }
-  const about = { action: name, filter: JSON.stringify(filter), count: refs.length }
+  const about = { action: name, ...which, count: refs.length }
   return audited(c, place, about, async () => {
-    const tally = await actOnTasks(await place.open(), view, action, refs)
+    const tally = await actOnTasks(await place.open(), place.view(), action, refs)
     return { isGood: tally.done === refs.length, text: tallyText(tally, action) }
   })
 }
@@ -167,10 +164,5 @@ async function audited(
 /** The next page says what came of it. */
 function answered({ sessions }: World, c: Context<Env>, { form }: Act, outcome: Outcome): Response {
   sessions.tell(c.var.id, outcome)
-  return c.redirect(pathIn(form.next), 303)
-}
-
-/** No page of another site: `//host` and `/\host` are such. */
-function pathIn(text = '/'): string {
-  return /^\/(?![/\\])[\x21-\x7e]*$/.test(text) ? text : '/'
+  return c.redirect(pathIn(form), 303)
 }

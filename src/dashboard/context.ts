@@ -1,5 +1,6 @@
 import type { HtmlEscapedString } from 'hono/utils/html'
 import type { ActionName } from '../operate/actions.js'
+import type { Form } from './access/form.js'
 import type { Right } from './access/rights.js'
 import type { Notice } from './access/sessions.js'
 import type { Visitor } from './access/visitor.js'
@@ -22,6 +23,8 @@ export interface PageContext {
   readonly spools: ReadableSpools
   readonly path: string
   readonly query: URLSearchParams
+  /** What a form has sent, for pages that are made from one. */
+  readonly form: Form
   /** What the viewer's last act led to. */
   readonly notice: Notice | undefined
 }

@@ -15,6 +15,11 @@ export function filterIn(given: Readonly<Record<string, string | undefined>>): S
   return Object.fromEntries([...single, ...lists])
 }
 
+/** A filter, as forms and URLs have it. */
+export function textsOf(filter: SelectionOptions): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(filter).map(([key, value]) => [key, String(value)]))
+}
+
 function textOf(value = ''): string[] {
   return value.trim() === '' ? [] : [value.trim()]
 }

@@ -1,6 +1,5 @@
 import { closeSync, constants } from 'node:fs'
 import { openSafely } from '../files/quiet-open.js'
-import { selectTasks } from '../operate/act.js'
 import type { TaskAction } from '../operate/actions.js'
 import type { SelectionOptions } from '../operate/selection.js'
 import type { Hide } from '../protocol/hide.js'
@@ -10,9 +9,11 @@ import type { TaskView } from '../spool/admin/task-view.js'
 import { inDirectoryOf } from '../spool/priority-directory.js'
 import { readBody } from '../spool/spool-file.js'
 import { baseName, type Ref, toByteString } from '../task/ref.js'
+import type { Form } from './access/form.js'
 import { withoutPayload } from './access/payload.js'
 import type { Visitor } from './access/visitor.js'
 import { selectionFor } from './filter.js'
+import { type Meant, meantBy } from './meant.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
 
@@ -24,12 +25,6 @@ const MOST_LOOKED_AT = 20_000
 interface Listed {
   readonly tasks: readonly TaskView[]
   /** False: there are more. */
-  readonly isWhole: boolean
-}
-
-interface Counted {
-  readonly count: number
-  /** False: more fit than may be acted on at once. */
   readonly isWhole: boolean
 }
 
@@ -72,7 +67,12 @@ export class ReadableSpool {
 
   /** The path of a task's page, below which its acts are. */
   urlOf(ref: Ref): string {
-    return `/spools/${this.id}/tasks/${urlTextOf(ref)}`
+    return `/spools/${this.id}/tasks/${this.textOf(ref)}`
+  }
+
+  /** What URLs and forms call a task. */
+  textOf(ref: Ref): string {
+    return urlTextOf(ref)
   }
 
   /** @param urlText as `urlOf` has it @throws PageError */
@@ -131,14 +131,9 @@ export class ReadableSpool {
     return { tasks, isWhole }
   }
 
-  /** How many tasks an action would be done to. @throws as `find` */
-  async count(action: Pick<TaskAction, 'states'>, filter: SelectionOptions): Promise<Counted> {
-    const { refs, isWhole } = await selectTasks(
-      this.#place.view(),
-      action,
-      selectionFor(filter, this.#visitor, this.#hide),
-    )
-    return { count: refs.length, isWhole }
+  /** Which tasks an action would be done to. @throws as `meantBy` */
+  meant(action: Pick<TaskAction, 'states'>, form: Form): Promise<Meant> {
+    return meantBy(form, action, this.#place, this.#visitor, this.#hide)
   }
 
   /** The last lines of the audit, the newest first. */

@@ -2,13 +2,14 @@ import { type Context, Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { giveId, idIn } from './access/cookie.js'
+import { type Form, formOf } from './access/form.js'
 import { logIn, logOut } from './access/login.js'
 import { hasRight, mayDo } from './access/rights.js'
 import { visitorOf } from './access/visitor.js'
 import { acts } from './acts.js'
 import type { Page, Raw } from './context.js'
 import { PageError } from './page-error.js'
-import { ASSETS, PAGES } from './pages/index.js'
+import { ASSETS, FORM_PAGES, PAGES } from './pages/index.js'
 import { loginPage } from './pages/login.js'
 import { messagePage } from './pages/message.js'
 import { ReadableSpools } from './readable-spools.js'
@@ -46,6 +47,8 @@ export function dashboardApp(world: World): DashboardApp {
   app.use((c, next) => identify(c, world, next))
   app.post('/logout', c => logOut(c, world))
   for (const page of PAGES) app.get(page.path, c => answer(c, world, page))
+  for (const page of FORM_PAGES)
+    app.post(page.path, async c => answer(c, world, page, await formOf(c, world)))
   app.route('/', acts(world))
   app.notFound(c => said(c, 404, 'there is no such page'))
   app.onError((error, c) => said(c, statusOf(error), messageOf(error)))
@@ -81,7 +84,7 @@ async function identify(
   return undefined
 }
 
-async function answer(c: Context<Env>, world: World, page: Page): Promise<Response> {
+async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}): Promise<Response> {
   const { visitor, id } = c.var
   if (!hasRight(visitor, page.right)) throw new PageError(403, 'this page is not for you')
   const { sessions, allowsNewWork, daemon, spools, hide } = world
@@ -96,6 +99,7 @@ async function answer(c: Context<Env>, world: World, page: Page): Promise<Respon
       spools: new ReadableSpools(spools, visitor, hide),
       path: c.req.path,
       query: new URL(c.req.url).searchParams,
+      form,
       notice: sessions.takeNotice(id),
     },
     c.req.param(),

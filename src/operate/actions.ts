@@ -35,8 +35,13 @@ export interface TaskAction extends Common {
 
 export interface SpoolAction extends Common {
   readonly on: 'spool'
-  /** @param spool its real path @returns what is so now, for people @throws Error why it was not done */
-  run(spool: string, args: Args): Promise<string>
+  /**
+   * @param spool its real path
+   * @param sockets where its daemons are asked, if not at the sockets in the spool
+   * @returns what is so now, for people
+   * @throws Error why it was not done
+   */
+  run(spool: string, args: Args, sockets?: readonly string[]): Promise<string>
 }
 
 export type Action = TaskAction | SpoolAction

@@ -26,7 +26,7 @@ export async function finishCancel(
   let now = changed
   let why: string | undefined
   for (let tries = 0; now.kind === 'running' && tries < TRIES; tries++) {
-    const answer = await askAll(displayName(at.spool), task.ref, say)
+    const answer = await askAll(at, task.ref, say)
     const ended = answer.result === undefined ? undefined : changedBy(answer.result)
     if (ended !== undefined) return ended
     why = answer.why
@@ -62,10 +62,11 @@ interface Answer {
   readonly why?: string
 }
 
-async function askAll(spool: string, ref: Ref, say: Say): Promise<Answer> {
+async function askAll(at: OpenSpool, ref: Ref, say: Say): Promise<Answer> {
+  const spool = displayName(at.spool)
   let why: string | undefined
   try {
-    for (const socket of controlSocketsOf(spool)) {
+    for (const socket of at.sockets ?? controlSocketsOf(spool)) {
       const answer = await ask(socket, spool, ref, say)
       if (answer.result !== undefined && answer.result.result !== 'elsewhere') return answer
       why = answer.why ?? why

@@ -32,12 +32,14 @@ function pairIn(args: Args): PausedPair | null {
 }
 
 /** Sets how many processes the daemons of a spool have for it, until `auto`. */
-export async function scale(spool: string, args: Args): Promise<string> {
+export async function scale(
+  spool: string,
+  args: Args,
+  sockets: readonly string[] = controlSocketsOf(spool),
+): Promise<string> {
   const to = given(args, 'to') ?? ''
   if (!WISH.test(to)) throw wrongArg('to', 'N, +N, -N or auto', to)
-  const answers = await Promise.allSettled(
-    controlSocketsOf(spool).map(path => askDaemon(path, 'scale', { spool, to })),
-  )
+  const answers = await Promise.allSettled(sockets.map(path => askDaemon(path, 'scale', { spool, to })))
   const sizes = answers.flatMap(answer => (answer.status === 'fulfilled' ? [sizeText(answer.value)] : []))
   if (sizes.length > 0) return sizes.join('; ')
   const [fault] = answers.flatMap(answer => (answer.status === 'rejected' ? [messageOf(answer.reason)] : []))

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { readAudit } from '#src/spool/admin/audit.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { type DaemonSetup, startDaemon } from '../helpers/daemon.js'
@@ -146,6 +147,9 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
         await tmux.waitFor(new RegExp(`${verb} ${name}.*\\? y/N`))
         tmux.type('y')
         await tmux.waitFor(new RegExp(`1 ${done}`))
+        const [entry] = readAudit(spool, 1)
+        assert.deepEqual([entry?.action, entry?.role, entry?.count], [verb, 'owner', 1])
+        assert.match(entry?.task ?? '', new RegExp(`^(\\.spoold/dead/)?${name}$`))
       }
       tmux.type('5')
       await tmux.waitFor(/1 of 2/)
@@ -154,6 +158,11 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       tmux.type('n')
       await tmux.waitFor(/nothing was done/)
       assert.equal(deadIn(spool).length, 2)
+      assert.deepEqual(
+        readAudit(spool, 9).map(({ action }) => action),
+        ['hold'],
+        'what the test did itself',
+      )
       await act('3', /later-1/, 'R', /requeue is for tasks that are dead/, /./)
       await one('3', 'later-1', 'H', 'hold', 'held')
       await one('6', 'later-1', 'L', 'release', 'released')
@@ -182,6 +191,17 @@ describe('spoold top', { skip: skipUnless('tmux'), concurrency: 3 }, () => {
       })
       await one('2', 'slow-1', 'C', 'cancel', 'cancelled')
       await until('it is dead, and the next one has its slot', () => deadIn(spool).includes('slow-1'))
+      const onSpool = readAudit(spool, 99).filter(({ task }) => task === undefined)
+      assert.deepEqual(
+        onSpool.reverse().map(({ action, filter }) => [action, filter?.replace(/=\w+/, '=NAME')]),
+        [
+          ['pause', '{"key":"task=NAME"}'],
+          ['resume', '{"key":"task=NAME"}'],
+          ['pause', undefined],
+          ['resume', '{"all":"on"}'],
+          ['scale', '{"to":"2"}'],
+        ],
+      )
       tmux.type('C-c')
       await until('it has ended', () => tmux.isOver)
     })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { textsOf } from '#src/dashboard/filter.js'
 import { ReadableSpools } from '#src/dashboard/readable-spools.js'
 import { Spools, urlTextOf } from '#src/dashboard/spools.js'
 import { readLocks } from '#src/files/lock-table.js'
@@ -63,7 +64,7 @@ describe('what somebody may see of a spool', () => {
     assert.ok(!JSON.stringify(seen.audit(9)).includes(SECRET))
     for (const filter of [{ key: ['a=b'] }, { match: ['a=*'] }, { grep: ['x'] }]) {
       await assert.rejects(seen.find(filter, 9), { status: 403 })
-      await assert.rejects(seen.count(ACTIONS.hold, filter), { status: 403 })
+      await assert.rejects(seen.meant(ACTIONS.hold, textsOf(filter)), { status: 403 })
     }
   })
 
@@ -81,7 +82,8 @@ describe('what somebody may see of a spool', () => {
     const filter = { key: [`${SECRET}=${SECRET}`] }
     assert.equal((await hidden.find(filter, 9)).tasks.length, 0)
     assert.equal((await whole.find(filter, 9)).tasks.length, 2)
-    assert.deepEqual(await whole.count(ACTIONS.release, filter), { count: 1, isWhole: true })
+    const meant = await whole.meant(ACTIONS.release, textsOf(filter))
+    assert.deepEqual([meant.refs.length, meant.isWhole], [1, true])
   })
 
   it('is listed no further than asked for', async () => {

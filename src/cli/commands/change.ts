@@ -1,6 +1,7 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
 import { readLocks } from '../../files/lock-table.js'
 import { type Selection, selectionOf } from '../../operate/selection.js'
+import { namesForAudit } from '../../spool/admin/audit.js'
 import { type Changed, change, type OpenSpool, openSpool } from '../../spool/admin/change.js'
 import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
@@ -57,17 +58,14 @@ export async function changeTasks(
   })
 }
 
-/** So many tasks are named in the audit. */
-const MOST_NAMED = 20
-
 function aboutOf(taskPaths: readonly TaskPath[], options: ChangeOptions, { command, target }: Action) {
   const { all: _all, dryRun: _dryRun, quiet: _quiet, json: _json, ini: _ini, ...filter } = options
-  const refs = taskPaths.flatMap(({ ref }) => (ref === undefined ? [] : [displayName(ref)]))
+  const refs = taskPaths.flatMap(({ ref }) => ref ?? [])
   const isWhole = refs.length < taskPaths.length
   const isFiltered = isWhole || Object.keys(filter).length > 0
   return {
     action: target === undefined ? command : `${command} to ${target}`,
-    ...(refs.length === 0 ? {} : { task: refs.slice(0, MOST_NAMED).join(' ') }),
+    ...(refs.length === 0 ? {} : { task: namesForAudit(refs) }),
     ...(isFiltered ? { filter: JSON.stringify(filter) } : {}),
     ...(isWhole ? {} : { count: refs.length }),
   }

@@ -4,8 +4,13 @@ import { realPathOf } from '../../system/file-stats.js'
 import { asOwners, ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { statusAt } from '../status/spool-status.js'
 import { checkTerminal } from '../top/terminal.js'
 import { Top } from '../top/top.js'
+
+interface TopOptions extends IniOptions {
+  readonly control?: string
+}
 
 /**
  * `spoold top DIR…`: spools on a whole screen, until q.
@@ -14,11 +19,12 @@ import { Top } from '../top/top.js'
  */
 export async function top(
   named: readonly string[],
-  options: IniOptions,
+  { control, ...options }: TopOptions,
   { output, ownProcess, env, screen }: CommandContext,
 ): Promise<number> {
   output.purpose = 'look'
-  const spools = [...new Set(spoolsOf(named, options))]
+  const known = control === undefined ? spoolsOf(named, options) : await spoolsAt(control, named, options)
+  const spools = [...new Set(known)]
   checkTerminal(env)
   const owners = new Set(spools.map(spool => ownerOf(realPathOf(spool) ?? spool)?.uid))
   if (owners.size > 1)
@@ -27,7 +33,21 @@ export async function top(
       `${spools.map(printable).join(', ')} belong to several users, and top acts as one: name the spools of one user`,
     )
   return asOwners(ownProcess, spools, async mine => {
-    await new Top(mine, screen().hasColor).run()
+    await new Top(mine, screen().hasColor, control === undefined ? {} : { sockets: [control] }).run()
     return 0
   })
+}
+
+/** The spools of the daemon that listens there. @throws SpooldError USAGE, SPOOL_UNUSABLE if none answers */
+async function spoolsAt(control: string, named: readonly string[], { ini }: IniOptions): Promise<string[]> {
+  if (named.length > 0 || ini !== undefined)
+    throw new SpooldError(
+      'USAGE',
+      'with --control PATH, the daemon says which spools: name none, and no --ini',
+    )
+  const statuses = await statusAt(control, false)
+  for (const status of statuses)
+    if (status.source === 'none')
+      throw new SpooldError('SPOOL_UNUSABLE', `no daemon answers at ${printable(control)}: ${status.because}`)
+  return statuses.map(({ directory }) => directory)
 }

@@ -1,7 +1,8 @@
 import { askParked } from '../../control/parked-tasks.js'
 import { recordedRefs } from '../../spool/admin/sweep-records.js'
 import type { SpoolView, TaskState } from '../../spool/admin/task-view.js'
-import { type Ref, toByteString } from '../../task/ref.js'
+import { runningRef } from '../../stats/read-snapshot.js'
+import type { Ref } from '../../task/ref.js'
 import { refsOf } from '../next-tasks.js'
 import type { SpoolStatus } from '../status/spool-status.js'
 import type { TaskTab } from './columns.js'
@@ -32,6 +33,7 @@ export async function candidatesOf(
   spool: string,
   view: SpoolView,
   statuses: readonly SpoolStatus[],
+  sockets: readonly string[] | undefined,
 ): Promise<Candidates> {
   const hasDaemon = statuses.some(({ source }) => source === 'daemon')
   switch (tab) {
@@ -40,7 +42,8 @@ export async function candidatesOf(
         ? { refs: runningRefs(statuses), scope: '' }
         : { refs: scanned(view), scope: DIRECTORY }
     case 'waiting': {
-      const refs = hasDaemon ? [...(await refsOf(spool, 'next')), ...(await refsOf(spool, 'later'))] : []
+      const next = async (verb: 'next' | 'later') => (hasDaemon ? refsOf(spool, verb, sockets) : [])
+      const refs = [...(await next('next')), ...(await next('later'))]
       return refs.length > 0
         ? { refs, scope: 'as its daemon starts them, then those that wait' }
         : { refs: scanned(view), scope: DIRECTORY }
@@ -50,21 +53,21 @@ export async function candidatesOf(
     case 'dead':
       return { refs: view.dead(), scope: '' }
     case 'held':
-      return { refs: heldRefs(spool), scope: '' }
+      return { refs: heldRefs(spool, sockets), scope: '' }
   }
 }
 
-/** As the snapshots name them. Those that are not UTF-8 are not found by that. */
+/** As the snapshots name them. */
 function runningRefs(statuses: readonly SpoolStatus[]): Ref[] {
   return statuses.flatMap(status =>
     status.source === 'daemon'
-      ? status.processes.workers.flatMap(({ running }) => running.map(({ task }) => toByteString(task)))
+      ? status.processes.workers.flatMap(({ running }) => running.map(runningRef))
       : [],
   )
 }
 
-async function* heldRefs(spool: string): AsyncGenerator<Ref> {
-  const groups = (await askParked(spool, PARKED_EACH)) ?? []
+async function* heldRefs(spool: string, sockets: readonly string[] | undefined): AsyncGenerator<Ref> {
+  const groups = (await askParked(spool, PARKED_EACH, sockets)) ?? []
   yield* new Set(groups.flat().flatMap(({ tasks }) => tasks))
   yield* recordedRefs(spool)
 }

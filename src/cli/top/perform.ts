@@ -2,25 +2,45 @@ import { realpathSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { readLocks } from '../../files/lock-table.js'
 import { actOnTasks, type Tally } from '../../operate/act.js'
-import { findAction } from '../../operate/actions.js'
+import { findAction, type TaskAction } from '../../operate/actions.js'
+import { type AuditEntry, namesForAudit } from '../../spool/admin/audit.js'
 import { openSpool } from '../../spool/admin/change.js'
 import { SpoolView } from '../../spool/admin/task-view.js'
 import { toByteString } from '../../task/ref.js'
+import { audit } from '../audit.js'
+import type { Daemons } from './source.js'
 import type { Intent } from './state.js'
 
-/** Does what was confirmed. @returns what came of it, for people */
-export async function perform(directory: string, { action: name, rows, args }: Intent): Promise<string> {
+/** Does what was confirmed, which the audit has before. @returns what came of it, for people */
+export async function perform(directory: string, intent: Intent, { sockets }: Daemons): Promise<string> {
+  const { action: name, args } = intent
   const action = findAction(name)
   if (action === undefined) return `${name} is no action`
-  try {
+  const unaudited: string[] = []
+  const announced = (spool: string, about: Partial<AuditEntry>) =>
+    audit(spool, { action: name, ...about }, { complain: text => unaudited.push(text) })
+  const done = async () => {
     const spool = realpathSync(directory)
-    if (action.on === 'spool') return await action.run(spool, args)
-    const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
-    const refs = rows.flatMap(({ task }) => (task === undefined ? [] : [task.ref]))
-    return outcome(action.done, await actOnTasks(await openSpool(spool), view, action, refs))
-  } catch (error) {
-    return `${name}: ${messageOf(error)}`
+    if (action.on === 'task') return onTasks(spool, action, intent, sockets, announced)
+    announced(spool, Object.keys(args).length === 0 ? {} : { filter: JSON.stringify(args) })
+    return action.run(spool, args, sockets)
   }
+  const text = await done().catch(error => `${name}: ${messageOf(error)}`)
+  return [text, ...unaudited].join('; ')
+}
+
+async function onTasks(
+  spool: string,
+  action: TaskAction,
+  { rows }: Intent,
+  sockets: Daemons['sockets'],
+  announced: (spool: string, about: Partial<AuditEntry>) => void,
+): Promise<string> {
+  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
+  const refs = rows.flatMap(({ task }) => task?.ref ?? [])
+  const at = { ...(await openSpool(spool)), sockets }
+  announced(spool, { task: namesForAudit(refs), count: refs.length })
+  return outcome(action.done, await actOnTasks(at, view, action, refs))
 }
 
 function outcome(verb: string, { done, gone, running, refused, detail }: Tally): string {

@@ -10,7 +10,7 @@ import { SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view
 import { hiddenKeysOf } from '../../spool/hidden-keys.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asText } from '../commands/show.js'
-import { type SpoolStatus, statusOf } from '../status/spool-status.js'
+import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
 import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
 import { factRows } from './fact-rows.js'
@@ -27,40 +27,60 @@ export interface Question {
   readonly spool: string
   readonly tab: TabName
   readonly filter: string
+  readonly daemons: Daemons
+}
+
+/** Where daemons are asked, if not at the sockets in their spools: `--control`. */
+export interface Daemons {
+  readonly sockets?: readonly string[]
 }
 
 /** Looks at spools: asks their daemons or, where none answers, the directories. Changes nothing. */
-export async function look(question: Question): Promise<Look> {
-  const statuses = await statusOf(question.spool, false)
+export async function look({ daemons, ...topic }: Question): Promise<Look> {
+  const statuses = await statusesOf(topic.spool, daemons)
   const found = statuses.every(({ source }) => source === 'none')
     ? { rows: [], scope: '' }
-    : await rowsOf(question, statuses).catch(error => ({ rows: [], scope: printable(messageOf(error)) }))
-  return { ...question, atMs: Date.now(), statuses, ...found }
+    : await rowsOf({ ...topic, daemons }, statuses).catch(error => ({
+        rows: [],
+        scope: printable(messageOf(error)),
+      }))
+  return { ...topic, atMs: Date.now(), statuses, ...found }
+}
+
+/** As the daemons see it that were named, if one of them answers and runs it. */
+async function statusesOf(spool: string, { sockets = [] }: Daemons): Promise<SpoolStatus[]> {
+  const answers = await Promise.all(sockets.map(path => statusAt(path, false)))
+  const named = answers.flat().filter(({ source, directory }) => source === 'daemon' && directory === spool)
+  return named.length > 0 ? named : statusOf(spool, false)
 }
 
 /** Everything about one task, in lines; undefined: it is gone. */
-export async function showTask(directory: string, ref: Ref): Promise<readonly string[] | undefined> {
+export async function showTask(
+  directory: string,
+  ref: Ref,
+  daemons: Daemons,
+): Promise<readonly string[] | undefined> {
   const spool = toByteString(realpathSync(directory))
-  const task = (await openView(spool)).view(ref)
+  const task = (await openView(spool, daemons)).view(ref)
   if (task === undefined) return undefined
   const hide = hiddenKeysOf(spool)
   return asText(displayName(`${spool}/${ref}`), hiddenTask(task, hide), hide).split('\n')
 }
 
-async function openView(spool: string): Promise<SpoolView> {
-  const parked = await findParked(spool)
+async function openView(spool: string, { sockets }: Daemons): Promise<SpoolView> {
+  const parked = await findParked(spool, sockets)
   return new SpoolView(spool, readLocks(), Date.now(), (ref, vars) => parked.whyOf(ref, vars))
 }
 
 async function rowsOf(
-  { spool: directory, tab, filter }: Question,
+  { spool: directory, tab, filter, daemons }: Question,
   statuses: readonly SpoolStatus[],
 ): Promise<Pick<Look, 'rows' | 'scope'>> {
   if (tab === 'overview') return { rows: [], scope: '' }
   if (tab === 'workers' || tab === 'schedules')
     return { rows: matching(factRows(tab, statuses, Date.now()), filter), scope: '' }
   const spool = toByteString(realpathSync(directory))
-  const where = { spool, view: await openView(spool), statuses }
+  const where = { spool, view: await openView(spool, daemons), statuses, daemons }
   if (tab === 'names') return namesOf(where, filter)
   const { seen, isCut, scope } = await tasksOf(tab, where, filter)
   const sorted = [...seen].sort((a, b) => a.order - b.order)
@@ -75,6 +95,7 @@ interface Where {
   readonly spool: string
   readonly view: SpoolView
   readonly statuses: readonly SpoolStatus[]
+  readonly daemons: Daemons
 }
 
 /** The names of the tasks that the other tabs have. */
@@ -103,9 +124,13 @@ interface Found {
   readonly scope: string
 }
 
-async function tasksOf(tab: TaskTab, { spool, view, statuses }: Where, filter: string): Promise<Found> {
+async function tasksOf(
+  tab: TaskTab,
+  { spool, view, statuses, daemons }: Where,
+  filter: string,
+): Promise<Found> {
   const nowMs = Date.now()
-  const { refs, scope } = await candidatesOf(tab, spool, view, statuses)
+  const { refs, scope } = await candidatesOf(tab, spool, view, statuses, daemons.sockets)
   const selection = selectionOf(filter === '' ? {} : { grep: [filter] })
   const hide = hiddenKeysOf(spool)
   const slices = new Slices()

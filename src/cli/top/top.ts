@@ -3,7 +3,7 @@ import { printable } from '../../base/printable.js'
 import { perform } from './perform.js'
 import { press } from './press.js'
 import { draw, pageOf } from './screen.js'
-import { look, showTask } from './source.js'
+import { type Daemons, look, showTask } from './source.js'
 import { type Effect, type Intent, initialState, looked, type Row, type TopState } from './state.js'
 import { Terminal } from './terminal.js'
 
@@ -15,6 +15,7 @@ const LOOK_SHARE = 5
 export class Top {
   #state: TopState
   readonly #hasColor: boolean
+  readonly #daemons: Daemons
   readonly #terminal: Terminal
   #quit = () => {}
   readonly #whenOver = new Promise<void>(resolve => {
@@ -27,9 +28,10 @@ export class Top {
   /** Acts take turns. */
   #acts = Promise.resolve()
 
-  constructor(spools: readonly string[], hasColor: boolean) {
+  constructor(spools: readonly string[], hasColor: boolean, daemons: Daemons) {
     this.#state = initialState(spools)
     this.#hasColor = hasColor
+    this.#daemons = daemons
     this.#terminal = new Terminal({
       key: key => this.#pressed(key),
       shownAnew: () => this.#draw(),
@@ -90,7 +92,7 @@ export class Top {
     const startedAt = performance.now()
     const { spool, tab, filter } = this.#state
     try {
-      const found = await look({ spool, tab, filter })
+      const found = await look({ spool, tab, filter, daemons: this.#daemons })
       this.#become(looked(this.#state, found)) // keys may have been pressed meanwhile
     } catch (error) {
       this.#say(messageOf(error))
@@ -106,7 +108,7 @@ export class Top {
     if (task === undefined) return
     const { spool } = this.#state
     try {
-      const lines = await showTask(spool, task.ref)
+      const lines = await showTask(spool, task.ref, this.#daemons)
       if (lines === undefined) return this.#say('it is gone: it has run, or was removed')
       this.#become({ ...this.#state, mode: { kind: 'text', title: 'task', lines, first: 0 }, message: '' })
     } catch (error) {
@@ -117,7 +119,7 @@ export class Top {
   #act(intent: Intent): void {
     const { spool } = this.#state
     this.#acts = this.#acts.then(async () => {
-      this.#say(await perform(spool, intent))
+      this.#say(await perform(spool, intent, this.#daemons))
       void this.#look()
     })
   }

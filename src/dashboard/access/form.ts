@@ -2,8 +2,11 @@ import type { Context } from 'hono'
 import { PageError } from '../page-error.js'
 import { type Env, type World, whoseOf } from '../world.js'
 
-/** What a form has sent, by name. Of a repeated name the last one counts. */
+/** What a form has sent, by name. Of a repeated name the last one counts; of `ref` all do, with spaces between them. */
 export type Form = Readonly<Record<string, string | undefined>>
+
+/** What check boxes repeat: tasks, as URLs have them. */
+const REF = 'ref'
 
 const MEDIA_TYPE = 'application/x-www-form-urlencoded'
 
@@ -29,6 +32,12 @@ export async function formFromHere(c: Context<Env>): Promise<Form> {
   if (type.split(';')[0]?.trim().toLowerCase() !== MEDIA_TYPE)
     throw new PageError(400, `expected ${MEDIA_TYPE}`)
   const form: Record<string, string> = Object.create(null)
-  for (const [name, value] of new URLSearchParams(await c.req.text())) form[name] = value
+  for (const [name, value] of new URLSearchParams(await c.req.text()))
+    form[name] = name === REF && form[REF] !== undefined ? `${form[REF]} ${value}` : value
   return form
+}
+
+/** Where a form says to go next: no page of another site, for `//host` and `/\host` are such. */
+export function pathIn({ next = '/' }: Form): string {
+  return /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/'
 }

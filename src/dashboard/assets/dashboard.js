@@ -1,4 +1,4 @@
-// What pages gain with JavaScript: they refresh themselves, and charts can be read off. Without it they say the same.
+// What pages gain with JavaScript: they refresh themselves, charts can be read off, and all tasks of a page selected at once. Without it they say the same.
 const EVERY_MS = 5000
 const HEIGHT = 180
 const plots = new WeakMap()
@@ -71,7 +71,30 @@ function refreshUnlessStopped(button) {
   }, EVERY_MS)
 }
 
+/** All check boxes of a listing at once, and how many are ticked; nothing can be done to none. */
+function followChoice(form) {
+  const [all, count] = [form.querySelector('#select-all'), form.querySelector('output')]
+  const boxes = [...form.elements].filter(({ name }) => name === 'ref')
+  const show = () => {
+    const ticked = boxes.filter(({ checked }) => checked).length
+    all.checked = ticked === boxes.length
+    all.indeterminate = ticked > 0 && ticked < boxes.length
+    count.value = ticked === 0 ? 'none selected' : `${ticked} of ${boxes.length} selected`
+    for (const button of form.querySelectorAll('button')) button.disabled = ticked === 0
+  }
+  all.addEventListener('change', () => {
+    for (const box of boxes) box.checked = all.checked
+    show()
+  })
+  for (const box of boxes) box.addEventListener('change', show)
+  addEventListener('pageshow', show) // a browser that goes back ticks what was ticked
+  form.querySelector('.choice').hidden = false
+  show()
+}
+
 drawAll()
+const choice = document.querySelector('#choice')
+if (choice !== null) followChoice(choice)
 document.addEventListener('htmx:after:swap', drawAll)
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', forgetAll)
 let width = innerWidth

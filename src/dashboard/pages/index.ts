@@ -1,7 +1,8 @@
 import type { Asset, Page } from '../context.js'
 import { ASSET_PAGES } from './assets.js'
+import { bulkPage, chosenPage } from './bulk.js'
 import { auditPage, configurationPage, namedPage, schedulesPage } from './facts.js'
-import { bulkPage, findPage } from './find.js'
+import { findPage } from './find.js'
 import { overviewPage } from './overview.js'
 import { parkedPage, spoolPage, workersPage } from './spool.js'
 import { bodyPage, taskPage } from './task.js'
@@ -28,6 +29,11 @@ export const PAGES: readonly Page[] = [
   { path: '/spools/:spool/audit', right: { role: 'operator' }, render: auditPage },
   { path: '/spools/:spool/tasks/:ref', right: VIEWER, render: taskPage },
   { path: '/spools/:spool/tasks/:ref/body', right: { role: 'viewer', payload: true }, render: bodyPage },
+]
+
+/** Pages that are made from what a form sends: a listing's check boxes can be too many for a URL. They change nothing. */
+export const FORM_PAGES: readonly Page[] = [
+  { path: '/spools/:spool/chosen/:action', right: VIEWER, render: chosenPage },
 ]
 
 /** What everybody may load, whoever it is. */

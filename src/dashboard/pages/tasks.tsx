@@ -1,6 +1,6 @@
 import type { Child } from 'hono/jsx'
 import type { TaskState, TaskView } from '../../spool/admin/task-view.js'
-import { toByteString } from '../../task/ref.js'
+import { type Ref, toByteString } from '../../task/ref.js'
 import type { PageContext } from '../context.js'
 import { deadRefs, MOST_NAMES, type Names, type Page, pageOf, recordedRefs } from '../models/listings.js'
 import { runningIn } from '../models/running.js'
@@ -37,12 +37,6 @@ function listing(context: PageContext, at: SpoolScene, shown: Page, scene: Scene
   const { page, title, source, empty, query = {}, columns, filter, before = '' } = scene
   const rows = shown.tasks.map(task => taskRow(task, viewer.mayReadPayload, snapshot.atMs))
   const next = spoolHref(place.id, page, { ...query, from: shown.from === 0 ? undefined : shown.from })
-  const actions =
-    bulkActions(viewer).length === 0
-      ? null
-      : (row: TaskRow) => (
-          <TaskActions actor={viewer} at={place.urlOf(row.ref)} state={row.state} next={next} />
-        )
   return framed(
     context,
     snapshot,
@@ -52,12 +46,13 @@ function listing(context: PageContext, at: SpoolScene, shown: Page, scene: Scene
       {before}
       <Tasks
         name={title}
-        urlOf={ref => place.urlOf(ref)}
+        place={place}
+        actor={viewer}
+        next={next}
         rows={rows}
         nowMs={snapshot.atMs}
         empty={empty}
         columns={columns}
-        actions={actions}
       />
       <Paging id={place.id} page={page} query={query} from={shown.from} next={shown.next} />
       {filter !== undefined && rows.length > 0 && (
@@ -172,8 +167,8 @@ export async function runningPage(context: PageContext, params: Params) {
   const source =
     "From the daemon's snapshot: what its workers have begun. Other daemons of the spool have pages of their own."
   const actions = viewer.may('cancel')
-    ? ({ task }: { task: string }) => (
-        <TaskActions actor={viewer} at={place.urlOf(toByteString(task))} state="running" next={next} />
+    ? ({ ref }: { ref: Ref }) => (
+        <TaskActions actor={viewer} at={place.urlOf(ref)} state="running" next={next} />
       )
     : null
   return framed(

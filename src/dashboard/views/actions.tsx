@@ -37,10 +37,13 @@ export const WORDING: Readonly<Record<ActionName, Wording>> = {
 
 /** The actions that a task can have in this state, and that this visitor may do. */
 function taskActions(actor: Actor, state: TaskState): ActionName[] {
-  return actionNames().filter(name => {
-    const action = ACTIONS[name]
-    return action.on === 'task' && (action.states as readonly TaskState[]).includes(state) && actor.may(name)
-  })
+  return actionNames().filter(name => canHave(name, state) && actor.may(name))
+}
+
+/** Is this something that is done to tasks in this state? */
+export function canHave(name: ActionName, state: TaskState): boolean {
+  const action = ACTIONS[name]
+  return action.on === 'task' && (action.states as readonly TaskState[]).includes(state)
 }
 
 /** Those that can be done to many tasks at once. */
@@ -99,7 +102,7 @@ function PlainForm({ name, actor, at, next, fields = {}, children, label, isDang
   )
 }
 
-function Hidden({ fields }: { fields: Readonly<Record<string, string>> }) {
+export function Hidden({ fields }: { fields: Readonly<Record<string, string>> }) {
   return (
     <>
       {Object.entries(fields).map(([name, value]) => (
@@ -134,18 +137,18 @@ interface BulkProps {
   /** The path of the spool. */
   readonly at: string
   readonly next: string
-  /** What selects the tasks. */
-  readonly filter: Readonly<Record<string, string>>
+  /** What says which tasks are meant. */
+  readonly fields: Readonly<Record<string, string>>
   readonly count: number
 }
 
 /** To do something to all tasks of a preview: if there are more by then, nothing is done. */
-export function BulkForm({ name, actor, at, next, filter, count }: BulkProps) {
+export function BulkForm({ name, actor, at, next, fields, count }: BulkProps) {
   const action = ACTIONS[name]
   const isFinal = action.on === 'task' && action.isFinal
   return (
     <form method="post" action={`${at}/bulk/${name}`} class="filter">
-      <Hidden fields={{ csrf: actor.csrf, next, ...filter, count: String(count) }} />
+      <Hidden fields={{ csrf: actor.csrf, next, ...fields, count: String(count) }} />
       {isFinal && (
         <label>
           {`They are deleted for good. Type ${count} to confirm`}

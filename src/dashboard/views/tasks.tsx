@@ -1,40 +1,109 @@
-import type { Child } from 'hono/jsx'
+import type { ActionName } from '../../operate/actions.js'
 import type { TaskRow } from '../models/task-row.js'
+import { type Actor, bulkActions, canHave, Hidden, TaskActions, WORDING } from './actions.js'
 import { type SpoolPage, spoolHref } from './links.js'
 import { type Column, StateBadge, Table, When } from './parts.js'
 import { bytesText, countText } from './text.js'
 
-interface TasksProps {
-  readonly name: string
+/** A spool, as URLs and forms have it. */
+interface Place {
+  readonly id: string
   /** The page of a task. */
   urlOf(ref: string): string
+  textOf(ref: string): string
+}
+
+interface TasksProps {
+  readonly name: string
+  readonly place: Place
+  readonly actor: Actor
+  /** Where to go after an act. */
+  readonly next: string
   readonly rows: readonly TaskRow[]
   readonly nowMs: number
   readonly empty: string
-  /** What can be done with a row; null: nothing by this viewer. */
-  readonly actions: ((row: TaskRow) => Child) | null
   /** Further columns, before the actions. */
   readonly columns?: ReadonlyArray<Column<TaskRow>>
 }
 
-/** A listing of tasks. */
-export function Tasks({ name, urlOf, rows, nowMs, empty, actions, columns = [] }: TasksProps) {
+/** A listing of tasks, and what this visitor can do to each, and to those that are selected. */
+export function Tasks({ name, place, actor, next, rows, nowMs, empty, columns = [] }: TasksProps) {
+  const possible = bulkActions(actor).filter(each => rows.some(({ state }) => canHave(each, state)))
+  const check: Column<TaskRow> = {
+    title: 'Select',
+    cell: row => (
+      <input
+        type="checkbox"
+        name="ref"
+        form={CHOICE}
+        value={place.textOf(row.ref)}
+        aria-label={`Select ${row.kind ?? row.name}`}
+      />
+    ),
+  }
+  const actions: Column<TaskRow> = {
+    title: 'Actions',
+    cell: row => <TaskActions actor={actor} at={place.urlOf(row.ref)} state={row.state} next={next} />,
+  }
   const priority: Column<TaskRow> = { title: 'Priority', isNumber: true, cell: row => row.priority ?? '' }
   return (
-    <Table
-      name={name}
-      rows={rows}
-      empty={empty}
-      columns={[
-        { title: 'Task', cell: row => <TaskLink href={urlOf(row.ref)} row={row} /> },
-        { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
-        ...(rows.some(row => row.priority !== null) ? [priority] : []),
-        { title: 'Arrived', cell: ({ arrivedMs }) => <When ms={arrivedMs} nowMs={nowMs} /> },
-        ...columns,
-        { title: 'Size', isNumber: true, cell: ({ bytes }) => bytesText(bytes) },
-        ...(actions === null ? [] : [{ title: 'Actions', cell: actions }]),
-      ]}
-    />
+    <>
+      <Table
+        name={name}
+        rows={rows}
+        empty={empty}
+        columns={[
+          ...(possible.length > 0 ? [check] : []),
+          { title: 'Task', cell: row => <TaskLink href={place.urlOf(row.ref)} row={row} /> },
+          { title: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+          ...(rows.some(row => row.priority !== null) ? [priority] : []),
+          { title: 'Arrived', cell: ({ arrivedMs }) => <When ms={arrivedMs} nowMs={nowMs} /> },
+          ...columns,
+          { title: 'Size', isNumber: true, cell: ({ bytes }) => bytesText(bytes) },
+          ...(bulkActions(actor).length > 0 ? [actions] : []),
+        ]}
+      />
+      {possible.length > 0 && (
+        <Choice actor={actor} at={spoolHref(place.id, 'spool')} next={next} possible={possible} />
+      )}
+    </>
+  )
+}
+
+/** The form of all check boxes of a page. */
+const CHOICE = 'choice'
+
+interface ChoiceProps {
+  readonly actor: Actor
+  /** The path of the spool. */
+  readonly at: string
+  readonly next: string
+  readonly possible: readonly ActionName[]
+}
+
+/** What can be done to the tasks that are selected: each button leads to a preview. A script adds how many they are, and all at once. */
+function Choice({ actor, at, next, possible }: ChoiceProps) {
+  return (
+    <section class="card" aria-labelledby="selected">
+      <h2 id="selected">Do something to those selected</h2>
+      <form id={CHOICE} method="post">
+        <Hidden fields={{ csrf: actor.csrf, next }} />
+        <p class="choice" hidden>
+          <label>
+            <input type="checkbox" id="select-all" /> Select all on this page
+          </label>
+          <output for="select-all">none selected</output>
+        </p>
+        <p class="quiet">A preview says which they are before anything is done.</p>
+        <div class="actions">
+          {possible.map(name => (
+            <button type="submit" formaction={`${at}/chosen/${name}`}>
+              {`${WORDING[name].label}…`}
+            </button>
+          ))}
+        </div>
+      </form>
+    </section>
   )
 }
 

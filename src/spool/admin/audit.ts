@@ -1,6 +1,7 @@
 import { closeSync, constants, fdatasyncSync, fstatSync, readdirSync, readSync, writeSync } from 'node:fs'
 import { hasFields } from '../../base/json-guard.js'
 import { lstatSync, openSync, renameSync, unlinkSync } from '../../files/anchored-path.js'
+import { displayName, type Ref } from '../../task/ref.js'
 import { hiddenKeysOf } from '../hidden-keys.js'
 import { findState, makeState } from '../state-directory.js'
 
@@ -12,7 +13,7 @@ export interface AuditEntry {
   /** How far that one's rights go; `owner` of who acts on the command line. */
   readonly role: string
   readonly action: string
-  /** Which task, as text. */
+  /** Which task, as text; or which, with spaces between them. */
   readonly task?: string
   /** Or what selects the tasks, as JSON: values of tasks may be in it. */
   readonly filter?: string
@@ -27,9 +28,17 @@ const MAX_BYTES = 4 * 1024 * 1024
 const KEPT = 4
 const OLD = /^audit-\d+$/
 const MAX_TEXT_CHARS = 500
+/** So many tasks are named, and a name has 255 bytes at most. */
+const MOST_NAMED = 50
+const MAX_NAMES_CHARS = MOST_NAMED * 256
 /** Of a line with all its fields at their longest. */
 const TAIL_BYTES = 256 * 1024
 const APPEND = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK
+
+/** The names of tasks, as text: of the first of them, if they are many. */
+export function namesForAudit(refs: readonly Ref[]): string {
+  return refs.slice(0, MOST_NAMED).map(displayName).join(' ')
+}
 
 /**
  * Appends a line, on disk when this returns.
@@ -60,10 +69,9 @@ function endsLine(fd: number, size: number): boolean {
   return last[0] === 10
 }
 
-function shortened(_key: string, value: unknown): unknown {
-  return typeof value === 'string' && value.length > MAX_TEXT_CHARS
-    ? `${value.slice(0, MAX_TEXT_CHARS)}…`
-    : value
+function shortened(key: string, value: unknown): unknown {
+  const most = key === 'task' ? MAX_NAMES_CHARS : MAX_TEXT_CHARS
+  return typeof value === 'string' && value.length > most ? `${value.slice(0, most)}…` : value
 }
 
 /** Under a name of its own: of two processes that do this at once, neither removes what the other one has put aside. */

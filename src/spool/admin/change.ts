@@ -16,6 +16,8 @@ export interface OpenSpool {
   /** Its real path, a byte string. */
   readonly spool: string
   readonly locker: Locker
+  /** Where its daemons are asked, if not at the sockets in the spool. */
+  readonly sockets?: readonly string[] | undefined
 }
 
 /** The file that a command changes, locked as for a run. `ref` is its path below the spool, for a dead letter too. */

@@ -1,0 +1,51 @@
+import { selectTasks } from '../operate/act.js'
+import type { TaskAction } from '../operate/actions.js'
+import type { Hide } from '../protocol/hide.js'
+import { type AuditEntry, namesForAudit } from '../spool/admin/audit.js'
+import type { Ref } from '../task/ref.js'
+import type { Form } from './access/form.js'
+import type { Visitor } from './access/visitor.js'
+import { filterIn, selectionFor } from './filter.js'
+import { PAGE_SIZE } from './models/listings.js'
+import { PageError } from './page-error.js'
+import { refIn, type SpoolPlace } from './spools.js'
+
+/** The tasks to which an action would be done now. */
+export interface Meant {
+  readonly refs: readonly Ref[]
+  /** False: more fit than may be acted on at once. */
+  readonly isWhole: boolean
+  /** For the audit. */
+  readonly about: Pick<AuditEntry, 'task' | 'filter'>
+}
+
+/**
+ * Which tasks a form means: those that were selected in a listing, if it has a `ref`, or else all that its filter selects.
+ *
+ * @throws PageError, SpooldError USAGE for a filter that makes no sense
+ */
+export async function meantBy(
+  form: Form,
+  { states }: Pick<TaskAction, 'states'>,
+  place: SpoolPlace,
+  visitor: Visitor,
+  hide: Hide,
+): Promise<Meant> {
+  const view = place.view()
+  if (form.ref !== undefined) {
+    const isFit = (ref: Ref) => states.some(state => state === view.view(ref)?.state)
+    const refs = selectedIn(place, form.ref).filter(isFit)
+    return { refs, isWhole: true, about: { task: namesForAudit(refs) } }
+  }
+  const filter = filterIn(form)
+  const selected = await selectTasks(view, { states }, selectionFor(filter, visitor, hide))
+  return { ...selected, about: { filter: JSON.stringify(filter) } }
+}
+
+/** @throws PageError if they are more than a page has */
+function selectedIn(place: SpoolPlace, texts: string): Ref[] {
+  const urlTexts = [...new Set(texts.split(' ').filter(text => text !== ''))]
+  if (urlTexts.length > PAGE_SIZE)
+    throw new PageError(400, `expected ${PAGE_SIZE} tasks at most, as a page has, got ${urlTexts.length}`)
+  return urlTexts.flatMap(text => refIn(place, text) ?? [])
+}
