@@ -41,6 +41,8 @@ export interface Claim {
   readonly mustBeAlone: boolean
   /** Delivered at most once. Such a task is never sent to an interpreter together with others. */
   readonly isOnce: boolean
+  /** Once it has begun: larger than that of every run of the spool that began before. Undefined if the engine has none. */
+  readonly fencingToken?: number | undefined
   /** The worker sends it to the master before the task begins. Undefined: the ref says it all, and no message is sent. */
   readonly notice: ClaimNotice | undefined
   /** Undefined when there is no body. Valid until the claim is settled. */

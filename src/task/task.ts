@@ -21,6 +21,8 @@ export interface Task {
   readonly at: Date
   /** This run's number, from 1. */
   readonly attempt: number
+  /** On Redis: larger than that of every run of any task of this spool that began before. Undefined in a directory. */
+  readonly fencingToken: number | undefined
   /** The packet's pairs: exact bytes, in order, with duplicates. */
   readonly vars: ReadonlyArray<readonly [key: Buffer, value: Buffer]>
   /** The bytes after the packet; undefined if there are none. Beyond 1 MiB they are read on first use. */

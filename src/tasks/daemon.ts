@@ -9,6 +9,8 @@ const DAEMON = Symbol.for('spoold.daemon.1')
 
 /** A named task during its run. */
 export interface RunningTask extends ScheduledTask {
+  /** @see Task.fencingToken */
+  readonly fencingToken: number | undefined
   /** Fires shortly before the process is killed, by its deadline (spooler-harakiri) or at the end of a stop's mercy. */
   readonly signal: AbortSignal
   /** Writes a line to the daemon's log, with the task's name. */

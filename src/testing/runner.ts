@@ -78,7 +78,8 @@ export class TestRunner {
     const entry = this.#entryOf(claim.vars)
     if (entry === undefined) return { outcome: { kind: 'ignore' } }
     const { signal } = new AbortController()
-    const task = Object.freeze({ ...claimedTask(claim, TaskStatus.RUNNING), signal, log: () => {} })
+    const running = claimedTask(claim, TaskStatus.RUNNING)
+    const task = Object.freeze({ ...running, fencingToken: undefined, signal, log: () => {} })
     const daemon: CurrentDaemon = { enqueuerOf: this.#enqueuerOf, current: () => task }
     try {
       await runningAs(daemon, async () => performerOf(entry)(argumentsIn(claim)))

@@ -61,6 +61,10 @@ export class HandlerTask implements Task {
     return this.#run.claim.attempt
   }
 
+  get fencingToken(): number | undefined {
+    return this.#run.claim.fencingToken
+  }
+
   get vars(): readonly VarPair[] {
     this.#vars ??= toPairs(this.#run.claim.vars)
     return this.#vars

@@ -121,6 +121,7 @@ export function runningTask(run: Run, { log }: TaskContext): RunningTask | undef
   const task = claimedTask(claim, TaskStatus.RUNNING)
   return Object.freeze({
     ...task,
+    fencingToken: claim.fencingToken,
     get signal() {
       return run.signal
     },

@@ -1,15 +1,19 @@
 import { SpooldError } from '../../base/errors.js'
 import type { ClaimNotice } from '../../task/claim-notice.js'
 import type { Ref } from '../../task/ref.js'
+import type { NamedSlots } from '../../task/slots.js'
 import type { Terms } from '../../task/terms.js'
 import type { Claim } from '../claims.js'
-import { leaseOf } from './refs.js'
+import type { LockedJobs } from './locked-jobs.js'
+import { type HeldJob, leaseOf } from './refs.js'
 import type { TaskJob, TaskRecord } from './task-job.js'
 
 /** A job that a worker in this process has a lock of. */
 export class RedisClaim implements Claim {
   readonly ref: Ref
   readonly job: TaskJob
+  /** Of its queue. */
+  readonly jobs: LockedJobs
   /** Of its lock. No other claim has it. */
   readonly token: string
   readonly path: string
@@ -19,21 +23,32 @@ export class RedisClaim implements Claim {
   readonly notice: ClaimNotice
   /** As it will be stored when the run begins or ends. */
   record: TaskRecord
+  /** Once it has begun. */
+  fencingToken: number | undefined
   isSettled = false
 
   constructor(
     ref: Ref,
-    job: TaskJob,
-    own: Pick<RedisClaim, 'token' | 'path' | 'terms' | 'isOnce' | 'record'>,
+    own: Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'path' | 'terms' | 'isOnce' | 'record'>,
   ) {
     this.ref = ref
-    this.job = job
+    this.job = own.job
+    this.jobs = own.jobs
     this.token = own.token
     this.path = own.path
     this.terms = own.terms
     this.isOnce = own.isOnce
     this.record = own.record
-    this.notice = { name: job.id, lease: leaseOf(job.id, own.token) }
+    this.notice = { name: own.job.id, lease: leaseOf(this.held) }
+  }
+
+  get held(): HeldJob {
+    return { id: this.job.id, token: this.token, task: this.jobs.queue.task }
+  }
+
+  /** Of its name, if it takes one. */
+  get slots(): NamedSlots | undefined {
+    return this.jobs.queue.task === undefined ? undefined : this.terms?.slots
   }
 
   get name(): string {

@@ -14,9 +14,10 @@ import type { Claim, Claims } from '../claims.js'
 import { DELIVERY_KEY, type Past, pastVerdict, type Rules, type Verdict, verdictOf } from '../verdict.js'
 import { RedisClaim } from './claim.js'
 import { type Connection, pauseMs, refusalCode } from './connection.js'
-import { LockedJobs } from './locked-jobs.js'
+import { renew } from './locked-jobs.js'
+import { Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, tokenFor } from './refs.js'
-import { type TaskJob, type TaskRecord, taskOf } from './task-job.js'
+import type { TaskRecord } from './task-job.js'
 
 export interface RedisClaimsOptions {
   readonly policy: RetryPolicy
@@ -34,23 +35,22 @@ const PATIENCE_MS = 1000
 const UNWANTED_CAP_MS = 300_000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
-const NO_SLOTS =
-  'maxConcurrency does not work in a spool on Redis yet: the task waits for a handler without it'
 const MISSING_JOB = -1
 
-type Refusal = Omit<Report, 'ref' | 'name' | 'ranMs'>
+/** What has been pulled, and may run as far as is known. */
+type Locked = Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'terms'>
 
 /** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
 export class RedisClaims implements Claims {
   readonly #connection: Connection
-  readonly #jobs: LockedJobs
+  readonly #pulls: Pulls
   readonly #options: RedisClaimsOptions
   readonly #id = randomUUID()
   #next = 0
 
   constructor(connection: Connection, options: RedisClaimsOptions) {
     this.#connection = connection
-    this.#jobs = new LockedJobs(connection)
+    this.#pulls = new Pulls(connection, options.termsOf)
     this.#options = options
   }
 
@@ -67,69 +67,57 @@ export class RedisClaims implements Claims {
   }
 
   async #claim(ref: Ref, token: string, lastRun: LastRun | undefined): Promise<Claim | Report> {
-    const held = heldJobOf(ref)
-    if (held === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
-    const json = held === undefined ? await this.#jobs.pull(token) : await this.#jobs.takeOver(held, token)
-    if (json === undefined) return { ref, ranMs: 0, ...(await this.#jobs.whyNone()) }
+    if (heldJobOf(ref) === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
+    const pulled = await this.#pulls.pull(ref, token)
+    if ('kind' in pulled) return { ref, ranMs: 0, ...pulled }
+    const { jobs, json, job, found } = pulled
     const report = { ref, name: json.id, ranMs: 0 }
-    const job = taskOf(json)
     if (job === undefined) {
-      await this.#jobs.bury(json, token, undefined, FOREIGN)
+      await jobs.bury(json, token, undefined, FOREIGN)
       return { ...report, kind: 'set-aside', detail: FOREIGN }
     }
-    const found = this.#options.termsOf?.(job.vars)
     const terms = typeof found === 'object' ? found : undefined
-    const past = await this.#settlePast(job, token, lastRun, terms)
+    const own = { job, jobs, token, terms }
+    const past = await this.#settlePast(own, lastRun)
     if ('kind' in past) return { ...report, ...past }
-    const refusal = await this.#refusalOf(job, token, found)
+    const refusal = await this.#refusalOf(own, found)
     if (refusal !== undefined) return { ...report, ...refusal }
     const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
-    return new RedisClaim(ref, job, {
-      ...{ token, path, terms, record: past },
-      isOnce: delivery === 'at-most-once',
-    })
+    return new RedisClaim(ref, { ...own, path, record: past, isOnce: delivery === 'at-most-once' })
   }
 
   /** @returns the record of a task that may run, as it is from now on */
-  async #settlePast(
-    job: TaskJob,
-    token: string,
-    lastRun: LastRun | undefined,
-    terms: Terms | undefined,
-  ): Promise<TaskRecord | Refusal> {
+  async #settlePast(own: Locked, lastRun: LastRun | undefined): Promise<TaskRecord | Refusal> {
+    const { job, jobs, token, terms } = own
     const { lastRun: known, ...record } = job.record
     const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
     const next: TaskRecord = { ...record, ...verdict.runs, past: 'none' }
     if (verdict.kind === 'bury') {
-      await this.#jobs.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
+      await jobs.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
       return { kind: 'set-aside', detail: verdict.detail }
     }
     if (verdict.delayMs === 0) return next
-    const atMs = await this.#jobs.delay(job.id, token, verdict.delayMs, next)
+    const atMs = await jobs.delay(job.id, token, verdict.delayMs, next)
     return { kind: 'later', atMs, detail: verdict.detail }
   }
 
   /** @returns undefined if the task may run now */
-  async #refusalOf(job: TaskJob, token: string, found: TermsOrPark): Promise<Refusal | undefined> {
+  async #refusalOf(own: Locked, found: TermsOrPark): Promise<Refusal | undefined> {
+    const { job, jobs, token } = own
+    if (found === 'unknown-name') return this.#putOff(own, job.record)
     const earlyMs = job.dueAtMs - (await this.#connection.nowMs())
-    if (earlyMs > 0) {
-      // the clock of a machine that promoted it is fast
-      const atMs = await this.#jobs.delay(job.id, token, earlyMs, job.record)
-      return { kind: 'later', atMs }
-    }
-    if (found === 'unknown-name') return this.#putOff(job, token, job.record)
-    if (found?.slots === undefined) return undefined
-    const atMs = await this.#jobs.delay(job.id, token, this.#options.frequencyMs, job.record)
-    return { kind: 'error', atMs, detail: NO_SLOTS }
+    if (earlyMs <= 0) return undefined
+    // the clock of a machine that promoted it is fast
+    return { kind: 'later', atMs: await jobs.delay(job.id, token, earlyMs, job.record) }
   }
 
   /** No handler here knows its name; those of another daemon may. */
-  async #putOff(job: TaskJob, token: string, record: TaskRecord): Promise<Refusal> {
+  async #putOff({ job, jobs, token }: Locked, record: TaskRecord): Promise<Refusal> {
     const unwanted = (record.unwanted ?? 0) + 1
     const delayMs = Math.min(this.#options.frequencyMs * 2 ** (unwanted - 1), UNWANTED_CAP_MS)
-    const atMs = await this.#jobs.delay(job.id, token, delayMs, { ...record, unwanted })
+    const atMs = await jobs.delay(job.id, token, delayMs, { ...record, unwanted })
     return { ...unknownName(taskNameOf(job.vars) ?? ''), atMs }
   }
 
@@ -144,8 +132,11 @@ export class RedisClaims implements Claims {
     if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
     const past: Past = own.isOnce ? 'died-once' : `died-${company}`
     const { unwanted: _, ...record } = own.record
-    const isMarked = await this.#persistently(own, () => this.#jobs.mark(own, { ...record, past }))
-    if (isMarked) return undefined
+    const fence = await this.#persistently(own, () => own.jobs.begin(own.held, { ...record, past }))
+    if (fence > 0) {
+      own.fencingToken = fence
+      return undefined
+    }
     own.isSettled = true
     return { ref: claim.ref, name: own.name, kind: 'locked', ranMs: 0 }
   }
@@ -159,7 +150,7 @@ export class RedisClaims implements Claims {
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
     try {
       const applied = await this.#persistently(own, tries => this.#apply(own, verdict, tries > 0))
-      return { ...report, ...applied }
+      return { ...report, ...applied, slots: own.slots }
     } catch {
       return { ...report, kind: 'unsettled', detail: LOST }
     }
@@ -167,25 +158,25 @@ export class RedisClaims implements Claims {
 
   /** @param mayBeDone it was tried before, and the reply was lost */
   async #apply(own: RedisClaim, verdict: Verdict, mayBeDone: boolean): Promise<Refusal> {
-    const { job, token } = own
+    const { job, jobs, token } = own
     const record: TaskRecord = { ...own.record, past: 'none' }
     switch (verdict.kind) {
       case 'remove':
-        await this.#jobs.remove(job.json, token).catch(error => {
+        await jobs.remove(job.json, token).catch(error => {
           if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
         })
         return { kind: 'ok' }
       case 'put-back':
-        await this.#jobs.mark(own, record)
-        await this.#jobs.putBack(job.id, token)
+        await jobs.mark(own.held, record)
+        await jobs.putBack(job.id, token)
         return { kind: 'untouched' }
       case 'ignored': {
-        if (isNamed(job.vars)) return this.#putOff(job, token, record)
-        const atMs = await this.#jobs.delay(job.id, token, this.#options.frequencyMs, record)
+        if (isNamed(job.vars)) return this.#putOff(own, record)
+        const atMs = await jobs.delay(job.id, token, this.#options.frequencyMs, record)
         return { kind: 'ignore', atMs }
       }
       case 'bury':
-        await this.#jobs.bury(
+        await jobs.bury(
           job.json,
           token,
           { ...record, ...verdict.runs, reason: verdict.reason },
@@ -194,7 +185,7 @@ export class RedisClaims implements Claims {
         return { kind: 'buried', detail: verdict.detail }
       default: {
         const runs = { ...record, ...verdict.runs }
-        const atMs = await this.#jobs.delay(job.id, token, verdict.delayMs, runs, 'failed')
+        const atMs = await jobs.delay(job.id, token, verdict.delayMs, runs, 'failed')
         return { kind: verdict.as, atMs, detail: verdict.detail }
       }
     }
@@ -206,10 +197,11 @@ export class RedisClaims implements Claims {
     const report = { ref: claim.ref, name: claim.name, ranMs: 0 }
     if (own === undefined) return { ...report, kind: 'untouched' }
     own.isSettled = true
+    const slots = reason === 'alone' ? own.slots : undefined // it is to run soon
     try {
-      if (reason === undefined) await this.#jobs.putBack(own.job.id, own.token)
-      else if (await this.#jobs.handOver({ id: own.job.id, token: own.token }, tokenFor(claim.ref)))
-        return { ...report, kind: 'parked', reason }
+      if (reason === undefined) await own.jobs.putBack(own.job.id, own.token)
+      else if (await this.#pulls.handOver(own.held, tokenFor(claim.ref), slots !== undefined))
+        return { ...report, kind: 'parked', reason, slots }
     } catch {} // its lock expires
     return { ...report, kind: 'untouched' }
   }
@@ -221,7 +213,7 @@ export class RedisClaims implements Claims {
   async #persistently<T>(own: RedisClaim, act: (tries: number) => Promise<T>): Promise<T> {
     for (let tries = 0; ; tries++)
       try {
-        if (tries > 0) await this.#jobs.renew([{ id: own.job.id, token: own.token }])
+        if (tries > 0) await renew(this.#connection, [own.held])
         return await act(tries)
       } catch (error) {
         if (refusalCode(error) !== undefined) throw error

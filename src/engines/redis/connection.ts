@@ -179,11 +179,16 @@ export class Connection {
   }
 
   #hold(): void {
-    if (this.#interest++ === 0) this.redis.stream?.ref()
+    if (this.#interest++ === 0 && !this.#isConnecting) this.redis.stream?.ref()
   }
 
   #letGo(): void {
-    if (--this.#interest <= 0) this.redis.stream?.unref()
+    if (--this.#interest <= 0 && !this.#isConnecting) this.redis.stream?.unref()
+  }
+
+  /** A socket without a handle adds a listener for each call. */
+  get #isConnecting(): boolean {
+    return this.redis.stream?.connecting === true
   }
 
   async #connected(patienceMs: number): Promise<void> {

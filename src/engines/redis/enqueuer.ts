@@ -8,7 +8,7 @@ import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import type { Connection } from './connection.js'
 import type { JobJson, Queue } from './libraries.js'
 import { commandOf } from './scripts.js'
-import { dataOf, jobPriority, MAX_TASK_BYTES } from './task-job.js'
+import { dataOf, jobNameOf, jobPriority, MAX_TASK_BYTES } from './task-job.js'
 
 /** A request whose body is whole, as a job. */
 interface Draft {
@@ -133,7 +133,7 @@ async function draftOf(request: Request, nowMs: number): Promise<Draft> {
   const delay = Math.max(0, (request.atSeconds ?? 0) * 1000 - nowMs)
   return {
     json: {
-      ...{ id: randomUUID(), name: 'task', data: dataOf(packet, body), timestamp: nowMs },
+      ...{ id: randomUUID(), name: jobNameOf(vars), data: dataOf(packet, body), timestamp: nowMs },
       opts: { priority, delay, attempts: 1 },
       ...{ delay, priority, attemptsMade: 0, attemptsStarted: 0, stalledCounter: 0 },
       ...{ progress: 0, failedReason: '', returnvalue: '' },

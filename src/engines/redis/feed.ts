@@ -12,32 +12,27 @@ import {
 import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
 import type { Connection } from './connection.js'
 import { HeldJobs } from './held-jobs.js'
-import { LockedJobs } from './locked-jobs.js'
-import { type HeldJob, jobOfLease, tokenFor } from './refs.js'
-import { NOTHING_SEEN, type QueueView, statsFrom } from './view.js'
+import { LockedJobs, renew } from './locked-jobs.js'
+import { SpoolQueue } from './queues.js'
+import { type HeldJob, jobOfLease, ticketOf, tokenFor } from './refs.js'
+import { Tickets } from './tickets.js'
+import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
 import { Watch } from './watch.js'
 
 /** Reports of workers that found nothing: somebody else was faster, or the count was old. */
-const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked'])
+const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked'])
 
 /**
- * A spool on Redis, as one master sees it. It gives tickets, as many as jobs are due that no ticket is out for; which job a
- * worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
+ * A spool on Redis, as one master sees it. It gives tickets; which job a worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
  * its master has its lock until another worker takes it over.
  */
 export class RedisFeed implements Feed {
   readonly #connection: Connection
-  readonly #jobs: LockedJobs
   readonly #watch: Watch
-  readonly #id = randomBytes(6).toString('hex')
-  #next = 0
   #view = NOTHING_SEEN
-  /** How many jobs may be pulled, as far as is known. */
-  #due = 0
+  readonly #tickets = new Tickets(randomBytes(6).toString('hex'))
   /** Given away. */
   readonly #busy = new Set<Ref>()
-  /** Of those, the tickets that no worker has a job for yet. */
-  readonly #unclaimed = new Set<Ref>()
   readonly #held = new HeldJobs()
   /** Parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
@@ -50,7 +45,6 @@ export class RedisFeed implements Feed {
   /** @param watched a second connection to the same spool, which is closed with this feed */
   constructor(connection: Connection, watched: Connection, events?: Emitter) {
     this.#connection = connection
-    this.#jobs = new LockedJobs(connection)
     const spool = connection.name
     this.#watch = new Watch(connection, watched, {
       seen: view => this.#seen(view),
@@ -66,12 +60,12 @@ export class RedisFeed implements Feed {
     await this.#watch.open()
   }
 
-  #seen(view: QueueView): void {
+  #seen(view: SpoolView): void {
     const before = this.counts()
     const wasDrained = this.isDrained
     this.#view = view
-    this.#due = view.isPaused ? 0 : view.due
-    if (this.#wasEmpty && this.#due > 0) this.#watch.slowDown()
+    this.#tickets.see(view)
+    if (this.#wasEmpty && this.#tickets.ready > 0) this.#watch.slowDown()
     this.#wasEmpty = false
     for (const [id, atMs] of this.#putOff) if (atMs <= view.nowMs) this.#putOff.delete(id)
     const { ready, waiting } = this.counts()
@@ -79,22 +73,16 @@ export class RedisFeed implements Feed {
     if (isNews && this.#isOpen) this.#wakeUp()
   }
 
-  get #ready(): number {
-    return Math.max(0, this.#due - this.#unclaimed.size)
-  }
-
   take(limit: number): readonly Ref[] {
-    const refs = Array.from({ length: Math.min(limit, this.#ready) }, () => `${this.#id}-${this.#next++}`)
-    for (const ref of refs) {
-      this.#busy.add(ref)
-      this.#unclaimed.add(ref)
-    }
+    const refs = this.#tickets.take(limit)
+    for (const ref of refs) this.#busy.add(ref)
     return refs
   }
 
   parkedFor(reason: ParkReason): number {
-    if (reason === 'slot') return 0
-    return this.#held.count(reason) + (reason === 'unknown-name' ? this.#putOff.size : 0)
+    if (reason === 'slot') return this.#tickets.slotQueues.reduce((sum, { parked }) => sum + parked, 0)
+    const unknown = reason === 'unknown-name' ? this.#putOff.size + this.#tickets.unknown : 0
+    return this.#held.count(reason) + unknown
   }
 
   takeParked(reason: FeedReason, limit: number): readonly Ref[] {
@@ -110,11 +98,12 @@ export class RedisFeed implements Feed {
 
   /** What was put off for its name comes back at its time. */
   handlersReplaced(): void {
+    this.#tickets.handlersReplaced()
     this.unpark('unknown-name')
   }
 
   claimed(refs: readonly Ref[]): void {
-    for (const ref of refs) if (this.#unclaimed.delete(ref)) this.#pulled()
+    for (const ref of refs) this.#tickets.claimed(ref)
     this.#watch.relax()
   }
 
@@ -124,15 +113,21 @@ export class RedisFeed implements Feed {
   }
 
   returned(reports: readonly Report[]): void {
-    for (const { ref, name, kind, reason, atMs } of reports) {
-      const isEmpty = this.#unclaimed.has(ref) && name === undefined && kind !== 'untouched'
-      this.#takeBack(ref, kind !== 'untouched')
-      if (isEmpty && EMPTY.has(kind)) this.#wasEmpty = true
-      if (kind !== 'parked' || name === undefined || reason === undefined || reason === 'slot') continue
-      if (atMs !== undefined) this.#putOff.set(name, atMs)
-      else this.#held.add(reason, { id: name, token: tokenFor(ref) })
-    }
+    for (const report of reports) this.#returned(report)
     this.#watch.look()
+  }
+
+  #returned({ ref, name, kind, reason, atMs, slots }: Report): void {
+    const isUnclaimed = this.#tickets.isUnclaimed(ref) && kind !== 'untouched'
+    const isRefused =
+      isUnclaimed && ticketOf(ref).task !== undefined && kind === 'parked' && atMs === undefined
+    if (isRefused && (reason === 'slot' || reason === 'unknown-name')) this.#tickets.refused(ref, reason)
+    this.#takeBack(ref, kind !== 'untouched')
+    if (isUnclaimed && name === undefined && EMPTY.has(kind)) this.#wasEmpty = true
+    if (kind !== 'parked' || name === undefined || reason === undefined || reason === 'slot') return
+    if (atMs !== undefined) this.#putOff.set(name, atMs)
+    else if (!isRefused || reason !== 'unknown-name')
+      this.#held.add(reason, { id: name, token: tokenFor(ref), task: slots?.name })
   }
 
   abandoned(refs: readonly Ref[]): void {
@@ -146,31 +141,35 @@ export class RedisFeed implements Feed {
   /** @param isPulled a job left the queue for it */
   #takeBack(ref: Ref, isPulled: boolean): HeldJob | undefined {
     this.#busy.delete(ref)
-    if (this.#unclaimed.delete(ref) && isPulled) this.#pulled()
+    this.#tickets.takeBack(ref, isPulled)
     return this.#held.takeBack(ref)
   }
 
-  #pulled(): void {
-    this.#due = Math.max(0, this.#due - 1)
-  }
-
-  /** Into the queue, where it is the first of its priority, unless a worker has taken it over. */
-  #putBack({ id, token }: HeldJob): void {
-    this.#due++
-    this.#jobs.putBack(id, token).then(
-      () => this.#watch.look(),
-      () => this.#watch.look(), // its lock expires, if it still has it
-    )
+  /** Into its queue, where it is the first of its priority, unless a worker has taken it over. */
+  #putBack(job: HeldJob): void {
+    this.#tickets.putBack(job.task)
+    this.#jobsLike(job)
+      .putBack(job.id, job.token)
+      .then(
+        () => this.#watch.look(),
+        () => this.#watch.look(), // its lock expires, if it still has it
+      )
   }
 
   /** A run without a lease had not begun: its lock expires. */
   cutShort(_ref: Ref, lastRun: LastRun, lease?: string): void {
     const job = lease === undefined ? undefined : jobOfLease(lease)
     if (job === undefined) return
-    this.#jobs.cutShort(job, lastRun).then(
-      () => this.#watch.look(),
-      () => {}, // its lock expires, and its next claim finds the mark
-    )
+    this.#jobsLike(job)
+      .cutShort(job, lastRun)
+      .then(
+        () => this.#watch.look(),
+        () => {}, // its lock expires, and its next claim finds the mark
+      )
+  }
+
+  #jobsLike({ task }: HeldJob): LockedJobs {
+    return new LockedJobs(new SpoolQueue(this.#connection, task))
   }
 
   /** The claim brings it. */
@@ -183,7 +182,7 @@ export class RedisFeed implements Feed {
       everyMs: this.#connection.lockMs / 3,
       keep: leases => {
         const jobs = [...leases.flatMap(lease => jobOfLease(lease) ?? []), ...this.#held.all]
-        this.#jobs.renew(jobs).catch(() => {}) // the next renewal takes what expired again, if nobody else did
+        renew(this.#connection, jobs).catch(() => {}) // the next renewal takes what expired again, if nobody else did
       },
     }
   }
@@ -202,7 +201,9 @@ export class RedisFeed implements Feed {
 
   counts(): Counts {
     const { size: busy } = this.#busy
-    return { ready: this.#ready, busy, waiting: this.#view.later + this.#held.count() }
+    const parked = this.parkedFor('slot') + this.#tickets.unknown
+    const waiting = sumOf(this.#view, 'later') + this.#held.count() + parked
+    return { ready: this.#tickets.ready, busy, waiting }
   }
 
   stats(): FeedStats {
@@ -215,13 +216,13 @@ export class RedisFeed implements Feed {
       countedAtMs: null,
       ...statsFrom(this.#view),
       parked: Object.fromEntries(parked.filter(([, count]) => count > 0)),
-      slotQueues: [],
+      slotQueues: this.#tickets.slotQueues,
       look: null,
     }
   }
 
   get isDrained(): boolean {
-    const isDone = this.#due === 0 && this.#busy.size === 0 && this.parkedFor('alone') === 0
+    const isDone = this.#tickets.due === 0 && this.#busy.size === 0 && this.parkedFor('alone') === 0
     return this.#isOpen && isDone && this.#watch.isCurrent
   }
 

@@ -1,29 +1,34 @@
 import type { LastRun } from '../../task/last-run.js'
 import type { Report } from '../../task/report.js'
-import type { RedisClaim } from './claim.js'
+import type { NamedSlots } from '../../task/slots.js'
 import type { Connection } from './connection.js'
 import type { JobJson } from './libraries.js'
+import { limitedKey, SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'
 import type { TaskRecord } from './task-job.js'
 
-/** What is done with jobs by those who have their locks. Without the lock each operation fails. */
+/** What is done with the jobs of one queue by those who have their locks. Without the lock each operation fails. */
 export class LockedJobs {
-  readonly #connection: Connection
+  readonly queue: SpoolQueue
 
-  constructor(connection: Connection) {
-    this.#connection = connection
+  constructor(queue: SpoolQueue) {
+    this.queue = queue
+  }
+
+  get #connection() {
+    return this.queue.connection
   }
 
   /** @returns the most urgent job that is due; undefined: there is none */
   async pull(token: string): Promise<JobJson | undefined> {
-    const [json, id] = await this.#connection.use(queue => queue.getBackend().moveToActive(token))
+    const [json, id] = await this.queue.use(queue => queue.getBackend().moveToActive(token))
     return json === null || json === undefined ? undefined : { ...json, id }
   }
 
   /** @returns undefined: its master no longer holds it */
   async takeOver(held: HeldJob, token: string): Promise<JobJson | undefined> {
     if (!(await this.handOver(held, token))) return undefined
-    const json = await this.#connection.use(queue => queue.getBackend().getJobData(held.id))
+    const json = await this.queue.use(queue => queue.getBackend().getJobData(held.id))
     return json === undefined ? undefined : { ...json, id: held.id }
   }
 
@@ -36,27 +41,37 @@ export class LockedJobs {
   /** Why `pull` found nothing. */
   async whyNone(): Promise<Pick<Report, 'kind' | 'atMs'>> {
     const { redis } = this.#connection
-    const [running, [, score]] = await this.#connection.use(() =>
+    const [running, [, score]] = await this.queue.use(() =>
       Promise.all([
-        redis.llen(this.#connection.key('active')),
-        redis.zrange(this.#connection.key('delayed'), '0', '0', 'WITHSCORES'),
+        redis.llen(this.queue.key('active')),
+        redis.zrange(this.queue.key('delayed'), '0', '0', 'WITHSCORES'),
       ]),
     )
     if (running > 0) return { kind: 'locked' }
     return score === undefined ? { kind: 'gone' } : { kind: 'later', atMs: Math.floor(Number(score) / 4096) }
   }
 
+  /** Stores the record of a run that begins. @returns its fencing token; 0: another one may have the job */
+  async begin({ id, token }: HeldJob, record: TaskRecord): Promise<number> {
+    const fence = await this.#connection.run(
+      'begin',
+      ...[this.#lock(id), this.queue.key(id), this.#connection.key('spoold:fence')],
+      ...[token, JSON.stringify(record)],
+    )
+    return Number(fence)
+  }
+
   /** Stores the record. @returns false: another one may have it */
-  async mark({ job: { id }, token }: RedisClaim, record: TaskRecord): Promise<boolean> {
+  async mark({ id, token }: HeldJob, record: TaskRecord): Promise<boolean> {
     const written = await this.#connection.run(
       'writeRecord',
-      ...[this.#lock(id), this.#connection.key(id), token, JSON.stringify(record)],
+      ...[this.#lock(id), this.queue.key(id), token, JSON.stringify(record)],
     )
     return written === 1
   }
 
   async remove(json: JobJson, token: string): Promise<void> {
-    await this.#connection.use(async queue => {
+    await this.queue.use(async queue => {
       const job = this.#connection.jobOf(queue, json)
       await queue.getBackend().moveToCompleted(job, null, true, token, false)
     })
@@ -65,7 +80,7 @@ export class LockedJobs {
   /** @param record undefined: as it was */
   async bury(json: JobJson, token: string, record: TaskRecord | undefined, why: string): Promise<void> {
     const fields = record === undefined ? undefined : { progress: JSON.stringify(record) }
-    await this.#connection.use(async queue => {
+    await this.queue.use(async queue => {
       const job = this.#connection.jobOf(queue, json)
       await queue.getBackend().moveToFailed(job, why, false, token, false, fields)
     })
@@ -83,7 +98,7 @@ export class LockedJobs {
     const dueAtMs = nowMs + Math.ceil(delayMs)
     const fieldsToUpdate = { progress: JSON.stringify({ ...record, dueAtMs }), holder: '' }
     const options = { skipAttempt: end === undefined, fieldsToUpdate }
-    await this.#connection.use(queue =>
+    await this.queue.use(queue =>
       queue.getBackend().moveToDelayed(id, nowMs, dueAtMs - nowMs, token, options),
     )
     return dueAtMs
@@ -91,29 +106,46 @@ export class LockedJobs {
 
   /** It is the first of its priority again. */
   async putBack(id: string, token: string): Promise<void> {
-    await this.#connection.use(queue => queue.getBackend().moveJobFromActiveToWait(id, token))
+    await this.queue.use(queue => queue.getBackend().moveJobFromActiveToWait(id, token))
   }
 
   /** Its worker is gone: the next claim finds how, and the job is due. */
   async cutShort({ id, token }: HeldJob, lastRun: LastRun): Promise<void> {
     const told = await this.#connection.run(
       'cutShort',
-      ...[this.#lock(id), this.#connection.key(id), token, JSON.stringify(lastRun)],
+      ...[this.#lock(id), this.queue.key(id), token, JSON.stringify(lastRun)],
     )
     if (told === 1) await this.putBack(id, token)
   }
 
-  async renew(locks: readonly HeldJob[]): Promise<void> {
-    if (locks.length === 0) return
-    const { lockMs } = this.#connection
+  /** To the end of its priority in the queue of its task, from which it is pulled while fewer than the limit are active. */
+  async limit(id: string, token: string, to: SpoolQueue, { name, count }: NamedSlots): Promise<void> {
     await this.#connection.run(
-      'renew',
-      ...[this.#connection.key('active'), this.#connection.key('stalled'), this.#connection.key(''), lockMs],
-      ...locks.flatMap(({ id, token }) => [id, token]),
+      'limit',
+      ...[limitedKey(this.#connection), this.queue.key('events')],
+      ...[this.queue.key(''), name, to.key(''), count, id, token],
     )
   }
 
-  #lock(id: string): string {
-    return `${this.#connection.key(id)}:lock`
+  /** Into the spool's own queue, active. @returns false: another one may have it */
+  async handOverUnlimited({ id, token }: HeldJob, to: string): Promise<boolean> {
+    const { lockMs } = this.#connection
+    const [active, own] = [this.#connection.key('active'), this.#connection.key('')]
+    const args = [active, this.queue.key(''), own, id, token, to, lockMs]
+    return (await this.#connection.run('unlimit', ...args)) === 1
   }
+
+  #lock(id: string): string {
+    return `${this.queue.key(id)}:lock`
+  }
+}
+
+/** Extends locks; one that expired is taken again if nobody else has the job since. */
+export async function renew(connection: Connection, locks: readonly HeldJob[]): Promise<void> {
+  if (locks.length === 0) return
+  const prefixes = new Map<string | undefined, string>()
+  for (const { task } of locks)
+    if (!prefixes.has(task)) prefixes.set(task, new SpoolQueue(connection, task).key(''))
+  const args = locks.flatMap(({ id, token, task }) => [prefixes.get(task) ?? '', id, token])
+  await connection.run('renew', connection.key('active'), connection.lockMs, ...args)
 }

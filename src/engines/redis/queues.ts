@@ -28,7 +28,7 @@ export class SpoolQueue {
 }
 
 /** The names of tasks that have, or had, `maxConcurrency`, each with the prefix of its queue's keys. */
-function limitedKey(connection: Connection): string {
+export function limitedKey(connection: Connection): string {
   return connection.key('spoold:limited')
 }
 

@@ -1,3 +1,6 @@
+import { LIMIT, SET_LIMIT, SIFT, UNLIMIT } from './limit-scripts.js'
+import { LOOK } from './look-script.js'
+
 /** What BullMQ has no script for. Each is one step that nobody sees half of. */
 interface Script {
   readonly keys: number
@@ -9,6 +12,9 @@ const WRITE_RECORD = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[2], 'progress', ARGV[2], 'holder', ARGV[1])
 return 1`
+
+/** KEYS lock, job, fence; ARGV token, record. As writeRecord, for a run that begins. @returns its fencing token */
+const BEGIN = `${WRITE_RECORD.replace('return 1', "return redis.call('INCR', KEYS[3])")}`
 
 /** KEYS lock, job; ARGV token, how the last run was cut short. Adds it to the record. */
 const CUT_SHORT = `
@@ -32,69 +38,21 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`
 
 /**
- * KEYS active, stalled; ARGV prefix, ms, and an id and a token for each lock. As BullMQ's own extendLocks, but a lock that
- * expired while Redis or the holder stood still is taken again, if nobody has taken the job since: it is in the list of active
- * jobs, without a lock, and the last who began it is the one that asks.
+ * KEYS active; ARGV ms, and for each lock the prefix of its queue, an id and a token. As BullMQ's own extendLocks, but a lock
+ * that expired while Redis or the holder stood still is taken again, if nobody has taken the job since: it is in the list of
+ * active jobs, without a lock, and the last who began it is the one that asks.
  */
 const RENEW = `
-for i = 3, #ARGV, 2 do
-  local id, token = ARGV[i], ARGV[i + 1]
-  local lock = ARGV[1] .. id .. ':lock'
+for i = 2, #ARGV, 3 do
+  local prefix, id, token = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local lock = prefix .. id .. ':lock'
   local holder = redis.call('GET', lock)
-  if holder == token or (not holder and redis.call('HGET', ARGV[1] .. id, 'holder') == token
-      and redis.call('LPOS', KEYS[1], id)) then
-    redis.call('SET', lock, token, 'PX', ARGV[2])
-    redis.call('SREM', KEYS[2], id)
+  if holder == token or (not holder and redis.call('HGET', prefix .. id, 'holder') == token
+      and redis.call('LPOS', prefix .. 'active', id)) then
+    redis.call('SET', lock, token, 'PX', ARGV[1])
+    redis.call('SREM', prefix .. 'stalled', id)
   end
 end`
-
-/**
- * KEYS wait, prioritized, delayed, meta, events; ARGV prefix, how many priorities. It only reads. The score of a job in
- * "prioritized" is its priority times 2^32, and a number; in "delayed" it is its time in ms times 4096, and a number.
- */
-const LOOK = `
-local time = redis.call('TIME')
-local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-local text = function(number) return string.format('%.0f', number) end
-local priorities, leftOut, oldest = {}, 0, nil
-local function dueOf(id)
-  local job = redis.call('HMGET', ARGV[1] .. id, 'timestamp', 'opts', 'progress')
-  if not job[1] then return end
-  local due = job[3] and cjson.decode(job[3]).dueAtMs or job[1] + (job[2] and cjson.decode(job[2]).delay or 0)
-  if not oldest or due < oldest then oldest = due end
-end
-local function add(priority, count, head)
-  if #priorities < tonumber(ARGV[2]) then
-    priorities[#priorities + 1] = { priority, count }
-    dueOf(head)
-  else
-    leftOut = leftOut + 1
-  end
-end
-local due = redis.call('LLEN', KEYS[1])
-if due > 0 then add(0, due, redis.call('LINDEX', KEYS[1], -1)) end
-local from = 0
-for _ = 1, 1000 do
-  local head = redis.call('ZRANGEBYSCORE', KEYS[2], text(from), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  if #head == 0 then break end
-  local priority = math.floor(head[2] / 4294967296)
-  from = (priority + 1) * 4294967296
-  add(priority, redis.call('ZCOUNT', KEYS[2], text(priority * 4294967296), '(' .. text(from)), head[1])
-end
-local over = text((nowMs + 1) * 4096)
-local next = redis.call('ZRANGEBYSCORE', KEYS[3], over, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local last = redis.call('XREVRANGE', KEYS[5], '+', '-', 'COUNT', 1)
-return cjson.encode({
-  nowMs = nowMs,
-  isPaused = redis.call('HEXISTS', KEYS[4], 'paused') == 1,
-  due = due + redis.call('ZCARD', KEYS[2]) + redis.call('ZCOUNT', KEYS[3], '-inf', '(' .. over),
-  later = redis.call('ZCOUNT', KEYS[3], over, '+inf'),
-  nextDueMs = next[2] and math.floor(next[2] / 4096) or nil,
-  oldestDueMs = oldest,
-  priorities = priorities,
-  leftOut = leftOut,
-  lastEvent = last[1] and last[1][1] or '0-0',
-})`
 
 /** KEYS id, times; ARGV id, the task, now. */
 const REMEMBER_ID = `
@@ -112,12 +70,17 @@ return #ids`
 
 export type ScriptName = keyof typeof SCRIPTS
 export const SCRIPTS = {
+  begin: { keys: 3, lua: BEGIN },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
   handOver: { keys: 1, lua: HAND_OVER },
   letGo: { keys: 1, lua: LET_GO },
-  renew: { keys: 2, lua: RENEW },
-  look: { keys: 5, lua: LOOK },
+  renew: { keys: 1, lua: RENEW },
+  look: { keys: 1, lua: LOOK },
+  setLimit: { keys: 3, lua: SET_LIMIT },
+  limit: { keys: 2, lua: LIMIT },
+  sift: { keys: 1, lua: SIFT },
+  unlimit: { keys: 1, lua: UNLIMIT },
   rememberId: { keys: 2, lua: REMEMBER_ID },
   forgetIds: { keys: 1, lua: FORGET_IDS },
 } as const satisfies Record<string, Script>

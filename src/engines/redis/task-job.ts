@@ -1,15 +1,20 @@
 import { SpooldError } from '../../base/errors.js'
 import { HEADER_BYTES } from '../../protocol/header.js'
+import { nameFault, taskNameOf } from '../../protocol/named.js'
 import { parseVars, type Vars } from '../../protocol/vars.js'
 import type { BuryReason } from '../../task/bury-reasons.js'
 import type { LastRun } from '../../task/last-run.js'
+import { displayName } from '../../task/ref.js'
 import type { Past, Runs } from '../verdict.js'
 import type { JobJson } from './libraries.js'
 
 /** The largest task: Redis keeps it in memory, and its packet and body pass through that as text. */
 export const MAX_TASK_BYTES = 16 * 1024 * 1024
-/** BullMQ's largest priority. Its jobs without one run first, so no priority is this, and 0 is none. */
-const LAST = 2_097_152
+/**
+ * BullMQ's jobs without a priority run first, so no priority is this, and 0 is none. BullMQ's largest is one more, but its order is
+ * a double, the priority times 2^32 and a counter: from 2^53 on neighbours are equal, and change places.
+ */
+const LAST = 2_097_151
 
 /** What a job carries: bytes in base64, since JSON has none. */
 interface JobData {
@@ -41,6 +46,12 @@ export interface TaskJob {
   readonly dueAtMs: number
   readonly record: TaskRecord
   readonly json: JobJson
+}
+
+/** What BullMQ calls the job: the name of its task. Names that no task can have are not repeated. */
+export function jobNameOf(vars: Vars): string {
+  const task = taskNameOf(vars)
+  return task === undefined || nameFault(displayName(task)) !== undefined ? 'task' : displayName(task)
 }
 
 export function dataOf(packet: Buffer, body: Buffer | undefined): string {

@@ -1,16 +1,21 @@
 import type { FeedStats, PriorityStats } from '../feed.js'
 import { priorityOf } from './task-job.js'
 
-/** What the queue holds at one moment, as the `look` script sees it. */
+/** What one queue of a spool holds at one moment, as the `look` script sees it. */
 export interface QueueView {
-  /** By the clock of Redis; epoch ms. */
-  readonly nowMs: number
+  /** The name of its tasks; absent: it is the spool's own queue. */
+  readonly task?: string
   /** BullMQ's own pause: nobody gets a job. */
   readonly isPaused: boolean
-  /** Jobs that a pull may bring now. */
+  /** Jobs that a pull may bring now, or as soon as fewer than `limit` are active. */
   readonly due: number
   /** Jobs whose time has not come. */
   readonly later: number
+  /** Jobs that somebody has pulled. */
+  readonly active: number
+  readonly limit?: number
+  /** The next one that a pull brings, unless it only just came due. */
+  readonly head?: { readonly priority: number; readonly dueMs: number }
   readonly nextDueMs?: number
   readonly oldestDueMs?: number
   /** The most urgent first; without the jobs that came due and that nobody has pulled since. Lua writes an empty list as {}. */
@@ -20,38 +25,57 @@ export interface QueueView {
   readonly lastEvent: string
 }
 
+export interface SpoolView {
+  /** By the clock of Redis; epoch ms. */
+  readonly nowMs: number
+  /** The spool's own queue first. */
+  readonly queues: readonly QueueView[]
+}
+
 export const PRIORITIES_SHOWN = 20
 
-export const NOTHING_SEEN: QueueView = {
+export const NOTHING_SEEN: SpoolView = {
   nowMs: 0,
-  isPaused: false,
-  due: 0,
-  later: 0,
-  priorities: [],
-  leftOut: 0,
-  lastEvent: '$',
+  queues: [{ isPaused: false, due: 0, later: 0, active: 0, priorities: [], leftOut: 0, lastEvent: '$' }],
 }
 
-export function viewFrom(reply: unknown): QueueView {
-  return JSON.parse(String(reply)) as QueueView
+export function viewFrom(reply: unknown): SpoolView {
+  return JSON.parse(String(reply)) as SpoolView
 }
 
-function prioritiesOf({ priorities }: QueueView): PriorityStats[] {
-  const list = Array.isArray(priorities) ? (priorities as ReadonlyArray<readonly [number, number]>) : []
-  return list.map(([jobPriority, due]) => {
-    const priority = priorityOf(jobPriority)
-    return { priority: priority === null ? null : String(priority), due }
-  })
+/** How many are due or wait for their time. */
+export function sumOf({ queues }: SpoolView, what: 'due' | 'later' | 'leftOut'): number {
+  return queues.reduce((sum, queue) => sum + queue[what], 0)
+}
+
+/** The time of the first of all queues. */
+export function firstOf({ queues }: SpoolView, what: 'nextDueMs' | 'oldestDueMs'): number | undefined {
+  const times = queues.flatMap(queue => queue[what] ?? [])
+  return times.length === 0 ? undefined : Math.min(...times)
 }
 
 /** What `view` says of a feed's statistics. */
 export function statsFrom(
-  view: QueueView,
+  view: SpoolView,
 ): Pick<FeedStats, 'priorities' | 'prioritiesLeftOut' | 'oldestDueMs' | 'nextDueMs'> {
+  const priorities = prioritiesOf(view)
   return {
-    priorities: prioritiesOf(view),
-    prioritiesLeftOut: view.leftOut,
-    oldestDueMs: view.oldestDueMs ?? null,
-    nextDueMs: view.nextDueMs ?? null,
+    priorities: priorities.slice(0, PRIORITIES_SHOWN),
+    prioritiesLeftOut: sumOf(view, 'leftOut') + Math.max(0, priorities.length - PRIORITIES_SHOWN),
+    oldestDueMs: firstOf(view, 'oldestDueMs') ?? null,
+    nextDueMs: firstOf(view, 'nextDueMs') ?? null,
   }
+}
+
+function prioritiesOf({ queues }: SpoolView): PriorityStats[] {
+  const counts = new Map<number, number>()
+  for (const { priorities } of queues) {
+    const list = Array.isArray(priorities) ? (priorities as ReadonlyArray<readonly [number, number]>) : []
+    for (const [jobPriority, due] of list) counts.set(jobPriority, (counts.get(jobPriority) ?? 0) + due)
+  }
+  const sorted = [...counts].sort(([a], [b]) => a - b)
+  return sorted.map(([jobPriority, due]) => {
+    const priority = priorityOf(jobPriority)
+    return { priority: priority === null ? null : String(priority), due }
+  })
 }

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../../base/errors.js'
 import { type Connection, pauseMs } from './connection.js'
-import { NOTHING_SEEN, PRIORITIES_SHOWN, type QueueView, viewFrom } from './view.js'
+import { limitedKey, SpoolQueue } from './queues.js'
+import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, viewFrom } from './view.js'
 
 /** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
 const PAUSE_MS = 20
@@ -11,13 +12,13 @@ const REGULAR_MS = 1000
 const BLOCK_MS = 5000
 
 interface WatchListener {
-  seen(view: QueueView): void
+  seen(view: SpoolView): void
   /** Told once, until it is reached again. */
   unreachable(error: string): void
   reachedAgain(): void
 }
 
-/** Follows what a queue holds: looks at once after an event of BullMQ, when a job comes due, and each second. */
+/** Follows what the queues of a spool hold: looks at once after an event of BullMQ, when a job comes due, and each second. */
 export class Watch {
   readonly #connection: Connection
   /** A connection of its own, since its reads block. */
@@ -94,16 +95,15 @@ export class Watch {
       if (!this.#isOpen) return
       if (this.#isReachable) this.#listener.unreachable(messageOf(error))
       this.#isReachable = false
-      this.#listener.seen({ ...NOTHING_SEEN, later: this.#view.later })
+      const queues = this.#view.queues.map(queue => ({ ...queue, due: 0 }))
+      this.#listener.seen({ ...this.#view, queues })
     }
     this.#arm()
   }
 
-  async #read(): Promise<QueueView> {
-    const keys = ['wait', 'prioritized', 'delayed', 'meta', 'events', ''].map(type =>
-      this.#connection.key(type),
-    )
-    return viewFrom(await this.#connection.run('look', ...keys, PRIORITIES_SHOWN))
+  async #read(): Promise<SpoolView> {
+    const args = [limitedKey(this.#connection), this.#connection.key(''), PRIORITIES_SHOWN]
+    return viewFrom(await this.#connection.run('look', ...args))
   }
 
   /** Jobs whose holders died with their machine, or with their master, are due again. */
@@ -111,12 +111,18 @@ export class Watch {
     const now = performance.now()
     if (now - this.#stalledAt < this.#connection.lockMs / 3) return
     this.#stalledAt = now
-    await this.#connection.use(queue => queue.getBackend().moveStalledJobsToWait())
+    await Promise.all(this.#queues.map(queue => queue.use(all => all.getBackend().moveStalledJobsToWait())))
+  }
+
+  /** As far as they have been seen. */
+  get #queues(): SpoolQueue[] {
+    return this.#view.queues.map(({ task }) => new SpoolQueue(this.#connection, task))
   }
 
   #arm(): void {
     clearTimeout(this.#timer)
-    const { nextDueMs, nowMs } = this.#view
+    const nextDueMs = firstOf(this.#view, 'nextDueMs')
+    const { nowMs } = this.#view
     const dueInMs = nextDueMs === undefined ? REGULAR_MS : Math.max(1, nextDueMs - nowMs)
     const stalledInMs = this.#connection.lockMs / 3
     this.#timer = setTimeout(() => this.look(), Math.min(REGULAR_MS, dueInMs, stalledInMs))
@@ -126,9 +132,10 @@ export class Watch {
     const stay = this.#events.stay()
     for (let failures = 0; this.#isOpen; )
       try {
-        const { lastEvent } = this.#view
-        const key = this.#connection.key('events')
-        const read = () => this.#events.redis.xread('COUNT', 1, 'BLOCK', BLOCK_MS, 'STREAMS', key, lastEvent)
+        const keys = this.#queues.map(queue => queue.key('events'))
+        const since = this.#view.queues.map(({ lastEvent }) => lastEvent)
+        const { redis } = this.#events
+        const read = () => redis.xread('COUNT', 1, 'BLOCK', BLOCK_MS, 'STREAMS', ...keys, ...since)
         if ((await this.#events.use(read)) !== null) {
           this.look()
           await this.#looking

@@ -17,6 +17,7 @@ import { Connection } from '#src/engines/redis/connection.js'
 import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { RedisFeed } from '#src/engines/redis/feed.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { ticketRef } from '#src/engines/redis/refs.js'
 import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
 import type { Upkeep } from '#src/engines/upkeep.js'
 import { Emitter } from '#src/events/emitter.js'
@@ -40,6 +41,8 @@ export interface TestSpool {
   upkeep(): Upkeep
   /** Whether a claim expires unless it is renewed, even while its worker lives. */
   readonly isLeasing: boolean
+  /** Where a ref is a ticket: one for a task of this name, which waits for a slot. */
+  slotTicket?(task: string): Ref
   /**
    * The worker of these claims is gone; `ref` is what it held.
    *
@@ -53,16 +56,14 @@ export interface TestSpool {
 export interface Differences {
   /** A feed remembers how a run was cut short. Else the next claim finds it with the task. */
   readonly remembersRuns: boolean
-  /** Concurrency slots. */
-  readonly hasSlots: boolean
   /** Periodic tasks. */
   readonly hasPeriodic: boolean
 }
 
 export const DIFFERENCES: Readonly<Record<string, Differences>> = {
-  directory: { remembersRuns: true, hasSlots: true, hasPeriodic: true },
-  memory: { remembersRuns: true, hasSlots: true, hasPeriodic: true },
-  redis: { remembersRuns: false, hasSlots: false, hasPeriodic: false },
+  directory: { remembersRuns: true, hasPeriodic: true },
+  memory: { remembersRuns: true, hasPeriodic: true },
+  redis: { remembersRuns: false, hasPeriodic: false },
 }
 
 /** For the `skip` option of a test: false if the engine has this. */
@@ -104,6 +105,7 @@ function redisSpool({ leaseMs }: TestSpoolOptions = {}): TestSpool {
     feed: () => new RedisFeed(connect(), connect()),
     claims: async settings => new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, ...settings }),
     upkeep: () => new RedisUpkeep(connect()),
+    slotTicket: task => ticketRef({ task, isSifting: false }, 'test'),
     isLeasing: true,
     /** Its lock expires, and whoever looks next finds that. */
     async died(_claims, _ref, lastRun) {

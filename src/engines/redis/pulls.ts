@@ -1,0 +1,130 @@
+import { HEADER_BYTES } from '../../protocol/header.js'
+import { ARGS_KEY, TASK_KEY } from '../../protocol/named.js'
+import { encodePacket } from '../../protocol/packet.js'
+import { parseVars, type Vars } from '../../protocol/vars.js'
+import { type Ref, toByteString } from '../../task/ref.js'
+import { type Report, unknownName } from '../../task/report.js'
+import type { TermsOrPark } from '../../task/terms.js'
+import type { Connection } from './connection.js'
+import type { JobJson } from './libraries.js'
+import { LockedJobs } from './locked-jobs.js'
+import { limitedKey, SpoolQueue } from './queues.js'
+import { type HeldJob, heldJobOf, ticketOf } from './refs.js'
+import { type TaskJob, taskOf } from './task-job.js'
+
+/** Why there is no claim. */
+export type Refusal = Omit<Report, 'ref' | 'ranMs'>
+
+/** A job whose lock this worker has. */
+interface Pulled {
+  readonly jobs: LockedJobs
+  readonly json: JobJson
+  /** Undefined: it was not stored as a task. */
+  readonly job: TaskJob | undefined
+  /** What the handlers say of it. */
+  readonly found: TermsOrPark
+}
+
+/** One script moves at most so many. */
+const SIFTED_AT_ONCE = 100
+const TAKEN_OVER: Refusal = { kind: 'locked' }
+
+/**
+ * Brings one worker the jobs that its refs are for. BullMQ limits whole queues only, so a task with `maxConcurrency` has a queue of its
+ * own: whoever pulls one of its jobs from the spool's queue moves it there, and pulls the first one of those. The limit is that
+ * of the worker that was started last.
+ */
+export class Pulls {
+  readonly #connection: Connection
+  readonly #termsOf: ((vars: Vars) => TermsOrPark) | undefined
+  readonly #queues = new Map<string | undefined, LockedJobs>()
+  /** The limits that Redis has been told by this worker; undefined: none. */
+  readonly #told = new Map<string, number | undefined>()
+
+  /** @param termsOf absent: the handlers say nothing of any task */
+  constructor(connection: Connection, termsOf?: (vars: Vars) => TermsOrPark) {
+    this.#connection = connection
+    this.#termsOf = termsOf
+  }
+
+  async pull(ref: Ref, token: string): Promise<Pulled | Refusal> {
+    const held = heldJobOf(ref)
+    const { task, isSifting } = ticketOf(ref)
+    if (task !== undefined) return this.#pullLimited(task, token)
+    if (isSifting) await this.#sift()
+    const jobs = this.#in(held?.task)
+    const json = held === undefined ? await jobs.pull(token) : await jobs.takeOver(held, token)
+    if (json === undefined) return held === undefined ? jobs.whyNone() : TAKEN_OVER
+    return this.#limited(this.#pulled(jobs, json), token)
+  }
+
+  /** A master gets the lock of a job, which takes no slot then. @returns false: another one may have it */
+  async handOver(held: HeldJob, to: string, keepsSlot: boolean): Promise<boolean> {
+    const jobs = this.#in(held.task)
+    const isInQueue = held.task === undefined || keepsSlot
+    return isInQueue ? jobs.handOver(held, to) : jobs.handOverUnlimited(held, to)
+  }
+
+  /** The first job of the task's queue in place of one that does not belong into the spool's queue. */
+  async #limited(pulled: Pulled, token: string): Promise<Pulled | Refusal> {
+    const { jobs, json, found } = pulled
+    const slots = typeof found === 'object' ? found.slots : undefined
+    if (slots === undefined || jobs.queue.task !== undefined) return pulled
+    await this.#tell(slots.name, slots.count)
+    const queue = this.#in(slots.name)
+    await jobs.limit(json.id, token, queue.queue, slots)
+    const next = await queue.pull(token)
+    return next === undefined
+      ? { name: json.id, kind: 'parked', reason: 'slot', slots }
+      : this.#pulled(queue, next)
+  }
+
+  async #pullLimited(task: string, token: string): Promise<Pulled | Refusal> {
+    const found = this.#termsOf?.(varsOf(task))
+    if (found === 'unknown-name') return { name: toByteString(task), ...unknownName(toByteString(task)) }
+    if (found !== undefined) await this.#tell(task, found.slots?.count)
+    const jobs = this.#in(task)
+    const json = await jobs.pull(token)
+    if (json !== undefined) return this.#pulled(jobs, json)
+    return found?.slots === undefined
+      ? jobs.whyNone()
+      : { kind: 'parked', reason: 'slot', slots: found.slots }
+  }
+
+  #pulled(jobs: LockedJobs, json: JobJson): Pulled {
+    const job = taskOf(json)
+    return { jobs, json, job, found: job === undefined ? undefined : this.#termsOf?.(job.vars) }
+  }
+
+  #in(task: string | undefined): LockedJobs {
+    const jobs = this.#queues.get(task) ?? new LockedJobs(new SpoolQueue(this.#connection, task))
+    this.#queues.set(task, jobs)
+    return jobs
+  }
+
+  async #tell(task: string, count: number | undefined): Promise<void> {
+    if (this.#told.has(task) && this.#told.get(task) === count) return
+    const to = new SpoolQueue(this.#connection, task)
+    await this.#connection.run(
+      'setLimit',
+      ...[limitedKey(this.#connection), to.key('meta'), this.#connection.key('events')],
+      ...[task, to.key(''), count ?? ''],
+    )
+    this.#told.set(task, count)
+  }
+
+  async #sift(): Promise<void> {
+    const own = this.#connection.key('')
+    await this.#connection.run('sift', limitedKey(this.#connection), own, SIFTED_AT_ONCE)
+  }
+}
+
+/** What the handlers know it by. */
+function varsOf(task: string): Vars {
+  const pairs = [
+    [TASK_KEY, task],
+    [ARGS_KEY, '[]'],
+  ]
+  const packet = encodePacket(pairs.map(([key = '', value = '']) => [Buffer.from(key), Buffer.from(value)]))
+  return parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length) as Vars
+}

@@ -1,0 +1,174 @@
+import type { Ref } from '../../task/ref.js'
+import type { SlotQueueStats } from '../../task/slots.js'
+import { ticketRef } from './refs.js'
+import type { QueueView, SpoolView } from './view.js'
+
+/** One queue of the spool. */
+interface Source {
+  readonly view: QueueView
+  /** How many jobs may be pulled, as far as is known. */
+  due: number
+  /** How many have been, by anybody. */
+  active: number
+  /** Tickets that no worker has a job for yet. */
+  unclaimed: number
+  /** No handler here knows its name. */
+  isUnknown: boolean
+  /** A worker is to look although all slots are taken, because it may know another limit. */
+  isToTry: boolean
+}
+
+/**
+ * The tickets that one master gives to its workers: for each queue as many as jobs are due that no ticket is out for, and no more
+ * than its limit leaves. The limit itself is kept by Redis, which counts the jobs of all masters.
+ */
+export class Tickets {
+  /** @param prefix no other master has it */
+  readonly #prefix: string
+  #next = 0
+  /** By the name of their tasks; the spool's own has none. */
+  #sources = new Map<string | undefined, Source>()
+  #wasSeen = false
+  #isPaused = false
+  /** Given away; undefined: for a queue that is gone. */
+  readonly #given = new Map<Ref, { readonly task: string | undefined; isClaimed: boolean }>()
+
+  constructor(prefix: string) {
+    this.#prefix = prefix
+  }
+
+  see({ queues }: SpoolView): void {
+    const before = this.#sources
+    this.#isPaused = queues[0]?.isPaused === true
+    this.#sources = new Map(
+      queues.map(view => {
+        const { unclaimed = 0, isUnknown = false, isToTry = !this.#wasSeen } = before.get(view.task) ?? {}
+        return [view.task, { view, due: view.due, active: view.active, unclaimed, isUnknown, isToTry }]
+      }),
+    )
+    this.#wasSeen = true
+  }
+
+  get ready(): number {
+    return this.#sum(source => this.#readyIn(source))
+  }
+
+  /** How many are due for handlers that are here, whether there are slots for them or not. */
+  get due(): number {
+    return this.#sum(({ due, isUnknown }) => (isUnknown ? 0 : due))
+  }
+
+  /** How many are due that no handler here knows. */
+  get unknown(): number {
+    return this.#sum(({ due, isUnknown }) => (isUnknown ? due : 0))
+  }
+
+  /** The queues whose jobs wait for a slot. */
+  get slotQueues(): SlotQueueStats[] {
+    return [...this.#sources.values()].flatMap(source => {
+      const { limit, task } = source.view
+      const parked = limit === undefined || source.isUnknown ? 0 : source.due - Math.max(0, freeIn(source))
+      return task === undefined || limit === undefined || parked <= 0
+        ? []
+        : [{ name: task, count: limit, parked }]
+    })
+  }
+
+  /** For the most urgent jobs first, as far as is known. */
+  take(limit: number): Ref[] {
+    const refs: Ref[] = []
+    for (const source of [...this.#sources.values()].sort(byUrgency)) {
+      const count = Math.min(limit - refs.length, this.#readyIn(source))
+      for (let i = 0; i < count; i++) refs.push(this.#give(source))
+    }
+    return refs
+  }
+
+  /** A worker has pulled a job for it. */
+  claimed(ref: Ref): void {
+    const ticket = this.#given.get(ref)
+    if (ticket === undefined || ticket.isClaimed) return
+    ticket.isClaimed = true
+    const source = this.#sources.get(ticket.task)
+    if (source === undefined) return
+    source.unclaimed--
+    source.active++
+    pulled(source)
+  }
+
+  /** No job has been pulled for it, as far as is known. */
+  isUnclaimed(ref: Ref): boolean {
+    return this.#given.get(ref)?.isClaimed === false
+  }
+
+  /** Nobody has it any more. @param isPulled a job left the queue for it */
+  takeBack(ref: Ref, isPulled: boolean): void {
+    const ticket = this.#given.get(ref)
+    const source = this.#sources.get(ticket?.task)
+    if (ticket === undefined || source === undefined) return
+    this.#given.delete(ref)
+    if (ticket.isClaimed) source.active = Math.max(0, source.active - 1)
+    else source.unclaimed--
+    if (!ticket.isClaimed && isPulled) pulled(source)
+  }
+
+  /** A job that was active is due again. */
+  putBack(task: string | undefined): void {
+    const source = this.#sources.get(task)
+    if (source === undefined) return
+    source.due++
+    source.active = Math.max(0, source.active - 1)
+  }
+
+  /** A worker found that all slots are taken, or that no handler knows the name. */
+  refused(ref: Ref, reason: 'slot' | 'unknown-name'): void {
+    const source = this.#sources.get(this.#given.get(ref)?.task)
+    if (source === undefined) return
+    if (reason === 'slot') source.active = Math.max(source.active, source.view.limit ?? 0)
+    else source.isUnknown = true
+  }
+
+  /** The handlers may know other names and other limits. */
+  handlersReplaced(): void {
+    for (const source of this.#sources.values()) {
+      source.isUnknown = false
+      source.isToTry = true
+    }
+  }
+
+  #give(source: Source): Ref {
+    const { task } = source.view
+    const isSifting = [...this.#sources.values()].some(({ view }) => view.limit !== undefined)
+    const ref = ticketRef({ task, isSifting }, `${this.#prefix}-${this.#next++}`)
+    this.#given.set(ref, { task, isClaimed: false })
+    source.unclaimed++
+    source.isToTry = false
+    return ref
+  }
+
+  #readyIn(source: Source): number {
+    const { due, unclaimed, isUnknown, isToTry, view } = source
+    const waiting = due - unclaimed
+    if (waiting <= 0 || isUnknown || this.#isPaused || view.isPaused) return 0
+    const tries = isToTry && view.task !== undefined && unclaimed === 0 ? 1 : 0
+    return Math.max(tries, Math.min(waiting, freeIn(source) - unclaimed))
+  }
+
+  #sum(count: (source: Source) => number): number {
+    return [...this.#sources.values()].reduce((sum, source) => sum + count(source), 0)
+  }
+}
+
+function freeIn({ view: { limit }, active }: Source): number {
+  return limit === undefined ? Number.POSITIVE_INFINITY : limit - active
+}
+
+function pulled(source: Source): void {
+  source.due = Math.max(0, source.due - 1)
+}
+
+/** By the job in front: its priority, and among equals when it was due. */
+function byUrgency({ view: { head: a } }: Source, { view: { head: b } }: Source): number {
+  if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined)
+  return a.priority - b.priority || a.dueMs - b.dueMs
+}

@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Claim, Claims } from '#src/engines/claims.js'
+import { RedisClaims } from '#src/engines/redis/claims.js'
+import { Connection } from '#src/engines/redis/connection.js'
+import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
+import { RedisFeed } from '#src/engines/redis/feed.js'
+import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { queuesOf } from '#src/engines/redis/queues.js'
+import { ticketRef } from '#src/engines/redis/refs.js'
+import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
+import { parseRedisAddress } from '#src/protocol/redis-address.js'
+import { lastValue, type Vars } from '#src/protocol/vars.js'
+import { OK } from '#src/task/outcome.js'
+import { displayName } from '#src/task/ref.js'
+import type { TermsOrPark } from '#src/task/terms.js'
+import { CLAIMS_DEFAULTS } from '../../helpers/engine.js'
+import { startRedis } from '../../helpers/redis.js'
+import { requestFrom } from '../../helpers/request.js'
+import { skipUnless } from '../../helpers/requires.js'
+import { until } from '../../helpers/until.js'
+import { beginOf, claimOf } from '../conformance/engines.js'
+
+const missing = skipUnless('redis-server')
+
+/** What handlers say that know these names, each with its limit; undefined: it has none. */
+const knowing =
+  (limits: Readonly<Record<string, number | undefined>>) =>
+  (vars: Vars): TermsOrPark => {
+    const name = displayName(lastValue(vars, 'task') ?? '')
+    if (!(name in limits)) return 'unknown-name'
+    const count = limits[name]
+    const slots = count === undefined ? {} : { slots: { name, count } }
+    return { name, delivery: 'at-least-once', policy: { maxAttempts: 1, delayMs: 0 }, ...slots }
+  }
+
+describe('limited tasks on Redis', { skip: missing }, () => {
+  const redis = missing === false ? startRedis() : assert.fail()
+  let libraries: Libraries | undefined
+  let spools = 0
+  const opened: Connection[] = []
+  before(async () => {
+    await redis.ready()
+    libraries = await loadLibraries()
+  })
+  after(() => {
+    for (const connection of opened) connection.close()
+  })
+
+  function openSpool() {
+    const queue = `limited${spools++}`
+    const connect = () => {
+      assert.ok(libraries !== undefined)
+      const connection = new Connection(parseRedisAddress(redis.address(queue)), libraries)
+      opened.push(connection)
+      return connection
+    }
+    const enqueuer = new RedisEnqueuer(connect())
+    const store = async (task: string, n: number, more = {}) => {
+      await enqueuer.store(requestFrom({ task, n: String(n), args: '[]' }, more))
+    }
+    return {
+      key: (type: string, task?: string) =>
+        `bull:${queue}${task === undefined ? '' : `@${encodeURIComponent(task)}`}:${type}`,
+      connect,
+      store,
+      claims: (limits: Readonly<Record<string, number | undefined>>) =>
+        new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, termsOf: knowing(limits) }),
+      async feed() {
+        const feed = new RedisFeed(connect(), connect())
+        await feed.open(() => {})
+        return feed
+      },
+    }
+  }
+  let tickets = 0
+  const sifting = () => ticketRef({ task: undefined, isSifting: true }, `t${tickets++}`)
+  const ticketFor = (task: string) => ticketRef({ task, isSifting: false }, `t${tickets++}`)
+  const numberOf = ({ vars }: Claim) => Number(lastValue(vars, 'n'))
+  async function refused(claims: Claims, ref: string) {
+    const report = await claims.claim(ref)
+    assert.ok('kind' in report, 'it was claimed')
+    return report
+  }
+
+  it('leave those without a limit alone, and keep their order, priorities and times', async () => {
+    const { store, claims, key } = openSpool()
+    const worker = claims({ few: 1, free: undefined })
+    await store('few', 0)
+    const first = await beginOf(worker, 'first')
+    for (let n = 1; n <= 30; n++) await store(n % 3 === 0 ? 'free' : 'few', n)
+    await store('few', 31, { priority: 7 })
+    await store('few', 32, { at: Math.ceil(Date.now() / 1000) + 3600 })
+    for (let n = 3; n <= 30; n += 3) assert.equal(numberOf(await claimOf(worker, sifting())), n)
+    assert.equal((await refused(worker, sifting())).kind, 'locked')
+    assert.deepEqual(
+      [await redis.client.zcard(key('prioritized', 'few')), await redis.client.zcard(key('delayed'))],
+      [21, 1],
+    )
+    await worker.settle(first, OK, 1)
+    const expected = [31, ...Array.from({ length: 30 }, (_, i) => i + 1).filter(n => n % 3 !== 0)]
+    for (const n of expected) {
+      const claim = await beginOf(worker, ticketFor('few'))
+      assert.equal(numberOf(claim), n)
+      assert.equal(claim.priority, n === 31 ? 7 : null)
+      await worker.settle(claim, OK, 1)
+    }
+  })
+
+  it('whose limit has changed have the new one as soon as a worker that knows it looks', async () => {
+    const { store, claims, feed } = openSpool()
+    const old = claims({ few: 1 })
+    for (let n = 0; n < 5; n++) await store('few', n)
+    await beginOf(old, 'first')
+    assert.equal((await refused(old, sifting())).kind, 'gone')
+    assert.equal((await refused(old, ticketFor('few'))).reason, 'slot')
+    const newer = claims({ few: 3 })
+    const started = await feed()
+    const [ref = '', ...others] = await until('one is given although none is free', () => {
+      const refs = started.take(9).filter(each => each.includes('few'))
+      return refs.length === 0 ? undefined : refs
+    })
+    assert.deepEqual(others, [])
+    await beginOf(newer, ref)
+    await beginOf(old, ticketFor('few'))
+    started.close()
+  })
+
+  it('that have lost their limit go on being served, and all at once', async () => {
+    const { store, claims } = openSpool()
+    const old = claims({ few: 1 })
+    for (let n = 0; n < 4; n++) await store('few', n)
+    await beginOf(old, 'first')
+    for (const ref of ['second', 'third']) assert.equal((await refused(old, ref)).reason, 'slot')
+    const newer = claims({ few: undefined })
+    assert.equal(numberOf(await beginOf(newer, ticketFor('few'))), 1)
+    assert.equal(numberOf(await beginOf(newer, ticketFor('few'))), 2)
+    assert.equal(numberOf(await beginOf(newer, sifting())), 3)
+  })
+
+  it('are left to daemons that know their names, and do not keep the others from being drained', async () => {
+    const { store, claims, feed } = openSpool()
+    const knows = claims({ few: 1 })
+    await store('few', 0)
+    await store('few', 1)
+    const running = await beginOf(knows, 'first')
+    assert.equal((await refused(knows, 'second')).reason, 'slot')
+    await knows.settle(running, OK, 1)
+    const stranger = await feed()
+    const [ref = ''] = stranger.take(9)
+    const report = await refused(claims({ other: 1 }), ref)
+    assert.deepEqual([report.reason, report.detail], ['unknown-name', 'few'])
+    stranger.returned([report])
+    await until('it has nothing to do', () => stranger.isDrained)
+    assert.deepEqual(
+      [stranger.take(9), stranger.parkedFor('unknown-name'), stranger.counts().waiting],
+      [[], 1, 1],
+    )
+    stranger.handlersReplaced()
+    assert.equal(stranger.take(9).length, 1)
+    assert.equal(numberOf(await claimOf(knows, ticketFor('few'))), 1)
+    stranger.close()
+  })
+
+  it('whose holder is gone have their slot again when its lock expires; those it left are counted', async () => {
+    const { store, claims, connect, key } = openSpool()
+    await store('few', 0)
+    const gone = await beginOf(claims({ few: 1 }), 'first')
+    await redis.client.del(key(`${gone.name}:lock`, 'few'))
+    await redis.client.sadd(key('stalled', 'few'), gone.name)
+    const [, queue] = await queuesOf(connect())
+    assert.equal(queue?.task, 'few')
+    await redis.client.del(key('stalled-check', 'few'))
+    assert.deepEqual(await queue.use(all => all.getBackend().moveStalledJobsToWait()), [gone.name])
+    const worker = claims({ few: 1 })
+    const report = await refused(worker, ticketFor('few'))
+    assert.equal(report.kind, 'set-aside', 'its only attempt was the crash')
+    const upkeep = new RedisUpkeep(connect())
+    const { dead } = await upkeep.stats()
+    assert.deepEqual([dead.count, dead.byReason], [1, { attempts: 1 }])
+    assert.equal((await upkeep.purge({ maxAgeMs: null, maxCount: 0 })).removed, 1)
+  })
+
+  it('may have any name', async () => {
+    const { store, claims } = openSpool()
+    const name = 'naïve:*{1}@%/…'
+    const worker = claims({ [name]: 1 })
+    await store(name, 0)
+    await store(name, 1)
+    const claim = await beginOf(worker, 'first')
+    assert.equal((await refused(worker, 'second')).slots?.name, name)
+    await worker.settle(claim, OK, 1)
+    assert.equal(numberOf(await beginOf(worker, ticketFor(name))), 1)
+  })
+
+  it('have fencing tokens that only grow, over all tasks and workers', async () => {
+    const { store, claims } = openSpool()
+    for (let n = 0; n < 6; n++) await store(n % 2 === 0 ? 'few' : 'free', n)
+    let last = 0
+    for (let n = 0; n < 6; n++) {
+      const claim = await beginOf(claims({ few: 9, free: undefined }), 'next')
+      assert.ok((claim.fencingToken ?? 0) > last, `${claim.fencingToken} after ${last}`)
+      last = claim.fencingToken ?? 0
+    }
+  })
+})

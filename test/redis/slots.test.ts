@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+import { spool } from '#src/client/spool.js'
+import type { Daemon } from '../helpers/daemon.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
+import { daemonOn } from './redis-daemon.js'
+
+/** `few` runs `count` at a time. One with 'go' lasts until that file is there, one with 'die' kills its process once. */
+const TASKS = (count: number | undefined, journal: string, go: string) => `
+import { existsSync, appendFileSync as append } from 'node:fs'
+import { currentTask, Tasks } from 'spoold'
+export const tasks = new Tasks({ maxRetries: 9, retryDelay: 0 })
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+const say = line => append(${JSON.stringify(journal)}, line + '\\n')
+tasks.task('few', { ${count === undefined ? '' : `maxConcurrency: ${count}`} }, async (n, ms = 0) => {
+  say('begin ' + n + ' ' + Date.now() + ' ' + process.pid + ' ' + currentTask().fencingToken)
+  if (ms === 'go') while (!existsSync(${JSON.stringify(go)})) await sleep(5)
+  else if (ms === 'die' && currentTask().retries === 0) process.kill(process.pid, 'SIGKILL')
+  else await sleep(Number(ms) || 0)
+  say('end ' + n + ' ' + Date.now() + ' ' + process.pid)
+})
+tasks.task('free', async n => { say('free ' + n) })
+`
+
+interface Line {
+  readonly word: string
+  readonly n: number
+  readonly at: number
+  readonly pid: number
+  readonly token: number
+}
+
+describe('maxConcurrency on Redis', { skip: skipUnless('redis-server') }, () => {
+  let redis: TestRedis
+  if (skipUnless('redis-server') === false) redis = startRedis()
+  before(() => redis.ready())
+  let names = 0
+
+  async function withDaemons(daemons: number, count: number | undefined, ini = {}) {
+    const name = `slots${names++}`
+    const spooler = redis.address(name)
+    const [journal, go] = ['journal', 'go'].map(file => join(workspace(), file))
+    assert.ok(journal !== undefined && go !== undefined)
+    writeFileSync(journal, '')
+    const handler = TASKS(count, journal, go)
+    const setup = {
+      handler,
+      isGroup: true,
+      ini: { 'spooler-processes': 3, 'spooler-max-crashes': 9, ...ini },
+    } as const
+    const started: Daemon[] = []
+    for (let i = 0; i < daemons; i++) started.push(await daemonOn(spooler, setup))
+    return {
+      name,
+      daemons: started,
+      another: () => daemonOn(spooler, setup),
+      schedule: (task: string, ...args: unknown[]) =>
+        spool({ task, args: JSON.stringify(args) }, { spooler }),
+      go: () => writeFileSync(go, ''),
+      load: (more: number | undefined) => {
+        for (const { handlerFile } of started) {
+          const prelude = readFileSync(handlerFile, 'utf8').split('\nimport { existsSync')[0]
+          writeFileSync(handlerFile, prelude + TASKS(more, journal, go))
+        }
+        for (const { child } of started) child.kill('SIGHUP')
+      },
+      lines: (): Line[] =>
+        readFileSync(journal, 'utf8')
+          .split('\n')
+          .filter(Boolean)
+          .map(line => {
+            const [word = '', n, at, pid, token] = line.split(' ')
+            return { word, n: Number(n), at: Number(at), pid: Number(pid), token: Number(token) }
+          }),
+    }
+  }
+
+  /** A run that its process did not survive has ended when the next run of the same task begins. */
+  function mostAtOnce(lines: readonly Line[]): number {
+    const running = new Set<number>()
+    let most = 0
+    for (const { word, n } of lines) {
+      if (word === 'begin') running.add(n)
+      if (word === 'end') running.delete(n)
+      most = Math.max(most, running.size)
+    }
+    return most
+  }
+
+  it('lets as many run at a time over all daemons, in order, and nobody else waits for them', async () => {
+    const { schedule, lines, go } = await withDaemons(2, 2)
+    for (let n = 0; n < 2; n++) await schedule('few', n, 'go')
+    await until('two run', () => lines().length === 2)
+    for (let n = 2; n < 12; n++) await schedule('few', n, 20)
+    for (let n = 0; n < 5; n++) await schedule('free', n)
+    await until('the others ran', () => lines().filter(({ word }) => word === 'free').length === 5)
+    assert.equal(mostAtOnce(lines()), 2)
+    go()
+    await until('all have run', () => lines().filter(({ word }) => word === 'end').length === 12)
+    assert.equal(mostAtOnce(lines()), 2)
+    const begun = lines().flatMap(({ word, n }) => (word === 'begin' ? [n] : []))
+    for (const [i, n] of begun.slice(2).entries()) assert.ok(Math.abs(n - (i + 2)) <= 1, `order: ${begun}`)
+  })
+
+  it('uses a slot again at once, also one that another daemon gave back', async () => {
+    const { schedule, lines } = await withDaemons(2, 1)
+    for (let n = 0; n < 30; n++) await schedule('few', n, 20)
+    await until('all have run', () => lines().filter(({ word }) => word === 'end').length === 30)
+    assert.equal(mostAtOnce(lines()), 1)
+    const gaps = lines()
+      .flatMap(({ word, at }, i, all) => (word === 'begin' && i > 0 ? [at - (all[i - 1]?.at ?? 0)] : []))
+      .sort((a, b) => a - b)
+    assert.ok((gaps[Math.floor(gaps.length / 2)] ?? 0) < 100, `${gaps}`)
+  })
+
+  it('changes with a reload: more run at once, then all of them', async () => {
+    const { schedule, lines, load, go } = await withDaemons(1, 1, { 'spooler-processes': 6 })
+    for (let n = 0; n < 6; n++) await schedule('few', n, 'go')
+    await until('one runs', () => mostAtOnce(lines()) === 1)
+    load(2)
+    await until('two run at once', () => mostAtOnce(lines()) === 2)
+    load(undefined)
+    await until('three run at once', () => mostAtOnce(lines()) > 2)
+    go()
+    await until('all have run', () => lines().filter(({ word }) => word === 'end').length >= 6)
+  })
+
+  it('is kept, and no slot leaks, while workers and daemons are killed; tokens only grow', async () => {
+    const { schedule, lines, daemons, another, name } = await withDaemons(2, 2)
+    const total = 60
+    for (let n = 0; n < total; n++) await schedule('few', n, n % 10 === 3 ? 'die' : 30)
+    await until('some have run', () => lines().filter(({ word }) => word === 'end').length > 15)
+    const [first] = daemons
+    assert.ok(first !== undefined)
+    process.kill(-first.pid, 'SIGKILL')
+    await another()
+    await until(
+      'all have run',
+      () => new Set(lines().flatMap(({ word, n }) => (word === 'end' ? [n] : []))).size === total,
+    )
+    assert.equal(mostAtOnce(lines()), 2)
+    const begun = lines().filter(({ word }) => word === 'begin')
+    assert.equal(new Set(begun.map(({ token }) => token)).size, begun.length)
+    for (const [i, { n, token }] of begun.entries())
+      for (const later of begun.slice(i + 1)) if (later.n === n) assert.ok(later.token > token, `task ${n}`)
+    await until('no slot is taken', async () => (await redis.client.llen(`bull:${name}@few:active`)) === 0)
+  })
+})
