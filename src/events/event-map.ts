@@ -59,16 +59,16 @@ export interface EventMap {
   'worker-stopped': { spool: string; pid: number }
   /** An interpreter of a worker died; another one is being started. */
   'host-died': { spool: string; pid: number; detail: string }
-  /** It was idle, and there are to be fewer. */
-  'worker-cheaped': { spool: string; pid: number; idleMs: number }
+  /** There are to be fewer. `idleMs`: null if it still loaded. */
+  'worker-cheaped': { spool: string; pid: number; idleMs: number | null }
   'spool-went-cheap': { spool: string }
   /** There are to be so many processes now. `algorithm`: null if the number is fixed. */
   'pool-scaled': { spool: string; algorithm: string | null; from: number; to: number; reason: string }
   /** What an algorithm says, as uWSGI writes it. */
   'scaling-logged': { spool: string; line: string }
-  /** An algorithm failed; the pool is held as it is. */
   /** All processes together have too much memory: one of so many is to go. */
   'scaling-memory-short': { workers: number }
+  /** An algorithm failed; the pool is held as it is. */
   'scaling-failed': { spool: string; error: string }
 
   'task-started': { spool: string; pid: number; name: TaskName }

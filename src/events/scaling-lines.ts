@@ -15,10 +15,11 @@ export function scalingLines(
         { spool, algorithm, from, to, reason },
       ),
     'worker-cheaped': ({ spool, pid, idleMs }) =>
-      log.line('info', `[spooler ${spool} pid: ${pid}] cheaped after ${Math.round(idleMs) / 1000} s idle`, {
-        spool,
-        worker: pid,
-      }),
+      log.line(
+        'info',
+        `[spooler ${spool} pid: ${pid}] cheaped ${idleMs === null ? 'while it loaded' : `after ${Math.round(idleMs) / 1000} s idle`}`,
+        { spool, worker: pid },
+      ),
     'worker-overweight': ({ spool, pid, number, kind, bytes }) =>
       log.line(
         'error',

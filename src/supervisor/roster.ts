@@ -100,8 +100,9 @@ export class Roster {
     if (this.excess <= 0 || this.#isClosed) return
     for (const worker of dispensable(this.workers, this.excess, this.target)) {
       const { spool, pid, work } = worker
-      this.#events.emit('worker-cheaped', { spool, pid, idleMs: performance.now() - work.activity.idleSince })
       const isLoading = worker.state === 'starting'
+      const idleMs = isLoading ? null : performance.now() - work.activity.idleSince
+      this.#events.emit('worker-cheaped', { spool, pid, idleMs })
       void this.dismiss(worker)
       if (isLoading) worker.killForMercy() // it has nothing
     }

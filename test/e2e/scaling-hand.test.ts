@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { checks, present, processesOf, put, ready, scaledTo, startScaled, stop } from '../helpers/adaptive.js'
 import { spoold } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -57,6 +58,39 @@ describe('spoold scale', () => {
     assert.deepEqual([other.code, /no daemon runs it/.test(other.stderr)], [1, true])
     assert.deepEqual(scaledTo(daemon), [])
     await stop(daemon)
+  })
+
+  it('lets one go that still loads, and says so', async () => {
+    const spool = spoolDirectory()
+    const gate = join(dirname(spool), 'hang')
+    const daemon = await startDaemon({
+      spool,
+      handler: `
+        import { existsSync } from 'node:fs'
+        if (existsSync(${JSON.stringify(gate)})) await new Promise(resolve => setTimeout(resolve, 600_000))
+        export default (env, task) => task.SPOOL_OK`,
+      ini: { cheaper: 1, workers: 2, 'cheaper-algo': 'manual', 'log-format': 'json' },
+    })
+    put(spool, 1)
+    await until('a task has run', () => leftIn(spool).length === 0)
+    writeFileSync(gate, '')
+    assert.equal((await spoold(['scale', spool, '2'])).code, 0)
+    const [, loading] = await until('one loads', () =>
+      daemon.children().length === 2 ? daemon.children() : undefined,
+    )
+    assert.equal((await spoold(['scale', spool, '1'])).code, 0)
+    await until('it is gone', () => daemon.children().length === 1)
+    const line = daemon.output.split('\n').find(each => each.includes('"worker-cheaped"'))
+    const { msg, worker } = JSON.parse(line ?? '{}')
+    assert.deepEqual(
+      [msg, worker],
+      [`[spooler ${spool} pid: ${loading}] cheaped while it loaded`, loading],
+    )
+    await stop(daemon)
+    const log = join(dirname(spool), 'app.log')
+    writeFileSync(log, daemon.output)
+    const { stdout } = await spoold(['scaling', daemon.iniFile, '--from-log', log, '--json'])
+    assert.equal(JSON.parse(stdout.split('\n', 1)[0] ?? '').tasks, 1, 'the simulation reads past such lines')
   })
 
   it('survives a reload, which has another maximum', async () => {

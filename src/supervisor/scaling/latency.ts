@@ -54,7 +54,7 @@ const NOTHING = { reserve: NO_RESERVE, needs: [], lastStopMicros: 0, lastGrowthM
  * they run (Little's law), and for those that wait already. Grows at once, and shrinks slowly.
  */
 export function latency(snapshot: Snapshot, before?: State): Decision<State> {
-  const { nowMicros, canSpawn, options } = snapshot
+  const { nowMicros, canSpawn, options, workers } = snapshot
   const state = before ?? { load: emptyLoad(snapshot.openedMicros), ...NOTHING }
   const load = noteLoad(state.load, snapshot)
   const { present, busy } = census(snapshot)
@@ -64,6 +64,7 @@ export function latency(snapshot: Snapshot, before?: State): Decision<State> {
   const most = needs[0]?.[1] ?? needed.most
   const judged = judge(state, snapshot, load)
   const next = { ...state, load, reserve, needs, ...judged }
+  if (workers.length === 0) return { target: hold(snapshot), state: next, reason: 'no worker lives' }
   const reason = `${needed.now} needed now, ${most} of late`
   const allowed = Math.min(needed.now, judged.limit?.workers ?? options.maximum)
 

@@ -12,12 +12,13 @@ interface State {
  */
 export function spare(snapshot: Snapshot, state: State = { overloaded: 0, idle: 0 }): Decision<State> {
   const { present, busy, idle: idleWorkers } = census(snapshot)
-  const { canSpawn, options } = snapshot
+  const { workers, canSpawn, options } = snapshot
   const isOverloaded = present > 0 && busy === present
   const overloaded = isOverloaded ? state.overloaded + 1 : Math.max(0, state.overloaded - 1)
   const idle = isOverloaded ? 0 : state.idle
   const held = { target: hold(snapshot), state: { overloaded, idle } }
 
+  if (workers.length === 0) return { ...held, reason: 'no worker lives' }
   if (canSpawn && overloaded > options.overload) {
     const reason = `all ${busy} busy for ${overloaded} ticks`
     return { target: grow(snapshot, options.step ?? 1), state: { overloaded: 0, idle }, reason }

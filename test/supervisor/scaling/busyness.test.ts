@@ -173,6 +173,19 @@ describe('busyness', () => {
     ])
   })
 
+  it('gives no penalty for a worker that is recycled soon after a stop', () => {
+    const pool = new Pool()
+    pool.window('iii', 0)
+    assert.equal(pool.window('iii', 0), 2)
+    pool.tick('ii', [0.3, 0.3])
+    assert.equal(pool.tick('i', [0.3], { delayed: 1, target: 2 }).target, 2)
+    assert.equal(pool.tick('is', [0.3], { target: 2 }).target, 2)
+    for (let windows = 0; windows < 9; windows++) pool.window('ii', 0.3)
+    assert.ok(!pool.lines.some(line => line.includes('respawned to fast')))
+    pool.window('ii', 0)
+    assert.deepEqual(own(pool), [])
+  })
+
   it('gives no penalty for what grew without a stop before', () => {
     const pool = new Pool()
     pool.window('bb', 1)

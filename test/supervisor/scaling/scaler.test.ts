@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { ALGORITHMS, loadAlgorithm } from '#src/supervisor/scaling/algorithms.js'
 import { Scaler } from '#src/supervisor/scaling/scaler.js'
-import { snapshot } from '../../helpers/scaling.js'
+import { Histogram } from '#src/task/histogram.js'
+import { SECOND, snapshot } from '../../helpers/scaling.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'spoold-test-scaling-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -110,6 +111,26 @@ describe('an algorithm of the user', () => {
     for (const [path, message] of refused)
       await assert.rejects(loadAlgorithm(path), { code: 'ALGORITHM_UNLOADABLE', message })
   })
+})
+
+describe('with no living worker', () => {
+  /** What each says; `cheap` goes by the tasks alone, and those are there. */
+  const SAID: Readonly<Record<string, readonly [target: number, reason: string]>> = {
+    cheap: [9, '9 waiting or running'],
+    manual: [2, 'by hand only'],
+  }
+  for (const algorithm of ALGORITHMS)
+    it(`${algorithm.name} takes the backoff of crashed ones for no load, and says so`, () => {
+      const own = new Scaler(algorithm)
+      const runs = new Histogram()
+      runs.add(SECOND)
+      own.decide(snapshot('bb', { runs, finished: 1, arrived: 1, nowMicros: SECOND, canSpawn: false }))
+      for (let second = 2; second < 20; second++) {
+        const waiting = { delayed: 2, backlog: 9, arrived: 1, nowMicros: second * SECOND }
+        const { target, reason } = own.decide(snapshot('', waiting))
+        assert.deepEqual([target, reason], SAID[algorithm.name] ?? [2, 'no worker lives'])
+      }
+    })
 })
 
 describe('the algorithms', () => {

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { askDaemon } from '#src/control/client.js'
+import { treeMemoryOf } from '#src/system/tree-memory.js'
+import { checks, type Ini, lines, processesOf, put, ready, scaledTo, stop } from '../helpers/adaptive.js'
+import { controlOf } from '../helpers/control.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
+import { leftIn } from '../helpers/files.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const MB = 1024 * 1024
+const SOFT = 350 * MB
+
+/** A task ends when it may; when it is told to, it eats more than the limits allow; the first one to `die` kills its process once. */
+const HANDLER = `
+import { existsSync, writeFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+const at = name => import.meta.dirname + '/' + name
+const eaten = []
+export default async ({ die }, task) => {
+  JOURNAL('start ' + process.pid + ' ' + task.name)
+  if (die && !existsSync(at('died'))) {
+    writeFileSync(at('died'), '')
+    process.kill(process.pid, 'SIGKILL')
+  }
+  while (!existsSync(at('release'))) {
+    if (existsSync(at('eat ' + process.pid)) && eaten.length === 0) eaten.push(Buffer.alloc(${SOFT}, 1))
+    await setTimeout(20)
+  }
+  return task.SPOOL_OK
+}`
+
+/** Two of three processes, by hand only, and what eats is over both limits. */
+async function start(ini: Ini = {}) {
+  const spool = spoolDirectory()
+  const daemon = await startDaemon({
+    spool,
+    handler: HANDLER,
+    ini: {
+      ...{ cheaper: 1, workers: 3, 'cheaper-initial': 2, 'cheaper-algo': 'manual', 'check-interval': 0.05 },
+      ...{ 'cheaper-rss-limit-soft': SOFT, 'cheaper-rss-limit-hard': SOFT + MB },
+      ...{ 'spooler-quiet': true, 'spooler-frequency': 1000, ...ini },
+    },
+  })
+  await until('two are ready', async () => (await ready(spool)) === 2)
+  const write = (name: string) => writeFileSync(join(dirname(spool), name), '')
+  return { spool, daemon, write }
+}
+
+const scale = (spool: string, to: number) => askDaemon(controlOf(spool), 'scale', { spool, to: String(to) })
+
+/** These processes have too much memory, but the limits see none of it. */
+async function eatUnseen(daemon: Daemon, pids: readonly number[], write: (name: string) => void) {
+  for (const pid of pids) write(`eat ${pid}`)
+  await until('they have eaten', () => pids.every(pid => treeMemoryOf(pid).rssBytes > SOFT + MB))
+  await until('many checks have passed', checks(20))
+  assert.doesNotMatch(daemon.output, /memory limit exceeded/)
+}
+
+describe('no limit counts', () => {
+  it('both generations of a reload: not the maximum, nor those of memory', async () => {
+    const { spool, daemon, write } = await start()
+    put(spool, 2)
+    await until('both are busy', () => lines(daemon, 'start').length === 2)
+    const old = daemon.children()
+    daemon.child.kill('SIGHUP')
+    await daemon.waitFor('reloaded')
+    await until('both generations are there', () => daemon.children().length === 4)
+    assert.deepEqual(scaledTo(daemon), [])
+    await eatUnseen(daemon, old, write)
+    await scale(spool, 3)
+    await until('three are ready', async () => (await ready(spool)) === 3)
+    assert.equal((await processesOf(spool)).present, 3)
+    assert.equal(daemon.children().length, 5)
+    await assert.rejects(scale(spool, 4), /expected 1 to 3 processes, got 4/)
+    write('release')
+    await until('the old ones are gone', () => daemon.children().length === 3)
+    assert.ok(!daemon.children().some(pid => old.includes(pid)))
+    await stop(daemon)
+  })
+
+  it('the process that runs what has to run alone', async () => {
+    const { spool, daemon, write } = await start({ 'spooler-concurrency': 2 })
+    put(spool, 3)
+    await until('one process has two', () => lines(daemon, 'start').length === 3)
+    put(spool, 1, { die: 'once' }) // now both have two: it takes one with it, and one of these runs alone next
+    const alone = await until('one of them runs alone', async () => {
+      const { workers } = await processesOf(spool)
+      return workers.find(({ isLone, state }) => isLone && state === 'ready')?.pid
+    })
+    await until('it runs', () => lines(daemon, 'start').some(([, pid]) => Number(pid) === alone))
+    await until('two others are ready', async () => (await processesOf(spool)).present === 2)
+    await eatUnseen(daemon, [alone], write)
+    await scale(spool, 3)
+    await until('there are three beside it', () => daemon.children().length === 4)
+    const { present, wanted } = await processesOf(spool)
+    assert.deepEqual([present, wanted], [3, 3])
+    write('release')
+    await until('it has run', () => leftIn(spool).length === 0)
+    await stop(daemon)
+  })
+})

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { afterEach, describe, it } from 'node:test'
+import type { PoolScaling } from '#src/supervisor/pool-options.js'
+import type { Snapshot } from '#src/supervisor/scaling/algorithm.js'
+import { EAGER_PACE_MS } from '#src/supervisor/scaling/scaling-options.js'
+import { drop, leftIn } from '../helpers/files.js'
+import { closePools, type PoolSettings, poolOf } from '../helpers/pool.js'
+import { OPTIONS } from '../helpers/scaling.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+
+const HANDLER = 'export default () => -2'
+/** Before the next scan of the spool, which is one more reason to look. */
+const SOON_MS = 5000
+
+afterEach(closePools)
+
+/** An algorithm that remembers what it was asked. */
+function spying(isEager = false, answer = ({ target }: Snapshot) => target) {
+  const asked: Snapshot[] = []
+  const open = () => (snapshot: Snapshot) => {
+    asked.push(snapshot)
+    return { target: answer(snapshot), state: undefined, reason: 'as told' }
+  }
+  const algorithm = { name: 'spy', isEager, introduce: () => [], open }
+  const scaling: PoolScaling = {
+    ...{ algorithm, initial: 2, wantsTimes: false },
+    options: { ...OPTIONS, minimum: 1, maximum: 4 },
+  }
+  return { asked, scaling }
+}
+
+async function poolWith(scaling: PoolScaling, settings: PoolSettings = {}) {
+  const spool = spoolDirectory()
+  const opened = poolOf(spool, HANDLER, { processes: 4, size: { scaling }, ...settings })
+  await opened.run()
+  await until('two are ready', () => [...opened.pool.workers].every(({ state }) => state === 'ready'))
+  assert.equal(opened.pool.workers.size, 2)
+  return { ...opened, spool }
+}
+
+const passed = (ms: number) => {
+  const from = performance.now()
+  return until(`${ms} ms have passed`, () => performance.now() > from + ms)
+}
+
+describe('the number of a pool', () => {
+  it('is frozen during a reload, whoever asks for another one, and so is the algorithm', async () => {
+    const [before, after] = [spying(true), spying(true, () => 3)]
+    const { pool, feed, spool } = await poolWith(before.scaling)
+    await passed(2 * EAGER_PACE_MS) // until then it may be asked once more
+    const replacement = await pool.prepare({ ...pool.options, scaling: after.scaling })
+    before.asked.length = 0
+    pool.size.tick(true)
+    drop(spool)
+    feed.lookNow()
+    await until('a task has come and gone', () => leftIn(spool).length === 0)
+    await passed(2 * EAGER_PACE_MS)
+    assert.equal(pool.size.nudge(1, 'by hand'), false)
+    assert.deepEqual([pool.stats.wanted, before.asked, after.asked], [2, [], []])
+    const committed = replacement.commit()
+    pool.size.tick(true)
+    pool.size.look()
+    assert.deepEqual([pool.stats.wanted, before.asked, after.asked], [2, [], []])
+    await committed
+    await until('the new one is asked', () => pool.stats.wanted === 3, SOON_MS)
+    assert.deepEqual(before.asked, [])
+  })
+
+  it('that people ask for during a reload comes after it', async () => {
+    const { scaling } = spying()
+    const { pool } = await poolWith(scaling)
+    const replacement = await pool.prepare(pool.options)
+    pool.size.set({ to: 4 }, 'by hand')
+    assert.equal(pool.stats.wanted, 2)
+    await replacement.commit()
+    assert.equal(pool.stats.wanted, 4)
+    await until('there are four', () => pool.workers.size === 4)
+  })
+
+  it('that people ask for comes after a reload that is given up, too', async () => {
+    const { scaling } = spying()
+    const { pool } = await poolWith(scaling)
+    const replacement = await pool.prepare(pool.options)
+    pool.size.set({ to: 3 }, 'by hand')
+    replacement.abandon()
+    assert.equal(pool.stats.wanted, 3)
+  })
+
+  it('of an eager algorithm is looked at between ticks: at once, and once more when its pace is over', async () => {
+    const { asked, scaling } = spying(true)
+    const { pool } = await poolWith(scaling)
+    await passed(2 * EAGER_PACE_MS)
+    asked.length = 0
+    for (let i = 0; i < 5; i++) pool.size.look()
+    assert.equal(asked.length, 1)
+    await until('the delayed look has come', () => asked.length === 2, SOON_MS)
+    const [first, second] = asked.map(({ nowMicros }) => nowMicros / 1000)
+    assert.ok((second ?? 0) - (first ?? 0) >= EAGER_PACE_MS - 2, `after ${(second ?? 0) - (first ?? 0)} ms`) // timers round
+    await passed(3 * EAGER_PACE_MS)
+    assert.equal(asked.length, 2)
+  })
+
+  it('that people have set is not looked at any more, nor is that of a lazy algorithm', async () => {
+    const [eager, lazy] = [spying(true), spying(false)]
+    const byHand = await poolWith(eager.scaling)
+    await passed(2 * EAGER_PACE_MS)
+    byHand.pool.size.look()
+    byHand.pool.size.look()
+    byHand.pool.size.set({ to: 2 }, 'by hand')
+    eager.asked.length = 0
+    const other = await poolWith(lazy.scaling)
+    other.pool.size.look()
+    await passed(3 * EAGER_PACE_MS)
+    assert.deepEqual([eager.asked, lazy.asked], [[], []])
+  })
+})
+
+describe('a worker that is recycled', () => {
+  for (const why of ['max-tasks', 'lifetime'] as const)
+    it(`is no shrink to any algorithm, and its successor no growth: ${why}`, async () => {
+      const { asked, scaling } = spying()
+      const { pool, events, feed, spool, ports } = await poolWith(scaling, {
+        worker: { maxTasks: why === 'max-tasks' ? 2 : 0 },
+      })
+      const changes: number[] = []
+      events.on('pool-scaled', ({ to }) => changes.push(to))
+      events.on('worker-recycling', () => pool.size.tick(true)) // it drains, and its successor is not there
+      for (let i = 0; i < 12; i++) drop(spool)
+      feed.lookNow()
+      if (why === 'lifetime') {
+        const [oldest] = pool.workers
+        assert.ok(oldest !== undefined)
+        pool.recycle(oldest)
+        pool.size.tick(true)
+      }
+      await until('all have run', () => leftIn(spool).length === 0)
+      await until('two are ready', () => [...pool.workers].every(({ state }) => state === 'ready'))
+      pool.size.tick(true)
+      assert.ok(asked.length >= 2 && ports.length > 2, `${asked.length} ticks, ${ports.length} workers`)
+      assert.deepEqual(new Set(asked.map(({ workers, delayed }) => workers.length + delayed)), new Set([2]))
+      const ran = new Map<number, number>()
+      for (const { number, busyMicros } of asked.flatMap(({ workers }) => workers)) {
+        assert.ok(busyMicros >= (ran.get(number) ?? 0), `worker ${number} ran for less than before`)
+        ran.set(number, busyMicros)
+      }
+      assert.deepEqual(changes, [])
+    })
+})
