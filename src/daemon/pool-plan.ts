@@ -22,19 +22,23 @@ export async function sizeOptions(options: SpoolOptions, processes: number): Pro
 const SOON_MS = 1000
 
 async function scalingOf(options: SpoolOptions, processes: number): Promise<PoolScaling | null> {
-  const { spoolerCheaper, spoolerCheaperInitial, spoolerCheap } = options
+  const { spoolerCheaper, spoolerCheap } = options
   if (spoolerCheaper === 0 && !spoolerCheap) return null
   const scaling = scalingOptions(options, processes)
   const name = spoolerCheaper === 0 ? 'cheap' : options.spoolerCheaperAlgo
   const algorithm = await algorithmOf(name)
-  const initial = spoolerCheaper === 0 ? 1 : (spoolerCheaperInitial ?? 0)
   return {
     algorithm,
     options: scaling,
-    initial: Math.max(spoolerCheaper, Math.min(processes, initial)),
+    initial: spoolerCheaper === 0 ? 1 : initialWorkers(options.spoolerCheaperInitial, scaling),
     // what looks at them acts between checks; what a module looks at is unknown
     wantsTimes: name.includes('/') || (algorithm.isEager && name !== 'cheap'),
   }
+}
+
+/** With how many workers an adaptive pool begins: as many as `cheaper-initial` says, within its limits. */
+export function initialWorkers(wanted: number | null, { minimum, maximum }: ScalingOptions): number {
+  return Math.max(minimum, Math.min(maximum, wanted ?? 0))
 }
 
 /** As uWSGI does, which starts with its default instead. */

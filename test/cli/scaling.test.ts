@@ -85,6 +85,23 @@ describe('spoold scaling', () => {
     assert.deepEqual(await tasksOf('--spool', place), [2, 5000])
   })
 
+  it('begins with as many as a daemon does: cheaper-initial, within the limits', async () => {
+    const withFirst = async (...set: string[]) => {
+      const lines = await scaling(INI, '--load', LOAD, '--algorithms', 'manual', '--csv', ...set)
+      return lines[1]?.split(',')[2]
+    }
+    assert.equal(await withFirst(), '1')
+    assert.equal(await withFirst('--set', 'spooler-cheaper-initial=3'), '3')
+    assert.equal(await withFirst('--set', 'spooler-cheaper-initial=9'), '4')
+    assert.equal(await withFirst('--set', 'spooler-cheaper=2', '--set', 'spooler-cheaper-initial=1'), '2')
+  })
+
+  it('refuses what no daemon would start with', async () => {
+    const { code, stderr } = await inProcess(['scaling', INI, '--load', LOAD, '--set', 'spooler-cheaper=4'])
+    assert.equal(code, 1)
+    assert.match(stderr, /invalid cheaper value: must be lower than processes; expected less than 4, got 4/)
+  })
+
   it('lets a module of the user decide, and says what is wrong with it', async () => {
     const good = file('export default () => ({ target: 3, state: 0, reason: "three" })', 'mjs')
     const lines = await scaling(INI, '--load', LOAD, '--algorithms', good, '--csv')

@@ -157,6 +157,10 @@ describe('wrong adaptive processes', () => {
       /error: max-worker-lifetime: invalid min-worker-lifetime value \(10\), must be lower than max-worker-lifetime \(5\)/,
     ],
     [
+      'max-worker-lifetime = 10',
+      /error: max-worker-lifetime: invalid min-worker-lifetime value \(10\), must be lower than max-worker-lifetime \(10\)/,
+    ],
+    [
       'check-interval = 0',
       /warning: check-interval: expected more than 0, got 0, which counts as 1, as in uWSGI/,
     ],
@@ -166,9 +170,16 @@ describe('wrong adaptive processes', () => {
   for (const [lines, problem] of CASES)
     it(lines.replaceAll('\n', ', '), () => assert.match(check(lines).list.join('\n'), problem))
 
-  it('are not what is right', () => {
-    const lines =
-      'cheaper = 3\nworkers = 4\ncheaper-initial = 4\nmax-worker-lifetime = 60\nidle = 9\ndie-on-idle = true'
-    assert.deepEqual(check(lines).list, [])
-  })
+  const RIGHT = [
+    'cheaper = 3\nworkers = 4\ncheaper-initial = 4\nmax-worker-lifetime = 60\nidle = 9\ndie-on-idle = true',
+    'cheaper = 3\nworkers = 4\ncheaper-initial = 3',
+    'cheaper = 1\nworkers = 4\ncheaper-algo = busyness', // 25 and 50 %
+    'cheaper = 1\nworkers = 5\ncheaper-algo = busyness\ncheaper-busyness-max = 40',
+    'cheaper = 1\nworkers = 4\ncheaper-busyness-max = 40',
+    `cheaper-rss-limit-soft = 134217728\ncheaper-rss-limit-hard = ${134_217_728 + 48 * 1024 * 1024}`,
+    'max-worker-lifetime = 11',
+    'max-worker-lifetime = 5\nmin-worker-lifetime = 4',
+  ]
+  for (const lines of RIGHT)
+    it(`are not ${lines.replaceAll('\n', ', ')}`, () => assert.deepEqual(check(lines).list, []))
 })

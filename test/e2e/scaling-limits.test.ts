@@ -13,7 +13,7 @@ import {
   startScaled,
   stop,
 } from '../helpers/adaptive.js'
-import type { Daemon } from '../helpers/daemon.js'
+import { type Daemon, startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
@@ -151,6 +151,40 @@ describe('the memory of one process', () => {
     assert.equal(new Set(pids(daemon)).size, 2)
     await stop(daemon)
   })
+
+  for (const [option, said] of [
+    ['evil-reload-on-as', /\*\*\* EVIL RELOAD ON WORKER 1 ADDRESS SPACE: \d+ \(pid: \d+\) \*\*\*/],
+    ['reload-on-as', /reload-on-as limit reached \(\d+ >= \d+\) recycling \.\.\./],
+  ] as const)
+    it(`over ${option} is its address space, which need not be resident`, async () => {
+      const spool = spoolDirectory()
+      const handler = `
+        const kept = []
+        export default async ({ gb, ms }, task) => {
+          if (gb) kept.push(Buffer.allocUnsafeSlow(gb * 2 ** 30))
+          JOURNAL('start ' + process.pid)
+          await new Promise(resolve => setTimeout(resolve, Number(ms)))
+          return task.SPOOL_OK
+        }`
+      const quick = { 'check-interval': 0.05, 'min-worker-lifetime': 0, 'spooler-max-crashes': 1 }
+      const daemon = await startDaemon({ spool, handler, ini: quick })
+      put(spool, 1, { ms: '0' })
+      await until('it has run', () => leftIn(spool).length === 0)
+      const { vszBytes, rssBytes } = treeMemoryOf(daemon.children()[0] ?? 0)
+      assert.ok(rssBytes < vszBytes)
+      await stop(daemon)
+
+      const limited = await startDaemon({ spool, handler, ini: { ...quick, [option]: vszBytes / MB + 1024 } })
+      put(spool, 5, { ms: '0' })
+      await until('they have run', () => leftIn(spool).length === 0)
+      assert.doesNotMatch(limited.output, said)
+      put(spool, 1, { gb: '2', ms: option === 'reload-on-as' ? '0' : '60000' })
+      await limited.waitFor(said)
+      put(spool, 1, { ms: '0' })
+      await until('another runs the next', () => lines(limited, 'start').length === 8)
+      assert.equal(new Set(pids(limited)).size, 3) // one of the first daemon
+      await stop(limited)
+    })
 
   it('has that of its programs in it', async () => {
     const spool = spoolDirectory()

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFileSync } from 'node:fs'
+import { linkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -18,12 +18,14 @@ import {
 import { spoold } from '../helpers/cli.js'
 import { controlOf, snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
 import type { Daemon } from '../helpers/daemon.js'
-import { leftIn } from '../helpers/files.js'
+import { leftIn, taskName } from '../helpers/files.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 const FUTURE = isLong ? 1_000_000 : 2000
+/** A file can have so many names on any file system. */
+const MOST_NAMES = 50_000
 
 const BRAKES = [
   {
@@ -40,6 +42,14 @@ const BRAKES = [
     off: (spool: string) => askDaemon(controlOf(spool), 'unquiet', {}),
   },
 ]
+
+/** Tasks of one time. They are names of few files: to make a million files takes longer than all else. */
+function putLater(spool: string, count: number, mtime: number) {
+  for (let left = count; left > 0; left -= MOST_NAMES) {
+    const [first = ''] = put(spool, 1, {}, mtime)
+    for (let i = 1; i < Math.min(left, MOST_NAMES); i++) linkSync(join(spool, first), join(spool, taskName()))
+  }
+}
 
 async function succeeds(command: ReturnType<typeof spoold>): Promise<void> {
   assert.equal((await command).code, 0)
@@ -102,7 +112,7 @@ describe('adaptive processes', () => {
 
   it(`do not grow for ${FUTURE} tasks that are not due, whatever the algorithm`, async () => {
     const spool = spoolDirectory(isLong ? tmpdir() : undefined)
-    put(spool, FUTURE, {}, Date.now() / 1000 + 36_000)
+    putLater(spool, FUTURE, Date.now() / 1000 + 36_000)
     for (const algorithm of ['spare', 'backlog', 'busyness', 'latency']) {
       const ini = { cheaper: 1, workers: 4, 'cheaper-overload': 1, 'cheaper-algo': algorithm }
       const daemon = await start(spool, { ...ini, 'cheaper-busyness-backlog-alert': 1 })
@@ -117,17 +127,30 @@ describe('adaptive processes', () => {
     assert.equal(leftIn(spool).length, FUTURE)
   })
 
-  it('of all algorithms and options, start as cheaper-initial says', async () => {
+  it('start as cheaper-initial says, and stay by hand', async () => {
     const spool = spoolDirectory()
-    const daemon = await start(spool, {
-      cheaper: 1,
-      workers: 5,
-      'cheaper-initial': 3,
-      'cheaper-algo': 'manual',
-    })
+    const ini = { cheaper: 1, workers: 5, 'cheaper-initial': 3, 'cheaper-algo': 'manual' }
+    const daemon = await start(spool, ini)
     await until('three are present', async () => (await present(spool)) === 3)
     await until('many checks have passed', checks(10))
     assert.deepEqual(scaledTo(daemon), [])
+    await stop(daemon)
+  })
+
+  it('start as cheaper-initial says, and spare2 lets one go after each cheaper-idle checks', async () => {
+    const spool = spoolDirectory()
+    const ini = { cheaper: 2, workers: 6, 'cheaper-initial': 5, 'cheaper-idle': 20, 'cheaper-algo': 'spare2' }
+    const daemon = await start(spool, ini)
+    const since = performance.now()
+    await until('two are left', () => daemon.children().length === 2)
+    assert.ok(performance.now() - since > 3 * 20 * 40, `after ${performance.now() - since} ms`)
+    assert.deepEqual(scaledTo(daemon), [
+      [5, 4],
+      [4, 3],
+      [3, 2],
+    ])
+    await daemon.waitFor(/\] 4 processes, not 5: 5 idle for 20 ticks \(spare2\)/)
+    assert.equal(daemon.output.split('spawned the uWSGI spooler').length - 1, 5)
     await stop(daemon)
   })
 })

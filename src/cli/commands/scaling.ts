@@ -1,9 +1,10 @@
 import { availableParallelism } from 'node:os'
 import { parseDuration } from '../../base/duration.js'
 import { SpooldError } from '../../base/errors.js'
+import { checkScaling } from '../../config/check-scaling.js'
 import { resolveOptions } from '../../config/options.js'
 import type { SpoolConfig } from '../../config/spools.js'
-import { scalingOptions } from '../../daemon/pool-plan.js'
+import { initialWorkers, scalingOptions } from '../../daemon/pool-plan.js'
 import { readConfig } from '../../ini/read-config.js'
 import { formatProblem, type Setting } from '../../ini/setting.js'
 import { ALGORITHMS, loadAlgorithm, type NamedAlgorithm } from '../../supervisor/scaling/algorithms.js'
@@ -57,6 +58,7 @@ export async function scaling(
   output.purpose = 'look'
   const read = readConfig({ ...sourcesOf([], context), commandLine: settingsOf(files, options.set ?? []) })
   const resolved = resolveOptions(read)
+  checkScaling(resolved, process.cwd(), read.problems)
   const { errors } = read.problems
   for (const problem of errors) output.complain(formatProblem(problem))
   if (errors.length > 0) return 1
@@ -74,7 +76,7 @@ export async function scaling(
   const arrivals = await arrivalsFor(options, pool.maximum, context)
   const given: SimulationOptions = {
     scaling: { ...pool, processors: processorsOf(options.processors) },
-    initial: Math.max(pool.minimum, settings.options.spoolerCheaperInitial ?? 0),
+    initial: initialWorkers(settings.options.spoolerCheaperInitial, pool),
     tickMicros: (resolved.options.spoolerCheckIntervalMs || 1000) * 1000,
     startMicros: startMicrosOf(options.startTime),
     untilMicros: (arrivals.arrivedAt.at(-1) ?? 0) + 1e6,
