@@ -1,15 +1,17 @@
 // What named tasks cost beside dictionaries: running one, and scheduling one. Instructions, because times depend on what else
-// the machine does. And what their events cost while nobody listens: CPU time, of a process that does nothing else.
+// the machine does. And what their events cost the master while nobody listens, in ns.
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { TellingPort } from '../build/src/embed/telling-port.js'
 import { encodePacket } from '../build/src/protocol/packet.js'
+import { EventHub, watchAll } from '../build/src/tasks/event-hub.js'
 import { BIN, inPairs, isInstalled, ROOT, withDirectory } from './harness.mjs'
 
 const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
 const RUN = 60_000
 const SCHEDULE = 40_000
-const UNHEARD = 200_000
+const UNHEARD = 5_000_000
 
 /** Of each kind: a no-op handler that is delivered at least once, and the packets of its tasks. */
 const KINDS = {
@@ -84,46 +86,52 @@ async function rate(measure, what, count) {
   return { 'tasks per million instructions': (count - few) / (large - small) }
 }
 
-/** Takes the place of what tells of events (src/embed/telling-port.ts). */
-const WITHOUT_EVENTS = `
-const source = 'export class TellingPort { constructor(port) { return port } }'
-export const load = (url, context, next) =>
-  url.endsWith('/telling-port.js') ? { format: 'module', source, shortCircuit: true } : next(url, context)`
-const HOOK = `import { register } from 'node:module'
-register(${JSON.stringify(`data:text/javascript,${encodeURIComponent(WITHOUT_EVENTS)}`)})`
+/** What a worker sends of a task that it is given alone. */
+const MESSAGES = [
+  { type: 'claimed', claims: [] },
+  { type: 'started', number: 1 },
+  { type: 'reports', reports: [] },
+]
 
-const BUILT = JSON.stringify(join(ROOT, 'build/src/index.js'))
-/** An application runs so many tasks of its own. Prints how much CPU time a task took, in ns. */
-const application = count => `import { Spoold, TaskBatch, Tasks } from ${BUILT}
-const tasks = new Tasks({ maxRetries: 1 })
-const noop = tasks.task('noop', _n => {})
-const spoold = new Spoold({ spooler: 'memory:', tasks })
-const batch = new TaskBatch()
-for (let n = 0; n < ${count}; n++) batch.schedule(noop, n)
-await spoold.scheduleBatch(batch)
-const { user, system } = process.cpuUsage()
-await spoold.start({ stopWhenEmpty: true })
-await spoold.whenStopped
-const used = process.cpuUsage({ user, system })
-console.log((1000 * (used.user + used.system)) / ${count})`
-
-/** @param hooks what Node loads before */
-function perTask(hooks, count) {
-  const words = [...hooks, '--input-type=module', '--eval', application(count)]
-  const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' })
-  if (status !== 0) throw new Error(`exit ${status}: ${stderr}`)
-  return { 'ns of CPU time per task': Number(stdout) }
+/** How long a master takes to hear of a task from a worker, in ns. @param isTold it would tell of it, but nobody listens */
+function hearing(isTold, count) {
+  let hear
+  const port = {
+    pid: 1,
+    whenExited: new Promise(() => {}),
+    listen(each) {
+      hear = each
+    },
+    send() {},
+  }
+  const hubs = [new EventHub(), new EventHub()] // the application's, and that of all
+  const context = {
+    name: 'default-1',
+    queue: 'default',
+    tell() {},
+    watch: changed => watchAll(hubs, changed),
+  }
+  let heard = 0
+  ;(isTold ? new TellingPort(port, context) : port).listen(({ type }) => {
+    heard += type.length
+  })
+  hear({ type: 'ready' })
+  const since = performance.now()
+  for (let n = 0; n < count; n++) for (const message of MESSAGES) hear(message)
+  const ns = (1e6 * (performance.now() - since)) / count
+  if (heard < count) throw new Error('it did not hear')
+  return { 'ns per task': ns }
 }
 
 async function unheard(pairs, count, say) {
-  const hooks = ['--import', `data:text/javascript,${encodeURIComponent(HOOK)}`]
+  for (const isTold of [true, false]) hearing(isTold, count / 10) // until it is compiled
   const [figure] = await inPairs(
     pairs,
-    () => perTask([], count),
-    () => perTask(hooks, count),
+    () => hearing(true, count),
+    () => hearing(false, count),
     (mine, theirs) => {
       const [[a], [b]] = [Object.values(mine), Object.values(theirs)]
-      say(`events, unheard: ${a.toFixed(0)} ns, without them ${b.toFixed(0)}: ${(a - b).toFixed(0)} ns per task`)
+      say(`events, unheard: ${a.toFixed(1)} ns, without them ${b.toFixed(1)} ns`)
     },
   )
   return { case: 'events, unheard', ...figure, target: 'at most 1000 ns more' }
@@ -132,9 +140,8 @@ async function unheard(pairs, count, say) {
 export const title = 'Named tasks'
 export const about = `tmpfs, one process, no-op tasks with one argument beside dictionaries of three keys, both delivered at least once; tasks
 per million instructions (perf stat, user and kernel, of all processes), without those of a start. "spoold" is the named
-task, "Peer" the dictionary: to run one, and to store one (\`schedule\` beside \`spool\`, without syncs). "events, unheard": an
-application runs tasks of its own in memory, while nobody listens to its events; "Peer" is the same without the code that tells
-of events.`
+task, "Peer" the dictionary: to run one, and to store one (\`schedule\` beside \`spool\`, without syncs). "events, unheard": what
+a master hears from a worker about one task, with the code that tells of events while nobody listens, and ("Peer") without it.`
 
 export async function run({ pairs, scale, say }) {
   const rows = []

@@ -82,10 +82,7 @@ describe('spoold scale', () => {
     await until('it is gone', () => daemon.children().length === 1)
     const line = daemon.output.split('\n').find(each => each.includes('"worker-cheaped"'))
     const { msg, worker } = JSON.parse(line ?? '{}')
-    assert.deepEqual(
-      [msg, worker],
-      [`[spooler ${spool} pid: ${loading}] cheaped while it loaded`, loading],
-    )
+    assert.deepEqual([msg, worker], [`[spooler ${spool} pid: ${loading}] cheaped while it loaded`, loading])
     await stop(daemon)
     const log = join(dirname(spool), 'app.log')
     writeFileSync(log, daemon.output)

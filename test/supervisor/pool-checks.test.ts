@@ -118,7 +118,11 @@ describe('+ and - of the master FIFO', () => {
 describe('the memory of all', () => {
   const { rssBytes } = treeMemoryOf(process.pid)
   /** Above one process like this, and below two. */
-  const options = { ...NO_LIMIT, softRssBytes: Math.round(1.4 * rssBytes), hardRssBytes: Math.round(1.5 * rssBytes) }
+  const options = {
+    ...NO_LIMIT,
+    softRssBytes: Math.round(1.4 * rssBytes),
+    hardRssBytes: Math.round(1.5 * rssBytes),
+  }
 
   it('above the hard limit takes one from the spool that has been idle longest, before any + ', async () => {
     const pools = [
@@ -143,6 +147,10 @@ describe('the memory of all', () => {
   it('takes none from a single process, however much it has', async () => {
     const pools = [{ name: 'calm', idleMs: 500, workers: ['ready'] }] as const
     const small = { ...options, softRssBytes: 1, hardRssBytes: 2 }
-    assert.deepEqual(await checked(pools, { options: small }), { nudged: [], mayGrow: false, short: undefined })
+    assert.deepEqual(await checked(pools, { options: small }), {
+      nudged: [],
+      mayGrow: false,
+      short: undefined,
+    })
   })
 })

@@ -106,7 +106,8 @@ describe('a kit that is fake', () => {
     const kit = kept(fake(spoold))
     await fail.schedule('again')
     await sendMail.scheduleAt(new Date(Date.now() + HOUR_MS), 'later')
-    assert.deepEqual(await outcomes(kit), ['fail retried'])
+    const [first] = await kit.drain()
+    assert.deepEqual([first?.outcome, first?.task.retries], ['retried', 1])
     kit.advance('4m')
     assert.deepEqual(await outcomes(kit), [])
     kit.advance(61)
@@ -151,6 +152,18 @@ describe('a kit that is fake', () => {
     assert.deepEqual([kit.scheduled(), kit.waiting(), await kit.drain()], [[], [], []])
   })
 
+  it('forgets with clear: failures and ids, too', async () => {
+    const { sendMail, fail, spoold } = application()
+    const kit = kept(fake(spoold))
+    await fail.schedule('abort')
+    await sendMail.with({ id: 'one' }).schedule('joe')
+    await kit.drain()
+    assert.equal(kit.failed().length, 1)
+    kit.clear()
+    assert.deepEqual(kit.failed(), [])
+    assert.equal((await sendMail.with({ id: 'one' }).schedule('joe')).status, TaskStatus.QUEUED)
+  })
+
   it('goes through middleware, and stores an id once', async () => {
     const { sendMail, tasks, ran } = application()
     const heard: string[] = []
@@ -190,6 +203,14 @@ describe('a kit that is inline', () => {
     )
     assert.deepEqual(ran.slice(2), ['no', 'a {} 0', 'no'])
     assert.equal(kit.waiting('fail').length, 2, 'their retries wait')
+  })
+
+  it('stores an id once: what waits for its retry does not run for the same call again', async () => {
+    const { ran, tasks, fail } = application()
+    kept(inline(tasks))
+    await assert.rejects(fail.with({ id: 'one' }).schedule('no'), RangeError)
+    assert.equal((await fail.with({ id: 'one' }).schedule('no')).status, TaskStatus.NOT_SET)
+    assert.deepEqual(ran, ['no'])
   })
 
   it('collects what has its time later', async () => {
@@ -238,6 +259,10 @@ describe('assertions', () => {
       ),
       /^\+ +at: '20\d\d-[^\n]+\n- +at: '2040-01-01T00:00:00.000Z'/m,
     )
+    assert.match(
+      messageOf(() => kit.assertScheduled(sendMail, undefined, { queue: 'mail' })),
+      /^\+ +queue: 'default'\n- +queue: 'mail'/m,
+    )
     assert.equal(
       messageOf(() => kit.assertScheduled(sendMail, undefined, { times: 1 })),
       'send-mail was scheduled 2 times, expected once; scheduled: fail, send-mail (2)',
@@ -266,6 +291,7 @@ describe('restoring', () => {
     )
     kit.advance('1d')
     assert.ok(Date.now() > realDate.now() + 80_000_000)
+    assert.ok(new Date().getTime() > realDate.now() + 80_000_000)
     assert.ok(new Date() instanceof Date && new Date(5).getTime() === 5 && typeof Date() === 'string')
     kit.restore()
     assert.equal(globalThis.Date, realDate)
