@@ -24,6 +24,15 @@ export const INI: Flag = ['--ini <file>', 'the configuration that names the spoo
 export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
+export const SCHEDULES: readonly Flag[] = [
+  INI,
+  ['--run <schedule>', 'fire it now; its next regular time stays'],
+  ['--pause <schedule>', 'fire it no more, over restarts and reloads, until --resume'],
+  ['--resume <schedule>', 'end its pause; what has passed is not made up for'],
+  ['--remove <schedule>', 'remove it, if code that runs has added it'],
+  AS_JSON_LINES,
+]
+
 export const UNITS: readonly Flag[] = [
   ['--hardened', 'restrict the service to what it needs'],
   ['--user', 'a unit for systemctl --user'],

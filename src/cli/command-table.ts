@@ -7,6 +7,7 @@ import {
   INI,
   NEW_TASKS,
   NEW_TOKEN,
+  SCHEDULES,
   SIMULATION,
   THRESHOLDS,
   UNITS,
@@ -244,6 +245,14 @@ export const COMMANDS: readonly Command[] = [
     argsHelp: 'spool directories, and then N, +N, -N or auto; without directories: those of --ini',
     flags: [INI, ['--json', 'one JSON object per daemon']],
     load: async () => (await import('./commands/scale.js')).scale,
+  },
+  {
+    name: 'schedules',
+    summary: 'list what the daemons of spools fire by themselves; or run, pause, resume or remove one of it',
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
+    flags: SCHEDULES,
+    load: async () => (await import('./commands/schedules.js')).schedules,
   },
   {
     name: 'purge',

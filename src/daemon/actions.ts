@@ -21,6 +21,8 @@ export interface Acting {
   readonly parkedOf: Of<ParkedGroup>
   readonly lines: { readonly action: Action }
   readonly scale: Action
+  /** On one schedule. */
+  readonly schedules: ActionTable
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
   reload(): void
   scanNow(): void
@@ -42,6 +44,7 @@ export function actionsOf({
   parkedOf,
   lines,
   scale,
+  schedules,
   quiet,
   reload,
   scanNow,
@@ -62,6 +65,7 @@ export function actionsOf({
     parked: telling('groups', parkedOf, PARKED),
     events: lines.action,
     scale,
+    ...schedules,
     quiet: order(() => quiet.set(true, 'a control client')),
     unquiet: order(() => quiet.set(false, 'a control client')),
     scan: order(scanNow),

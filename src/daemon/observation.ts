@@ -14,12 +14,13 @@ import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
 import type { RememberedLog } from './remembered-log.js'
 import { scaleAction } from './scale.js'
+import { scheduleActions } from './schedule-actions.js'
 import { type Observed, observe } from './stats.js'
 import { TaskWatch } from './task-watch.js'
 
 type ActingHere = Pick<
   Acting,
-  'stats' | 'watch' | 'lines' | 'scale' | 'nextOf' | 'laterOf' | 'parkedOf' | 'reopenLog'
+  'stats' | 'watch' | 'lines' | 'scale' | 'schedules' | 'nextOf' | 'laterOf' | 'parkedOf' | 'reopenLog'
 >
 
 interface ObservationContext {
@@ -59,6 +60,7 @@ export class Observation {
       watch: this.#watch,
       lines: this.#lines,
       scale,
+      schedules: scheduleActions(observed.schedules, events),
       nextOf,
       laterOf,
       parkedOf,

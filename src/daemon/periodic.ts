@@ -5,7 +5,6 @@ import type { SpoolTarget } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { PeriodicSpool } from '../periodic/spool.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
-import type { ScheduleSnapshot } from '../stats/snapshot.js'
 import { realPathOf } from '../system/file-stats.js'
 import type { PeriodicTask } from '../task/periodic.js'
 
@@ -45,10 +44,17 @@ export class PeriodicSpools {
     this.#settle()
   }
 
-  get plan(): ScheduleSnapshot[] {
+  get plan(): Array<{ schedule: PeriodicTask; spool: string; nextAtMs: number | null }> {
     return [...this.#opened].flatMap(([spool, { plan }]) =>
       plan.map(({ task, nextAtMs }) => ({ schedule: task, spool, nextAtMs })),
     )
+  }
+
+  /** Stores a run of a task now. @returns its name in the spool @throws Error why nothing was stored */
+  async run(spool: string, name: string): Promise<string> {
+    const opened = this.#opened.get(spool)
+    if (opened === undefined) throw new Error(`this daemon does not run ${spool}`)
+    return opened.run(name)
   }
 
   get isEmpty(): boolean {

@@ -11,7 +11,8 @@ import { Leadership } from '../schedule/leadership.js'
 import { Scheduler } from '../schedule/scheduler.js'
 import type { ScheduleSnapshot } from '../stats/snapshot.js'
 import { SignalRouter } from '../supervisor/signal-router.js'
-import type { Schedule } from '../task/schedule.js'
+import { type Schedule, scheduleHash, scheduleId } from '../task/schedule.js'
+import { PausedSchedules } from './paused-schedules.js'
 import { PeriodicSpools } from './periodic.js'
 
 interface SchedulesContext {
@@ -32,6 +33,7 @@ export class Schedules {
   readonly #scheduler: Scheduler
   readonly #commands: Commands
   readonly #periodic: PeriodicSpools
+  readonly pauses = new PausedSchedules()
   /** By spool: if several daemons run it, only the leader fires its schedules. */
   readonly #leaderships = new Map<string, Leadership>()
   #isFiring = false
@@ -48,7 +50,7 @@ export class Schedules {
     this.#periodic = new PeriodicSpools(events)
     this.#scheduler = new Scheduler({
       isHeld: schedule => this.#isHeld(schedule),
-      fire: (schedule, instantMs) => this.#fire(schedule, instantMs),
+      fire: (schedule, instantMs) => void this.#fire(schedule, instantMs),
       watch: ({ kind, path }, changed) =>
         kind === 'touch'
           ? watchTouches([path], changed)
@@ -88,13 +90,61 @@ export class Schedules {
   }
 
   /** For people and monitoring. */
-  get plan(): ScheduleSnapshot[] {
-    const fired = this.#scheduler.plan.map(({ schedule, nextAtMs }) => ({
+  async plan(): Promise<ScheduleSnapshot[]> {
+    const fired = this.#scheduler.plan.map(({ key, schedule, nextAtMs, owners, isOfCode }) => ({
+      id: scheduleId(key),
       schedule,
+      origin: isOfCode
+        ? ('code' as const)
+        : owners.has(INI)
+          ? ('configuration' as const)
+          : ('handlers' as const),
       spool: this.#placeOf(schedule) ?? null,
       nextAtMs: Number.isFinite(nextAtMs) ? nextAtMs : null,
     }))
-    return [...fired, ...this.#periodic.plan]
+    const periodic = this.#periodic.plan.map(each => ({
+      ...each,
+      id: each.schedule.name,
+      origin: 'handlers' as const,
+    }))
+    return Promise.all([...fired, ...periodic].map(each => this.#withPause(each)))
+  }
+
+  async #withPause(each: Omit<ScheduleSnapshot, 'pausedSinceMs'>): Promise<ScheduleSnapshot> {
+    const sinceMs =
+      each.spool === null ? undefined : (await this.pauses.of(each.spool)).get(scheduleHash(each.schedule))
+    return sinceMs === undefined
+      ? { ...each, pausedSinceMs: null }
+      : { ...each, nextAtMs: null, pausedSinceMs: sinceMs }
+  }
+
+  /**
+   * Fires a schedule because a person asks for it; its next regular time stays.
+   *
+   * @returns what was done, for people
+   * @throws Error why nothing was
+   */
+  async run({ schedule, spool }: ScheduleSnapshot): Promise<string> {
+    if (!this.#isFiring) throw new Error('this daemon fires nothing: it drains or stops')
+    if (schedule.kind === 'periodic')
+      return `stored as ${await this.#periodic.run(spool ?? '', schedule.name)}`
+    if (schedule.kind !== 'command') {
+      if (this.router.raise(schedule.number)) return `signal ${schedule.number} is raised`
+      throw new Error(`there is no room for signal ${schedule.number}: too many wait`)
+    }
+    const why = this.#commands.run(schedule)
+    if (why !== undefined) throw new Error(why)
+    return 'the command is started'
+  }
+
+  /** Removes one that running code has added. @returns false if it is another's, too */
+  remove({ id }: ScheduleSnapshot): boolean {
+    const found = this.#scheduler.plan.find(({ key }) => scheduleId(key) === id)
+    let isRemoved = false
+    this.#change(() => {
+      isRemoved = found !== undefined && this.#scheduler.remove(found.key)
+    })
+    return isRemoved
   }
 
   /** Whether its schedules are fired here; null: it has none. */
@@ -161,10 +211,11 @@ export class Schedules {
     return !this.#isFiring || (place !== undefined && this.#leaderships.get(place)?.isDecided !== true)
   }
 
-  #fire(schedule: Schedule, instantMs = Date.now()): void {
+  async #fire(schedule: Schedule, instantMs = Date.now()): Promise<void> {
     const place = this.#placeOf(schedule)
+    if (place !== undefined && (await this.pauses.of(place)).has(scheduleHash(schedule))) return
     if (place !== undefined && this.#leaderships.get(place)?.leadsAt(instantMs) !== true) return
-    if (schedule.kind === 'command') return this.#commands.run(schedule)
+    if (schedule.kind === 'command') return void this.#commands.run(schedule)
     this.#context.events.emit('schedule-fired', schedule)
     this.router.raise(schedule.number, true)
   }

@@ -37,7 +37,7 @@ export function observe(events: Emitter, observed: Observed): Collector {
     }),
     spools: () => master.stats,
     leadershipOf: spool => schedules.leadershipOf(spool),
-    schedules: () => schedules.plan,
+    schedules: () => schedules.plan(),
     sockets: () => network.stats,
   })
 }

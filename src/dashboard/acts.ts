@@ -8,6 +8,7 @@ import {
   type SpoolAction,
   type TaskAction,
 } from '../operate/actions.js'
+import { given } from '../operate/args.js'
 import { type AuditEntry, writeAudit } from '../spool/admin/audit.js'
 import type { Changed } from '../spool/admin/change.js'
 import { displayName, toByteString } from '../task/ref.js'
@@ -128,13 +129,21 @@ function tallyText({ done, gone, running, refused, detail }: Tally, action: Task
 }
 
 function onSpool(c: Context<Env>, { name, place, form }: Act, action: SpoolAction): Promise<Outcome> {
-  return audited(c, place, { action: name }, async () => {
+  return audited(c, place, { action: name, ...argsFor(action, form) }, async () => {
     try {
       return { isGood: true, text: await action.run(place.directory, form) }
     } catch (error) {
       return { isGood: false, text: messageOf(error) }
     }
   })
+}
+
+/** What the audit says of how it is done; of a new task, nothing: its values are in it. */
+function argsFor({ isNewWork, args }: SpoolAction, form: Form): Pick<AuditEntry, 'filter'> {
+  const known = isNewWork ? [] : args.filter(name => given(form, name) !== undefined)
+  return known.length === 0
+    ? {}
+    : { filter: JSON.stringify(Object.fromEntries(known.map(name => [name, form[name]]))) }
 }
 
 /** Nothing is done that is not written down before. */

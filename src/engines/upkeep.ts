@@ -1,5 +1,6 @@
 import type { Pauses } from '../task/pause.js'
 import type { PeriodicStates } from '../task/periodic.js'
+import type { SchedulePauses } from '../task/schedule.js'
 
 /** Minimum ages for removal. 0: never remove. */
 export interface SweepAges {
@@ -112,4 +113,5 @@ export interface Upkeep {
   /** @param changed called within a second of a change, with all that is paused */
   followPauses(changed: (pauses: Pauses) => void): PauseFollower
   readonly periodic: PeriodicStates
+  readonly schedulePauses: SchedulePauses
 }

@@ -1,4 +1,5 @@
 import type { Pauses } from '../task/pause.js'
+import type { PeriodicTask } from '../task/periodic.js'
 import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
@@ -110,6 +111,8 @@ export interface EventMap {
   'signals-full': { number: number; limit: number }
 
   'schedule-fired': SignalSchedule
+  /** A person has it run, paused, resumed or removed. */
+  'schedule-changed': { spool: string; schedule: Schedule | PeriodicTask; verb: string; done: string }
   'schedules-full': { kind: Schedule['kind']; limit: number }
   'schedule-watch-failed': { path: string; error: string }
   /** If several daemons share a spool, one of them fires the schedules. */

@@ -1,6 +1,7 @@
 import { printable } from '../base/printable.js'
 import type { Log } from '../log/log.js'
 import type { SignalSchedule } from '../task/schedule.js'
+import { scheduleText } from '../task/schedule-text.js'
 import type { EventName, Listeners } from './event-map.js'
 
 type SignalEvent = Extract<EventName, `signal-${string}` | `signals-${string}`>
@@ -78,6 +79,16 @@ export function scheduleLines(log: Log): Listeners<ScheduleEvent> {
     'schedule-fired': schedule => {
       const line = firedLine(schedule)
       if (line !== undefined) log.dated('info', line, { signal: schedule.number })
+    },
+    'schedule-changed': ({ spool, schedule, verb, done }) => {
+      const { what, when } = scheduleText(schedule, true)
+      log.line(
+        'info',
+        `[spooler ${spool}] ${verb} of ${printable(what)} (${printable(when)}) by a control client: ${done}`,
+        {
+          spool,
+        },
+      )
     },
     'schedules-full': ({ kind, limit }) =>
       log.line('error', `you can register max ${limit} schedules !!! this ${kind} is left out`, { kind }),

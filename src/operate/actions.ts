@@ -7,6 +7,7 @@ import type { Role } from '../task/roles.js'
 import { type Args, given } from './args.js'
 import { finishCancel } from './cancel-running.js'
 import { edit, enqueue } from './new-tasks.js'
+import { onSchedule } from './schedule-actions.js'
 import { pause, resume, scale } from './spool-actions.js'
 
 interface Common {
@@ -51,6 +52,7 @@ const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
 
 const ON_TASK = { on: 'task', args: [], inBulk: true, isFinal: false, isNewWork: false } as const
 const ON_SPOOL = { on: 'spool', isNewWork: false } as const
+const ON_SCHEDULE = { ...ON_SPOOL, role: 'operator', args: ['schedule'] } as const
 
 /** What people can do to tasks and spools, wherever they do it. An operator's acts can be undone. */
 export const ACTIONS = {
@@ -82,6 +84,10 @@ export const ACTIONS = {
   },
   pause: { ...ON_SPOOL, role: 'operator', done: 'paused', args: ['key', 'until'], run: pause },
   resume: { ...ON_SPOOL, role: 'operator', done: 'resumed', args: ['key', 'all'], run: resume },
+  'run-schedule': { ...ON_SCHEDULE, done: 'run', run: onSchedule('run') },
+  'pause-schedule': { ...ON_SCHEDULE, done: 'paused', run: onSchedule('pause') },
+  'resume-schedule': { ...ON_SCHEDULE, done: 'resumed', run: onSchedule('resume') },
+  'remove-schedule': { ...ON_SCHEDULE, role: 'admin', done: 'removed', run: onSchedule('remove') },
   scale: { ...ON_SPOOL, role: 'operator', done: 'scaled', args: ['to'], run: scale },
   enqueue: {
     ...{ ...ON_SPOOL, role: 'admin', done: 'enqueued', args: ['vars', 'body', 'at', 'priority'] },

@@ -8,7 +8,9 @@ import { encodePacket } from '../protocol/packet.js'
 import { bootId } from '../system/boot.js'
 import type { PeriodicTask } from '../task/periodic.js'
 import { baseName } from '../task/ref.js'
-import { PeriodicTasks } from './tasks.js'
+import { scheduleHash } from '../task/schedule.js'
+import { storeNow } from './store-now.js'
+import { PeriodicTasks, type PeriodicTasksOptions } from './tasks.js'
 
 /** After an engine could not be opened. */
 const RETRY_MS = 1000
@@ -57,6 +59,20 @@ export class PeriodicSpool {
     return this.#tasks?.plan ?? []
   }
 
+  /** Stores a run of one task now. @returns the name of the stored task @throws Error why nothing was stored */
+  async run(name: string): Promise<string> {
+    while (this.#looking !== undefined) await this.#looking
+    const task = this.#declared.find(each => each.name === name)
+    if (task === undefined || this.#isClosed)
+      throw new Error(`this daemon does not schedule ${name} any more`)
+    const stored = this.#options().then(options => storeNow(options, task))
+    this.#looking = stored.then(
+      () => this.#rest(0),
+      () => this.#rest(0),
+    )
+    return stored
+  }
+
   /** Resolves when what it does is done. */
   async close(): Promise<void> {
     this.#isClosed = true
@@ -81,18 +97,29 @@ export class PeriodicSpool {
     } catch (error) {
       this.#events.emit('periodic-failed', { spool: this.#spool, error: messageOf(error) })
     }
+    this.#rest(nextMs)
+  }
+
+  #rest(ms: number): void {
     this.#looking = undefined
-    if (Number.isFinite(nextMs) && !this.#isClosed) this.#alarm.wakeAt(performance.now() + nextMs)
+    if (Number.isFinite(ms) && !this.#isClosed) this.#alarm.wakeAt(performance.now() + ms)
   }
 
   async #open(): Promise<PeriodicTasks> {
+    const tasks = new PeriodicTasks(await this.#options())
+    tasks.set(this.#declared)
+    return tasks
+  }
+
+  async #options(): Promise<PeriodicTasksOptions> {
     const spool = this.#spool
     const { engine, sync } = this.#place
     const events = this.#events
-    const { periodic } = await engine.upkeep()
-    const tasks = new PeriodicTasks({
+    const { periodic, schedulePauses } = await engine.upkeep()
+    return {
       states: periodic,
       now: () => ({ epochMs: Date.now(), machineMs: machineNowMs(), boot: bootId() }),
+      isPaused: task => schedulePauses.read().has(scheduleHash(task)),
       async store(task) {
         const packet = packetOf(task)
         const { path } = await (await engine.enqueuer(sync)).store({ packet })
@@ -102,9 +129,7 @@ export class PeriodicSpool {
       leftOut: ({ name }, stored) => events.emit('periodic-left-out', { spool, name, stored }),
       damaged: ({ name }) => events.emit('periodic-damaged', { spool, name }),
       failed: error => events.emit('periodic-failed', { spool, error }),
-    })
-    tasks.set(this.#declared)
-    return tasks
+    }
   }
 }
 

@@ -8,9 +8,11 @@ import {
 } from '../task/periodic.js'
 import { entryFrom, isAstray, isMissed, leftMs, type Moment } from './times.js'
 
-interface PeriodicTasksOptions {
+export interface PeriodicTasksOptions {
   readonly states: PeriodicStates
   now(): Moment
+  /** People have paused it: its times pass, and nothing is stored. @throws why that is unknown */
+  isPaused(task: PeriodicTask): boolean
   /** Stores a run of the task. @returns the name of the stored task in its spool */
   store(task: PeriodicTask): Promise<string>
   /** Its time has come, but this task is still there. Called once for each. */
@@ -130,6 +132,7 @@ export class PeriodicTasks {
     if (this.#owed.get(task.name)?.version !== version) this.#owed.delete(task.name)
     if (isAstray(entry, now)) return startOver()
     if (leftMs(entry, now) > 0) return this.#deliver(task)
+    if (this.#options.isPaused(task)) return startOver()
     if (isMissed(entry, now) && task.missed === 'skip') return startOver()
     if (this.#isLeftOut(task, entry)) return startOver()
     await this.#claim(task, version)

@@ -21,15 +21,16 @@ export class Commands {
     this.#options = options
   }
 
-  run(entry: CronCommand): void {
+  /** @returns why it was not started, for people; undefined: it was */
+  run(entry: CronCommand): string | undefined {
     const { command, isUnique, harakiriMs } = entry
     const { events } = this.#options
     const siblings = this.#running.get(scheduleKey(entry)) ?? new Set()
-    if (isUnique && siblings.size > 0) return
+    if (isUnique && siblings.size > 0) return 'its last run has not ended, and it is unique'
     const startedAt = performance.now()
     const child = this.#spawn(command)
     const pid = child?.pid
-    if (child === undefined || pid === undefined) return
+    if (child === undefined || pid === undefined) return 'it cannot be started: the log says why'
     child.unref()
     this.#running.set(scheduleKey(entry), siblings.add(child))
     events.emit('command-started', { command, pid })
@@ -39,6 +40,7 @@ export class Commands {
       siblings.delete(child)
       events.emit('command-ended', { command, pid, ranMs: performance.now() - startedAt })
     })
+    return undefined
   }
 
   /** Undefined if there is no memory for another process: then Node throws; it reports other failures by an event. */

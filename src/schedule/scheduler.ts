@@ -23,6 +23,18 @@ interface Entry {
   readonly watch?: { close(): void }
 }
 
+interface Planned {
+  /** Its `scheduleKey`; a timer with an end that running code has added has one of its own. */
+  readonly key: string
+  readonly schedule: Schedule
+  /** Epoch ms; Infinity: at no known time. */
+  readonly nextAtMs: number
+  /** Who asked for it. */
+  readonly owners: ReadonlySet<string>
+  /** Only running code did. */
+  readonly isOfCode: boolean
+}
+
 /** The wall clock may be set while we sleep, so check it this often. */
 const LONGEST_SLEEP_MS = 1000
 /** uWSGI's limit is 64 of each kind. */
@@ -45,11 +57,12 @@ export class Scheduler {
     return [...this.#entries.values()].map(({ schedule }) => schedule)
   }
 
-  /** Each schedule, and when it fires next; epoch ms, Infinity: at no known time. */
-  get plan(): Array<{ readonly schedule: Schedule; readonly nextAtMs: number }> {
-    return [...this.#entries.values()].map(({ schedule, ticks }) => {
+  /** All schedules. */
+  get plan(): Planned[] {
+    return [...this.#entries].map(([key, { schedule, ticks, owners }]) => {
       const leftMs = (ticks?.nextAtMs ?? Number.POSITIVE_INFINITY) - clockOf(schedule)
-      return { schedule, nextAtMs: Math.round(Date.now() + leftMs) }
+      const isOfCode = owners.size === 1 && owners.has(CODE)
+      return { key, schedule, nextAtMs: Math.round(Date.now() + leftMs), owners, isOfCode }
     })
   }
 
@@ -71,6 +84,14 @@ export class Scheduler {
     const key = scheduleKey(schedule)
     this.#own(isTemporary ? `${key} ${this.#added++}` : key, schedule, CODE, isTemporary)
     this.#sleep()
+  }
+
+  /** Removes one that running code has added, and nobody else asked for. @returns false if there is none */
+  remove(key: string): boolean {
+    const entry = this.#entries.get(key)
+    if (entry === undefined || entry.owners.size > 1 || !entry.owners.has(CODE)) return false
+    entry.watch?.close()
+    return this.#entries.delete(key)
   }
 
   /** Removes what running code has added. */

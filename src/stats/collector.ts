@@ -27,7 +27,7 @@ interface Sources {
   /** Those that are run now. */
   spools(): readonly SpoolWorkersStats[]
   leadershipOf(spool: string): SpoolSnapshot['leadership']
-  schedules(): readonly ScheduleSnapshot[]
+  schedules(): Promise<readonly ScheduleSnapshot[]>
   sockets(): readonly SocketSnapshot[]
 }
 
@@ -77,7 +77,7 @@ export class Collector {
       atMs: Date.now(),
       daemon: { ...this.#sources.daemon(), stored: this.#stored, refused: this.#refused },
       spools: await Promise.all(spools.map(each => this.#spool(each))),
-      schedules: this.#sources.schedules(),
+      schedules: await this.#sources.schedules(),
       sockets: this.#sources.sockets(),
     }
   }

@@ -91,9 +91,16 @@ function isSnapshot({ version, daemon, spools, schedules }: DaemonSnapshot): boo
   )
 }
 
-function isSchedule({ schedule, nextAtMs }: DaemonSnapshot['schedules'][number]): boolean {
+/** An older daemon's are not paused, and have no `id`. */
+function isSchedule(each: DaemonSnapshot['schedules'][number]): boolean {
+  const { schedule, nextAtMs, pausedSinceMs = null } = each
   const isNamed = () => schedule.kind !== 'periodic' || hasFields(schedule, { name: 'text' }, {})
-  return isNumberOrNull(nextAtMs) && hasFields(schedule, { kind: 'text' }, {}) && isNamed()
+  return (
+    [nextAtMs, pausedSinceMs].every(isNumberOrNull) &&
+    hasFields(each, { schedule: 'object' }, { id: 'text', origin: 'text' }) &&
+    hasFields(schedule, { kind: 'text' }, {}) &&
+    isNamed()
+  )
 }
 
 function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {

@@ -212,11 +212,17 @@ export interface RunningTask {
 }
 
 export interface ScheduleSnapshot {
+  /** What people call it: the name of a periodic task, or twelve hexadecimal digits. */
+  readonly id: string
   readonly schedule: Schedule | PeriodicTask
+  /** Who asked for it: options; what handlers declare while they are loaded; or code that runs. */
+  readonly origin: 'configuration' | 'handlers' | 'code'
   /** The spool whose leader fires it, or where a periodic task is stored; null: every daemon fires it. */
   readonly spool: string | null
-  /** Null: it has no time, or fires no more. */
+  /** Null: it has no time, fires no more, or is paused. */
   readonly nextAtMs: number | null
+  /** Since when people have paused it; null: they have not. */
+  readonly pausedSinceMs: number | null
 }
 
 export interface SocketSnapshot {

@@ -1,3 +1,4 @@
+import { crypto } from '../base/crypto.js'
 import type { PeriodicTask } from './periodic.js'
 
 /** uWSGI's signals: a byte that any code can raise, and that a function registered for it handles. */
@@ -53,4 +54,30 @@ export type SignalNews =
 
 export function scheduleKey(schedule: Schedule): string {
   return JSON.stringify(Object.values(schedule))
+}
+
+/** What tells a schedule from all others of its spool, over restarts: a hash, in hex. Of a periodic task, its rhythm is no part of it. */
+export function scheduleHash(schedule: Schedule | PeriodicTask): string {
+  return hashOf(schedule.kind === 'periodic' ? schedule.name : scheduleKey(schedule))
+}
+
+/** What people call a schedule that has no name. @param key its `scheduleKey`; a timer with an end has one of its own */
+export function scheduleId(key: string): string {
+  return hashOf(key).slice(0, 12)
+}
+
+function hashOf(text: string): string {
+  return crypto().createHash('sha256').update(text).digest('hex')
+}
+
+/**
+ * What a spool remembers of schedules that people have paused. Any number of daemons read it, and none of them fires what is paused.
+ */
+export interface SchedulePauses {
+  /** Since when, epoch ms, by `scheduleHash`. */
+  read(): ReadonlyMap<string, number>
+  /** It survives power loss, when this resolves. One that is paused already stays as it is. @throws why it cannot be remembered */
+  pause(hash: string): Promise<void>
+  /** @returns false if it was not paused */
+  resume(hash: string): Promise<boolean>
 }

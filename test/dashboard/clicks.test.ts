@@ -7,7 +7,7 @@ import { urlTextOf } from '#src/dashboard/spools.js'
 import { WORDING } from '#src/dashboard/views/actions.js'
 import { ACTIONS, type ActionName } from '#src/operate/actions.js'
 import { urlOf, windowOf } from '../helpers/browser.js'
-import { spoolSnapshotOf } from '../helpers/control.js'
+import { snapshotOf, spoolSnapshotOf } from '../helpers/control.js'
 import { changed, type Spooled, spooled, stored } from '../helpers/dashboard-tasks.js'
 import { skipUnless } from '../helpers/requires.js'
 import { listed, stateOf } from '../helpers/spools.js'
@@ -22,6 +22,8 @@ interface Case {
   readonly before?: string
   /** Which page has the button; the task's own by default. */
   readonly path?: string
+  /** The button is on the page of schedules. */
+  readonly isSchedule?: true
   readonly fill?: (page: Page) => Promise<void>
   readonly button?: string
   /** Is it done? */
@@ -92,6 +94,25 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
       button: 'Set the number',
       isDone: async () => (await spoolSnapshotOf(at.spool)).processes.size.isByHand,
     },
+    'run-schedule': {
+      prepare: async () => {
+        signals = ran('signal 7')
+        return undefined
+      },
+      isSchedule: true,
+      isDone: () => ran('signal 7') > signals,
+    },
+    'pause-schedule': { prepare: () => paused(false), isSchedule: true, isDone: () => isPaused(true) },
+    'resume-schedule': { prepare: () => paused(true), isSchedule: true, isDone: () => isPaused(false) },
+    'remove-schedule': {
+      prepare: async () => {
+        await stored(at.spool, `n=adds-${++count}`, 'kind=schedules')
+        await until('code has added one', async () => (await schedules()).length === 2)
+        return undefined
+      },
+      isSchedule: true,
+      isDone: async () => (await schedules()).length === 1,
+    },
     enqueue: {
       prepare: none,
       path: '',
@@ -101,6 +122,18 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
       },
       isDone: () => hasRun('enqueued'),
     },
+  }
+  let signals = 0
+  const ran = (n: string) => at.daemon.journal().filter(line => line === n).length
+  const schedules = async () => (await snapshotOf(at.spool)).schedules
+  const isPaused = async (is: boolean) =>
+    (await schedules()).some(({ pausedSinceMs }) => (pausedSinceMs !== null) === is)
+  const paused = async (is: boolean) => {
+    const [schedule] = await schedules()
+    const { spoold } = await import('../helpers/cli.js')
+    if (!(await isPaused(is)))
+      await spoold(['schedules', at.spool, is ? '--pause' : '--resume', schedule?.id ?? ''])
+    return undefined
   }
   const readPaused = () => {
     const file = join(at.spool, '.spoold/paused')
@@ -115,14 +148,15 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
   for (const name of Object.keys(ACTIONS) as ActionName[])
     for (const javaScriptEnabled of name === 'cancel' ? [true] : [true, false])
       it(`${name}, ${javaScriptEnabled ? 'with' : 'without'} JavaScript`, async () => {
-        const { prepare, before: first, path = '', fill, button = WORDING[name].label, isDone } = CASES[name]
+        const { prepare, before: first, path = '', isSchedule, fill, isDone } = CASES[name]
+        const { button = WORDING[name].label } = CASES[name]
         const task = await prepare()
         if (task !== undefined) assert.equal(await state(task), first)
         if (name === 'resume') await changedPause()
         const who = await windowOf(at, at.tokenOf('admin', true), { javaScriptEnabled })
         const { page, complaints } = who
         const where = task === undefined ? path : `/tasks/${urlTextOf(task)}`
-        await page.goto(urlOf(at, `/spools/${at.id}${where}`))
+        await page.goto(urlOf(at, isSchedule ? '/schedules' : `/spools/${at.id}${where}`))
         await fill?.(page)
         if (WORDING[name].warning !== undefined) {
           await page.locator('main summary', { hasText: button }).click()
@@ -186,8 +220,11 @@ describe('each action of the table, clicked in a browser', { skip }, () => {
 
   it('is no button for those who may not do it', async () => {
     const { page } = await windowOf(at, at.tokenOf('viewer', true))
-    for (const path of ['', '/held', '/workers', `/tasks/${urlTextOf(at.held)}`]) {
-      await page.goto(urlOf(at, `/spools/${at.id}${path}`))
+    const paths = ['', '/held', '/workers', `/tasks/${urlTextOf(at.held)}`].map(
+      path => `/spools/${at.id}${path}`,
+    )
+    for (const path of [...paths, '/schedules']) {
+      await page.goto(urlOf(at, path))
       assert.equal(await page.locator('main form').count(), 0, path)
     }
     await page.context().close()

@@ -55,7 +55,7 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
       await windowOf(at, token),
       await windowOf(at, token, { javaScriptEnabled: false }),
     ]
-    const words = (text: string | null) => (text ?? '').replace(/[0-9.]+ (?:ms|s|min)/g, 'T').split(/\s+/)
+    const words = (text: string | null) => (text ?? '').replace(/[0-9.]+ (?:ms|s|min|MiB)/g, 'T').split(/\s+/)
     for (const path of pathsOf(at).filter(each => !each.includes('workers'))) {
       const shown: string[][] = []
       for (const { page } of [scripted, plain]) {

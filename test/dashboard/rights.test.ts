@@ -132,9 +132,18 @@ const FORMS: Readonly<Record<ActionName, { readonly ref: string; readonly form: 
   pause: { ref: '', form: {} },
   resume: { ref: '', form: {} }, // nothing is paused
   scale: { ref: '', form: { to: '3' } }, // no daemon runs here
+  'run-schedule': { ref: '', form: { schedule: 'tick' } },
+  'pause-schedule': { ref: '', form: { schedule: 'tick' } },
+  'resume-schedule': { ref: '', form: { schedule: 'tick' } },
+  'remove-schedule': { ref: '', form: { schedule: 'tick' } },
   enqueue: { ref: '', form: { vars: '{"a":"b"}' } },
 }
-const HARMLESS: readonly ActionName[] = ['cancel', 'resume', 'scale']
+const HARMLESS: readonly ActionName[] = [
+  'cancel',
+  'resume',
+  'scale',
+  ...names.filter(name => name.endsWith('-schedule')),
+]
 
 function pathOf(name: ActionName): string {
   const action: Action = ACTIONS[name]

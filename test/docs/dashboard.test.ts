@@ -7,7 +7,7 @@ import { ROOT } from '../helpers/workspace.js'
 
 it('docs/dashboard.md says who may do what, and to what', () => {
   const text = readFileSync(join(ROOT, 'docs/dashboard.md'), 'utf8')
-  const rows = [...text.matchAll(/^\| (\w+) \| (\w+) \| (.*?) ?\| (.*?) ?\|$/gm)].map(row => row.slice(1))
+  const rows = [...text.matchAll(/^\| ([\w-]+) \| (\w+) \| (.*?) ?\| (.*?) ?\|$/gm)].map(row => row.slice(1))
   const expected = Object.entries<Action>(ACTIONS).map(([name, action]) => {
     if (action.on === 'spool') return [name, action.role, '', '']
     const many = action.isFinal ? 'yes, with their number typed in' : 'yes'

@@ -105,6 +105,15 @@ const LINES: { readonly [Name in LoggedEvent]: readonly [EventMap[Name], ...stri
     { kind: 'cron', number: 17, expression: '* * * * *', zone: null },
     'DATE - [uwsgi-cron] routing signal 17',
   ],
+  'schedule-changed': [
+    {
+      spool: '/s',
+      schedule: { kind: 'timer', number: 17, everyMs: 60_000, iterations: 0 },
+      verb: 'pause',
+      done: 'paused, until it is resumed',
+    },
+    '[spooler /s] pause of signal 17 (every 60 s) by a control client: paused, until it is resumed',
+  ],
   'schedules-full': [
     { kind: 'timer', limit: 2 },
     'you can register max 2 schedules !!! this timer is left out',

@@ -14,9 +14,12 @@ export interface Spooled extends TestDashboard {
   readonly running: string
 }
 
-/** `n` is journaled; `kind` says how a run ends. */
-const HANDLER = `export default async ({ kind, n }, task) => {
+/** `n` is journaled; `kind` says how a run ends, or that it adds a schedule. */
+const HANDLER = `import { addTimer, registerSignal } from 'spoold'
+registerSignal(7, 'spooler', () => JOURNAL('signal 7'))
+export default async ({ kind, n }, task) => {
   JOURNAL(n)
+  if (kind === 'schedules') addTimer(7, 86400)
   if (kind === 'fails') throw new Error('no answer from zq-31 <img src=x onerror=alert(1)>')
   if (kind === 'hangs') await new Promise(() => setInterval(() => {}, 1000))
   return task.SPOOL_OK
@@ -50,6 +53,7 @@ export async function spooled(): Promise<Spooled> {
       'spooler-processes': 3,
       'spooler-cheaper': 2,
       'spooler-retry-delay': 3600,
+      'signal-cron': '7 TZ=UTC 0 3 1 1 *',
     },
   })
   const later = (n: string) => stored(spool, '--at', '+2h', `n=${n}`, 'to=zq-31', NASTY)

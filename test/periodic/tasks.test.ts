@@ -48,6 +48,8 @@ class World {
   refusal: string | undefined
   #stored = 0
 
+  readonly paused = new Set<string>()
+
   get states(): PeriodicStates {
     const { periodic } = new MemoryUpkeep(this.spool)
     return { ...periodic, fateOf: task => this.lasting.get(task) ?? 'gone' }
@@ -65,6 +67,7 @@ class World {
   daemon(by = 'one', states = this.states, storing = async () => {}): PeriodicTasks {
     return new PeriodicTasks({
       states,
+      isPaused: ({ name }) => this.paused.has(name),
       now: () => ({ epochMs: this.epochMs, machineMs: this.machineMs, boot: this.boot }),
       store: async ({ name }) => {
         if (this.refusal !== undefined) throw new Error(this.refusal)

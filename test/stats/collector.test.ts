@@ -61,7 +61,7 @@ function collect() {
       return [{ spool: SPOOL, feed: FEED, pool: POOL }]
     },
     leadershipOf: () => null,
-    schedules: () => [],
+    schedules: async () => [],
     sockets: () => [],
   })
   collectors.push(collector)

@@ -1,7 +1,7 @@
 import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
-import type { WorkerSnapshot } from '../../stats/snapshot.js'
+import type { ScheduleSnapshot, WorkerSnapshot } from '../../stats/snapshot.js'
 import { priorityOf, type Ref } from '../../task/ref.js'
 import { shortDuration, terminalName } from '../render.js'
 import { bytes } from '../status/screen.js'
@@ -132,22 +132,27 @@ export const NAME_COLUMNS: ReadonlyArray<Cells<NameCounts>> = [
   { title: 'PAUSED', isOptional: true, cell: ({ isPaused }) => (isPaused ? 'paused' : '') },
 ]
 
-export interface Scheduled {
+/** A schedule, for people. */
+export interface Scheduled extends Pick<ScheduleSnapshot, 'nextAtMs' | 'pausedSinceMs'> {
   readonly what: string
   readonly when: string
-  readonly nextAtMs: number | null
 }
 
 export const SCHEDULE_COLUMNS: ReadonlyArray<Cells<Scheduled>> = [
   {
     title: 'NEXT IN',
     isRight: true,
-    cell: ({ nextAtMs }, nowMs) =>
-      nextAtMs === null ? '' : nextAtMs <= nowMs ? 'now' : shortDuration(nextAtMs - nowMs),
+    cell: ({ nextAtMs, pausedSinceMs }, nowMs) =>
+      pausedSinceMs !== null ? 'paused' : nextInText(nextAtMs, nowMs),
   },
   { title: 'WHEN', fit: 'shared', cell: ({ when }) => when },
   { title: 'WHAT', fit: 'rest', cell: ({ what }) => what },
 ]
+
+export function nextInText(nextAtMs: number | null, nowMs: number): string {
+  if (nextAtMs === null) return ''
+  return nextAtMs <= nowMs ? 'now' : shortDuration(nextAtMs - nowMs)
+}
 
 const HEADS: Readonly<Record<Exclude<TabName, 'overview'>, ReadonlyArray<Omit<Cells<never>, 'cell'>>>> = {
   ...TASK_COLUMNS,

@@ -1,7 +1,6 @@
-import type { ScheduleSnapshot } from '../../stats/snapshot.js'
-import { shortDuration } from '../render.js'
+import { scheduleText } from '../../task/schedule-text.js'
 import type { SpoolStatus } from '../status/spool-status.js'
-import { cellsOf, SCHEDULE_COLUMNS, type Scheduled, WORKER_COLUMNS } from './columns.js'
+import { cellsOf, SCHEDULE_COLUMNS, WORKER_COLUMNS } from './columns.js'
 import type { Row } from './state.js'
 
 /** The rows of what only daemons know. */
@@ -18,33 +17,13 @@ export function factRows(
         cells: cellsOf(WORKER_COLUMNS, worker, nowMs),
       })),
     )
-  const all = daemons.flatMap(({ schedules }) => schedules.map(scheduledOf))
-  const once = new Map(all.map(each => [`${each.what} ${each.when}`, each]))
+  const once = new Map(
+    daemons.flatMap(({ schedules }) =>
+      schedules.map(each => [each.id, { ...each, ...scheduleText(each.schedule, true) }] as const),
+    ),
+  )
   const soonest = (nextAtMs: number | null) => nextAtMs ?? Number.POSITIVE_INFINITY
   return [...once]
     .sort(([, a], [, b]) => (soonest(a.nextAtMs) < soonest(b.nextAtMs) ? -1 : 1))
     .map(([id, each]) => ({ id, cells: cellsOf(SCHEDULE_COLUMNS, each, nowMs) }))
-}
-
-function scheduledOf({ schedule, nextAtMs }: ScheduleSnapshot): Scheduled {
-  const cron = ({ expression, zone }: { expression: string; zone: string | null }) =>
-    zone === null ? expression : `${expression} in ${zone}`
-  switch (schedule.kind) {
-    case 'periodic': {
-      const { when, name } = schedule
-      return {
-        what: name,
-        when: 'everyMs' in when ? `every ${shortDuration(when.everyMs)}` : cron(when),
-        nextAtMs,
-      }
-    }
-    case 'timer':
-      return { what: `signal ${schedule.number}`, when: `every ${shortDuration(schedule.everyMs)}`, nextAtMs }
-    case 'cron':
-      return { what: `signal ${schedule.number}`, when: cron(schedule), nextAtMs }
-    case 'command':
-      return { what: schedule.command, when: cron(schedule), nextAtMs }
-    default:
-      return { what: `signal ${schedule.number}`, when: `changes of ${schedule.path}`, nextAtMs }
-  }
 }

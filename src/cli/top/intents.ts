@@ -3,6 +3,14 @@ import { ACTIONS, type ActionName } from '../../operate/actions.js'
 import type { TaskState } from '../../spool/admin/task-view.js'
 import { type Intent, type Row, type TopState, targetsOf } from './state.js'
 
+/** What an action's key does on the tab of schedules. */
+const ON_SCHEDULES: Readonly<Partial<Record<ActionName, ActionName>>> = {
+  kick: 'run-schedule',
+  pause: 'pause-schedule',
+  resume: 'resume-schedule',
+  remove: 'remove-schedule',
+}
+
 /** Capitals act. */
 export const ACTION_KEYS: Readonly<Record<string, ActionName>> = {
   R: 'requeue',
@@ -24,6 +32,7 @@ const WISH = /^(?:[+-]?[0-9]{1,6}|auto)$/
 /** What an action would do now, or why it cannot be done, for people. @param to of `scale` */
 export function intentOf(state: TopState, name: ActionName, to = ''): IntentOrWhyNot {
   const action = ACTIONS[name]
+  if (state.tab === 'schedules' && name !== 'scale') return onSchedule(state, name)
   if (action.on === 'task') return onTasks(state, name, action.states, action.isFinal)
   if (name === 'scale') {
     if (!WISH.test(to)) return `expected N, +N, -N or auto, got ${JSON.stringify(to)}`
@@ -46,6 +55,15 @@ function onTasks(
   const which = rows.length === 1 ? nameOf(rows[0]) : `${rows.length.toLocaleString('en')} tasks`
   const others = left === 0 ? '' : `, and leave ${left} that ${left === 1 ? 'is' : 'are'} in another state`
   return { action: name, rows, args: {}, text: `${name} ${which}${isFinal ? ' for good' : ''}${others}` }
+}
+
+function onSchedule({ look, cursor }: TopState, pressed: ActionName): IntentOrWhyNot {
+  const name = ON_SCHEDULES[pressed]
+  const row = look?.rows[cursor]
+  if (name === undefined) return `${pressed} is nothing that is done to schedules`
+  if (row === undefined) return 'there is no schedule on this line'
+  const text = `${name.replace('-schedule', '')} ${printable(row.cells.at(-1) ?? '')}`
+  return { action: name, rows: [], args: { schedule: row.id }, text }
 }
 
 /** For commands, what a daemon keeps back is due. */

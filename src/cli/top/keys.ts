@@ -20,6 +20,9 @@ export const HELP: readonly string[] = [
   '  P  pause     start no more tasks of the spool; on tab 8, of a name',
   '  U  resume    end the pauses; on tab 8, that of a name',
   '  S  scale     set the number of processes: N, +N, -N or auto',
+  '',
+  'On tab 9, K runs a schedule now, P and U pause and resume it, and D',
+  'removes it, if code that runs has added it.',
 ]
 
 /** Node's name of a key. */

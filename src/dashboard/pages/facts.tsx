@@ -34,7 +34,12 @@ export async function schedulesPage(context: PageContext) {
     snapshot,
     null,
     { page: 'schedules', title: 'Schedules', source, isLive: true },
-    <Schedules rows={rows} nowMs={snapshot.atMs} />,
+    <Schedules
+      rows={rows}
+      nowMs={snapshot.atMs}
+      actor={context.viewer}
+      idOf={spool => context.spools.all.find(({ directory }) => directory === spool)?.id}
+    />,
   )
 }
 

@@ -31,6 +31,10 @@ export const WORDING: Readonly<Record<ActionName, Wording>> = {
   edit: { label: 'Edit' },
   pause: { label: 'Pause' },
   resume: { label: 'Resume' },
+  'run-schedule': { label: 'Run now' },
+  'pause-schedule': { label: 'Pause' },
+  'resume-schedule': { label: 'Resume' },
+  'remove-schedule': { label: 'Remove', warning: 'Code that runs has added it, and may add it again.' },
   scale: { label: 'Set' },
   enqueue: { label: 'Enqueue' },
 }

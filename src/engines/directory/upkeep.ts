@@ -13,9 +13,11 @@ import {
   periodicKey,
   readPeriodic,
 } from '../../spool/periodic-states.js'
+import { pauseSchedule, readSchedulePauses, resumeSchedule } from '../../spool/schedule-pauses.js'
 import type { Pauses } from '../../task/pause.js'
 import type { PeriodicStates } from '../../task/periodic.js'
 import { toByteString } from '../../task/ref.js'
+import type { SchedulePauses } from '../../task/schedule.js'
 import type {
   Lease,
   LeaseListener,
@@ -77,6 +79,15 @@ export class DirectoryUpkeep implements Upkeep {
       advance: (entry, from, isLasting) => advancePeriodic(spool, entry, from, isLasting),
       forget: (key, version) => forgetPeriodic(spool, key, version),
       fateOf: task => fateOfRun(spool, toByteString(task)),
+    }
+  }
+
+  get schedulePauses(): SchedulePauses {
+    const spool = toByteString(this.#spool)
+    return {
+      read: () => readSchedulePauses(spool),
+      pause: hash => pauseSchedule(spool, hash),
+      resume: hash => resumeSchedule(spool, hash),
     }
   }
 }

@@ -69,6 +69,8 @@ export class MemorySpool {
   readonly ids = new Map<string, { readonly path: string; readonly sinceMs: number }>()
   /** Of periodic tasks, by name. */
   readonly periodic = new Map<string, PeriodicState>()
+  /** Since when schedules are paused, epoch ms, by their hash. */
+  readonly schedulePauses = new Map<string, number>()
   /** The names of the leases that are held. */
   readonly leases = new Set<string>()
   readonly #watchers = new Set<(task: MemoryTask) => void>()

@@ -1,5 +1,6 @@
 import { NO_PAUSES } from '../../task/pause.js'
 import type { PeriodicStates } from '../../task/periodic.js'
+import type { SchedulePauses } from '../../task/schedule.js'
 import type {
   Lease,
   PauseFollower,
@@ -104,6 +105,19 @@ export class MemoryUpkeep implements Upkeep {
         const task = tasks.get(name)
         if (task === undefined) return 'gone'
         return task.past === 'none' ? 'waiting' : 'begun'
+      },
+    }
+  }
+
+  get schedulePauses(): SchedulePauses {
+    const { schedulePauses } = this.#spool
+    return {
+      read: () => new Map(schedulePauses),
+      async pause(hash) {
+        if (!schedulePauses.has(hash)) schedulePauses.set(hash, Date.now())
+      },
+      async resume(hash) {
+        return schedulePauses.delete(hash)
       },
     }
   }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { SpooldError } from '../../base/errors.js'
 import { NO_PAUSES } from '../../task/pause.js'
 import type { PeriodicStates } from '../../task/periodic.js'
+import type { SchedulePauses } from '../../task/schedule.js'
 import type {
   DeadStats,
   Lease,
@@ -148,5 +149,19 @@ export class RedisUpkeep implements Upkeep {
       'NOT_ON_REDIS',
       `${this.#connection.name}: periodic tasks need a spool in a directory; a spool on Redis has none yet`,
     )
+  }
+
+  get schedulePauses(): SchedulePauses {
+    const { name } = this.#connection
+    return {
+      read: () => new Map(),
+      async pause() {
+        throw new SpooldError(
+          'NOT_ON_REDIS',
+          `${name}: a spool on Redis cannot remember paused schedules yet`,
+        )
+      },
+      resume: async () => false,
+    }
   }
 }

@@ -156,4 +156,22 @@ for (const [engine, open] of Object.entries(ENGINES))
       await claims.settle(claim, OK, 1)
       assert.equal(periodic.fateOf(name), 'gone')
     })
+
+    it('remembers which schedules are paused, and since when, for all', periodic, async () => {
+      const spool = open()
+      const pauses = spool.upkeep().schedulePauses
+      const [one, two] = ['1', '2'].map(digit => digit.repeat(64)) as [string, string]
+      const before = Date.now() - 1000
+      await pauses.pause(one)
+      const since = spool.upkeep().schedulePauses.read().get(one) ?? 0
+      assert.ok(since > before && since <= Date.now() + 1000)
+      await pauses.pause(one)
+      await pauses.pause(two)
+      assert.equal(pauses.read().get(one), since)
+      assert.equal(pauses.read().size, 2)
+      assert.equal(await spool.upkeep().schedulePauses.resume(one), true)
+      assert.equal(await pauses.resume(one), false)
+      assert.deepEqual([...pauses.read().keys()], [two])
+      assert.equal(pauses.read().size + spool.upkeep().periodic.read().size, 1, 'they are no entries')
+    })
   })

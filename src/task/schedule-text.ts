@@ -1,0 +1,42 @@
+import type { PeriodicTask } from './periodic.js'
+import type { Schedule } from './schedule.js'
+
+interface ScheduleText {
+  /** What happens: `signal 1`, `task clear-sessions`. */
+  readonly what: string
+  /** `every 60 s` */
+  readonly when: string
+}
+
+/** A schedule, for people. @param showsCommand the arguments of a command may be secret */
+export function scheduleText(schedule: Schedule | PeriodicTask, showsCommand: boolean): ScheduleText {
+  switch (schedule.kind) {
+    case 'periodic': {
+      const { name, when } = schedule
+      return { what: `task ${name}`, when: 'everyMs' in when ? everyText(when.everyMs) : cronText(when) }
+    }
+    case 'timer':
+      return { what: `signal ${schedule.number}`, when: everyText(schedule.everyMs) }
+    case 'cron':
+      return { what: `signal ${schedule.number}`, when: cronText(schedule) }
+    case 'command': {
+      const { command } = schedule
+      return { what: `command ${showsCommand ? command : programOf(command)}`, when: cronText(schedule) }
+    }
+    case 'monitor':
+    case 'touch':
+      return { what: `signal ${schedule.number}`, when: `when ${schedule.path} changes` }
+  }
+}
+
+function everyText(ms: number): string {
+  return `every ${ms % 1000 === 0 ? `${ms / 1000} s` : `${ms} ms`}`
+}
+
+function cronText({ expression, zone }: { expression: string; zone: string | null }): string {
+  return zone === null ? expression : `${expression} (${zone})`
+}
+
+function programOf(command: string): string {
+  return (command.split(' ', 1)[0] ?? '').split('/').at(-1) ?? ''
+}
