@@ -24,6 +24,15 @@ export const INI: Flag = ['--ini <file>', 'the configuration that names the spoo
 export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
+export const PURGE: readonly Flag[] = [
+  INI,
+  ['--max-age <time>', 'those that are older: 90m, 2h, 30d'],
+  ['--max-count <n>', 'keep at most this many, removing the oldest'],
+  ['--all', 'all of them'],
+  ['--dry-run', 'only say how many'],
+  ['--json', 'one JSON object per directory'],
+]
+
 export const SCHEDULES: readonly Flag[] = [
   INI,
   ['--run <schedule>', 'fire it now; its next regular time stays'],

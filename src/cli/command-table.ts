@@ -7,6 +7,7 @@ import {
   INI,
   NEW_TASKS,
   NEW_TOKEN,
+  PURGE,
   SCHEDULES,
   SIMULATION,
   THRESHOLDS,
@@ -259,14 +260,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'remove dead letters for good',
     args: '[dir...]',
     argsHelp: 'spool directories; none: those of --ini',
-    flags: [
-      INI,
-      ['--max-age <time>', 'those that are older: 90m, 2h, 30d'],
-      ['--max-count <n>', 'keep at most this many, removing the oldest'],
-      ['--all', 'all of them'],
-      ['--dry-run', 'only say how many'],
-      ['--json', 'one JSON object per directory'],
-    ],
+    flags: PURGE,
     load: async () => (await import('./commands/purge.js')).purge,
   },
   {

@@ -133,7 +133,7 @@ export const NAME_COLUMNS: ReadonlyArray<Cells<NameCounts>> = [
 ]
 
 /** A schedule, for people. */
-export interface Scheduled extends Pick<ScheduleSnapshot, 'nextAtMs' | 'pausedSinceMs'> {
+interface Scheduled extends Pick<ScheduleSnapshot, 'nextAtMs' | 'pausedSinceMs'> {
   readonly what: string
   readonly when: string
 }
