@@ -33,6 +33,11 @@ export const PURGE: readonly Flag[] = [
   ['--json', 'one JSON object per directory'],
 ]
 
+export const SHAPE: readonly Flag[] = [
+  ['--by <key>', 'the key whose values are counted (default: ud_spool_func)'],
+  ['--json', 'one JSON object per directory'],
+]
+
 export const SCHEDULES: readonly Flag[] = [
   INI,
   ['--run <schedule>', 'fire it now; its next regular time stays'],

@@ -9,6 +9,7 @@ import {
   NEW_TOKEN,
   PURGE,
   SCHEDULES,
+  SHAPE,
   SIMULATION,
   THRESHOLDS,
   UNITS,
@@ -112,10 +113,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'shape',
     summary: 'count tasks by the value of a key and by age in minutes, as qshape does for mail',
     args: '<dir...>',
-    flags: [
-      ['--by <key>', 'the key whose values are counted (default: ud_spool_func)'],
-      ['--json', 'one JSON object per directory'],
-    ],
+    flags: SHAPE,
     load: async () => (await import('./commands/shape.js')).shape,
   },
   {
