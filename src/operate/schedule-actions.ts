@@ -12,12 +12,16 @@ type ScheduleVerb = 'run' | 'pause' | 'resume' | 'remove'
  */
 export const onSchedule =
   (verb: ScheduleVerb) =>
-  async (spool: string, args: Args): Promise<string> => {
+  async (
+    spool: string,
+    args: Args,
+    sockets: readonly string[] = controlSocketsOf(spool),
+  ): Promise<string> => {
     const schedule = given(args, 'schedule')
     if (schedule === undefined) throw wrongArg('schedule', 'the name of a schedule', '')
     const done: string[] = []
     const faults: string[] = []
-    for (const path of controlSocketsOf(spool)) {
+    for (const path of sockets) {
       if (done.length > 0 && verb !== 'remove') break
       try {
         done.push(doneIn(await askDaemon(path, verb, { spool, schedule })))

@@ -250,6 +250,24 @@ describe('an act', () => {
     assert.deepEqual(intentOf('names', 'U'), ['resume', { key: 'task=mail' }, 'resume tasks named mail'])
   })
 
+  for (const [key, action, text] of [
+    ['K', 'run-schedule', 'run task tick'],
+    ['P', 'pause-schedule', 'pause task tick'],
+    ['U', 'resume-schedule', 'resume task tick'],
+    ['D', 'remove-schedule', 'remove task tick'],
+  ] as const)
+    it(`${key} on the tab of schedules: ${action}`, () => {
+      const rows = [{ id: 'tick', cells: ['5 s', 'every 5 s', 'task tick'] }]
+      const { effect } = pressed(stateWith('schedules', rows), key, 'y')
+      const intent = effect?.kind === 'act' ? effect.intent : assert.fail('nothing is done')
+      assert.deepEqual([intent.action, intent.args, intent.text], [action, { schedule: 'tick' }, text])
+      assert.match(pressed(stateWith('schedules', []), key).state.message, /no schedule on this line/)
+      assert.match(
+        pressed(stateWith('schedules', rows), 'H').state.message,
+        /nothing that is done to schedules/,
+      )
+    })
+
   it('sets the number of processes to what is typed', () => {
     const { effect } = pressed(stateWith('workers', []), 'S', '+', '2', 'enter')
     assert.deepEqual(effect?.kind === 'act' && effect.intent.args, { to: '+2' })
