@@ -24,6 +24,13 @@ export const INI: Flag = ['--ini <file>', 'the configuration that names the spoo
 export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
 
+export const LOGS: readonly Flag[] = [
+  ['-f, --follow', 'go on with what is logged from now on'],
+  ['--level <level>', 'only lines that are at least this bad: info, warn or error'],
+  INI,
+  AS_JSON_LINES,
+]
+
 export const PURGE: readonly Flag[] = [
   INI,
   ['--max-age <time>', 'those that are older: 90m, 2h, 30d'],

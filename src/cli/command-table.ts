@@ -5,6 +5,7 @@ import {
   change,
   FILTERS,
   INI,
+  LOGS,
   NEW_TASKS,
   NEW_TOKEN,
   PURGE,
@@ -101,12 +102,7 @@ export const COMMANDS: readonly Command[] = [
     summary: 'print what the daemons of spools have logged of late; with -f also what comes, until they end',
     args: '[dir...]',
     argsHelp: 'spool directories; none: those of --ini',
-    flags: [
-      ['-f, --follow', 'go on with what is logged from now on'],
-      ['--level <level>', 'only lines that are at least this bad: info, warn or error'],
-      INI,
-      AS_JSON_LINES,
-    ],
+    flags: LOGS,
     load: async () => (await import('./commands/logs.js')).logs,
   },
   {
