@@ -17,6 +17,8 @@ const USUAL: Size = { columns: 80, rows: 24 }
 /** Before it is tried again, where another program has made the terminal non-blocking. */
 const RETRY_MS = 20
 const PATIENCE_MS = 500
+/** A terminal that has not taken a frame for so long takes nothing. */
+const STUCK_MS = PATIENCE_MS / 2
 
 interface TerminalUser {
   key(key: string): void
@@ -50,6 +52,8 @@ export class Terminal {
   #shown: readonly string[] | undefined
   #wanted: readonly string[] | undefined
   #isWriting = false
+  /** In terms of `performance.now()`. */
+  #writingSince = 0
   #isOpen = false
 
   constructor(user: TerminalUser) {
@@ -121,11 +125,12 @@ export class Terminal {
     this.#anew()
   }
 
-  /** Twice does no harm. Synchronous: it is the last that a process does. */
+  /** Twice does no harm. Synchronous, for it is the last that a process does: a terminal that takes nothing would stop it here for ever. */
   #leave(): void {
     if (!this.#isOpen) return
     this.#isOpen = false
     this.#shown = undefined
+    if (this.#isWriting && performance.now() - this.#writingSince > STUCK_MS) return
     this.#input.setRawMode(false)
     writeQuietly(LEAVE)
   }
@@ -155,6 +160,7 @@ export class Terminal {
     this.#shown = wanted
     if (frame === '') return
     this.#isWriting = true
+    this.#writingSince = performance.now()
     this.#send(Buffer.from(frame))
   }
 
