@@ -92,12 +92,23 @@ describe('what strangers write, in a browser', { skip: skipUnless('chromium') },
     await look(`/spools/${at.id}/find?grep=${encodeURIComponent(evil('value'))}`)
     await look(`/spools/${at.id}/waiting?show=later`)
     await look(`/spools/${at.id}/bulk/hold?key=${encodeURIComponent(`a=${evil('filter')}`)}`)
-    await page.goto(urlOf(at, `/spools/${at.id}/find?grep=onerror&state=waiting`))
+    await page.goto(
+      urlOf(at, `/spools/${at.id}/find?state=waiting&grep=${encodeURIComponent(evil('value'))}`),
+    )
     await page.locator('a.button', { hasText: 'Hold' }).click()
     await page.getByRole('button', { name: /^Hold: / }).click()
     await page.locator('p.notice').waitFor()
     await look(`/spools/${at.id}/held`)
+    await page.locator('input[name=ref]').first().check()
+    await page.getByRole('button', { name: 'Bury…' }).last().click()
+    await page.getByRole('button', { name: 'Bury: 1 task' }).click()
     await look(`/spools/${at.id}/audit`)
+    const audited = await page.locator('td[data-label=On]').allTextContents()
+    for (const where of ['name', 'value'])
+      assert.ok(
+        audited.some(text => text.includes(`class=evil title=${where}`)),
+        audited.join('\n'),
+      )
     const all = [
       'name',
       'key',
