@@ -5,6 +5,7 @@ import { before, describe, it } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import { readAudit } from '#src/spool/admin/audit.js'
 import { urlOf, windowOf } from '../helpers/browser.js'
+import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import { changed, type Spooled, spooled, stored } from '../helpers/dashboard-tasks.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -160,6 +161,7 @@ describe('an operator, in a browser', { skip: skipUnless('chromium') }, () => {
       await walk.page.locator('tbody tr').first().waitFor()
     },
     'Run more processes, without a restart': async walk => {
+      await spoold(['scale', at.spool, '2']) // there is room for more
       await walk.go('Workers')
       await walk.press('One process more')
       await shows(walk, /processes wanted/)

@@ -6,6 +6,7 @@ import { describe, it } from 'node:test'
 import { Sessions } from '#src/dashboard/access/sessions.js'
 import { Tokens } from '#src/dashboard/access/tokens.js'
 import { DaemonLink } from '#src/dashboard/daemon-link.js'
+import { PAGES } from '#src/dashboard/pages/index.js'
 import { dashboardApp } from '#src/dashboard/server.js'
 import { Spools, urlTextOf } from '#src/dashboard/spools.js'
 import { whoseOf } from '#src/dashboard/world.js'
@@ -275,6 +276,17 @@ describe('each route', () => {
       (await ask(`/spools/spool/bulk/hold?${new URLSearchParams(filter)}`, 'GET', sent(id))).text()
     assert.match(await found({ key: `key-${SECRET}=${SECRET}` }), /Hold: 0 tasks/)
     assert.match(await found({ key: `key-${SECRET}=[hidden]` }), /Hold: 1 task/)
+  })
+
+  it('is shown to those who have its right, and to nobody else', async () => {
+    const { sessionOf, ask } = await dashboard()
+    for (const who of EVERYBODY)
+      for (const { path, right } of PAGES.filter(each => !each.path.includes(':action'))) {
+        const filled = path.replace(':spool', 'spool').replace(':ref', urlTextOf('due'))
+        const may = isAtLeast(who.role, right.role) && (right.payload !== true || who.mayReadPayload)
+        const { status } = await ask(filled, 'GET', sent(sessionOf(who).id))
+        assert.equal(status, may ? 200 : 403, `${path} by ${nameOf(who)}`)
+      }
   })
 
   it('is shown to nobody who is not known', async () => {
