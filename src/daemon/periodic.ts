@@ -5,6 +5,7 @@ import type { SpoolTarget } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { PeriodicSpool } from '../periodic/spool.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
+import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
 import { realPathOf } from '../system/file-stats.js'
 import type { PeriodicTask } from '../task/periodic.js'
 
@@ -28,7 +29,7 @@ export class PeriodicSpools {
 
   serve(options: Pick<Options, 'spoolerQueue'>, own: readonly SpoolTarget[]): void {
     this.#own = own
-    this.#queues = new Map(queuesOf(options.spoolerQueue).map(([name, path]) => [name, realPathOf(path)]))
+    this.#queues = new Map(queuesOf(options.spoolerQueue).map(([name, path]) => [name, spoolOf(path)]))
     this.#unplaced.clear()
     for (const [spool, each] of this.#opened)
       if (!own.some(({ directory, sync }) => directory === spool && sync === each.sync)) {
@@ -97,4 +98,9 @@ export class PeriodicSpools {
     this.#unplaced.add(name)
     return undefined
   }
+}
+
+/** As a spool that this daemon runs is called. */
+function spoolOf(path: string): string | undefined {
+  return isRedisAddress(path) ? nameOfRedis(path) : realPathOf(path)
 }

@@ -4,7 +4,6 @@ import { openEngine } from '../engines/open-engine.js'
 import type { SpoolTarget } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import { watchEntry, watchTouches } from '../files/directory-watch.js'
-import { isRedisAddress } from '../protocol/redis-address.js'
 import { Commands } from '../schedule/commands.js'
 import { schedulesOf } from '../schedule/ini-schedules.js'
 import { Leadership } from '../schedule/leadership.js'
@@ -62,8 +61,7 @@ export class Schedules {
     this.router = new SignalRouter(events, {
       declared: (spool, schedules, periodic) => {
         this.#change(() => this.#scheduler.set(spool, schedules))
-        if (isRedisAddress(spool) && periodic.length > 0) this.#warnOfRedis(spool, periodic.length)
-        else this.#periodic.declared(spool, periodic)
+        this.#periodic.declared(spool, periodic)
       },
       added: schedule => this.#change(() => this.#scheduler.add(schedule)),
     })
@@ -74,19 +72,11 @@ export class Schedules {
     if (options.drain) return
     this.#isFiring = true
     this.#home = spools[0]?.directory
-    this.#periodic.serve(
-      options,
-      spools.filter(({ directory }) => !isRedisAddress(directory)),
-    )
+    this.#periodic.serve(options, spools)
     this.#change(() => {
       this.#scheduler.reload()
       this.#scheduler.set(INI, schedulesOf(options))
     })
-  }
-
-  #warnOfRedis(spool: string, count: number): void {
-    const message = `${spool}: ${count} periodic tasks are not run, which a spool on Redis cannot remember yet: give them to a spool in a directory`
-    this.#context.events.emit('config-warning', { message })
   }
 
   /** For people and monitoring. */

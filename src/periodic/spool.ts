@@ -118,7 +118,7 @@ export class PeriodicSpool {
     const { periodic, schedulePauses } = await engine.upkeep()
     return {
       states: periodic,
-      now: () => ({ epochMs: Date.now(), machineMs: machineNowMs(), boot: bootId() }),
+      now: () => ({ epochMs: periodic.nowMs?.() ?? Date.now(), machineMs: machineNowMs(), boot: bootId() }),
       isPaused: task => schedulePauses.read().has(scheduleHash(task)),
       async store(task) {
         const packet = packetOf(task)

@@ -12,9 +12,9 @@ type Options = Pick<PeriodicTasksOptions, 'states' | 'now' | 'store'>
  * @throws Error why nothing was stored
  */
 export async function storeNow({ states, now, store }: Options, task: PeriodicTask): Promise<string> {
-  const { version = 0, entry } = states.read().get(states.keyOf(task.name)) ?? {}
+  const { version = 0, entry } = (await states.read()).get(states.keyOf(task.name)) ?? {}
   const last = entry?.task
-  const fate = last === undefined ? 'gone' : states.fateOf(last)
+  const fate = last === undefined ? 'gone' : await states.fateOf(last)
   if (fate === 'waiting' || (fate === 'begun' && !task.overlap))
     throw new Error(
       `its last run, ${last}, has not ended${fate === 'begun' ? ', and it does not overlap' : ''}`,

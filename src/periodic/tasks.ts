@@ -98,8 +98,8 @@ export class PeriodicTasks {
     }
     const { states } = this.#options
     let found: ReadonlyMap<string, PeriodicState> = new Map()
-    await attempt('', () => {
-      found = states.read()
+    await attempt('', async () => {
+      found = await states.read()
       this.#entries = new Map(
         [...found.values()].flatMap(({ entry }) => (entry ? [[entry.name, entry]] : [])),
       )
@@ -134,7 +134,7 @@ export class PeriodicTasks {
     if (leftMs(entry, now) > 0) return this.#deliver(task)
     if (this.#options.isPaused(task)) return startOver()
     if (isMissed(entry, now) && task.missed === 'skip') return startOver()
-    if (this.#isLeftOut(task, entry)) return startOver()
+    if (await this.#isLeftOut(task, entry)) return startOver()
     await this.#claim(task, version)
     await this.#deliver(task)
   }
@@ -175,18 +175,18 @@ export class PeriodicTasks {
     await this.#options.states.advance({ ...entry, task: stored }, owed.version, false)
   }
 
-  #isLeftOut(task: PeriodicTask, { task: stored }: PeriodicEntry): boolean {
+  async #isLeftOut(task: PeriodicTask, { task: stored }: PeriodicEntry): Promise<boolean> {
     if (stored === undefined) return false
-    const fate = this.#options.states.fateOf(stored)
+    const fate = await this.#options.states.fateOf(stored)
     if (fate === 'gone' || (task.overlap && fate === 'begun')) return false
     if (this.#leftOut.get(task.name) !== stored) this.#options.leftOut(task, stored)
     this.#leftOut.set(task.name, stored)
     return true
   }
 
-  #forgetAbandoned(key: string, entry: PeriodicEntry, version: number): void {
+  async #forgetAbandoned(key: string, entry: PeriodicEntry, version: number): Promise<void> {
     if (!this.#isAbandoned(entry, this.#options.now())) return
-    this.#options.states.forget(key, version)
+    await this.#options.states.forget(key, version)
     this.#entries.delete(entry.name)
   }
 

@@ -1,11 +1,10 @@
 import { closeSync, constants } from 'node:fs'
 import { crypto } from '../base/crypto.js'
 import { errnoOf } from '../base/errors.js'
-import { hasFields } from '../base/json-guard.js'
 import { openSync, readlinkSync, symlinkSync, unlinkSync } from '../files/anchored-path.js'
 import { syncDirectory } from '../files/disk-sync.js'
 import { listAtOnce } from '../files/entries.js'
-import type { PeriodicEntry, PeriodicState } from '../task/periodic.js'
+import { isPeriodicEntry, type PeriodicEntry, type PeriodicState } from '../task/periodic.js'
 import { type Ref, toByteString, toFsPath } from '../task/ref.js'
 import { packetState } from './spool-file.js'
 import { STARTED } from './state-byte.js'
@@ -138,26 +137,9 @@ function remove(path: string): void {
 function readEntry(path: string, key: string): PeriodicEntry | undefined {
   try {
     const value: unknown = JSON.parse(Buffer.from(readlinkSync(toFsPath(path)), 'latin1').toString())
-    return isEntry(value) && periodicKey(value.name) === key ? value : undefined
+    return isPeriodicEntry(value) && periodicKey(value.name) === key ? value : undefined
   } catch (error) {
     if (errnoOf(error) === undefined || errnoOf(error) === 'EINVAL') return undefined // no JSON, or no link
     throw error
   }
-}
-
-function isEntry(value: unknown): value is PeriodicEntry {
-  if (!hasFields(value, { name: 'text', when: 'object', sinceMs: 'time', nextMs: 'time' }, OPTIONAL))
-    return false
-  const { when, machine, task } = value as PeriodicEntry
-  const isRhythm =
-    hasFields(when, { everyMs: 'time' }, {}) ||
-    (hasFields(when, { expression: 'text' }, {}) && 'zone' in when && isTextOrNull(when.zone))
-  const isMachine = machine === undefined || hasFields(machine, { boot: 'text', nextMs: 'time' }, {})
-  return isRhythm && isMachine && (task === undefined || /^[^/]+$/.test(task))
-}
-
-const OPTIONAL = { machine: 'object', task: 'text' } as const
-
-function isTextOrNull(value: unknown): boolean {
-  return value === null || typeof value === 'string'
 }

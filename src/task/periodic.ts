@@ -1,3 +1,5 @@
+import { hasFields } from '../base/json-guard.js'
+
 /** How often, or when. */
 export type Rhythm =
   | { readonly everyMs: number }
@@ -29,6 +31,9 @@ export interface PeriodicEntry {
   readonly task?: string
 }
 
+/** A plain value where an engine has one. */
+type Maybe<T> = T | Promise<T>
+
 /** An entry, and how often it was replaced. */
 export interface PeriodicState {
   readonly version: number
@@ -38,11 +43,13 @@ export interface PeriodicState {
 
 /**
  * What a spool remembers of periodic tasks. Any number of daemons read it, and of those that want to replace the same version of
- * an entry one does: it stores the task. Every method throws why it cannot.
+ * an entry one does: it stores the task. Every method throws, or rejects with, why it cannot.
  */
 export interface PeriodicStates {
+  /** The clock that daemons on several machines share, as of the last `read`; epoch ms. Absent: that of this machine. */
+  nowMs?(): number
   /** The latest entries, by key. */
-  read(): ReadonlyMap<string, PeriodicState>
+  read(): Maybe<ReadonlyMap<string, PeriodicState>>
   keyOf(name: string): string
   /**
    * Replaces the version `from` of an entry, 0 if there is none, by `from + 1`.
@@ -52,12 +59,30 @@ export interface PeriodicStates {
    */
   advance(entry: PeriodicEntry, from: number, isLasting: boolean): Promise<boolean>
   /** Forgets an entry, unless it is newer than this version. */
-  forget(key: string, version: number): void
+  forget(key: string, version: number): Maybe<void>
   /** What became of a task in this spool: it is there no more; it waits for a run, maybe another one; or runs. */
-  fateOf(task: string): 'gone' | 'waiting' | 'begun'
+  fateOf(task: string): Maybe<'gone' | 'waiting' | 'begun'>
 }
 
 export function isSameRhythm(a: Rhythm, b: Rhythm): boolean {
   if ('everyMs' in a || 'everyMs' in b) return 'everyMs' in a && 'everyMs' in b && a.everyMs === b.everyMs
   return a.expression === b.expression && a.zone === b.zone
+}
+
+const OPTIONAL = { machine: 'object', task: 'text' } as const
+
+/** True for what JSON made of an entry. */
+export function isPeriodicEntry(value: unknown): value is PeriodicEntry {
+  if (!hasFields(value, { name: 'text', when: 'object', sinceMs: 'time', nextMs: 'time' }, OPTIONAL))
+    return false
+  const { when, machine, task } = value as PeriodicEntry
+  const isRhythm =
+    hasFields(when, { everyMs: 'time' }, {}) ||
+    (hasFields(when, { expression: 'text' }, {}) && 'zone' in when && isTextOrNull(when.zone))
+  const isMachine = machine === undefined || hasFields(machine, { boot: 'text', nextMs: 'time' }, {})
+  return isRhythm && isMachine && (task === undefined || /^[^/]+$/.test(task))
+}
+
+function isTextOrNull(value: unknown): boolean {
+  return value === null || typeof value === 'string'
 }

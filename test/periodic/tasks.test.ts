@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
-import { MemorySpool } from '#src/engines/memory/spool.js'
-import { MemoryUpkeep } from '#src/engines/memory/upkeep.js'
+import { before, describe, it } from 'node:test'
 import { PeriodicTasks } from '#src/periodic/tasks.js'
 import type { PeriodicEntry, PeriodicStates, PeriodicTask, Rhythm } from '#src/task/periodic.js'
+import { STORES, type Store } from './stores.js'
 
 const [SECOND, MINUTE, HOUR, DAY] = [1000, 60_000, 3_600_000, 86_400_000] as const
 const START = Date.parse('2026-03-01T00:00:00Z')
@@ -35,6 +34,9 @@ interface Run {
   readonly epochMs: number
 }
 
+/** What the suite runs over now. */
+let openStore: () => Store = () => assert.fail()
+
 /** A spool with daemons on a machine whose clock is ours. What is stored has run at once, unless `lasting` has its name. */
 class World {
   machineMs = 12_345
@@ -42,7 +44,7 @@ class World {
   boot = 'first'
   readonly runs: Run[] = []
   readonly lines: string[] = []
-  readonly spool = new MemorySpool('memory:periodic')
+  readonly store = openStore()
   /** What is still there, and whether its run has begun. */
   readonly lasting = new Map<string, 'waiting' | 'begun'>()
   refusal: string | undefined
@@ -51,8 +53,7 @@ class World {
   readonly paused = new Set<string>()
 
   get states(): PeriodicStates {
-    const { periodic } = new MemoryUpkeep(this.spool)
-    return { ...periodic, fateOf: task => this.lasting.get(task) ?? 'gone' }
+    return { ...this.store.states, fateOf: task => this.lasting.get(task) ?? 'gone' }
   }
 
   pass(ms: number): void {
@@ -60,8 +61,9 @@ class World {
     this.epochMs += ms
   }
 
-  entry(name = 'tick'): PeriodicEntry | undefined {
-    return this.spool.periodic.get(name)?.entry
+  async entry(name = 'tick'): Promise<PeriodicEntry | undefined> {
+    const { states } = this.store
+    return (await states.read()).get(states.keyOf(name))?.entry
   }
 
   daemon(by = 'one', states = this.states, storing = async () => {}): PeriodicTasks {
@@ -106,327 +108,6 @@ async function living(tasks: readonly PeriodicTask[], world = new World(), by = 
   return { world, daemon }
 }
 
-describe('a period', () => {
-  it('passes before the first run, and between runs', async () => {
-    const { world, daemon } = await living([every(5 * MINUTE)])
-    await world.live(daemon, 16 * MINUTE)
-    assert.deepEqual(world.times, [5 * MINUTE, 10 * MINUTE, 15 * MINUTE])
-  })
-
-  it('goes on over a restart', async () => {
-    const { world } = await living([every(5 * MINUTE)])
-    world.pass(3 * MINUTE)
-    const { daemon } = await living([every(5 * MINUTE)], world)
-    await world.live(daemon, 3 * MINUTE)
-    assert.deepEqual(world.times, [5 * MINUTE])
-  })
-
-  it('that is another one after a restart starts anew, also back', async () => {
-    const { world } = await living([every(5 * MINUTE)])
-    world.pass(3 * MINUTE)
-    const { daemon } = await living([every(4 * MINUTE)], world)
-    await world.live(daemon, 2 * MINUTE)
-    assert.deepEqual(world.times, [])
-    daemon.set([every(5 * MINUTE)])
-    await world.live(daemon, 6 * MINUTE)
-    assert.deepEqual(world.times, [10 * MINUTE])
-  })
-
-  it('begins with the run, so that one that comes late moves the others', async () => {
-    const { world, daemon } = await living([every(5 * MINUTE)])
-    world.pass(5 * MINUTE + 30 * SECOND)
-    await world.live(daemon, 6 * MINUTE)
-    assert.deepEqual(world.times, [5.5 * MINUTE, 10.5 * MINUTE])
-  })
-
-  for (const [missed, expected] of [
-    ['one', [DAY, DAY + 5 * MINUTE]],
-    ['skip', [DAY + 5 * MINUTE]],
-  ] as const)
-    it(`is missed while no daemon runs: ${missed === 'one' ? 'one run makes up for all' : 'none makes up for it'}`, async () => {
-      const { world } = await living([every(5 * MINUTE, { missed })])
-      world.pass(DAY)
-      const { daemon } = await living([every(5 * MINUTE, { missed })], world)
-      await world.live(daemon, 6 * MINUTE)
-      assert.deepEqual(world.times, expected)
-    })
-
-  it('does not notice that the clock is set, either way, nor does a daemon that starts then', async () => {
-    for (const jump of [-400 * DAY, -HOUR, 10 * MINUTE, 400 * DAY]) {
-      const world = new World()
-      const since = world.machineMs
-      let { daemon } = await living([every(5 * MINUTE)], world)
-      world.pass(MINUTE)
-      world.epochMs += jump
-      await world.live(daemon, 2 * MINUTE)
-      ;({ daemon } = await living([every(5 * MINUTE)], world))
-      await world.live(daemon, 8 * MINUTE)
-      const at = world.runs.map(({ machineMs }) => machineMs - since)
-      assert.deepEqual(at, [5 * MINUTE, 10 * MINUTE], `set by ${jump / MINUTE} min`)
-    }
-  })
-
-  it('that was remembered before the machine started is never longer than it is', async () => {
-    const { world } = await living([every(5 * MINUTE)])
-    world.boot = 'second'
-    world.machineMs = 7
-    world.epochMs -= 30 * DAY
-    const { daemon } = await living([every(5 * MINUTE)], world)
-    await world.live(daemon, 6 * MINUTE)
-    assert.equal(world.runs.length, 1)
-    assert.equal(world.epochMs, START - 30 * DAY + 6 * MINUTE)
-  })
-
-  it('goes on by the time of day after the machine has started again', async () => {
-    const { world } = await living([every(5 * MINUTE)])
-    world.boot = 'second'
-    world.machineMs = 9e12 // the new clock may say anything
-    world.epochMs += 4 * MINUTE
-    const { daemon } = await living([every(5 * MINUTE)], world)
-    await world.live(daemon, 2 * MINUTE)
-    assert.deepEqual(world.times, [5 * MINUTE])
-  })
-})
-
-describe('cron times', () => {
-  it('are those of the zone, once each, also when the clock changes', async () => {
-    const world = new World()
-    world.epochMs = Date.parse('2026-03-28T12:00:00Z')
-    const { daemon } = await living([cron('30 2 * * *', 'Europe/Paris')], world)
-    await world.live(daemon, 2 * DAY)
-    const texts = world.runs.map(({ epochMs }) => new Date(epochMs).toISOString())
-    // 02:30 does not exist on the 29th
-    assert.deepEqual(texts, ['2026-03-29T01:00:00.000Z', '2026-03-30T00:30:00.000Z'])
-  })
-
-  it('are found within ten seconds after the clock was set past them, and do not repeat when it is set back', async () => {
-    const { world, daemon } = await living([cron('0 3 * * *')])
-    const sleepMs = await daemon.look()
-    assert.ok(sleepMs <= 10 * SECOND, `${sleepMs} ms`)
-    world.epochMs += 3 * HOUR + 5 * SECOND
-    world.pass(sleepMs)
-    await daemon.look()
-    assert.equal(world.runs.length, 1)
-    world.epochMs -= 20 * MINUTE
-    await world.live(daemon, HOUR)
-    assert.equal(world.runs.length, 1)
-  })
-
-  it('repeat when the clock was wrong by more than an hour', async () => {
-    const { world, daemon } = await living([cron('0 3 * * *')])
-    world.epochMs += 300 * DAY
-    await world.live(daemon, 4 * HOUR)
-    const before = world.runs.length
-    world.epochMs -= 300 * DAY
-    await world.live(daemon, DAY)
-    assert.equal(world.runs.length, before + 1)
-  })
-
-  for (const missed of ['one', 'skip'] as const)
-    it(`that passed while no daemon ran: ${missed}`, async () => {
-      const { world } = await living([cron('0 3 * * *', 'UTC', { missed })])
-      world.pass(3 * DAY + 12 * HOUR)
-      const { daemon } = await living([cron('0 3 * * *', 'UTC', { missed })], world)
-      await world.live(daemon, DAY)
-      const expected = missed === 'one' ? [3.5 * DAY, 4 * DAY + 3 * HOUR] : [4 * DAY + 3 * HOUR]
-      assert.deepEqual(world.times, expected)
-    })
-})
-
-describe('a run that is still there', () => {
-  it('keeps the next one from being stored, and is named once', async () => {
-    const { world, daemon } = await living([every(MINUTE)])
-    world.lasting.set('task-1', 'begun')
-    await world.live(daemon, 4.5 * MINUTE)
-    assert.deepEqual(world.times, [MINUTE])
-    assert.deepEqual(world.lines, ['tick left out: task-1'])
-    world.lasting.clear()
-    await world.live(daemon, MINUTE)
-    assert.deepEqual(world.times, [MINUTE, 5 * MINUTE])
-  })
-
-  it('does not if it may overlap, once it has begun: never do two wait', async () => {
-    const { world, daemon } = await living([every(MINUTE, { overlap: true })])
-    world.lasting.set('task-1', 'waiting')
-    await world.live(daemon, 3.5 * MINUTE)
-    assert.deepEqual(world.times, [MINUTE])
-    world.lasting.set('task-1', 'begun')
-    await world.live(daemon, MINUTE)
-    assert.deepEqual(world.times, [MINUTE, 4 * MINUTE])
-  })
-
-  it('does so after a restart and with another rhythm, too', async () => {
-    const { world, daemon } = await living([every(MINUTE)])
-    world.lasting.set('task-1', 'waiting')
-    await world.live(daemon, 1.5 * MINUTE)
-    const next = await living([every(2 * MINUTE)], world)
-    await world.live(next.daemon, 5 * MINUTE)
-    assert.deepEqual(world.times, [MINUTE])
-  })
-})
-
-describe('several daemons', () => {
-  it('store each run once, although they look at the same moment', async () => {
-    const world = new World()
-    const daemons = await Promise.all(['a', 'b', 'c'].map(by => living([every(SECOND)], world, by)))
-    for (let i = 0; i < 100; i++) {
-      world.pass(SECOND)
-      await Promise.all(daemons.map(({ daemon }) => daemon.look()))
-    }
-    assert.equal(world.runs.length, 100)
-  })
-
-  it('leave a task to those that know it', async () => {
-    const world = new World()
-    const { daemon: knowing } = await living([every(DAY)], world)
-    const { daemon: other } = await living([], world)
-    for (let i = 0; i < 10; i++) {
-      world.pass(DAY)
-      assert.ok((await other.look()) > 0)
-      await knowing.look()
-      await other.look()
-    }
-    assert.equal(world.runs.length, 10)
-  })
-
-  it('forget a task a minute after its time if nobody knows it any more', async () => {
-    const { world } = await living([every(HOUR)])
-    const { daemon } = await living([], world)
-    world.pass(HOUR)
-    const ms = await daemon.look()
-    assert.ok(ms > 0 && ms <= MINUTE, String(ms))
-    assert.notEqual(world.entry(), undefined)
-    world.pass(ms)
-    await daemon.look()
-    assert.equal(world.entry(), undefined)
-    const { daemon: again } = await living([every(HOUR)], world)
-    await world.live(again, HOUR + MINUTE)
-    assert.deepEqual(world.times, [2 * HOUR + MINUTE])
-  })
-
-  it('that is suspended while it claims a run, and killed once that is stored, does not have it doubled', async () => {
-    const { world } = await living([every(5 * MINUTE)])
-    const { states } = world
-    let isSuspended = true
-    const slow: PeriodicStates = {
-      ...states,
-      advance: (...args) => {
-        if (isSuspended) world.pass(10 * MINUTE)
-        isSuspended = false
-        return states.advance(...args)
-      },
-    }
-    const killed = world.daemon('killed', slow, () => new Promise(() => {}))
-    killed.set([every(5 * MINUTE)])
-    world.pass(5 * MINUTE)
-    void killed.look()
-    await new Promise(setImmediate)
-    const { daemon } = await living([every(5 * MINUTE)], world)
-    await world.live(daemon, 4 * MINUTE)
-    assert.deepEqual(world.times, [])
-    await world.live(daemon, 2 * MINUTE)
-    assert.deepEqual(world.times, [20 * MINUTE])
-  })
-
-  it('that start after a long time do not forget what others still come to know', async () => {
-    const { world } = await living([every(HOUR)])
-    world.pass(DAY)
-    const { daemon } = await living([], world)
-    assert.ok((await daemon.look()) >= MINUTE)
-    assert.notEqual(world.entry(), undefined)
-  })
-
-  it('with different periods for one task follow who was loaded last, and take it over when that is gone', async () => {
-    const world = new World()
-    const { daemon: old } = await living([every(5 * MINUTE)], world)
-    const { daemon: young } = await living([every(7 * MINUTE)], world, 'young')
-    for (let at = 0; at < 30 * MINUTE; at += MINUTE) {
-      world.pass(MINUTE)
-      await old.look()
-      await young.look()
-    }
-    assert.deepEqual(
-      world.times,
-      [7, 14, 21, 28].map(minutes => minutes * MINUTE),
-    )
-    assert.ok(world.runs.every(({ by }) => by === 'young'))
-    await world.live(old, 20 * MINUTE) // at 35 min it is due, at 36 given up, and then 5 min pass
-    assert.deepEqual(
-      world.times.slice(4),
-      [41, 46].map(minutes => minutes * MINUTE),
-    )
-  })
-})
-
-describe('trouble', () => {
-  it('in storing a run is said once, and the run is stored later: the last one only', async () => {
-    const { world, daemon } = await living([every(5 * MINUTE)])
-    world.refusal = 'disk full'
-    await world.live(daemon, 11 * MINUTE)
-    assert.deepEqual(world.times, [])
-    assert.deepEqual(world.lines, ['failed: disk full'])
-    world.refusal = undefined
-    await world.live(daemon, 2 * MINUTE)
-    assert.equal(world.runs.length, 1)
-    await world.live(daemon, 5 * MINUTE)
-    assert.equal(world.runs.length, 2)
-  })
-
-  it('in writing what is remembered stores nothing, is said once, and retried ever more slowly', async () => {
-    const world = new World()
-    let looks = 0
-    const refused: PeriodicStates = {
-      ...world.states,
-      advance: async () => {
-        looks++
-        throw new Error('read-only')
-      },
-    }
-    const daemon = world.daemon('one', refused)
-    daemon.set([every(5 * MINUTE)])
-    await world.live(daemon, HOUR)
-    assert.deepEqual(world.lines, ['failed: read-only'])
-    assert.ok(looks > 50 && looks < 75, `${looks} looks`)
-    assert.equal(world.runs.length, 0)
-  })
-
-  it('of one task does not delay the others', async () => {
-    const world = new World()
-    const { states } = world
-    const daemon = world.daemon('one', {
-      ...states,
-      advance: async (entry, ...rest) => {
-        if (entry.name === 'bad') throw new Error('bad')
-        return states.advance(entry, ...rest)
-      },
-    })
-    daemon.set([every(MINUTE, { name: 'bad' }), every(MINUTE)])
-    await world.live(daemon, 5.5 * MINUTE)
-    assert.deepEqual(
-      world.times,
-      [1, 2, 3, 4, 5].map(minutes => minutes * MINUTE),
-    )
-  })
-
-  it('with a damaged entry is said, and the task starts anew', async () => {
-    const { world } = await living([every(5 * MINUTE)])
-    world.pass(3 * MINUTE)
-    world.spool.periodic.set('tick', { version: 9, entry: undefined })
-    const { daemon } = await living([every(5 * MINUTE)], world)
-    await world.live(daemon, 6 * MINUTE)
-    assert.deepEqual(world.lines, ['tick damaged'])
-    assert.deepEqual(world.times, [8 * MINUTE])
-  })
-
-  it('with the removal of all that is remembered: the task starts anew', async () => {
-    const { world, daemon } = await living([every(5 * MINUTE)])
-    world.pass(3 * MINUTE)
-    world.spool.periodic.clear()
-    await world.live(daemon, 6 * MINUTE)
-    assert.deepEqual(world.times, [8 * MINUTE])
-  })
-})
-
 /** A run's period: the version of the entry that whoever stored it has made. */
 interface Claim {
   readonly name: string
@@ -449,6 +130,8 @@ class Mortal {
   readonly #claims: Claim[]
   #daemon: PeriodicTasks | undefined
   #resume: (() => void) | undefined
+  /** What it does now has ended, or waits for us. */
+  #settled = () => {}
   /** When it looks, is resumed, or is started again. */
   atMs = 0
   state: 'dead' | 'idle' | 'suspended' = 'dead'
@@ -464,11 +147,14 @@ class Mortal {
   async act(): Promise<void> {
     if (this.state === 'dead') this.#start()
     else if (this.state === 'idle' && this.#roll(100) === 0) return this.#die()
-    if (this.state === 'suspended') this.#resume?.()
-    else void this.#look()
+    const isResumed = this.state === 'suspended'
     this.state = 'idle'
     this.atMs = Number.POSITIVE_INFINITY // until its look ends, or is cut short
-    await new Promise(setImmediate) // all that does not wait for us is done then
+    await new Promise<void>(settled => {
+      this.#settled = settled
+      if (isResumed) this.#resume?.()
+      else void this.#look()
+    })
   }
 
   async #look(): Promise<void> {
@@ -476,6 +162,7 @@ class Mortal {
     const ms = await daemon?.look()
     if (daemon !== this.#daemon || ms === undefined) return
     this.atMs = this.#world.machineMs + Math.max(1, Math.ceil(ms))
+    this.#settled()
   }
 
   #die(): void {
@@ -490,12 +177,14 @@ class Mortal {
     if (this.#roll(60) > 0) return
     if (this.#roll(2) === 0) {
       this.#die()
+      this.#settled()
       return new Promise(() => {})
     }
     this.state = 'suspended'
     this.atMs = this.#world.machineMs + this.#roll(3 * HOUR)
     return new Promise(resolve => {
       this.#resume = resolve
+      this.#settled()
     })
   }
 
@@ -532,11 +221,15 @@ class Mortal {
   }
 }
 
-async function month(seed: number) {
+/** Seeds, and how many days they live. */
+const MONTHS = [1, 2, 3].map(seed => [seed, 30] as const)
+const DAYS = [[4, 3]] as const
+
+async function lives(seed: number, days: number) {
   const roll = dice(seed)
   const [world, claims] = [new World(), [] as Claim[]]
   const daemons = [1, 2, 3].map(() => new Mortal(world, roll, claims))
-  const endsAtMs = world.machineMs + 30 * DAY
+  const endsAtMs = world.machineMs + days * DAY
   let [blindMs, jumps] = [0, 0]
   /** Since when no daemon was there, as far as each claim's time is concerned. */
   const blind: Array<readonly [fromMs: number, untilMs: number]> = []
@@ -556,37 +249,368 @@ async function month(seed: number) {
   return { claims, blind, blindMs, jumps, kills: daemons.reduce((sum, { kills }) => sum + kills, 0) }
 }
 
-describe('a month with three daemons that are killed and suspended, and a clock that is set', () => {
-  for (const seed of [1, 2, 3])
-    it(`stores no run twice, and misses one at a kill at most (seed ${seed})`, async () => {
-      const { claims, blind, blindMs, kills, jumps } = await month(seed)
-      assert.ok(
-        kills > 100 && jumps > 50 && blindMs > HOUR,
-        `${kills} kills, ${jumps} jumps, ${blindMs} ms blind`,
-      )
-      assert.equal(
-        claims.reduce((most, { stored }) => Math.max(most, stored), 0),
-        1,
-      )
-      const made = claims.filter(({ isAgain }) => !isAgain)
-      const missed = made.filter(({ stored }) => stored === 0).length
-      assert.ok(missed > 0 && missed <= kills, `${missed} missed, ${kills} kills`)
-      for (const [name, everyMs] of PERIODS) {
-        const own = made.filter(claim => claim.name === name)
-        const stored = own.filter(claim => claim.stored > 0).map(({ machineMs }) => machineMs)
-        for (const [i, time] of stored.slice(1).entries())
-          assert.ok(time - (stored[i] ?? 0) >= everyMs, `${name}: twice in ${time - (stored[i] ?? 0)} ms`)
-        const times = own.map(({ machineMs }) => machineMs)
-        for (const [i, time] of times.slice(1).entries()) {
-          const before = times[i] ?? 0
-          const nobodyMs = blind.reduce(
-            (sum, [from, until]) => sum + Math.max(0, Math.min(until, time) - Math.max(from, before)),
-            0,
-          )
-          const text = `${name}: not for ${time - before} ms, ${nobodyMs} ms of them without a daemon`
-          // one that is suspended while it stores a run begins the period again
-          assert.ok(time - before <= 2 * everyMs + nobodyMs, text)
-        }
-      }
+for (const [engine, open] of Object.entries(STORES))
+  describe(`periodic tasks remembered in ${engine}`, () => {
+    before(() => {
+      openStore = open
     })
-})
+    describe('a period', () => {
+      it('passes before the first run, and between runs', async () => {
+        const { world, daemon } = await living([every(5 * MINUTE)])
+        await world.live(daemon, 16 * MINUTE)
+        assert.deepEqual(world.times, [5 * MINUTE, 10 * MINUTE, 15 * MINUTE])
+      })
+
+      it('goes on over a restart', async () => {
+        const { world } = await living([every(5 * MINUTE)])
+        world.pass(3 * MINUTE)
+        const { daemon } = await living([every(5 * MINUTE)], world)
+        await world.live(daemon, 3 * MINUTE)
+        assert.deepEqual(world.times, [5 * MINUTE])
+      })
+
+      it('that is another one after a restart starts anew, also back', async () => {
+        const { world } = await living([every(5 * MINUTE)])
+        world.pass(3 * MINUTE)
+        const { daemon } = await living([every(4 * MINUTE)], world)
+        await world.live(daemon, 2 * MINUTE)
+        assert.deepEqual(world.times, [])
+        daemon.set([every(5 * MINUTE)])
+        await world.live(daemon, 6 * MINUTE)
+        assert.deepEqual(world.times, [10 * MINUTE])
+      })
+
+      it('begins with the run, so that one that comes late moves the others', async () => {
+        const { world, daemon } = await living([every(5 * MINUTE)])
+        world.pass(5 * MINUTE + 30 * SECOND)
+        await world.live(daemon, 6 * MINUTE)
+        assert.deepEqual(world.times, [5.5 * MINUTE, 10.5 * MINUTE])
+      })
+
+      for (const [missed, expected] of [
+        ['one', [DAY, DAY + 5 * MINUTE]],
+        ['skip', [DAY + 5 * MINUTE]],
+      ] as const)
+        it(`is missed while no daemon runs: ${missed === 'one' ? 'one run makes up for all' : 'none makes up for it'}`, async () => {
+          const { world } = await living([every(5 * MINUTE, { missed })])
+          world.pass(DAY)
+          const { daemon } = await living([every(5 * MINUTE, { missed })], world)
+          await world.live(daemon, 6 * MINUTE)
+          assert.deepEqual(world.times, expected)
+        })
+
+      it('does not notice that the clock is set, either way, nor does a daemon that starts then', async () => {
+        for (const jump of [-400 * DAY, -HOUR, 10 * MINUTE, 400 * DAY]) {
+          const world = new World()
+          const since = world.machineMs
+          let { daemon } = await living([every(5 * MINUTE)], world)
+          world.pass(MINUTE)
+          world.epochMs += jump
+          await world.live(daemon, 2 * MINUTE)
+          ;({ daemon } = await living([every(5 * MINUTE)], world))
+          await world.live(daemon, 8 * MINUTE)
+          const at = world.runs.map(({ machineMs }) => machineMs - since)
+          assert.deepEqual(at, [5 * MINUTE, 10 * MINUTE], `set by ${jump / MINUTE} min`)
+        }
+      })
+
+      it('that was remembered before the machine started is never longer than it is', async () => {
+        const { world } = await living([every(5 * MINUTE)])
+        world.boot = 'second'
+        world.machineMs = 7
+        world.epochMs -= 30 * DAY
+        const { daemon } = await living([every(5 * MINUTE)], world)
+        await world.live(daemon, 6 * MINUTE)
+        assert.equal(world.runs.length, 1)
+        assert.equal(world.epochMs, START - 30 * DAY + 6 * MINUTE)
+      })
+
+      it('goes on by the time of day after the machine has started again', async () => {
+        const { world } = await living([every(5 * MINUTE)])
+        world.boot = 'second'
+        world.machineMs = 9e12 // the new clock may say anything
+        world.epochMs += 4 * MINUTE
+        const { daemon } = await living([every(5 * MINUTE)], world)
+        await world.live(daemon, 2 * MINUTE)
+        assert.deepEqual(world.times, [5 * MINUTE])
+      })
+    })
+
+    describe('cron times', () => {
+      it('are those of the zone, once each, also when the clock changes', async () => {
+        const world = new World()
+        world.epochMs = Date.parse('2026-03-28T12:00:00Z')
+        const { daemon } = await living([cron('30 2 * * *', 'Europe/Paris')], world)
+        await world.live(daemon, 2 * DAY)
+        const texts = world.runs.map(({ epochMs }) => new Date(epochMs).toISOString())
+        // 02:30 does not exist on the 29th
+        assert.deepEqual(texts, ['2026-03-29T01:00:00.000Z', '2026-03-30T00:30:00.000Z'])
+      })
+
+      it('are found within ten seconds after the clock was set past them, and do not repeat when it is set back', async () => {
+        const { world, daemon } = await living([cron('0 3 * * *')])
+        const sleepMs = await daemon.look()
+        assert.ok(sleepMs <= 10 * SECOND, `${sleepMs} ms`)
+        world.epochMs += 3 * HOUR + 5 * SECOND
+        world.pass(sleepMs)
+        await daemon.look()
+        assert.equal(world.runs.length, 1)
+        world.epochMs -= 20 * MINUTE
+        await world.live(daemon, HOUR)
+        assert.equal(world.runs.length, 1)
+      })
+
+      it('repeat when the clock was wrong by more than an hour', async () => {
+        const { world, daemon } = await living([cron('0 3 * * *')])
+        world.epochMs += 300 * DAY
+        await world.live(daemon, 4 * HOUR)
+        const before = world.runs.length
+        world.epochMs -= 300 * DAY
+        await world.live(daemon, DAY)
+        assert.equal(world.runs.length, before + 1)
+      })
+
+      for (const missed of ['one', 'skip'] as const)
+        it(`that passed while no daemon ran: ${missed}`, async () => {
+          const { world } = await living([cron('0 3 * * *', 'UTC', { missed })])
+          world.pass(3 * DAY + 12 * HOUR)
+          const { daemon } = await living([cron('0 3 * * *', 'UTC', { missed })], world)
+          await world.live(daemon, DAY)
+          const expected = missed === 'one' ? [3.5 * DAY, 4 * DAY + 3 * HOUR] : [4 * DAY + 3 * HOUR]
+          assert.deepEqual(world.times, expected)
+        })
+    })
+
+    describe('a run that is still there', () => {
+      it('keeps the next one from being stored, and is named once', async () => {
+        const { world, daemon } = await living([every(MINUTE)])
+        world.lasting.set('task-1', 'begun')
+        await world.live(daemon, 4.5 * MINUTE)
+        assert.deepEqual(world.times, [MINUTE])
+        assert.deepEqual(world.lines, ['tick left out: task-1'])
+        world.lasting.clear()
+        await world.live(daemon, MINUTE)
+        assert.deepEqual(world.times, [MINUTE, 5 * MINUTE])
+      })
+
+      it('does not if it may overlap, once it has begun: never do two wait', async () => {
+        const { world, daemon } = await living([every(MINUTE, { overlap: true })])
+        world.lasting.set('task-1', 'waiting')
+        await world.live(daemon, 3.5 * MINUTE)
+        assert.deepEqual(world.times, [MINUTE])
+        world.lasting.set('task-1', 'begun')
+        await world.live(daemon, MINUTE)
+        assert.deepEqual(world.times, [MINUTE, 4 * MINUTE])
+      })
+
+      it('does so after a restart and with another rhythm, too', async () => {
+        const { world, daemon } = await living([every(MINUTE)])
+        world.lasting.set('task-1', 'waiting')
+        await world.live(daemon, 1.5 * MINUTE)
+        const next = await living([every(2 * MINUTE)], world)
+        await world.live(next.daemon, 5 * MINUTE)
+        assert.deepEqual(world.times, [MINUTE])
+      })
+    })
+
+    describe('several daemons', () => {
+      it('store each run once, although they look at the same moment', async () => {
+        const world = new World()
+        const daemons = await Promise.all(['a', 'b', 'c'].map(by => living([every(SECOND)], world, by)))
+        for (let i = 0; i < 100; i++) {
+          world.pass(SECOND)
+          await Promise.all(daemons.map(({ daemon }) => daemon.look()))
+        }
+        assert.equal(world.runs.length, 100)
+      })
+
+      it('leave a task to those that know it', async () => {
+        const world = new World()
+        const { daemon: knowing } = await living([every(DAY)], world)
+        const { daemon: other } = await living([], world)
+        for (let i = 0; i < 10; i++) {
+          world.pass(DAY)
+          assert.ok((await other.look()) > 0)
+          await knowing.look()
+          await other.look()
+        }
+        assert.equal(world.runs.length, 10)
+      })
+
+      it('forget a task a minute after its time if nobody knows it any more', async () => {
+        const { world } = await living([every(HOUR)])
+        const { daemon } = await living([], world)
+        world.pass(HOUR)
+        const ms = await daemon.look()
+        assert.ok(ms > 0 && ms <= MINUTE, String(ms))
+        assert.notEqual(await world.entry(), undefined)
+        world.pass(ms)
+        await daemon.look()
+        assert.equal(await world.entry(), undefined)
+        const { daemon: again } = await living([every(HOUR)], world)
+        await world.live(again, HOUR + MINUTE)
+        assert.deepEqual(world.times, [2 * HOUR + MINUTE])
+      })
+
+      it('that is suspended while it claims a run, and killed once that is stored, does not have it doubled', async () => {
+        const { world } = await living([every(5 * MINUTE)])
+        const { states } = world
+        let isSuspended = true
+        const slow: PeriodicStates = {
+          ...states,
+          advance: (...args) => {
+            if (isSuspended) world.pass(10 * MINUTE)
+            isSuspended = false
+            return states.advance(...args)
+          },
+        }
+        await new Promise<void>(stored => {
+          const killed = world.daemon('killed', slow, () => {
+            stored()
+            return new Promise(() => {})
+          })
+          killed.set([every(5 * MINUTE)])
+          world.pass(5 * MINUTE)
+          void killed.look()
+        })
+        const { daemon } = await living([every(5 * MINUTE)], world)
+        await world.live(daemon, 4 * MINUTE)
+        assert.deepEqual(world.times, [])
+        await world.live(daemon, 2 * MINUTE)
+        assert.deepEqual(world.times, [20 * MINUTE])
+      })
+
+      it('that start after a long time do not forget what others still come to know', async () => {
+        const { world } = await living([every(HOUR)])
+        world.pass(DAY)
+        const { daemon } = await living([], world)
+        assert.ok((await daemon.look()) >= MINUTE)
+        assert.notEqual(await world.entry(), undefined)
+      })
+
+      it('with different periods for one task follow who was loaded last, and take it over when that is gone', async () => {
+        const world = new World()
+        const { daemon: old } = await living([every(5 * MINUTE)], world)
+        const { daemon: young } = await living([every(7 * MINUTE)], world, 'young')
+        for (let at = 0; at < 30 * MINUTE; at += MINUTE) {
+          world.pass(MINUTE)
+          await old.look()
+          await young.look()
+        }
+        assert.deepEqual(
+          world.times,
+          [7, 14, 21, 28].map(minutes => minutes * MINUTE),
+        )
+        assert.ok(world.runs.every(({ by }) => by === 'young'))
+        await world.live(old, 20 * MINUTE) // at 35 min it is due, at 36 given up, and then 5 min pass
+        assert.deepEqual(
+          world.times.slice(4),
+          [41, 46].map(minutes => minutes * MINUTE),
+        )
+      })
+    })
+
+    describe('trouble', () => {
+      it('in storing a run is said once, and the run is stored later: the last one only', async () => {
+        const { world, daemon } = await living([every(5 * MINUTE)])
+        world.refusal = 'disk full'
+        await world.live(daemon, 11 * MINUTE)
+        assert.deepEqual(world.times, [])
+        assert.deepEqual(world.lines, ['failed: disk full'])
+        world.refusal = undefined
+        await world.live(daemon, 2 * MINUTE)
+        assert.equal(world.runs.length, 1)
+        await world.live(daemon, 5 * MINUTE)
+        assert.equal(world.runs.length, 2)
+      })
+
+      it('in writing what is remembered stores nothing, is said once, and retried ever more slowly', async () => {
+        const world = new World()
+        let looks = 0
+        const refused: PeriodicStates = {
+          ...world.states,
+          advance: async () => {
+            looks++
+            throw new Error('read-only')
+          },
+        }
+        const daemon = world.daemon('one', refused)
+        daemon.set([every(5 * MINUTE)])
+        await world.live(daemon, HOUR)
+        assert.deepEqual(world.lines, ['failed: read-only'])
+        assert.ok(looks > 50 && looks < 75, `${looks} looks`)
+        assert.equal(world.runs.length, 0)
+      })
+
+      it('of one task does not delay the others', async () => {
+        const world = new World()
+        const { states } = world
+        const daemon = world.daemon('one', {
+          ...states,
+          advance: async (entry, ...rest) => {
+            if (entry.name === 'bad') throw new Error('bad')
+            return states.advance(entry, ...rest)
+          },
+        })
+        daemon.set([every(MINUTE, { name: 'bad' }), every(MINUTE)])
+        await world.live(daemon, 5.5 * MINUTE)
+        assert.deepEqual(
+          world.times,
+          [1, 2, 3, 4, 5].map(minutes => minutes * MINUTE),
+        )
+      })
+
+      it('with a damaged entry is said, and the task starts anew', async () => {
+        const { world } = await living([every(5 * MINUTE)])
+        world.pass(3 * MINUTE)
+        await world.store.damage('tick')
+        const { daemon } = await living([every(5 * MINUTE)], world)
+        await world.live(daemon, 6 * MINUTE)
+        assert.deepEqual(world.lines, ['tick damaged'])
+        assert.deepEqual(world.times, [8 * MINUTE])
+      })
+
+      it('with the removal of all that is remembered: the task starts anew', async () => {
+        const { world, daemon } = await living([every(5 * MINUTE)])
+        world.pass(3 * MINUTE)
+        await world.store.clear()
+        await world.live(daemon, 6 * MINUTE)
+        assert.deepEqual(world.times, [8 * MINUTE])
+      })
+    })
+
+    describe('many days with three daemons that are killed and suspended, and a clock that is set', () => {
+      for (const [seed, days] of engine === 'memory' ? MONTHS : DAYS)
+        it(`stores no run twice, and misses one at a kill at most (seed ${seed})`, async () => {
+          const { claims, blind, blindMs, kills, jumps } = await lives(seed, days)
+          assert.ok(
+            kills > 3 * days && jumps > days && blindMs > (days / 30) * HOUR,
+            `${kills} kills, ${jumps} jumps, ${blindMs} ms blind`,
+          )
+          assert.equal(
+            claims.reduce((most, { stored }) => Math.max(most, stored), 0),
+            1,
+          )
+          const made = claims.filter(({ isAgain }) => !isAgain)
+          const missed = made.filter(({ stored }) => stored === 0).length
+          assert.ok(missed > 0 && missed <= kills, `${missed} missed, ${kills} kills`)
+          for (const [name, everyMs] of PERIODS) {
+            const own = made.filter(claim => claim.name === name)
+            const stored = own.filter(claim => claim.stored > 0).map(({ machineMs }) => machineMs)
+            for (const [i, time] of stored.slice(1).entries())
+              assert.ok(time - (stored[i] ?? 0) >= everyMs, `${name}: twice in ${time - (stored[i] ?? 0)} ms`)
+            const times = own.map(({ machineMs }) => machineMs)
+            for (const [i, time] of times.slice(1).entries()) {
+              const before = times[i] ?? 0
+              const nobodyMs = blind.reduce(
+                (sum, [from, until]) => sum + Math.max(0, Math.min(until, time) - Math.max(from, before)),
+                0,
+              )
+              const text = `${name}: not for ${time - before} ms, ${nobodyMs} ms of them without a daemon`
+              // one that is suspended while it stores a run begins the period again
+              assert.ok(time - before <= 2 * everyMs + nobodyMs, text)
+            }
+          }
+        })
+    })
+  })

@@ -68,6 +68,21 @@ for _, id in ipairs(ids) do
 end
 return #ids`
 
+/** KEYS periodic; ARGV task, version, the next one with its word and entry. A word that is there is that of whoever asks again. */
+const ADVANCE = `
+local before = redis.call('HGET', KEYS[1], ARGV[1])
+if before == ARGV[3] then return 1 end
+if tonumber(before and string.match(before, '^%d+') or 0) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1`
+
+/** KEYS periodic; ARGV task, version. */
+const FORGET_VERSION = `
+local text = redis.call('HGET', KEYS[1], ARGV[1])
+if text and tonumber(string.match(text, '^%d+') or 0) <= tonumber(ARGV[2]) then
+  redis.call('HDEL', KEYS[1], ARGV[1])
+end`
+
 export type ScriptName = keyof typeof SCRIPTS
 export const SCRIPTS = {
   begin: { keys: 3, lua: BEGIN },
@@ -82,6 +97,8 @@ export const SCRIPTS = {
   sift: { keys: 1, lua: SIFT },
   unlimit: { keys: 1, lua: UNLIMIT },
   rememberId: { keys: 2, lua: REMEMBER_ID },
+  advance: { keys: 1, lua: ADVANCE },
+  forgetVersion: { keys: 1, lua: FORGET_VERSION },
   forgetIds: { keys: 1, lua: FORGET_IDS },
 } as const satisfies Record<string, Script>
 

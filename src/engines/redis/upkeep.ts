@@ -17,6 +17,7 @@ import type {
 } from '../upkeep.js'
 import type { Connection } from './connection.js'
 import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
+import { periodicStates } from './periodic-states.js'
 import { queuesOf, type SpoolQueue } from './queues.js'
 import { recordOf } from './task-job.js'
 
@@ -145,10 +146,7 @@ export class RedisUpkeep implements Upkeep {
   }
 
   get periodic(): PeriodicStates {
-    throw new SpooldError(
-      'NOT_ON_REDIS',
-      `${this.#connection.name}: periodic tasks need a spool in a directory; a spool on Redis has none yet`,
-    )
+    return periodicStates(this.#connection)
   }
 
   get schedulePauses(): SchedulePauses {

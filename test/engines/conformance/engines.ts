@@ -56,14 +56,14 @@ export interface TestSpool {
 export interface Differences {
   /** A feed remembers how a run was cut short. Else the next claim finds it with the task. */
   readonly remembersRuns: boolean
-  /** Periodic tasks. */
-  readonly hasPeriodic: boolean
+  /** Schedules that people have paused. */
+  readonly pausesSchedules: boolean
 }
 
 export const DIFFERENCES: Readonly<Record<string, Differences>> = {
-  directory: { remembersRuns: true, hasPeriodic: true },
-  memory: { remembersRuns: true, hasPeriodic: true },
-  redis: { remembersRuns: false, hasPeriodic: false },
+  directory: { remembersRuns: true, pausesSchedules: true },
+  memory: { remembersRuns: true, pausesSchedules: true },
+  redis: { remembersRuns: false, pausesSchedules: false },
 }
 
 /** For the `skip` option of a test: false if the engine has this. */

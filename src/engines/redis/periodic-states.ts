@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  isPeriodicEntry,
+  type PeriodicEntry,
+  type PeriodicState,
+  type PeriodicStates,
+} from '../../task/periodic.js'
+import { type Connection, pauseMs } from './connection.js'
+import { queuesOf } from './queues.js'
+import { recordOf } from './task-job.js'
+
+/** How often an entry is written before whoever wants it written is told that Redis does not answer. */
+const MOST_TRIES = 3
+
+/**
+ * What a spool remembers of periodic tasks: the hash `spoold:periodic`, where each task has its version, a word that only its writer
+ * knows, and the entry as JSON. One script compares the version and writes, so of all daemons one does; and a writer whose reply was
+ * lost asks again with the same word, and finds that it was the one.
+ */
+export function periodicStates(connection: Connection): PeriodicStates {
+  const key = connection.key('spoold:periodic')
+  /** The clock of Redis less ours. */
+  let aheadMs: number | undefined
+  return {
+    nowMs: () => (aheadMs === undefined ? Date.now() : Math.floor(performance.now() + aheadMs)),
+    async read() {
+      aheadMs = (await connection.nowMs()) - performance.now()
+      const found = await connection.use(() => connection.redis.hgetall(key))
+      return new Map(Object.entries(found).map(([name, text]) => [name, stateIn(text, name)]))
+    },
+    keyOf: name => name,
+    async advance(entry, from) {
+      const text = `${from + 1} ${randomUUID()} ${JSON.stringify(entry)}`
+      for (let tries = 1; ; tries++)
+        try {
+          return (await connection.run('advance', key, entry.name, from, text)) === 1
+        } catch (error) {
+          if (tries === MOST_TRIES) throw error
+          await sleep(pauseMs(tries))
+        }
+    },
+    async forget(name, version) {
+      await connection.run('forgetVersion', key, name, version)
+    },
+    fateOf: task => fateOf(connection, task),
+  }
+}
+
+function stateIn(text: string, name: string): PeriodicState {
+  const [version, , ...json] = text.split(' ')
+  return { version: Number(version) || 0, entry: entryIn(json.join(' '), name) }
+}
+
+function entryIn(json: string, name: string): PeriodicEntry | undefined {
+  try {
+    const value: unknown = JSON.parse(json)
+    return isPeriodicEntry(value) && value.name === name ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function fateOf(connection: Connection, task: string) {
+  const [own, ...limited] = await queuesOf(connection)
+  for (const queue of [own, ...limited, own]) {
+    if (queue === undefined) continue // the first one again: it may have been moved back meanwhile
+    const { redis } = connection
+    const [[stored, progress], buried] = await queue.use(() =>
+      Promise.all([
+        redis.hmget(queue.key(task), 'timestamp', 'progress'),
+        redis.zscore(queue.key('failed'), task),
+      ]),
+    )
+    if (stored === null || stored === undefined) continue
+    if (buried !== null) return 'gone'
+    const { past } = recordOf({ progress: JSON.parse(progress ?? '0') })
+    return past === 'none' ? 'waiting' : 'begun'
+  }
+  return 'gone'
+}

@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+import type { Daemon } from '../helpers/daemon.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
+import { daemonOn } from './redis-daemon.js'
+
+const PERIOD_S = 2
+
+describe('periodic tasks on Redis', { skip: skipUnless('redis-server') }, () => {
+  let redis: TestRedis
+  if (skipUnless('redis-server') === false) redis = startRedis()
+  before(() => redis.ready())
+
+  /** @returns daemons whose tasks tell one file when they run */
+  function withJournal(name: string) {
+    const journal = join(workspace(), 'journal')
+    writeFileSync(journal, '')
+    const handler = `
+import { appendFileSync as append } from 'node:fs'
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+tasks.task('tick', { periodicity: ${PERIOD_S} }, async () => append(${JSON.stringify(journal)}, Date.now() + '\\n'))`
+    return {
+      start: (): Promise<Daemon> =>
+        daemonOn(redis.address(name), { handler, isGroup: true, ini: { 'spooler-processes': 2 } }),
+      times: () => readFileSync(journal, 'utf8').split('\n').filter(Boolean).map(Number),
+    }
+  }
+
+  it('run once per period however many daemons know them, also when one is killed', async () => {
+    const { start, times } = withJournal('cluster')
+    const [first] = [await start(), await start()]
+    await until('it has run three times', () => times().length >= 3)
+    process.kill(-first.pid, 'SIGKILL')
+    const before = times().length
+    await until('it goes on', () => times().length >= before + 3)
+    const gaps = times()
+      .slice(1)
+      .map((at, i) => at - (times()[i] ?? 0))
+    // a run that was claimed by the daemon that died comes late, and the next one begins its period at the claim
+    const tooShort = gaps.filter(gap => gap < PERIOD_S * 1000 * 0.6)
+    assert.deepEqual(tooShort, [], `${gaps}`)
+  })
+
+  it('keep their schedule over a restart', async () => {
+    const { start, times } = withJournal('restart')
+    const first = await start()
+    await until('it has run', () => times().length >= 1)
+    first.child.kill('SIGTERM')
+    await first.exited
+    const [key] = await redis.client.hkeys('bull:restart:spoold:periodic')
+    assert.equal(key, 'tick')
+    const nextMs = async () => {
+      const text = (await redis.client.hget('bull:restart:spoold:periodic', 'tick')) ?? ''
+      return (JSON.parse(text.slice(text.indexOf('{'))) as { nextMs: number }).nextMs
+    }
+    const planned = await nextMs()
+    await start()
+    await until('it has run again', () => times().length >= 2)
+    assert.ok((times()[1] ?? 0) >= planned - 100, `${times()[1]} before ${planned}`)
+  })
+})
