@@ -1,4 +1,4 @@
-import { SpooldError } from '../base/errors.js'
+import { describe, SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import type { Middleware } from './middleware.js'
@@ -165,6 +165,18 @@ function firstOf<Item, Found>(
     if (found !== undefined) return found
   }
   return undefined
+}
+
+/** @param task as for `find` @throws SpooldError TASK_UNKNOWN */
+export function taskIn(registry: Registry, task: unknown): TaskEntry {
+  const found = registry.find(task)
+  if (found !== undefined) return found
+  const got = typeof task === 'function' ? `the function ${task.name}` : describe(task)
+  const names = Array.from(registry.all(), entry =>
+    entry.registry.prefix === registry.prefix ? entry.name : fullNameOf(entry),
+  )
+  const known = names.length === 0 ? 'no task is registered' : `expected one of ${names.sort().join(', ')}`
+  throw new SpooldError('TASK_UNKNOWN', `${known}, got ${got}`, { details: { task } })
 }
 
 /** @throws SpooldError TASK_INVALID if one of these has the name */

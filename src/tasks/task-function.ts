@@ -1,5 +1,6 @@
+import type { TaskBatch } from './batch.js'
 import { type CallOptions, timeOf, type When } from './call-options.js'
-import type { TaskEntry } from './registry.js'
+import { type TaskEntry, taskIn } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
 
@@ -26,6 +27,8 @@ export interface NamedTask<
   readonly name: string
   /** For one call: another spool, a priority, an id. */
   with(options: CallOptions): Scheduler<Args>
+  /** Stores the tasks of a batch, as its registry does. */
+  scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]>
 }
 
 export function createTask<Params extends readonly unknown[], Result, Args extends readonly unknown[]>(
@@ -40,6 +43,7 @@ export function createTask<Params extends readonly unknown[], Result, Args exten
   return Object.assign(callable, {
     ...schedulerOf<Args>(entry, {}),
     with: (options: CallOptions) => schedulerOf<Args>(entry, options),
+    scheduleBatch: (batch: TaskBatch) => batch.store(task => taskIn(entry.registry, task)),
   })
 }
 

@@ -9,12 +9,12 @@ import { checkPeriodicSchema, periodicOf } from './periodic.js'
 import { placeOfCallOf } from './place.js'
 import {
   type AnyFunction,
-  fullNameOf,
   type HasRegistry,
   hasRegistry,
   REGISTRY,
   Registry,
   type TaskEntry,
+  taskIn,
 } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
@@ -120,15 +120,7 @@ export abstract class TaskScheduler implements HasRegistry {
   }
 
   #found(task: unknown): TaskEntry {
-    const found = this[REGISTRY].find(task)
-    if (found !== undefined) return found
-    const got = typeof task === 'function' ? `the function ${task.name}` : describe(task)
-    const { prefix } = this[REGISTRY]
-    const names = Array.from(this[REGISTRY].all(), entry =>
-      entry.registry.prefix === prefix ? entry.name : fullNameOf(entry),
-    )
-    const known = names.length === 0 ? 'no task is registered' : `expected one of ${names.sort().join(', ')}`
-    throw new SpooldError('TASK_UNKNOWN', `${known}, got ${got}`, { details: { task } })
+    return taskIn(this[REGISTRY], task)
   }
 }
 

@@ -86,8 +86,9 @@ describe('spoold scaling', () => {
   })
 
   it('begins with as many as a daemon does: cheaper-initial, within the limits', async () => {
+    const many = file('0,10\n'.repeat(9)) // each has one, and none may go
     const withFirst = async (...set: string[]) => {
-      const lines = await scaling(INI, '--load', LOAD, '--algorithms', 'manual', '--csv', ...set)
+      const lines = await scaling(INI, '--load', many, '--algorithms', 'manual', '--csv', ...set)
       return lines[1]?.split(',')[2]
     }
     assert.equal(await withFirst(), '1')

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spoold } from '../helpers/cli.js'
 import { type Daemon, readJournal, startDaemon } from '../helpers/daemon.js'
-import { leftIn } from '../helpers/files.js'
+import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
@@ -73,8 +73,12 @@ describe('a periodic task', { concurrency: 3 }, () => {
     await stop(first)
     const before = ticks(first).length
     await until('it is due', () => Date.now() > Number(ticks(first).at(-1)?.slice(5)) + 1200)
-    const drain = await start(tick('{ periodicity: 1 }'), { spool, args: ['--drain'], isUnready: true })
+    drop(spool, taskName(), packet({ task: 'slow', args: '[]' }))
+    const handler = `${tick('{ periodicity: 1 }')}
+      tasks.task('slow', () => new Promise(resolve => setTimeout(resolve, 3000)).then(() => JOURNAL('slow')))`
+    const drain = await start(handler, { spool, args: ['--drain'], isUnready: true })
     assert.deepEqual(await drain.exited, { code: 0, signal: null })
+    assert.ok(drain.journal().includes('slow'), 'it had the time')
     assert.equal(ticks(drain).length, before)
   })
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { linkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -23,7 +24,12 @@ import { isLong, skipUnless } from '../helpers/requires.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
-const FUTURE = isLong ? 1_000_000 : 2000
+const FUTURE = 2000
+const MILLION = 1_000_000
+const LATER = Date.now() / 1000 + 36_000
+/** What waits is a reason to grow for each of these; the first one grows at the first task too many. */
+const EAGER_TO_GROW = ['backlog', 'spare', 'busyness', 'latency']
+const QUICK_TO_GROW = { cheaper: 1, workers: 4, 'cheaper-overload': 1, 'cheaper-busyness-backlog-alert': 1 }
 /** A file can have so many names on any file system. */
 const MOST_NAMES = 50_000
 
@@ -49,6 +55,15 @@ function putLater(spool: string, count: number, mtime: number) {
     const [first = ''] = put(spool, 1, {}, mtime)
     for (let i = 1; i < Math.min(left, MOST_NAMES); i++) linkSync(join(spool, first), join(spool, taskName()))
   }
+}
+
+/** With so many tasks that are not due, from the first look at them on. */
+async function staysSmall(spool: string, daemon: Daemon, algorithm: string, tasks: number) {
+  assert.equal((await processesOf(spool)).size.algorithm, algorithm)
+  const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.waiting === tasks
+  await until('they are known', isKnown, 300_000)
+  await until('many checks have passed', checks(20))
+  assert.deepEqual(scaledTo(daemon), [])
 }
 
 async function succeeds(command: ReturnType<typeof spoold>): Promise<void> {
@@ -111,20 +126,34 @@ describe('adaptive processes', () => {
     })
 
   it(`do not grow for ${FUTURE} tasks that are not due, whatever the algorithm`, async () => {
-    const spool = spoolDirectory(isLong ? tmpdir() : undefined)
-    putLater(spool, FUTURE, Date.now() / 1000 + 36_000)
-    for (const algorithm of ['spare', 'backlog', 'busyness', 'latency']) {
-      const ini = { cheaper: 1, workers: 4, 'cheaper-overload': 1, 'cheaper-algo': algorithm }
-      const daemon = await start(spool, { ...ini, 'cheaper-busyness-backlog-alert': 1 })
-      const { size } = await processesOf(spool)
-      assert.equal(size.algorithm, algorithm)
-      const isKnown = async () => (await spoolSnapshotOf(spool)).tasks.waiting === FUTURE
-      await until('they are known', isKnown, 300_000)
-      await until('many checks have passed', checks(20))
-      assert.deepEqual(scaledTo(daemon), [])
+    const spool = spoolDirectory()
+    putLater(spool, FUTURE, LATER)
+    for (const algorithm of EAGER_TO_GROW) {
+      const daemon = await start(spool, { ...QUICK_TO_GROW, 'cheaper-algo': algorithm })
+      await staysSmall(spool, daemon, algorithm, FUTURE)
       await stop(daemon)
     }
     assert.equal(leftIn(spool).length, FUTURE)
+  })
+
+  it('do not grow for a million of them either', { skip: !isLong }, async () => {
+    const spool = spoolDirectory(tmpdir())
+    putLater(spool, MILLION, LATER)
+    const [first = '', ...others] = EAGER_TO_GROW
+    const daemon = await start(spool, { ...QUICK_TO_GROW, 'cheaper-algo': first })
+    await staysSmall(spool, daemon, first, MILLION)
+    let before = first
+    for (const algorithm of others) {
+      // a reload keeps what is known of each task: to look at all of them takes minutes
+      execFileSync('sed', ['-i', `s/^cheaper-algo = ${before}/cheaper-algo = ${algorithm}/`, daemon.iniFile])
+      before = algorithm
+      const reloads = daemon.output.split('reloaded').length
+      daemon.child.kill('SIGHUP')
+      await until('it has reloaded', () => daemon.output.split('reloaded').length > reloads)
+      await staysSmall(spool, daemon, algorithm, MILLION)
+    }
+    await stop(daemon)
+    assert.equal(leftIn(spool).length, MILLION)
   })
 
   it('start as cheaper-initial says, and stay by hand', async () => {

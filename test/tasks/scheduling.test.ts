@@ -444,15 +444,28 @@ describe('a TaskBatch', () => {
     batch.scheduleAt('add', '+1h', 150, 150)
     assert.equal(batch.size, 151)
     const stored = await tasks.scheduleBatch(batch)
+    const ofTask = new TaskBatch().schedule('add', 1, 2).schedule(add, 3, 4)
+    assert.deepEqual(
+      (await add.scheduleBatch(ofTask)).map(({ name, args }) => [name, args]),
+      [
+        ['add', [1, 2]],
+        ['add', [3, 4]],
+      ],
+    )
+    await assert.rejects(add.scheduleBatch(ofTask), refused('BATCH_USED', /make a new TaskBatch/))
+    await assert.rejects(
+      add.scheduleBatch(new TaskBatch().schedule('nowhere')),
+      refused('TASK_UNKNOWN', /expected one of .*add.* got "nowhere"/),
+    )
     assert.deepEqual(
       stored.map(({ args }) => args[0]),
       Array.from({ length: 151 }, (_, i) => i),
     )
     assert.equal(stored.at(-1)?.status, TaskStatus.WAITING)
-    assert.equal(new Set(storedIn(spooler).map(({ id }) => id)).size, 151)
+    assert.equal(new Set(storedIn(spooler).map(({ id }) => id)).size, 153)
     await assert.rejects(tasks.scheduleBatch(batch), refused('BATCH_USED', /make a new TaskBatch/))
     assert.throws(() => batch.schedule(add, 1, 1), refused('BATCH_USED', /make a new TaskBatch/))
-    assert.equal(leftIn(spooler).length, 151)
+    assert.equal(leftIn(spooler).length, 153)
   })
 
   it('is checked before any of it is stored', async () => {
