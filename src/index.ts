@@ -41,9 +41,10 @@ export {
 } from './tasks/event-hub.js'
 export type { Middleware, TaskCall, TaskCallChanges } from './tasks/middleware.js'
 export { type ScheduledTask, TaskStatus } from './tasks/scheduled-task.js'
+export type { Scheduler } from './tasks/scheduler.js'
 export type { TaskDefinition, TaskSettings } from './tasks/settings.js'
 export type { StandardSchema } from './tasks/standard-schema.js'
-export type { NamedTask, Scheduler } from './tasks/task-function.js'
+export type { NamedTask } from './tasks/task-function.js'
 export { type AddOptions, Tasks, type TasksOptions } from './tasks/tasks.js'
 export {
   addCron,

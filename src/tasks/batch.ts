@@ -9,7 +9,7 @@ import { type Call, enqueueThrough, layersOf } from './onion.js'
 import type { AnyFunction, TaskEntry } from './registry.js'
 import { type CheckedCall, checked } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
-import type { Scheduler } from './task-function.js'
+import type { Scheduler } from './scheduler.js'
 
 export interface TaskBatchOptions extends CallOptions {
   /** If a task cannot be stored, none of its spool is. */

@@ -1,20 +1,9 @@
 import type { TaskBatch } from './batch.js'
-import { type CallOptions, timeOf, type When } from './call-options.js'
+import { type CallOptions, timeOf } from './call-options.js'
 import { type TaskEntry, taskIn } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
-
-/** Schedules one task; the types of the arguments are its function's. */
-export interface Scheduler<Args extends readonly unknown[]> {
-  /**
-   * Stores it, to be run as soon as possible.
-   *
-   * @throws SpooldError ARGUMENTS_INVALID, QUEUE_UNKNOWN, DESTINATION_MISSING before anything is stored; then as `spool`
-   */
-  schedule(...args: Args): Promise<ScheduledTask>
-  /** Stores it, to be run at this time or later. */
-  scheduleAt(at: When, ...args: Args): Promise<ScheduledTask>
-}
+import type { Scheduler } from './scheduler.js'
 
 /** A registered function, still to be called as itself. */
 export interface NamedTask<

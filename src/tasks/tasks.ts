@@ -18,6 +18,7 @@ import {
 } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
+import type { Scheduler } from './scheduler.js'
 import {
   checkConcurrency,
   checkSettings,
@@ -27,7 +28,7 @@ import {
   type TaskSettings,
 } from './settings.js'
 import type { SchemaInput, SchemaOutput, StandardSchema } from './standard-schema.js'
-import { createTask, type NamedTask, type Scheduler } from './task-function.js'
+import { createTask, type NamedTask } from './task-function.js'
 
 /** Defaults of the registry's tasks, and where they go, whatever their queue. */
 export interface TasksOptions extends RegistrySettings, Destination {}
