@@ -12,6 +12,8 @@ const SEED = Number(SPOOLD_TEST_SOAK_SEED ?? Math.floor(Math.random() * 2 ** 31)
 const MINUTES = Number(SPOOLD_TEST_SOAK_MINUTES ?? (isLong ? 30 : 2))
 const PRODUCE_EVERY_MS = 25
 const PATIENCE_MS = 120_000
+/** Of the clicks; on a machine that has no time for the daemon. */
+const MAX_UNANSWERED = 0.02
 /** The share of the time after which the daemon has reached its size. */
 const WARM_UP = 0.3
 const MAX_GROWTH_MB = 40
@@ -39,6 +41,11 @@ describe(`everything at once (SPOOLD_TEST_SOAK_SEED=${SEED})`, () => {
     t.diagnostic(summary)
     t.diagnostic(JSON.stringify(soak.counts))
     assert.deepEqual(violations, [], `seed ${SEED}`)
+    const { click = 0, unanswered = 0 } = soak.counts
+    assert.ok(
+      unanswered <= Math.max(1, MAX_UNANSWERED * click),
+      `${unanswered} of ${click} clicks had no answer`,
+    )
     const third = Math.ceil(sizes.length / 3)
     const [early, late] = [sizes.slice(0, third), sizes.slice(-third)]
     const most = (of: typeof sizes, key: 'files' | 'memory') => Math.max(...of.map(each => each[key]))

@@ -180,6 +180,8 @@ export class Soak {
       const { status, text } = await this.#browser.get(`/spools/node${page}`)
       if (status === 303)
         this.#browser = undefined // it was started again, and knows nobody
+      else if (status === 503)
+        this.counts.unanswered = (this.counts.unanswered ?? 0) + 1 // the daemon's deadline is real time
       else if (status !== 200) throw new Error(`${page} of the dashboard: ${status}\n${text}`)
       const [, csrf] = /name="csrf" value="([^"]+)"/.exec(text) ?? []
       if (this.#browser === undefined || csrf === undefined) return
