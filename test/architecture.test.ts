@@ -54,7 +54,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   testing: [...GROUND, 'protocol', 'engines', 'tasks'],
   net: [...GROUND, 'protocol', 'system'],
   operate: [...FILES, 'ini', 'spool/admin', 'client', 'control'],
-  doctor: [...FILES, 'spool/admin'],
+  doctor: [...FILES, 'spool/admin', 'engines'],
   fsck: [...FILES, 'spool/claims', 'spool/store', 'spool/admin'],
   daemon: [
     ...FILES,

@@ -38,6 +38,9 @@ export const ERROR_CATALOGUE = {
   SOCKET_UNANSWERED: 'The connection was lost before the reply; the task may have been stored.',
   REDIS_UNREACHABLE: 'No connection to Redis; nothing was stored.',
   REDIS_UNANSWERED: 'The connection to Redis was lost before its reply; the task may have been stored.',
+  REDIS_REFUSED:
+    'Redis takes no tasks now: it is full, read-only or loading, or its ACL forbids it; nothing was stored.',
+  REDIS_UNREPLICATED: 'The task is stored, but not enough replicas have it yet.',
   NOT_ON_REDIS: 'A command, an option or a kind of task does not work in a spool on Redis.',
   LIBRARY_MISSING: 'An optional package is not installed; the message has the command.',
   SOCKET_BODYLESS: 'The server does not accept bodies; nothing was sent.',

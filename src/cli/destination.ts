@@ -4,8 +4,9 @@ import { SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
 import type { Options } from '../config/option-table.js'
 import { resolveOptions } from '../config/options.js'
+import { addressOf } from '../config/spools.js'
 import { readConfig } from '../ini/read-config.js'
-import { isRedisAddress } from '../protocol/redis-address.js'
+import { fallbackOf, isRedisAddress } from '../protocol/redis-address.js'
 import { makeSpoolFor } from '../spool/layout.js'
 import { type Identity, identityOf } from '../system/privileges.js'
 import { ownerOf } from './acting-owner.js'
@@ -46,10 +47,10 @@ function destinationOfIni(file: string): EnqueueDestination {
     // another configuration runs the tasks of external spools
     const isUnordered = spools.every(spool => !spool.isExternal && spool.options.spoolerOrdered === false)
     const destination = {
-      spooler: spools.map(({ directory }) => directory),
+      spooler: spools.map(spool => addressOf(spool)),
       sync: spools.some(spool => spool.options.spoolerSync), // a task itself determines the spool it goes to
     }
-    const identity = writerIn(first.directory, options)
+    const identity = writerIn(addressOf(first), options)
     return { destination, identity, ...(isUnordered ? { unordered: file } : {}) }
   }
   const [problem] = config.problems.errors
@@ -63,10 +64,16 @@ function writerIn(spool: string, options: Options): Identity | null {
   return identityOf(options) ?? makerIn(spool)
 }
 
+/** The directory that a task may be written to; undefined: there is none. */
+export function localOf(spool: string): string | undefined {
+  return isRedisAddress(spool) ? fallbackOf(spool) : spool
+}
+
 /** The owner of the spool; a missing spool is created as the owner of its parent directory. */
 function makerIn(spool: string): Identity | null {
-  if (isRedisAddress(spool)) return null
-  for (const path of [spool, dirname(resolve(spool))])
+  const directory = localOf(spool)
+  if (directory === undefined) return null
+  for (const path of [directory, dirname(resolve(directory))])
     try {
       return ownerOf(realpathSync(path))
     } catch {} // it does not exist
@@ -79,6 +86,7 @@ export async function becomeWriter(
   ownProcess: OwnProcess,
 ): Promise<void> {
   if (identity === null) return
-  for (const spool of [spooler].flat()) if (!isRedisAddress(spool)) makeSpoolFor(spool, identity)
+  for (const directory of [spooler].flat().flatMap(spool => localOf(spool) ?? []))
+    makeSpoolFor(directory, identity)
   await ownProcess.become(identity)
 }

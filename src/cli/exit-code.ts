@@ -39,6 +39,8 @@ export function commandExitCode(error: unknown): number {
     case 'SOCKET_UNANSWERED':
     case 'REDIS_UNREACHABLE':
     case 'REDIS_UNANSWERED':
+    case 'REDIS_REFUSED':
+    case 'REDIS_UNREPLICATED':
       return EX_TEMPFAIL
     case 'BATCH_INCOMPLETE':
       return commandExitCode(error.cause)

@@ -10,7 +10,7 @@ export interface Destination {
   /**
    * The spool directory, created if it is missing. Of several, the first is the default, and a `spooler` key in a dictionary
    * may name the others. Without this option, that key is the directory. A spool on Redis is its address:
-   * `redis://host:6379/0/name`.
+   * `redis://host:6379/0/name`; with `?fallback=/var/spool/name`, its tasks go to that directory while Redis is away.
    */
   readonly spooler?: string | readonly string[]
   /**

@@ -5,17 +5,18 @@ import { readConfig, type Sources } from '../ini/read-config.js'
 import type { Problems, Where } from '../ini/setting.js'
 import { checkNetwork } from '../net/check.js'
 import { checkPublishing } from '../net/check-publishing.js'
-import { isRedisAddress, parseRedisAddress } from '../protocol/redis-address.js'
+import { fallbackOf, isRedisAddress, parseRedisAddress } from '../protocol/redis-address.js'
 import { checkSchedules } from '../schedule/ini-schedules.js'
 import { isLinkToNothing, statsOf } from '../system/file-stats.js'
 import { findGroup, findUser } from '../system/identity.js'
+import { checkFallbacks } from './check-fallbacks.js'
 import { checkHandlers, hasHandlers, noHandlerMessage } from './check-handlers.js'
 import { checkScaling } from './check-scaling.js'
 import type { Options } from './option-table.js'
 import { originOf, type ResolvedOptions, resolveOptions } from './options.js'
 import { checkQueues } from './queues.js'
 import { checkSharedAreas } from './shared-areas.js'
-import { handlingSpools, labelOf, type SpoolConfig } from './spools.js'
+import { addressOf, handlingSpools, labelOf, type SpoolConfig } from './spools.js'
 
 export interface CheckedConfig extends ResolvedOptions {
   readonly files: readonly string[]
@@ -38,8 +39,10 @@ export function checkConfig(sources: Sources): CheckedConfig {
 }
 
 function checkPresence({ options, spools, anySpool }: ResolvedOptions, problems: Problems): void {
-  // the daemon may only receive tasks from the network, for another daemon to run
-  const onlyTakes = spools.some(({ isExternal }) => isExternal) && options.socket.length > 0
+  // the daemon may only receive tasks from the network, or forward them, for another daemon to run
+  const external = spools.filter(({ isExternal }) => isExternal)
+  const forwards = external.some(spool => fallbackOf(addressOf(spool)) !== undefined)
+  const onlyTakes = forwards || (external.length > 0 && options.socket.length > 0)
   const runsNone = spools.every(({ isExternal }) => isExternal)
   if (runsNone && !onlyTakes) problems.error(NOWHERE, 'there is no spool directory; add spooler = DIR')
   if (runsNone) {
@@ -61,6 +64,7 @@ function checkMeaning(resolved: ResolvedOptions, problems: Problems): void {
   const where = (name: string, i = 0) => originOf(resolved, name, i)
   const home = resolve(options.chdir ?? '.')
   for (const spool of resolved.spools) checkSpool(spool, home, problems)
+  checkFallbacks(resolved.spools, problems, (...directory) => checkDirectoryOrFree(...directory, problems))
   for (const spool of handlingSpools(resolved)) checkHandlers(spool, resolved, home, problems)
   if (options.chdir !== null) checkDirectory(home, 'chdir', where('chdir'), problems)
   checkWritten(options, home, where, problems)

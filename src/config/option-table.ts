@@ -60,6 +60,7 @@ export const OPTION_TABLE = [
   { name: 'spooler-sync', kind: 'flag', value: 'on|off', fallback: true, group: 'spools', perSpool: true, isOurs: true, help: "sync each stored task to disk before reporting success; off is uWSGI's behaviour" },
   { name: 'spooler-sweep', kind: 'seconds', value: 'SECONDS', fallback: 3600, group: 'spools', perSpool: true, isOurs: true, help: 'remove leftovers of dead writers after this long; 0 = never' },
   { name: 'spooler-id-ttl', kind: 'seconds', value: 'SECONDS', fallback: 604800, group: 'spools', perSpool: true, isOurs: true, help: 'remember task ids this long, to store each task only once; 0 = forever' },
+  { name: 'spooler-fallback', kind: 'text', value: 'DIR', fallback: null, group: 'spools', perSpool: true, isOurs: true, help: 'for a spool on Redis: tasks go to this directory while Redis is away; whatever is in it, from whomever, is forwarded' },
 
   { name: 'spooler-max-attempts', kind: 'count', value: 'N', fallback: 0, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after this many failed runs; 0 = never' },
   { name: 'spooler-max-crashes', kind: 'count', value: 'N', fallback: 3, group: 'failures', perSpool: true, isOurs: true, help: 'bury a task after it has crashed its process this many times; 0 = never' },

@@ -2,7 +2,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { describe } from '../base/errors.js'
 import { type KeyValue, parseKeyvals } from '../base/keyval.js'
 import { formatWhere, type Problems, type Setting, type Where } from '../ini/setting.js'
-import { isRedisAddress } from '../protocol/redis-address.js'
+import { isRedisAddress, withFallback } from '../protocol/redis-address.js'
 import { realPathOf } from '../system/file-stats.js'
 import { findOption, OPTION_TABLE, type OptionSpec, type SpoolOptions } from './option-table.js'
 import { defaultsOf, type HandlerSetting, OptionValues, type Origins } from './option-values.js'
@@ -35,6 +35,20 @@ const DIRECTORY: OptionSpec = { name: 'dir', kind: 'text', value: 'DIR', group: 
 const EXTERNAL: OptionSpec = { name: 'external', kind: 'flag', group: 'spools', help: '' }
 /** It acts on the whole configuration while that is read. For one spool there is `paste`. */
 const NEVER_OWN = 'ini-paste'
+
+/**
+ * What a spool is opened by: its directory as it is written, or its address with the directory of its `spooler-fallback`.
+ *
+ * @param resolvePath resolves a path of the configuration
+ */
+export function addressOf(
+  { directory, options }: Pick<SpoolConfig, 'directory' | 'options'>,
+  resolvePath: (path: string) => string = resolve,
+): string {
+  const { spoolerFallback } = options
+  if (!isRedisAddress(directory) || spoolerFallback === null) return directory
+  return withFallback(directory, resolvePath(spoolerFallback))
+}
 
 /** The shortest key of an option in `spooler2`; undefined if a spool cannot have its own. */
 export function keyOf(spec: OptionSpec): string | undefined {

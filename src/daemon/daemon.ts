@@ -13,19 +13,12 @@ import { dumpProcesses } from './dump.js'
 import { idleMsOf } from './idle-stop.js'
 import { type DaemonInput, Parts } from './parts.js'
 import { checkOptions } from './pool-plan.js'
+import { localDirectories, type PreparedSpool, prepareSpools } from './prepared-spools.js'
 import type { ProcessEnvironment } from './process-environment.js'
 import { unappliedWarning } from './reload.js'
 import type { RememberedLog } from './remembered-log.js'
 import { listenToSignals } from './signals.js'
-import {
-  longestMercyMs,
-  maintained,
-  type PreparedSpool,
-  planSpools,
-  prepareSpools,
-  setProcessTitle,
-  targetsOf,
-} from './spool-plan.js'
+import { longestMercyMs, maintained, planSpools, setProcessTitle, targetsOf } from './spool-plan.js'
 
 /** A stop that takes longer than this logs what it waits for; most stops are faster. */
 const STOP_NOTICE_MS = 300
@@ -135,9 +128,9 @@ export class Daemon {
     const { identity, life, master, network, observation, pidfiles, quiet, notices, reloader } = this.#parts
     const options = this.#options
     this.#tell(this.#config)
-    for (const { directory } of this.#config.spools)
-      if (identity !== null && !isRedisAddress(directory))
-        makeSpoolFor(this.#surroundings.resolve(directory), identity)
+    if (identity !== null)
+      for (const directory of localDirectories(this.#config, path => this.#surroundings.resolve(path)))
+        makeSpoolFor(directory, identity)
     await network.listen()
     await observation.listen(options)
     if (options.pidfile !== null) await pidfiles.acquire('pidfile', options.pidfile)

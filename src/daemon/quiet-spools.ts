@@ -1,4 +1,4 @@
-import type { PreparedSpool } from './spool-plan.js'
+import type { PreparedSpool } from './prepared-spools.js'
 
 /** The spools with `spooler-quiet`. */
 export class QuietSpools {

@@ -1,17 +1,14 @@
 import { resolve } from 'node:path'
-import type { CheckedConfig } from '../config/check.js'
 import type { Options, SpoolOptions } from '../config/option-table.js'
 import type { ResolvedOptions } from '../config/options.js'
 import { queuesOf } from '../config/queues.js'
 import { retryPolicyOf } from '../config/retry-policy.js'
 import { sharedAreaBytes } from '../config/shared-areas.js'
-import type { SpoolConfig } from '../config/spools.js'
 import { type FeedOptions, openEngine } from '../engines/open-engine.js'
 import type { SpoolTarget } from '../engines/targets.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
-import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
-import { prepareSpool } from '../spool/layout.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
@@ -24,6 +21,7 @@ import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
 import { WorkerPool } from '../supervisor/worker-pool.js'
 import { planChain } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
+import type { PreparedSpool } from './prepared-spools.js'
 import { SharedAreas } from './shared-areas.js'
 
 /** Belongs to the only daemon in this process. */
@@ -43,21 +41,6 @@ interface PlanContext {
   /** `fd` changes when the log is reopened. */
   readonly log: { readonly fd: number }
   readonly spare: SpareWorker | undefined
-}
-
-/** A spool that is usable: its directory exists, or it is on Redis. */
-export interface PreparedSpool extends SpoolConfig {
-  /** Its real path, or its name on Redis. */
-  readonly spool: string
-}
-
-/** Creates the directories that are missing. @param resolve resolves a path of the configuration */
-export function prepareSpools({ spools }: CheckedConfig, resolve: (path: string) => string): PreparedSpool[] {
-  return spools.map(each => {
-    if (isRedisAddress(each.directory)) return { ...each, spool: nameOfRedis(each.directory) }
-    const directory = resolve(each.directory)
-    return { ...each, directory, spool: prepareSpool(directory) }
-  })
 }
 
 /** Where tasks may be stored. */
@@ -81,7 +64,9 @@ export async function planSpools(
   const first = spools.filter(({ spool }, i) => spools.findIndex(each => each.spool === spool) === i)
   return Promise.all(
     first.map(each => {
-      const chain = planChain(each, config, targets)
+      const { forwardsTo } = each
+      const chain: readonly HandlerSpec[] =
+        forwardsTo === undefined ? planChain(each, config, targets) : [{ kind: 'forward', to: forwardsTo }]
       return planSpoolWorkers(each, processes.get(each.spool) ?? 1, chain, config.options, context)
     }),
   )

@@ -5,8 +5,10 @@ import type { DirectoryClaimsOptions } from './directory/claims.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
 import type { Enqueuer } from './enqueuer.js'
 import type { Feed } from './feed.js'
+import type { AwayListener, Forwarder } from './forwarder.js'
 import type { MemorySpool } from './memory/spool.js'
 import { redisEngine } from './redis/engine.js'
+import type { RedisFacts } from './server-facts.js'
 import type { Upkeep } from './upkeep.js'
 
 /** Options for a master; an engine uses those that apply to its tasks. */
@@ -21,11 +23,17 @@ export interface Engine {
   /** For one worker. */
   claims(options: ClaimsOptions): Promise<Claims>
   upkeep(): Promise<Upkeep>
+  /** Absent: nothing is forwarded there. */
+  forwarder?(away: AwayListener): Promise<Forwarder>
+  /** Absent: its tasks are on no server. */
+  facts?(): Promise<RedisFacts>
 }
 
 /** The only place that chooses the engine of a spool. @param spool its real path, or its name or address on Redis */
 export function openEngine(spool: string): Engine {
-  return isRedisAddress(spool) ? redisEngine(redisAddressOf(spool)) : directoryEngine(spool)
+  return isRedisAddress(spool)
+    ? redisEngine(redisAddressOf(spool), (directory, sync) => directoryEngine(directory).enqueuer(sync))
+    : directoryEngine(spool)
 }
 
 function directoryEngine(spool: string): Engine {

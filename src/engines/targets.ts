@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { describe, SpooldError } from '../base/errors.js'
-import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
+import { isRedisAddress, nameOfRedis, parseRedisAddress } from '../protocol/redis-address.js'
 import { realPathOf } from '../system/file-stats.js'
 import { DeferredEnqueuer } from './deferred-enqueuer.js'
 import { DirectoryEnqueuer } from './directory/enqueuer.js'
@@ -49,7 +49,7 @@ export class SpoolTargets {
   known(name?: Uint8Array): Enqueuer | undefined {
     if (name === undefined || name.length === 0) return this.#enqueuers[0]
     const text = Buffer.from(name).toString()
-    if (isRedisAddress(text)) return this.#byName.get(text)
+    if (isRedisAddress(text)) return this.#byName.get(text) ?? this.#byName.get(nameIn(text))
     return text.startsWith('/') ? this.#byName.get(resolve(text)) : undefined
   }
 
@@ -76,6 +76,15 @@ export class SpoolTargets {
 function open({ directory, sync }: SpoolTarget): Enqueuer {
   if (!isRedisAddress(directory)) return new DirectoryEnqueuer(directory, sync)
   return new DeferredEnqueuer(nameOfRedis(directory), () => openEngine(directory).enqueuer(sync))
+}
+
+/** Whoever names a spool knows its address, and need not know what that says besides. */
+function nameIn(address: string): string {
+  try {
+    return parseRedisAddress(address).name
+  } catch {
+    return ''
+  }
 }
 
 /** What a path or an address is known by, as well as by its name. */

@@ -67,6 +67,8 @@ export type HandlerSpec =
   | { readonly kind: 'host'; readonly host: HostOptions }
   /** What the program has loaded that the worker is part of. `names`: for people */
   | { readonly kind: 'given'; readonly names: readonly string[] }
+  /** Passes tasks on to a spool, which is called by its name. */
+  | { readonly kind: 'forward'; readonly to: string }
   | { readonly kind: 'exec'; readonly command: string; readonly input: 'json' | 'packet' }
 
 /**

@@ -45,13 +45,16 @@ let counter = 0
 /**
  * Makes a task name in the form of uwsgi_spool_request: host, pid, a counter from 1, a random 31-bit integer, seconds and
  * microseconds (not padded). The names of one process sort in order of creation.
+ *
+ * @param mark in place of the random integer
  */
 export function createTaskName(
   nowMicros = Math.round((performance.timeOrigin + performance.now()) * 1000),
+  mark = String(Math.floor(Math.random() * 2 ** 31)),
 ): string {
   counter += 1
   const seconds = Math.floor(nowMicros / 1e6)
-  return `${UWSGI_PREFIX}${host}_${process.pid}_${counter}_${Math.floor(Math.random() * 2 ** 31)}_${seconds}_${nowMicros % 1e6}`
+  return `${UWSGI_PREFIX}${host}_${process.pid}_${counter}_${mark}_${seconds}_${nowMicros % 1e6}`
 }
 
 const UNDERSCORE = 95

@@ -10,6 +10,11 @@ export interface Request {
   readonly priority?: string
   /** The caller's own name for the task: a spool stores it once. */
   readonly id?: string
+  /**
+   * What the name of its file has in place of a random number: whoever forwards the task to another spool recognizes by it
+   * what is stored there. Letters, digits and `-`.
+   */
+  readonly mark?: string
 }
 
 /** Where a task was stored. */

@@ -63,10 +63,13 @@ function destinationIn(value: string, queue: string): Destination {
   )
 }
 
+/** Between commas, of which the hosts of a sentinel or a cluster have some. */
+const ENTRY = /(?:[^,=/]*=)?rediss?\+(?:sentinel|cluster):\/\/[^/]*[^,]*|[^,]+|(?<=,)$/g
+
 /** `PLACE`, or several with `QUEUE=` before those that are not the default's: `/var/spool/app,mail=/var/spool/mail`. */
 function placesIn(value: string): Map<string, Destination> {
   const byQueue = new Map<string, Destination>()
-  for (const entry of value.split(',')) {
+  for (const entry of value.match(ENTRY) ?? ['']) {
     const [, queue = DEFAULT_QUEUE, place = ''] = /^(?:([^=/]*)=)?(.*)$/s.exec(entry.trim()) ?? []
     const fault = queueFault(queue)
     if (fault !== undefined || place === '')

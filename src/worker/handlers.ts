@@ -35,6 +35,7 @@ export function handlerNames(chain: readonly HandlerSpec[]): string[] {
   return chain.flatMap(link => {
     if (link.kind === 'host') return link.host.files
     if (link.kind === 'given') return link.names
+    if (link.kind === 'forward') return [link.to]
     return link.kind === 'exec' ? [link.command] : [link.file]
   })
 }
@@ -96,6 +97,12 @@ export async function openHandlers(
         performers.push(...handlers.map(callFunction))
         break
       }
+      case 'forward': {
+        const { openForward } = await import('./forward.js')
+        const told = (why?: string) => send({ type: 'log', name: link.to, message: saysAway(why) })
+        performers.push(await openForward(link.to, told))
+        break
+      }
       case 'exec': {
         const { callProgram } = await import('./call-program.js')
         const { Programs } = await import('./programs.js')
@@ -115,6 +122,12 @@ export async function openHandlers(
     periodic: named.periodic,
     programs,
   }
+}
+
+function saysAway(why: string | undefined): string {
+  return why === undefined
+    ? 'tasks are forwarded again'
+    : `tasks wait here until they can be forwarded: ${why}`
 }
 
 /** Does what the application's object does, which is in another process. */

@@ -22,5 +22,6 @@ export function openClaims(
     termsOf,
     rules: { ordered, strictNames },
     handlers: handlerNames(chain),
+    forwards: chain.some(({ kind }) => kind === 'forward'),
   })
 }

@@ -29,6 +29,7 @@ export class Run {
   isProgram = false
   #cancelled: Error | undefined
   #stop: (() => void) | undefined
+  #mercyBegan: (() => void) | undefined
   readonly #limits: RunLimits
   #mercyEndsAt = Number.POSITIVE_INFINITY
   #controller: AbortController | undefined
@@ -57,6 +58,12 @@ export class Run {
   setMercy(mercyMs: number): void {
     this.#mercyEndsAt = performance.now() + mercyMs
     this.#arm()
+    this.#mercyBegan?.()
+  }
+
+  /** @param act called when a stop or a reload begins: for a run that only waits */
+  whenStopped(act: () => void): void {
+    this.#mercyBegan = act
   }
 
   /** People do not want its result. */

@@ -21,6 +21,11 @@ export interface TestRedis {
 /** No port that the system gives to others. */
 const BELOW_EPHEMERAL = 32_767
 
+/** Most likely. */
+export function freePort(): number {
+  return BELOW_EPHEMERAL - randomInt(10_000)
+}
+
 interface RedisSetup {
   /** What it writes to disk: nothing, or each write before its answer. */
   readonly durability?: 'none' | 'always'
@@ -30,7 +35,7 @@ interface RedisSetup {
 /** Call it outside of hooks, so that it is ended when the tests of the file are over. */
 export function startRedis({ durability = 'none', settings = [] }: RedisSetup = {}): TestRedis {
   const directory = workspace()
-  const port = BELOW_EPHEMERAL - randomInt(10_000)
+  const port = freePort()
   const persistence =
     durability === 'always' ? ['--appendonly', 'yes', '--appendfsync', 'always'] : ['--appendonly', 'no']
   const args = [

@@ -5,18 +5,20 @@ import { checkConfig } from '../../config/check.js'
 import { importLanguage } from '../../config/handlers.js'
 import type { Options } from '../../config/option-table.js'
 import type { ResolvedOptions } from '../../config/options.js'
-import { handlingSpools, type SpoolConfig } from '../../config/spools.js'
+import { addressOf, handlingSpools, type SpoolConfig } from '../../config/spools.js'
 import { checkLiveUwsgi } from '../../daemon/live-uwsgi.js'
 import { type Diagnosis, diagnosisOf, type Level } from '../../doctor/diagnosis.js'
 import { checkReadable } from '../../doctor/handlers.js'
 import { checkLimits, checkNode, inotifyUse, type Needs } from '../../doctor/machine.js'
 import { checkNeighbours } from '../../doctor/neighbours.js'
+import { examineRedis } from '../../doctor/redis.js'
 import { examineSpool } from '../../doctor/spools.js'
 import type { Sources } from '../../ini/read-config.js'
 import { formatProblem } from '../../ini/setting.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { become, type Identity, identityOf } from '../../system/privileges.js'
 import { type CommandContext, sourcesOf } from '../context.js'
-import { refuseRedisIn } from '../not-on-redis.js'
+import { localOf } from '../destination.js'
 import { rehearseHandlers } from '../rehearse-handlers.js'
 
 interface DoctorOptions {
@@ -48,10 +50,6 @@ export async function doctor(
 async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
   const config = checkConfig(sources)
   const { options, problems } = config
-  refuseRedisIn(
-    config.files.join(', '),
-    config.spools.map(({ directory }) => directory),
-  )
   checkLiveUwsgi(config, problems)
   for (const problem of problems.list)
     yield {
@@ -79,15 +77,17 @@ async function* examine(sources: Sources): AsyncGenerator<Diagnosis> {
     isReadable &&= diagnosis.level !== 'error'
     yield diagnosis
   }
-  for (const [path, { isExternal, options }] of spools)
+  for (const [path, { isExternal, options, directory }] of spools)
     yield* examineSpool({
       path,
       isExternal,
-      isOrdered: options.spoolerOrdered !== false,
+      isOrdered: options.spoolerOrdered !== false || isRedisAddress(directory), // forwarded in any case
       locks: options.spoolerLock,
       watch: options.spoolerWatch,
       maker: { isRoot, owner },
     })
+  for (const address of new Set(config.spools.map(spool => addressOf(spool)).filter(isRedisAddress)))
+    yield* examineRedis(address)
   if (problems.errors.length === 0 && isReadable) yield* rehearseHandlers(config, home)
   yield* checkLimits(needsOf(config), identity.inotify)
 }
@@ -137,10 +137,15 @@ const FILES_OF_A_PROCESS = 64
 /** Three pipes and an IPC channel. */
 const FILES_PER_WORKER = 4
 
-/** Spools keyed by path; of a directory that is named twice, the entry that is run here wins. */
+/** Directories, also those for when Redis is away, keyed by path; of a directory that is named twice, the entry that is run here wins. */
 function distinct(spools: readonly SpoolConfig[]): Map<string, SpoolConfig> {
   const own = spools.filter(({ isExternal }) => !isExternal)
-  return new Map([...spools, ...own].map(spool => [resolve(spool.directory), spool]))
+  return new Map(
+    [...spools, ...own].flatMap(spool => {
+      const directory = localOf(addressOf(spool))
+      return directory === undefined ? [] : [[resolve(directory), spool] as const]
+    }),
+  )
 }
 
 function needsOf({ options, spools }: ResolvedOptions): Needs {

@@ -4,12 +4,11 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { SpooldError } from '../../base/errors.js'
 import { PACKAGE_ROOT } from '../../base/package-root.js'
 import { type CheckedConfig, checkConfig } from '../../config/check.js'
-import type { SpoolConfig } from '../../config/spools.js'
+import { addressOf, type SpoolConfig } from '../../config/spools.js'
 import { parseControlSocket } from '../../control/option.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { formatProblem } from '../../ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../protocol/address.js'
-import { isRedisAddress } from '../../protocol/redis-address.js'
 import { isPriorityDirectory } from '../../spool/names.js'
 import { statsOf } from '../../system/file-stats.js'
 import { findGroupName, findPrimaryGroup, findUserName } from '../../system/identity.js'
@@ -17,6 +16,7 @@ import { pathUnit, socketUnit } from '../../systemd/activation-units.js'
 import { logrotateRule } from '../../systemd/logrotate.js'
 import { type ServicePlan, serviceUnit } from '../../systemd/service-unit.js'
 import { type CommandContext, sourcesOf } from '../context.js'
+import { localOf } from '../destination.js'
 
 interface UnitOptions {
   readonly hardened?: boolean
@@ -91,7 +91,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     owner,
     workingDirectory: process.cwd(),
     name,
-    spools: [...new Set(inDirectories(spools).map(({ directory }) => resolve(directory)))],
+    spools: [...new Set(directoriesOf(spools))],
     written: [...new Set(made.filter(file => file !== null).map(file => dirname(resolve(file))))],
     needed: [...config.files, ...imports, options.chdir ?? '.'].map(path => resolve(path)),
     startMs: starts.includes(0) ? 0 : Math.max(0, ...starts),
@@ -210,9 +210,9 @@ function* hints(
   if (daemonize !== null)
     yield 'leave out daemonize: systemd runs it in the background, and keeps its log in the journal'
   if (masterAsRoot) yield 'master-as-root has no effect under User=: systemd does its work'
-  for (const { directory } of inDirectories(config.spools))
-    if (statsOf(resolve(directory)) === undefined)
-      yield `${resolve(directory)} is not there yet: install -d -m 0750 -o ${owner?.user ?? 'root'} ${resolve(directory)}`
+  for (const directory of directoriesOf(config.spools))
+    if (statsOf(directory) === undefined)
+      yield `${directory} is not there yet: install -d -m 0750 -o ${owner?.user ?? 'root'} ${directory}`
 }
 
 /** Variables that are options belong to this shell, not to the service. */
@@ -232,7 +232,7 @@ function systemdVersion(): number | null {
   }
 }
 
-/** A spool on Redis needs no right to write. */
-function inDirectories(spools: readonly SpoolConfig[]): SpoolConfig[] {
-  return spools.filter(({ directory }) => !isRedisAddress(directory))
+/** A spool on Redis needs no right to write, unless tasks wait elsewhere while it is away. */
+function directoriesOf(spools: readonly SpoolConfig[]): string[] {
+  return spools.flatMap(spool => localOf(addressOf(spool)) ?? []).map(directory => resolve(directory))
 }

@@ -1,21 +1,21 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { parseRedisAddress, type RedisAddress } from '../../protocol/redis-address.js'
+import { CONNECT_TIMEOUT_MS, openClient, REPLY_TIMEOUT_MS } from './client.js'
 import {
+  type Cluster,
   type JobJson,
   type Libraries,
   loadLibraries,
   type Queue,
   type Redis,
-  type RedisOptions,
+  type RedisCommander,
 } from './libraries.js'
 import { commandOf, SCRIPTS, type ScriptName } from './scripts.js'
 
 /** A claim is over this long after it was renewed last: a machine that died is noticed after that. */
 const LOCK_MS = 15_000
-const CONNECT_TIMEOUT_MS = 5000
-/** A reply takes at most this long; a blocking read is shorter. */
-const REPLY_TIMEOUT_MS = 10_000
-const RECONNECT_CAP_MS = 1000
+/** A cluster's connections, which cannot let a process end, are closed after so long without use. */
+const CLUSTER_IDLE_MS = 500
 const CLOCK_VALID_MS = 30_000
 /** Whoever crashes is counted by us; BullMQ is to give no job up. */
 const NO_LIMIT = 1_000_000_000
@@ -33,13 +33,18 @@ export function refusalCode(error: unknown): number | undefined {
 export class Connection {
   readonly address: RedisAddress
   readonly lockMs: number
-  readonly redis: Redis
+  /** Commands of Redis, and of a cluster. */
+  readonly redis: RedisCommander & Pick<Redis, 'pipeline'>
+  readonly #client: Redis | Cluster
   readonly #newQueue: (name: string) => Queue
   readonly #Job: Libraries['Job']
   readonly #queues = new Map<string, Promise<Queue>>()
   /** Operations that are going on, and those who want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
+  /** Told of the next connection. */
+  readonly #waiting = new Set<() => void>()
+  #idle: NodeJS.Timeout | undefined
   #clock: { readonly redisMs: number; readonly atMs: number } | undefined
 
   /** @throws SpooldError ADDRESS_INVALID, LIBRARY_MISSING */
@@ -52,33 +57,24 @@ export class Connection {
     this.address = address
     this.lockMs = lockMs
     this.#Job = libraries.Job
-    this.redis = new libraries.Redis(this.#options())
-    this.redis.on('error', error => {
+    this.#client = openClient(address, libraries, () => this.#interest > 0)
+    this.redis = this.#client
+    this.#client.on('error', error => {
       this.#lastError = error
     })
-    this.redis.on('connect', () => {
-      if (this.#interest === 0) this.redis.stream.unref()
+    this.#client.on('ready', () => {
+      for (const ready of this.#waiting) ready()
+      this.#waiting.clear()
+    })
+    this.#client.on('connect', () => {
+      if (this.#interest === 0) this.#mayEnd()
     })
     const stalledMs = Math.ceil(lockMs / 3)
     const options = {
-      ...{ connection: this.redis, skipVersionCheck: true },
+      ...{ connection: this.#client, prefix: address.prefix, skipVersionCheck: true },
       ...{ lockDuration: lockMs, stalledInterval: stalledMs, maxStalledCount: NO_LIMIT },
     }
     this.#newQueue = name => new libraries.Queue(name, options)
-  }
-
-  /** A command waits for nothing: without a connection it fails, and it is never sent twice. */
-  #options(): RedisOptions {
-    const { host, port, database: db, username, password, isTls } = this.address
-    return {
-      ...{ host, port, db, family: 0, connectionName: 'spoold', lazyConnect: true },
-      ...(username === undefined ? {} : { username }),
-      ...(password === undefined ? {} : { password }),
-      ...(isTls ? { tls: { servername: host } } : {}),
-      ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
-      ...{ connectTimeout: CONNECT_TIMEOUT_MS, commandTimeout: REPLY_TIMEOUT_MS, keepAlive: 10_000 },
-      retryStrategy: times => (this.#interest > 0 ? pauseMs(times) : null),
-    }
   }
 
   #queueOf(name: string): Promise<Queue> {
@@ -93,9 +89,12 @@ export class Connection {
 
   async #open(name: string): Promise<Queue> {
     const queue = this.#newQueue(name).on('error', () => {}) // operations fail with it
-    const client = await queue.getBackend().client
+    await queue.getBackend().client
     for (const [script, { keys, lua }] of Object.entries(SCRIPTS))
-      client.defineCommand(commandOf(script as ScriptName), { numberOfKeys: keys, lua })
+      this.#client.defineCommand(
+        commandOf(script as ScriptName),
+        keys === undefined ? { lua } : { lua, numberOfKeys: keys },
+      )
     return queue
   }
 
@@ -105,7 +104,7 @@ export class Connection {
   }
 
   get isReady(): boolean {
-    return this.redis.status === 'ready'
+    return this.#client.status === 'ready'
   }
 
   /** Why there is no connection, for people. */
@@ -115,7 +114,7 @@ export class Connection {
 
   /** A key of a queue, as BullMQ makes them. @param queue the spool's own unless given */
   key(type: string, queue = this.address.queue): string {
-    return `bull:${queue}:${type}`
+    return `${this.address.prefix}:${queue}:${type}`
   }
 
   /** The job as BullMQ's operations want it. */
@@ -148,7 +147,8 @@ export class Connection {
     this.#hold()
     try {
       await this.#connected(patienceMs)
-      return await operation(await this.#queueOf(name))
+      const queue = await this.#queueOf(name)
+      return await (this.#client.isCluster ? inTime(operation(queue)) : operation(queue))
     } finally {
       this.#letGo()
     }
@@ -156,66 +156,90 @@ export class Connection {
 
   /** Calls one of our scripts: its keys, then its arguments. */
   run(name: ScriptName, ...args: ReadonlyArray<string | number>): Promise<unknown> {
-    return this.use(async queue => (await queue.getBackend().client).runCommand(commandOf(name), [...args]))
+    return this.#run(name, args)
+  }
+
+  #run(name: ScriptName, args: ReadonlyArray<string | number>, patienceMs?: number): Promise<unknown> {
+    const call = async (queue: Queue) =>
+      (await queue.getBackend().client).runCommand(commandOf(name), [...args])
+    return this.use(call, patienceMs)
+  }
+
+  /** A client sends a script once, and then its hash; it does not see in a transaction that Redis lacks it. */
+  async loadScripts(): Promise<void> {
+    const { scriptsSet } = this.#client as { readonly scriptsSet: Readonly<Record<string, { lua: string }>> }
+    const loading = this.redis.pipeline().exists(this.key('meta')) // of a cluster, at the node that has the spool
+    for (const [name, { lua }] of Object.entries(scriptsSet))
+      if (/^(spoold:|add\w*Job)/.test(name)) loading.script('LOAD', lua)
+    for (const [error] of (await loading.exec()) ?? []) if (error !== null) throw error
   }
 
   /** The time by the clock of Redis, which all machines share; epoch ms. */
-  async nowMs(): Promise<number> {
-    const { redisMs, atMs } = await this.#clockNow()
+  async nowMs(patienceMs?: number): Promise<number> {
+    const { redisMs, atMs } = await this.#clockNow(patienceMs)
     return redisMs + performance.now() - atMs
   }
 
-  async #clockNow() {
+  async #clockNow(patienceMs?: number) {
     if (this.#clock === undefined || performance.now() - this.#clock.atMs > CLOCK_VALID_MS) {
-      const [seconds, microseconds] = await this.use(() => this.redis.time())
-      this.#clock = { redisMs: Number(seconds) * 1000 + Number(microseconds) / 1000, atMs: performance.now() }
+      const redisMs = Number(await this.#run('now', [this.key('meta')], patienceMs))
+      this.#clock = { redisMs, atMs: performance.now() }
     }
     return this.#clock
   }
 
   close(): void {
     this.#interest = 0
-    this.redis.disconnect()
+    clearTimeout(this.#idle)
+    this.#client.disconnect()
   }
 
   #hold(): void {
-    if (this.#interest++ === 0 && !this.#isConnecting) this.redis.stream?.ref()
+    if (this.#interest++ > 0) return
+    clearTimeout(this.#idle)
+    if (!this.#client.isCluster) streamOf(this.#client)?.ref()
   }
 
   #letGo(): void {
-    if (--this.#interest <= 0 && !this.#isConnecting) this.redis.stream?.unref()
+    if (--this.#interest <= 0) this.#mayEnd()
   }
 
-  /** A socket without a handle adds a listener for each call. */
-  get #isConnecting(): boolean {
-    return this.redis.stream?.connecting === true
+  /** Nobody is interested: the connection no longer keeps its process alive. */
+  #mayEnd(): void {
+    if (!this.#client.isCluster) return void streamOf(this.#client)?.unref()
+    clearTimeout(this.#idle)
+    this.#idle = setTimeout(() => this.#client.disconnect(), CLUSTER_IDLE_MS)
   }
 
   async #connected(patienceMs: number): Promise<void> {
-    const { redis } = this
-    if (redis.status === 'ready') return
-    if (redis.status === 'wait' || redis.status === 'end') redis.connect().catch(() => {}) // an event says it, too
-    let isOver = () => {}
-    try {
-      await new Promise<void>((resolve, reject) => {
-        const patience = setTimeout(
-          () => reject(new SpooldError('REDIS_UNREACHABLE', this.fault)),
-          patienceMs,
-        )
-        const ready = () => resolve()
-        redis.once('ready', ready)
-        isOver = () => {
-          clearTimeout(patience)
-          redis.off('ready', ready)
-        }
-      })
-    } finally {
-      isOver()
-    }
+    const client = this.#client
+    if (client.status === 'ready') return
+    if (client.status === 'wait' || client.status === 'end') client.connect().catch(() => {}) // an event says it, too
+    await new Promise<void>((resolve, reject) => {
+      const late = () => {
+        this.#waiting.delete(ready)
+        reject(new SpooldError('REDIS_UNREACHABLE', this.fault))
+      }
+      const patience = setTimeout(late, patienceMs)
+      const ready = () => {
+        clearTimeout(patience)
+        resolve()
+      }
+      this.#waiting.add(ready)
+    })
   }
 }
 
-/** With jitter, so that the workers of many machines do not come back in one moment. */
-export function pauseMs(times: number): number {
-  return Math.min(RECONNECT_CAP_MS, 50 * 2 ** Math.min(times, 10)) * (0.5 + Math.random() / 2)
+/** A client of a cluster that has lost its nodes keeps commands until it finds them again. */
+async function inTime<T>(operation: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error('Command timed out')), 2 * REPLY_TIMEOUT_MS)
+  })
+  return Promise.race([operation, late]).finally(() => clearTimeout(timer))
+}
+
+/** Undefined before the first connection. */
+function streamOf(client: Redis | Cluster) {
+  return 'stream' in client ? (client.stream as Redis['stream'] | undefined) : undefined
 }

@@ -1,4 +1,7 @@
 import type { Emitter } from '../../events/emitter.js'
+import { parseRedisAddress } from '../../protocol/redis-address.js'
+import type { Enqueuer } from '../enqueuer.js'
+import type { AwayListener, Forwarder } from '../forwarder.js'
 import type { RedisClaimsOptions } from './claims.js'
 import type { Connection } from './connection.js'
 
@@ -20,12 +23,39 @@ async function connect(address: string): Promise<Connection> {
   return Connection.open(address)
 }
 
-/** @param address with user and password */
-export function redisEngine(address: string) {
+/** How long a connection may take where tasks can go elsewhere, or wait. */
+const PATIENCE_MS = 1000
+
+async function rememberingEnqueuer(address: string) {
+  const { RedisEnqueuer } = await import('./enqueuer.js')
+  return new RedisEnqueuer(await connectionTo(address), { remembers: true, patienceMs: PATIENCE_MS })
+}
+
+/**
+ * @param address with user and password
+ * @param openLocal opens the directory that takes tasks while Redis does not
+ */
+export function redisEngine(
+  address: string,
+  openLocal: (directory: string, sync: boolean) => Promise<Enqueuer>,
+) {
   return {
-    async enqueuer() {
+    async enqueuer(sync: boolean): Promise<Enqueuer> {
+      const { fallback } = parseRedisAddress(address)
+      if (fallback !== undefined) {
+        const { FallbackEnqueuer } = await import('./fallback-enqueuer.js')
+        return new FallbackEnqueuer(await rememberingEnqueuer(address), await openLocal(fallback, sync))
+      }
       const { RedisEnqueuer } = await import('./enqueuer.js')
       return new RedisEnqueuer(await connectionTo(address))
+    },
+    async forwarder(away: AwayListener): Promise<Forwarder> {
+      const { RedisForwarder } = await import('./forwarder.js')
+      return new RedisForwarder(await rememberingEnqueuer(address), away)
+    },
+    async facts() {
+      const { factsOf } = await import('./facts.js')
+      return factsOf(await connectionTo(address))
     },
     async feed(_options: unknown, events: Emitter) {
       const { RedisFeed } = await import('./feed.js')

@@ -1,7 +1,7 @@
 import { errnoOf, SpooldError } from '../../base/errors.js'
 
 export type { JobJson, Queue } from 'bullmq'
-export type { Redis, RedisOptions } from 'ioredis'
+export type { Cluster, ClusterOptions, Redis, RedisCommander, RedisOptions } from 'ioredis'
 export type Libraries = Awaited<ReturnType<typeof loadLibraries>>
 
 const MISSING = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
@@ -9,8 +9,8 @@ const MISSING = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
 /** The optional libraries of this engine; nobody else needs them. @throws SpooldError LIBRARY_MISSING */
 export async function loadLibraries() {
   try {
-    const [{ Job, Queue }, { Redis }] = await Promise.all([import('bullmq'), import('ioredis')])
-    return { Job, Queue, Redis }
+    const [{ Job, Queue }, { Cluster, Redis }] = await Promise.all([import('bullmq'), import('ioredis')])
+    return { Job, Queue, Cluster, Redis }
   } catch (error) {
     if (!MISSING.has(errnoOf(error) ?? '')) throw error
     throw new SpooldError(

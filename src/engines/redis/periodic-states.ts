@@ -6,7 +6,8 @@ import {
   type PeriodicState,
   type PeriodicStates,
 } from '../../task/periodic.js'
-import { type Connection, pauseMs } from './connection.js'
+import { pauseMs } from './client.js'
+import type { Connection } from './connection.js'
 import { queuesOf } from './queues.js'
 import { recordOf } from './task-job.js'
 

@@ -3,7 +3,8 @@ import { LOOK } from './look-script.js'
 
 /** What BullMQ has no script for. Each is one step that nobody sees half of. */
 interface Script {
-  readonly keys: number
+  /** Undefined: how many comes before them. */
+  readonly keys: number | undefined
   readonly lua: string
 }
 
@@ -54,10 +55,32 @@ for i = 2, #ARGV, 3 do
   end
 end`
 
-/** KEYS id, times; ARGV id, the task, now. */
-const REMEMBER_ID = `
-redis.call('SET', KEYS[1], ARGV[2])
-redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])`
+/**
+ * KEYS times of ids, identities; ARGV prefix, ms, and for each identity its job, its id (empty: it is no id of a caller's, and
+ * is forgotten after `ms`), now. In the transaction that adds the jobs: what could not be added is not remembered.
+ */
+const REMEMBER = `
+for i = 2, #KEYS do
+  local job, id, now = ARGV[3 * i - 3], ARGV[3 * i - 2], ARGV[3 * i - 1]
+  if redis.call('EXISTS', ARGV[1] .. job) == 0 then
+    -- an error has kept it out
+  elseif id == '' then
+    redis.call('SET', KEYS[i], job, 'PX', ARGV[2])
+  else
+    redis.call('SET', KEYS[i], job)
+    redis.call('ZADD', KEYS[1], now, id)
+  end
+end`
+
+/** KEYS identities. @returns their jobs, or '' for those that are not known; the others are written as they were */
+const RECALL = `
+local jobs = {}
+for i, key in ipairs(KEYS) do
+  local job = redis.call('GET', key)
+  if job then redis.call('SET', key, job, 'KEEPTTL') end
+  jobs[i] = job or ''
+end
+return jobs`
 
 /** KEYS times; ARGV prefix, before when, how many. @returns how many were forgotten */
 const FORGET_IDS = `
@@ -83,6 +106,11 @@ if text and tonumber(string.match(text, '^%d+') or 0) <= tonumber(ARGV[2]) then
   redis.call('HDEL', KEYS[1], ARGV[1])
 end`
 
+/** KEYS any: a cluster needs one to choose a node. @returns epoch ms */
+const NOW = `
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000)`
+
 export type ScriptName = keyof typeof SCRIPTS
 export const SCRIPTS = {
   begin: { keys: 3, lua: BEGIN },
@@ -96,10 +124,12 @@ export const SCRIPTS = {
   limit: { keys: 2, lua: LIMIT },
   sift: { keys: 1, lua: SIFT },
   unlimit: { keys: 1, lua: UNLIMIT },
-  rememberId: { keys: 2, lua: REMEMBER_ID },
+  remember: { keys: undefined, lua: REMEMBER },
+  recall: { keys: undefined, lua: RECALL },
   advance: { keys: 1, lua: ADVANCE },
   forgetVersion: { keys: 1, lua: FORGET_VERSION },
   forgetIds: { keys: 1, lua: FORGET_IDS },
+  now: { keys: 1, lua: NOW },
 } as const satisfies Record<string, Script>
 
 /** What it is called beside BullMQ's own scripts. */

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf } from '../../base/errors.js'
-import { type Connection, pauseMs } from './connection.js'
+import { pauseMs } from './client.js'
+import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, viewFrom } from './view.js'
 

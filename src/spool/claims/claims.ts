@@ -25,12 +25,17 @@ import { handleUnfit, type UnfitOptions } from './unfit.js'
 export interface ClaimsOptions extends FailureOptions, UnfitOptions {
   /** Unless the packet says otherwise. */
   readonly delivery: Delivery
+  /** Its handler only passes tasks on: those that nobody holds are due, whatever their time, and none is delivered at most once. */
+  readonly forwards?: boolean | undefined
   /** What the handlers say of a task; absent: nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
 }
 
 /** The packet's key for a delivery of its own. */
 const DELIVERY_KEY = 'spooler_delivery'
+
+/** Before the times that held tasks have, of which the earliest is the end of 32-bit time. */
+const LATEST_MS = (2 ** 31 - 1) * 1000 - 1
 
 const UNTOUCHED = { kind: 'untouched' } as const
 
@@ -67,7 +72,8 @@ export class Claims {
 
   claim(ref: Ref, lastRun?: LastRun): ClaimedTask | Report {
     const path = `${this.#options.spool}/${ref}`
-    const file = claimFile(ref, path, this.#locker, Date.now(), this.#handleUnfit)
+    const nowMs = this.#options.forwards === true ? LATEST_MS : Date.now()
+    const file = claimFile(ref, path, this.#locker, nowMs, this.#handleUnfit)
     if (!('fd' in file)) return { ref, ranMs: 0, ...file }
     try {
       const terms = this.#options.termsOf?.(file.vars)
@@ -88,6 +94,7 @@ export class Claims {
   }
 
   #isOnce({ vars, terms }: ClaimedFile): boolean {
+    if (this.#options.forwards === true) return false
     return (lastValue(vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery) === 'at-most-once'
   }
 

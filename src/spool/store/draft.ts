@@ -2,6 +2,7 @@ import { closeSync, constants, futimesSync, writeSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { openSync, renameSync, unlinkSync, utimesSync } from '../../files/anchored-path.js'
 import { baseName, displayName, type Ref, toFsPath } from '../../task/ref.js'
+import type { Request } from '../../task/request.js'
 import { createTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
 
@@ -39,8 +40,8 @@ export class Draft {
   #isOpen = true
 
   /** @throws SpooldError REQUEST_INVALID, or the file system's error; then nothing is left behind */
-  constructor(spool: string, priority: string | undefined) {
-    const name = createTaskName()
+  constructor(spool: string, { priority, mark }: Pick<Request, 'priority' | 'mark'>) {
+    const name = createTaskName(undefined, mark)
     this.spool = spool
     this.ref = priority === undefined ? name : `${priority}/${name}`
     this.directory = priority === undefined ? spool : `${spool}/${priority}`
@@ -105,8 +106,8 @@ export class Draft {
 }
 
 /** The path of a new task at the top of a spool, a byte string. */
-export function newTaskPath(spool: string): string {
-  return `${spool}/${createTaskName()}`
+export function newTaskPath(spool: string, mark?: string): string {
+  return `${spool}/${createTaskName(undefined, mark)}`
 }
 
 /** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */

@@ -98,9 +98,10 @@ function* publishOnce(draft: Draft, id: string, { atSeconds }: Request, options:
   }
 }
 
-function openDraft({ priority }: Request, { spool }: WriteOptions): Draft {
+function openDraft(request: Request, { spool }: WriteOptions): Draft {
+  const { priority } = request
   try {
-    return new Draft(spool, priority)
+    return new Draft(spool, request)
   } catch (error) {
     throw writeError(priority === undefined ? spool : `${spool}/${priority}`, error)
   }

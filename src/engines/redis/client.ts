@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs'
+import { isIP } from 'node:net'
+import { messageOf, SpooldError } from '../../base/errors.js'
+import type { RedisAddress } from '../../protocol/redis-address.js'
+import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './libraries.js'
+
+export const CONNECT_TIMEOUT_MS = 5000
+/** A reply takes at most this long; a blocking read is shorter. A connection without one is given up: its machine may be gone. */
+export const REPLY_TIMEOUT_MS = 10_000
+const RECONNECT_CAP_MS = 1000
+
+/**
+ * The client of a spool's Redis, not yet connected. A command waits for nothing: without a connection it fails, and it is never
+ * sent twice.
+ *
+ * @param isWanted asked when a connection is lost: whether to connect again
+ * @throws SpooldError ADDRESS_INVALID if a file of TLS cannot be read
+ */
+export function openClient(
+  address: RedisAddress,
+  { Redis, Cluster }: Libraries,
+  isWanted: () => boolean,
+): Redis | Cluster {
+  const again = (times: number) => (isWanted() ? pauseMs(times) : null)
+  const options = optionsFor(address, again)
+  if (address.kind !== 'cluster') return new Redis(options)
+  const cluster: ClusterOptions = {
+    ...{ lazyConnect: true, clusterRetryStrategy: again },
+    enableOfflineQueue: true, // the first command for a node waits for its connection; operations have a deadline
+    retryDelayOnFailover: 0, // else it would send again what may have been carried out
+    redisOptions: options,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    // a certificate has names
+    ...(address.isTls ? { dnsLookup: (host, done) => done(null, host) } : {}),
+  }
+  return new Cluster([...address.hosts], cluster)
+}
+
+function optionsFor(address: RedisAddress, again: (times: number) => number | null): RedisOptions {
+  const { database: db, username, password } = address
+  return {
+    ...placeOf(address, again),
+    ...{ db, connectionName: 'spoold', lazyConnect: true },
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
+    ...{ connectTimeout: CONNECT_TIMEOUT_MS, commandTimeout: REPLY_TIMEOUT_MS, keepAlive: 10_000 },
+    socketTimeout: REPLY_TIMEOUT_MS,
+    retryStrategy: again,
+    // what was a master is a replica now: the next connection finds the new master
+    reconnectOnError: ({ message }) => /^(READONLY|MASTERDOWN)/.test(message),
+  }
+}
+
+function placeOf(address: RedisAddress, again: (times: number) => number | null): RedisOptions {
+  const { kind, hosts, path, master, sentinelUsername, sentinelPassword } = address
+  const [first = { host: '', port: 0 }] = hosts
+  const tls = tlsOf(address)
+  const secure = tls === undefined ? {} : { tls: { ...named(first.host), ...tls } }
+  if (kind === 'unix') return { path, ...secure }
+  if (kind !== 'sentinel') return { ...first, family: 0, ...secure }
+  return {
+    ...{ sentinels: [...hosts], name: master, sentinelRetryStrategy: again, family: 0 },
+    ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
+    ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
+    ...(tls === undefined ? {} : { tls, sentinelTLS: tls, enableTLSForSentinelMode: true }),
+  }
+}
+
+/** No certificate is asked for an address by its name. */
+function named(host: string) {
+  return host === '' || isIP(host) !== 0 ? {} : { servername: host }
+}
+
+function tlsOf({ isTls, tls }: RedisAddress): Record<string, Buffer> | undefined {
+  if (!isTls) return undefined
+  return Object.fromEntries(Object.entries(tls).map(([name, file]) => [name, contentsOf(name, file)]))
+}
+
+function contentsOf(name: string, file: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    throw new SpooldError('ADDRESS_INVALID', `?${name}= of a spool on Redis: ${messageOf(error)}`)
+  }
+}
+
+/** With jitter, so that the workers of many machines do not come back in one moment. */
+export function pauseMs(times: number): number {
+  return Math.min(RECONNECT_CAP_MS, 50 * 2 ** Math.min(times, 10)) * (0.5 + Math.random() / 2)
+}

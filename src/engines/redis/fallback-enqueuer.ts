@@ -1,0 +1,78 @@
+import { SpooldError, toError } from '../../base/errors.js'
+import type { Request, Stored } from '../../task/request.js'
+import type { Enqueuer, StoreResult } from '../enqueuer.js'
+import { markOf, wholeRequest } from './drafts.js'
+import type { RedisEnqueuer } from './enqueuer.js'
+import { isAway } from './store-failure.js'
+
+/** How long Redis may take, with a connection, before the directory has the task. */
+const REPLY_MS = 3000
+/** Then Redis is left alone for so long; with jitter, so that not all programs ask at the same moment. */
+const PAUSE_MS = 2000
+
+/**
+ * Stores tasks in Redis and, while that is away, in a local directory, from which a daemon forwards them. What a lost reply
+ * leaves in doubt goes to the directory, too: its file's name has the identity that Redis knows it by, if it does.
+ */
+export class FallbackEnqueuer implements Enqueuer {
+  readonly #redis: RedisEnqueuer
+  readonly #directory: Enqueuer
+  /** On the clock of `performance.now()`. */
+  #awayUntil = Number.NEGATIVE_INFINITY
+
+  /** @param redis remembers what it stores until it is told to forget */
+  constructor(redis: RedisEnqueuer, directory: Enqueuer) {
+    this.#redis = redis
+    this.#directory = directory
+  }
+
+  get name(): string {
+    return this.#redis.name
+  }
+
+  async store(request: Request): Promise<Stored> {
+    const [result] = await this.storeAll([request])
+    if (result === undefined || 'error' in result) throw result?.error
+    return result.stored
+  }
+
+  /** What Redis would refuse for its own fault is refused in any case: nobody would be told later. */
+  async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
+    const checked = await Promise.all(requests.map(request => wholeRequest(request).catch(toError)))
+    const fault = checked.find(each => each instanceof Error)
+    if (isAllOrNothing && fault !== undefined) return requests.map(() => ({ error: fault as Error }))
+    const whole = checked.flatMap(each => (each instanceof Error ? [] : { ...each, mark: markOf(each) }))
+    const results = [...(await this.#storeWhole(whole, isAllOrNothing))]
+    return checked.map(each => (each instanceof Error ? { error: each } : (results.shift() as StoreResult)))
+  }
+
+  async #storeWhole(
+    requests: ReadonlyArray<Request & { readonly mark: string }>,
+    isAllOrNothing: boolean,
+  ): Promise<readonly StoreResult[]> {
+    if (requests.length === 0) return []
+    const results = await this.#tryRedis(requests, isAllOrNothing)
+    const left = requests.filter((_, i) => isLeft(results[i]))
+    this.#redis.forget(requests.filter((_, i) => !isLeft(results[i])).map(({ mark }) => mark))
+    if (left.length === 0) return results
+    this.#awayUntil = performance.now() + PAUSE_MS * (0.5 + Math.random())
+    const local = [...(await this.#directory.storeAll(left, isAllOrNothing))]
+    return results.map(result => (isLeft(result) ? (local.shift() as StoreResult) : result))
+  }
+
+  async #tryRedis(requests: readonly Request[], isAllOrNothing: boolean): Promise<readonly StoreResult[]> {
+    const late = () =>
+      requests.map(() => ({ error: new SpooldError('REDIS_UNANSWERED', 'it took too long') }))
+    if (performance.now() < this.#awayUntil) return late()
+    let timer: NodeJS.Timeout | undefined
+    const patience = new Promise<readonly StoreResult[]>(resolve => {
+      timer = setTimeout(() => resolve(late()), REPLY_MS)
+    })
+    const stored = this.#redis.storeAll(requests, isAllOrNothing)
+    return Promise.race([stored, patience]).finally(() => clearTimeout(timer))
+  }
+}
+
+function isLeft(result: StoreResult | undefined): boolean {
+  return result !== undefined && 'error' in result && isAway(result.error)
+}

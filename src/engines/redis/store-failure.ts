@@ -1,0 +1,55 @@
+import { SpooldError, toError } from '../../base/errors.js'
+import type { Connection } from './connection.js'
+
+/** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
+const REFUSED =
+  /^(OOM|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
+const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE/i
+const AWAY: ReadonlySet<string> = new Set([
+  'REDIS_UNREACHABLE',
+  'REDIS_UNANSWERED',
+  'REDIS_REFUSED',
+  'REDIS_UNREPLICATED',
+])
+
+/** True if the task is not to blame: later, or elsewhere, it can be stored. */
+export function isAway(error: unknown): error is SpooldError {
+  return error instanceof SpooldError && AWAY.has(error.code)
+}
+
+/** @param wasSent the task was sent, so it may be stored */
+export function storeFailure(
+  { name, fault, isReady }: Connection,
+  thrown: unknown,
+  wasSent = true,
+): SpooldError {
+  if (thrown instanceof SpooldError) return thrown
+  const cause = firstOf(thrown)
+  const { message } = cause
+  if (REFUSED.test(message))
+    return new SpooldError('REDIS_REFUSED', `${name} takes no tasks now: ${message}`, { cause })
+  if (isReady && !LOST.test(message))
+    return new SpooldError('ENQUEUE_FAILED', `${name}: ${message}`, { cause })
+  if (!wasSent) return new SpooldError('REDIS_UNREACHABLE', fault, { cause })
+  return new SpooldError('REDIS_UNANSWERED', `${fault}; the task may have been stored`, { cause })
+}
+
+/** Of a transaction that was given up: why. */
+function firstOf(thrown: unknown): Error {
+  const error = toError(thrown)
+  const previous =
+    'previousErrors' in error && Array.isArray(error.previousErrors) ? error.previousErrors : []
+  const [first] = previous.filter(each => each instanceof Error)
+  return first ?? error
+}
+
+export function unreplicated(
+  name: string,
+  { confirmed, wanted, afterMs }: { confirmed: number; wanted: number; afterMs: number },
+): SpooldError {
+  return new SpooldError(
+    'REDIS_UNREPLICATED',
+    `${name}: the task is stored, but after ${afterMs / 1000} s only ${confirmed} of ${wanted} replicas have it`,
+    { details: { confirmed, wanted } },
+  )
+}

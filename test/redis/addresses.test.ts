@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { spool } from '#src/client/spool.js'
+import { spoold } from '../helpers/cli.js'
+import { TestProcess } from '../helpers/process.js'
+import { freePort } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
+import { daemonOn } from './redis-daemon.js'
+
+const TELLING = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
+const VOLATILE = ['--save', '', '--appendonly', 'no', '--bind', '127.0.0.1']
+const isMissing = skipUnless('redis-server')
+
+async function startServer(args: readonly string[]): Promise<TestProcess> {
+  const server = new TestProcess('redis-server', [...VOLATILE, '--dir', workspace(), ...args])
+  await server.waitFor(/ready to accept connections/i, 10_000)
+  return server
+}
+
+/** A program, a command and a daemon use the address. */
+async function isUsable(spooler: string): Promise<void> {
+  await spool({ n: 'program' }, { spooler })
+  const typed = await spoold(['enqueue', '--spooler', spooler, 'n=command'])
+  assert.equal(typed.code, 0, typed.stderr)
+  const later = await spoold(['enqueue', '--spooler', spooler, 'n=later', '--at', '+1s', '--id', 'once'])
+  assert.equal(later.code, 0, later.stderr)
+  const daemon = await daemonOn(spooler, { handler: TELLING })
+  await until('all have run', () => daemon.journal().length === 3)
+  assert.deepEqual(daemon.journal().toSorted(), ['command', 'later', 'program'])
+  daemon.child.kill('SIGTERM')
+  assert.equal(await daemon.code(), 0)
+}
+
+describe('a spool on Redis', { skip: isMissing }, () => {
+  it('is reached through a unix socket, under a prefix of its own', async () => {
+    const directory = workspace()
+    const socket = join(directory, 'redis.sock')
+    await startServer(['--port', '0', '--unixsocket', socket])
+    await isUsable(`redis+unix://${socket}/0/mail?prefix=app1`)
+    const keys = execFileSync('redis-cli', ['-s', socket, 'keys', '*'], { encoding: 'utf8' })
+    assert.match(keys, /^app1:mail:meta$/m)
+    assert.doesNotMatch(keys, /^bull/m)
+  })
+
+  it('is reached over TLS, with an authority and a certificate of its own', async () => {
+    const directory = workspace()
+    const file = (name: string) => join(directory, name)
+    const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
+    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2']
+    openssl('req', '-x509', ...key, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=an authority')
+    for (const name of ['server', 'client'])
+      openssl(
+        ...['req', '-x509', ...key, '-keyout', `${name}.key`, '-out', `${name}.pem`, '-subj', `/CN=${name}`],
+        ...['-CA', 'ca.pem', '-CAkey', 'ca.key', '-addext', 'subjectAltName=IP:127.0.0.1'],
+      )
+    const port = freePort()
+    await startServer([
+      ...['--port', '0', '--tls-port', String(port), '--tls-ca-cert-file', file('ca.pem')],
+      ...['--tls-cert-file', file('server.pem'), '--tls-key-file', file('server.key')],
+    ])
+    const address = `rediss://127.0.0.1:${port}/0/mail`
+    const own = `ca=${file('ca.pem')}&cert=${file('client.pem')}&key=${file('client.key')}`
+    await assert.rejects(spool({ n: 'unknown' }, { spooler: address }), {
+      code: 'REDIS_UNREACHABLE',
+      message: /certificate/,
+    })
+    await isUsable(`${address}?${own}`)
+    const gone = await spoold(['enqueue', '--spooler', `${address}?ca=/nowhere/ca.pem`, 'n=1'])
+    assert.match(gone.stderr, /\?ca= of a spool on Redis: .*nowhere/)
+  })
+
+  it('is reached through sentinels, also after a failover', async () => {
+    const [first, second, sentinel] = [freePort(), freePort(), freePort()]
+    const master = await startServer(['--port', String(first)])
+    await startServer(['--port', String(second), '--replicaof', '127.0.0.1', String(first)])
+    const file = join(workspace(), 'sentinel.conf')
+    const lines = [
+      `port ${sentinel}`,
+      `sentinel monitor main 127.0.0.1 ${first} 1`,
+      'sentinel down-after-milliseconds main 500',
+      'sentinel failover-timeout main 2000',
+    ]
+    writeFileSync(file, `${lines.join('\n')}\n`)
+    const watcher = new TestProcess('redis-server', [file, '--sentinel', '--bind', '127.0.0.1'])
+    await watcher.waitFor(`+slave slave 127.0.0.1:${second}`)
+    const address = `redis+sentinel://127.0.0.1:${sentinel}/main/0/mail`
+    await isUsable(address)
+    const daemon = await daemonOn(address, { handler: TELLING })
+    await spool({ n: 'before' }, { spooler: address })
+    await until('it has run', () => daemon.journal().includes('before'))
+    master.child.kill('SIGKILL')
+    await watcher.waitFor('+switch-master')
+    await until('a task is stored', () =>
+      spool({ n: 'after' }, { spooler: address, id: 'after' }).catch(() => false),
+    )
+    await until('it has run', () => daemon.journal().includes('after'))
+  })
+
+  it('lives on one node of a cluster', async () => {
+    const ports = [freePort(), freePort(), freePort()]
+    for (const port of ports)
+      await startServer([
+        ...['--port', String(port), '--cluster-enabled', 'yes', '--cluster-port', String(freePort())],
+        ...['--cluster-config-file', 'nodes.conf'],
+      ])
+    const hosts = ports.map(port => `127.0.0.1:${port}`)
+    const [first = 0] = ports
+    execFileSync('redis-cli', ['--cluster', 'create', ...hosts, '--cluster-yes'], { stdio: 'pipe' })
+    await until('all know all', () =>
+      ports.every(port =>
+        execFileSync('redis-cli', ['-p', String(port), 'cluster', 'info'], { encoding: 'utf8' }).includes(
+          'cluster_state:ok',
+        ),
+      ),
+    )
+    for (const name of ['mail', 'other', 'third'])
+      await isUsable(`redis+cluster://127.0.0.1:${first}/0/${name}`)
+    const counts = ports.map(port => {
+      const keys = execFileSync('redis-cli', ['-p', String(port), 'keys', '*'], { encoding: 'utf8' })
+      return new Set(keys.match(/^\{[^}]*\}/gm)).size
+    })
+    assert.equal(
+      counts.reduce((sum, count) => sum + count),
+      3,
+      'each spool is on one node',
+    )
+  })
+})

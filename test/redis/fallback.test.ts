@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+import { Batch } from '#src/client/batch.js'
+import { enqueue, spool } from '#src/client/spool.js'
+import { encodePacket } from '#src/protocol/packet.js'
+import { spoold } from '../helpers/cli.js'
+import { childrenOf } from '../helpers/process.js'
+import { freePort, startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
+import { daemonOn } from './redis-daemon.js'
+
+const TELLING = `
+import { createHash } from 'node:crypto'
+export default (env, task) => {
+  const hash = createHash('sha256').update(task.body ?? '').digest('hex')
+  JOURNAL(JSON.stringify([env.n, task.priority, task.body?.length ?? 0, hash, Date.now()]))
+  return task.SPOOL_OK
+}`
+const packetOf = (n: string) => encodePacket([[Buffer.from('n'), Buffer.from(n)]])
+const tasksIn = (directory: string) =>
+  readdirSync(directory, { recursive: true })
+    .map(String)
+    .filter(name => /(^|\/)uwsgi_spoolfile_on_/.test(name) && !name.startsWith('.spoold'))
+
+describe('a spool on Redis with a directory for when that is away', {
+  skip: skipUnless('redis-server'),
+}, () => {
+  let redis: TestRedis
+  if (skipUnless('redis-server') === false) redis = startRedis({ durability: 'always' })
+  before(() => redis.ready())
+  const ranIn = (lines: readonly string[]) =>
+    lines.map(line => JSON.parse(line) as [string, number | null, number, string, number])
+  const place = (name: string) => {
+    const fallback = spoolDirectory()
+    return { fallback, spooler: redis.address(name), both: `${redis.address(name)}?fallback=${fallback}` }
+  }
+
+  it('forwards what a uWSGI writes there, at any time, and sets aside what no spool on Redis can have', async () => {
+    const { fallback, spooler } = place('written')
+    const daemon = await daemonOn(spooler, { handler: TELLING, ini: { 'spooler-fallback': fallback } })
+    const write = (n: number, packet: Buffer) =>
+      writeFileSync(join(fallback, `uwsgi_spoolfile_on_host_77_${n}_123456_1700000000_${n}`), packet)
+    write(1, packetOf('one'))
+    write(2, Buffer.concat([packetOf('large'), Buffer.alloc(17 * 1024 * 1024)]))
+    write(3, packetOf('three'))
+    await until('two have run', () => daemon.journal().length === 2)
+    await until('nothing waits', () => tasksIn(fallback).length === 0)
+    const dead = readdirSync(join(fallback, '.spoold/dead')).filter(name => !name.endsWith('.json'))
+    assert.deepEqual(dead, ['uwsgi_spoolfile_on_host_77_2_123456_1700000000_2'])
+    const { stdout } = await spoold(['show', join(fallback, '.spoold/dead', dead[0] ?? '')])
+    assert.match(
+      stdout,
+      /cannot be forwarded: it has 17825792 bytes, and a spool on Redis takes at most 16777216/,
+    )
+  })
+
+  it('gives no task twice, and none up, whose forwarder is killed again and again', async () => {
+    const { fallback, spooler, both } = place('killed')
+    const away = both.replace(/:\d+\//, `:${freePort()}/`)
+    const count = 200
+    for (let n = 0; n < count; n++) await spool({ n: String(n) }, { spooler: away })
+    assert.equal(tasksIn(fallback).length, count)
+    const daemon = await daemonOn(spooler, {
+      handler: TELLING,
+      ini: { 'spooler-fallback': fallback, 'spooler-delivery': 'at-most-once' },
+    })
+    for (let kills = 0; kills < 4; kills++) {
+      const left = tasksIn(fallback).length
+      await until('some were forwarded', () => tasksIn(fallback).length < left || left === 0)
+      for (const pid of childrenOf(daemon.pid)) {
+        const holds = readdirSync(`/proc/${pid}/fd`).length > 0
+        if (holds) process.kill(pid, 'SIGKILL')
+      }
+    }
+    await until('all were forwarded', () => tasksIn(fallback).length === 0)
+    await until('all have run or are dead', async () => {
+      const dead = await redis.client.zcard('bull:killed:failed')
+      return new Set(daemon.journal().map(line => JSON.parse(line)[0])).size + dead >= count
+    })
+    const ran = ranIn(daemon.journal()).map(([n]) => n)
+    assert.equal(new Set(ran).size, ran.length, 'none ran twice')
+  })
+
+  // What is restarted in a test ends with it, so these are the last ones.
+
+  it('keeps tasks there, with time, priority, id and body, and forwards them when Redis is back', async () => {
+    const { fallback, spooler, both } = place('kept')
+    const body = randomBytes(200_000)
+    const stored = await enqueue({ n: 'known' }, { spooler: both, id: 'known' })
+    assert.match(stored.path, /^redis:/)
+    await redis.kill()
+    const first = await spool({ n: 'first' }, { spooler: both })
+    assert.ok(first.startsWith(fallback), first)
+    const since = performance.now()
+    await spool({ n: 'second' }, { spooler: both })
+    assert.ok(performance.now() - since < 900, 'the second does not wait for Redis')
+    await spool({ n: 'urgent' }, { spooler: both, priority: 3, body })
+    const at = Math.floor(Date.now() / 1000) + 3600
+    await spool({ n: 'later' }, { spooler: both, at })
+    await enqueue({ n: 'known' }, { spooler: both, id: 'known' })
+    await enqueue({ n: 'new' }, { spooler: both, id: 'new' })
+    assert.equal((await enqueue({ n: 'new' }, { spooler: both, id: 'new' })).isDuplicate, true)
+    const batch = new Batch({ spooler: both, allOrNothing: true })
+    for (const n of ['b1', 'b2']) batch.add({ n })
+    await batch.spool()
+    const typed = await spoold(['enqueue', '--spooler', both, 'n=typed'])
+    assert.ok(typed.stdout.startsWith(fallback), typed.stderr)
+    await assert.rejects(spool({ n: 'bad' }, { spooler: both, priority: 9_999_999 }), {
+      code: 'REQUEST_INVALID',
+    })
+    assert.equal(tasksIn(fallback).length, 9)
+    const daemon = await daemonOn(spooler, { handler: TELLING, ini: { 'spooler-fallback': fallback } })
+    await daemon.waitFor('tasks wait here until they can be forwarded: no connection to redis://')
+    await redis.restart()
+    await until('all are forwarded', () => tasksIn(fallback).length === 0)
+    await until('nearly all have run', () => daemon.journal().length === 8)
+    const [, score] = await redis.client.zrange('bull:kept:delayed', 0, -1, 'WITHSCORES')
+    assert.equal(Math.floor(Number(score) / 4096 / 1000), at, 'what is not due waits in Redis')
+    const ran = ranIn(daemon.journal())
+    const order = ran.map(([n]) => n).filter(n => ['first', 'second', 'new', 'b1', 'b2', 'typed'].includes(n))
+    assert.deepEqual(order, ['first', 'second', 'new', 'b1', 'b2', 'typed'])
+    assert.equal(ran.filter(([n]) => n === 'known').length, 1)
+    const urgent = ran.find(([n]) => n === 'urgent')
+    assert.deepEqual(urgent?.slice(1, 3), [3, body.length])
+    assert.equal(daemon.output.split('tasks wait here').length, 2, 'it is said once')
+    await until(
+      'nothing is left to be asked for',
+      async () => (await redis.client.keys('bull:kept:spoold:add:*')).length === 0,
+    )
+  })
+
+  it('can be named for all spools, and by --socket', async () => {
+    await redis.restart()
+    const directory = workspace()
+    const { fallback, spooler } = place('taken')
+    const socket = join(directory, 'a.sock')
+    const daemon = await daemonOn(spooler, {
+      handler: TELLING,
+      ini: { 'spooler-fallback': fallback, socket },
+    })
+    for (const to of [[], [`spooler=${spooler}`]]) {
+      const sent = await spoold(['enqueue', '--socket', socket, 'n=sent', ...to])
+      assert.equal(sent.code, 0, sent.stderr)
+    }
+    await until('they have run', () => daemon.journal().length === 2)
+    await redis.kill()
+    const sent = await spoold(['enqueue', '--socket', socket, 'n=away'])
+    assert.equal(sent.code, 0, sent.stderr)
+    await until('it is in the directory', () => tasksIn(fallback).length === 1)
+    await redis.restart()
+    await until('it has run', () => daemon.journal().length === 3)
+  })
+})
