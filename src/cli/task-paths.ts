@@ -14,8 +14,11 @@ export interface TaskPath {
   readonly ref?: Ref
 }
 
-/** @throws SpooldError FILE_UNREADABLE if the path does not exist; USAGE if it is a priority instead of a spool */
-export function parseTaskPath(path: string): TaskPath {
+/**
+ * @param ifGone what to say if it is nowhere
+ * @throws SpooldError FILE_UNREADABLE if the path does not exist; USAGE if it is a priority instead of a spool
+ */
+export function parseTaskPath(path: string, ifGone = ''): TaskPath {
   try {
     return lstatSync(path).isDirectory() || statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
       ? wholeSpool(path)
@@ -23,7 +26,9 @@ export function parseTaskPath(path: string): TaskPath {
   } catch (error) {
     if (error instanceof SpooldError) throw error
     const isMissing = errnoOf(error) === 'ENOENT' || errnoOf(error) === 'ENOTDIR'
-    const fault = isMissing ? `does not exist${elsewhere(path)}` : `cannot be read: ${messageOf(error)}`
+    const fault = isMissing
+      ? `does not exist${elsewhere(path) || ifGone}`
+      : `cannot be read: ${messageOf(error)}`
     throw new SpooldError('FILE_UNREADABLE', `${path} ${fault}`, { cause: error })
   }
 }

@@ -62,7 +62,7 @@ describe('--ini', () => {
       shown.map(line => line.split(': ', 1)[0]),
       [`${one}/first`, `${two}/.spoold/dead/died`, ''],
     )
-    assert.match(stderr, /^spoold: \[FILE_UNREADABLE\] gone does not exist\n$/)
+    assert.match(stderr, /^spoold: \[FILE_UNREADABLE\] gone does not exist: done or unknown\n$/)
     assert.equal(code, 1)
   })
 

@@ -103,7 +103,7 @@ describe('spoold show', () => {
       [...stdout.matchAll(/"name" = "(.)"/g)].map(([, name]) => name),
       ['a', 'b', 'c'],
     )
-    assert.equal(stderr, `spoold: [FILE_UNREADABLE] ${spool}/d does not exist\n`)
+    assert.equal(stderr, `spoold: [FILE_UNREADABLE] ${spool}/d does not exist: done or unknown\n`)
     assert.equal((await inProcess(['show', ...paths])).code, 0)
   })
 
@@ -125,7 +125,11 @@ describe('spoold show', () => {
       const there = `${spool}/.spoold/dead/gone, ${spool}/.spoold/dead/8/gone`
       assert.ok(gone.stderr.endsWith(`${spool}/gone does not exist; there is ${there}\n`), gone.stderr)
     }
-    assert.match((await inProcess(['show', join(spool, 'nowhere')])).stderr, /nowhere does not exist\n$/)
+    const [shown, held] = await Promise.all(
+      ['show', 'hold'].map(each => inProcess([each, join(spool, 'nowhere')])),
+    )
+    assert.match(shown?.stderr ?? '', /nowhere does not exist: done or unknown\n$/)
+    assert.match(held?.stderr ?? '', /nowhere does not exist\n$/)
   })
 
   it('tells of thousands that are gone without listing the spool for each', async () => {

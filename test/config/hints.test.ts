@@ -48,6 +48,17 @@ describe('a configuration gets the hint', () => {
     assert.deepEqual(list, [])
   })
 
+  it('nothing of the variable that says where programs schedule: both may share an environment file', () => {
+    const env = { SPOOLD_ENQUEUE_TO: '/var/spool/app', SPOOLD_SPOOLER_MAX_TASKS: '2' }
+    const files = {
+      'app.ini': '[uwsgi]\nspooler = one\nspooler-import = h.mjs\nstrict = true\n',
+      'h.mjs': '',
+    }
+    const { problems, spools } = checkGiven({ files, env })
+    assert.deepEqual(problems.list.map(formatProblem), [])
+    assert.equal(spools[0]?.options.spoolerMaxTasks, 2)
+  })
+
   it('of a yaml file that the command line names', () => {
     const { list } = problemsOf('', ['--ini', 'app.ini', '--yaml', 'other.yml'])
     assert.match(list.join('\n'), /error: yaml: other.yml: expected an ini file/)

@@ -25,6 +25,9 @@ interface ShowOptions extends IniOptions {
   readonly json?: boolean
 }
 
+/** A task that is done leaves no trace. */
+const DONE_OR_UNKNOWN = ': done or unknown'
+
 /** The maximum length of a value on a terminal. */
 const MAX_SHOWN_CHARS = 200
 
@@ -83,10 +86,11 @@ async function openView(files: readonly string[]): Promise<View> {
 }
 
 function showOne(file: string, { json }: ShowOptions, view: View, output: Output): number {
-  const { spool, ref } = parseTaskPath(file)
+  const { spool, ref } = parseTaskPath(file, DONE_OR_UNKNOWN)
   if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
   const found = view(spool, ref)
-  if (found === undefined) throw new SpooldError('FILE_UNREADABLE', `${file} does not exist`)
+  if (found === undefined)
+    throw new SpooldError('FILE_UNREADABLE', `${file} does not exist${DONE_OR_UNKNOWN}`)
   const hide = hiddenKeysOf(toByteString(spool))
   const task = hiddenTask(found, hide)
   const { state, detail, vars } = task.file
