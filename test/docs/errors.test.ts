@@ -23,6 +23,6 @@ describe('docs/errors.md', () => {
   it('is found from the command line, which prints the code', async () => {
     const spoold = new TestProcess(process.execPath, [BIN, 'show', '/nowhere'])
     assert.equal(await spoold.code(), 1)
-    assert.match(spoold.output, /^spoold: \[FILE_UNREADABLE\] \/nowhere does not exist$/m)
+    assert.match(spoold.output, /^spoold: \[FILE_UNREADABLE\] \/nowhere does not exist: done or unknown$/m)
   })
 })
