@@ -7,8 +7,9 @@ export class Queue<T> {
     return this.#items.length - this.#head
   }
 
-  peek(): T | undefined {
-    return this.#items[this.#head]
+  /** @param place 0 is the first one */
+  peek(place = 0): T | undefined {
+    return this.#items[this.#head + place]
   }
 
   push(item: T): void {

@@ -86,8 +86,12 @@ export interface Claims {
   /**
    * Applies a run's outcome and gives up the claim, then the slot, which the report then has as `slots`. Call it exactly once for a claim that began. A named task that every
    * handler ignored is parked.
+   *
+   * @param next will be claimed after that, as far as is known: an engine may fetch its task by the same command
    */
-  settle(claim: Claim, outcome: Outcome, ranMs: number): Awaitable<Report>
+  settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref): Awaitable<Report>
+  /** No ref waits to be claimed: what `settle` fetched and nobody has claimed is given up. */
+  giveBack?(): void
   /**
    * Gives up a claim that did not begin. No attempt is counted.
    *

@@ -82,6 +82,7 @@ function openingOf(worker: WorkerProcess, now: number, isShrinking: boolean): Op
     return { worker, room: concurrency - outstanding, batch: concurrency }
   const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / pace.ms)))
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
-  const room = outstanding === 0 ? 2 * batch : batch
-  return { worker, room: outstanding > batch ? 0 : room, batch }
+  const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
+  const room = outstanding === 0 ? 2 * batch + beside : batch
+  return { worker, room: outstanding > batch + beside ? 0 : room, batch }
 }

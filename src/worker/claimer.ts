@@ -4,9 +4,11 @@ import { lastValue } from '../protocol/vars.js'
 import type { ClaimNotice } from '../task/claim-notice.js'
 import type { Company } from '../task/outcome.js'
 import type { PausedPair } from '../task/pause.js'
+import type { Ref } from '../task/ref.js'
 import type { Report } from '../task/report.js'
 import { afterMessages } from './after-messages.js'
 import type { Assignment } from './assignment.js'
+import { ClaimNotices } from './claim-notices.js'
 import { Run, type RunLimits } from './run.js'
 
 /** Limits the bodies of a batch, because the large ones may be in memory twice. */
@@ -54,6 +56,7 @@ interface Batch {
  */
 export class Claimer {
   readonly #options: ClaimerOptions
+  readonly #notices: ClaimNotices
   readonly #queue = new Queue<Assignment>()
   /** Batches whose claims are awaited. */
   readonly #pending = new Set<Batch>()
@@ -68,10 +71,21 @@ export class Claimer {
 
   constructor(options: ClaimerOptions) {
     this.#options = options
+    this.#notices = new ClaimNotices(options.announce)
+  }
+
+  /** How many tasks have not begun, without those that are being claimed. */
+  get size(): number {
+    return this.#queue.size + (this.#waitsToBeAlone === undefined ? 0 : 1)
   }
 
   get isEmpty(): boolean {
-    return this.#queue.size === 0 && this.#waitsToBeAlone === undefined
+    return this.size === 0
+  }
+
+  /** What will be claimed after so many others. */
+  peek(place: number): Ref | undefined {
+    return this.#queue.peek(place)?.ref
   }
 
   /** True if the last task that began is alone, or the next one has to be. */
@@ -212,7 +226,7 @@ export class Claimer {
 
   #beginAll(batch: Batch): Awaitable<readonly Run[]> {
     const { runs, isIdle, notices } = batch
-    if (notices !== undefined) this.#options.announce(notices)
+    if (notices !== undefined) this.#notices.add(notices)
     if (runs.length === 0) return runs
     this.#isAlone = isIdle && runs.length === 1 && !this.#options.isConcurrent
     return this.#beginFrom(0, batch, [], this.#isAlone ? 'alone' : 'beside')
@@ -235,6 +249,7 @@ export class Claimer {
         })
       this.#began(run, refusal, begun)
     }
+    this.#notices.flush()
     return begun
   }
 

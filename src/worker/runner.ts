@@ -35,7 +35,9 @@ export class Runner implements ExecutorListener {
   readonly #signals: SignalRunner
   readonly #reports: ReportBuffer
   #state: 'running' | 'draining' | 'drained' = 'running'
-  #settling: Promise<unknown> | undefined
+  readonly #settling = new Set<Promise<void>>()
+  /** How many runs are being settled together with the fetching of another task, which waits for that. */
+  #fetching = 0
   readonly #retirement: Retirement
   #isPumpDue = false
   #turnSince = 0
@@ -146,7 +148,7 @@ export class Runner implements ExecutorListener {
 
   /** Resolves when every run that has ended is settled and reported; undefined: nothing to wait for. */
   get whenSettled(): Promise<unknown> | undefined {
-    return this.#settling
+    return this.#settling.size === 0 ? undefined : Promise.all(this.#settling)
   }
 
   starting(run: Run, now: number): void {
@@ -155,14 +157,18 @@ export class Runner implements ExecutorListener {
 
   ended(run: Run, outcome: Outcome, ranMs: number): void {
     run.end()
-    const report = this.#claims.settle(run.claim, run.outcomeOf(outcome), ranMs)
+    const next = this.#state === 'running' ? this.#claimer.peek(this.#fetching) : undefined
+    const report = this.#claims.settle(run.claim, run.outcomeOf(outcome), ranMs, next)
     if (!(report instanceof Promise)) return this.#settled(run, report)
     this.#inFlight.add(run)
+    if (next !== undefined) this.#fetching++
     const settled = report.then(late => {
+      if (next !== undefined) this.#fetching--
+      this.#settling.delete(settled)
       this.#settled(run, late)
       this.#pump()
     })
-    this.#settling = Promise.all([this.#settling, settled])
+    this.#settling.add(settled)
   }
 
   hasRoom(): void {
@@ -187,7 +193,6 @@ export class Runner implements ExecutorListener {
     this.#pump()
   }
 
-  /** Starts signals and tasks as long as there is room. */
   #pump(): void {
     if (this.#isPumpDue) return
     while (this.#hasRoom) {
@@ -197,9 +202,10 @@ export class Runner implements ExecutorListener {
       }
       const now = performance.now()
       if (now - this.#turnSince > SLICE_MS) return this.#turnLater()
-      if (this.#claimer.isEmpty || !this.#startBatch(now)) break
+      if (this.#claimer.size <= this.#fetching || !this.#startBatch(now)) break
     }
     if (this.#retirement.reason !== undefined) this.#leave(this.#retirement.reason)
+    if (this.#claimer.isEmpty) this.#claims.giveBack?.()
     this.#reports.turnEnded(this.#claimer.isEmpty)
     this.#endIfDrained()
   }

@@ -63,6 +63,13 @@ describe('what a worker is given', () => {
     ['a very fast one no batch of more than 64', { paceMs: 0.001 }, [64, 64]],
     ['a fast one that has one batch another', { ...FAST, outstanding: 20 }, [20]],
     ['a fast one that has more than a batch nothing', { ...FAST, outstanding: 21 }, []],
+    [
+      'a fast one with concurrency two batches more than run beside the first task',
+      { ...FAST, concurrency: 16 },
+      [20, 20, 15],
+    ],
+    ['such a one that has a batch ahead another', { ...FAST, concurrency: 16, outstanding: 35 }, [20]],
+    ['such a one that has more than that nothing', { ...FAST, concurrency: 16, outstanding: 36 }, []],
     ['a fast one whose oldest task has become slow nothing ahead', { ...FAST, outstanding: 1, ranMs: 3 }, []],
     ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
     ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],

@@ -67,11 +67,11 @@ export class RedisClaims implements Claims {
     }
   }
 
-  async #claim(ref: Ref, token: string, lastRun: LastRun | undefined): Promise<Claim | Report> {
+  async #claim(ref: Ref, newToken: string, lastRun: LastRun | undefined): Promise<Claim | Report> {
     if (heldJobOf(ref) === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
-    const pulled = await this.#pulls.pull(ref, token)
+    const pulled = await this.#pulls.pull(ref, newToken)
     if ('kind' in pulled) return { ref, ranMs: 0, ...pulled }
-    const { jobs, json, job, found } = pulled
+    const { jobs, json, token, job, found } = pulled
     const report = { ref, name: json.id, ranMs: 0 }
     if (job === undefined) {
       await jobs.bury(json, token, undefined, FOREIGN)
@@ -143,30 +143,43 @@ export class RedisClaims implements Claims {
   }
 
   /** @see Claims.settle */
-  async settle(claim: Claim, outcome: Outcome, ranMs: number): Promise<Report> {
+  async settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref): Promise<Report> {
     const own = ownOf(claim)
     const report = { ref: claim.ref, ranMs }
     if (own === undefined) return { ...report, kind: 'unsettled', detail: LOST }
     own.isSettled = true
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
     try {
-      const applied = await this.#persistently(own, tries => this.#apply(own, verdict, tries > 0))
+      const applied = await this.#persistently(own, tries => this.#apply(own, verdict, tries > 0, next))
       return { ...report, ...applied, slots: own.slots }
     } catch {
       return { ...report, kind: 'unsettled', detail: LOST }
     }
   }
 
+  /** @see Claims.giveBack */
+  giveBack(): void {
+    this.#pulls.giveBack()
+  }
+
   /** @param mayBeDone it was tried before, and the reply was lost */
-  async #apply(own: RedisClaim, verdict: Verdict, mayBeDone: boolean): Promise<Refusal> {
+  async #apply(
+    own: RedisClaim,
+    verdict: Verdict,
+    mayBeDone: boolean,
+    next: Ref | undefined,
+  ): Promise<Refusal> {
     const { job, jobs, token } = own
     const record: TaskRecord = { ...own.record, past: 'none' }
     switch (verdict.kind) {
-      case 'remove':
-        await jobs.remove(job.json, token).catch(error => {
+      case 'remove': {
+        const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
+        const fetched = await jobs.remove(job.json, token, pullsNext).catch(error => {
           if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
         })
+        if (fetched !== undefined) this.#pulls.fetched(fetched, token)
         return { kind: 'ok' }
+      }
       case 'put-back':
         await jobs.mark(own.held, record)
         await jobs.putBack(job.id, token)

@@ -70,11 +70,14 @@ export class LockedJobs {
     return written === 1
   }
 
-  async remove(json: JobJson, token: string): Promise<void> {
-    await this.queue.use(async queue => {
-      const job = this.#connection.jobOf(queue, json)
-      await queue.getBackend().moveToCompleted(job, null, true, token, false)
+  /** @param pullsNext as `pull`, by the same command */
+  async remove(json: JobJson, token: string, pullsNext: boolean): Promise<JobJson | undefined> {
+    const [next, id] = await this.queue.use(async queue => {
+      const job = this.#connection.jobOf(queue, { ...json, data: '{}' }) // what it carries may be large
+      const { result } = await queue.getBackend().moveToCompleted(job, null, true, token, pullsNext)
+      return result ?? []
     })
+    return next === null || next === undefined ? undefined : { ...next, id }
   }
 
   /** @param record undefined: as it was */

@@ -18,6 +18,8 @@ export type Refusal = Omit<Report, 'ref' | 'ranMs'>
 /** A job whose lock this worker has. */
 interface Pulled {
   readonly jobs: LockedJobs
+  /** Of its lock. */
+  readonly token: string
   readonly json: JobJson
   /** Undefined: it was not stored as a task. */
   readonly job: TaskJob | undefined
@@ -40,6 +42,8 @@ export class Pulls {
   readonly #queues = new Map<string | undefined, LockedJobs>()
   /** The limits that Redis has been told by this worker; undefined: none. */
   readonly #told = new Map<string, number | undefined>()
+  /** Jobs of the spool's queue that were pulled when others were settled. */
+  #fetched: Array<{ readonly json: JobJson; readonly token: string }> = []
 
   /** @param termsOf absent: the handlers say nothing of any task */
   constructor(connection: Connection, termsOf?: (vars: Vars) => TermsOrPark) {
@@ -53,9 +57,32 @@ export class Pulls {
     if (task !== undefined) return this.#pullLimited(task, token)
     if (isSifting) await this.#sift()
     const jobs = this.#in(held?.task)
+    const fetched = held === undefined ? this.#fetched.shift() : undefined
+    if (fetched !== undefined) return this.#limited(this.#pulled(jobs, fetched.json, fetched.token))
     const json = held === undefined ? await jobs.pull(token) : await jobs.takeOver(held, token)
     if (json === undefined) return held === undefined ? jobs.whyNone() : TAKEN_OVER
-    return this.#limited(this.#pulled(jobs, json), token)
+    return this.#limited(this.#pulled(jobs, json, token))
+  }
+
+  /** @returns whether a job that is pulled when one of these is settled would be the one for this ref */
+  mayFetch({ queue }: LockedJobs, next: Ref | undefined): boolean {
+    if (next === undefined || queue.task !== undefined || heldJobOf(next) !== undefined) return false
+    const { task, isSifting } = ticketOf(next)
+    return task === undefined && !isSifting
+  }
+
+  fetched(json: JobJson, token: string): void {
+    this.#fetched.push({ json, token })
+  }
+
+  /** What was fetched and not pulled is the first of its priority again. */
+  giveBack(): void {
+    const fetched = this.#fetched
+    this.#fetched = []
+    for (const { json, token } of fetched)
+      this.#in(undefined)
+        .putBack(json.id, token)
+        .catch(() => {}) // its lock expires
   }
 
   /** A master gets the lock of a job, which takes no slot then. @returns false: another one may have it */
@@ -66,8 +93,8 @@ export class Pulls {
   }
 
   /** The first job of the task's queue in place of one that does not belong into the spool's queue. */
-  async #limited(pulled: Pulled, token: string): Promise<Pulled | Refusal> {
-    const { jobs, json, found } = pulled
+  async #limited(pulled: Pulled): Promise<Pulled | Refusal> {
+    const { jobs, json, token, found } = pulled
     const slots = typeof found === 'object' ? found.slots : undefined
     if (slots === undefined || jobs.queue.task !== undefined) return pulled
     await this.#tell(slots.name, slots.count)
@@ -76,7 +103,7 @@ export class Pulls {
     const next = await queue.pull(token)
     return next === undefined
       ? { name: json.id, kind: 'parked', reason: 'slot', slots }
-      : this.#pulled(queue, next)
+      : this.#pulled(queue, next, token)
   }
 
   async #pullLimited(task: string, token: string): Promise<Pulled | Refusal> {
@@ -85,15 +112,15 @@ export class Pulls {
     if (found !== undefined) await this.#tell(task, found.slots?.count)
     const jobs = this.#in(task)
     const json = await jobs.pull(token)
-    if (json !== undefined) return this.#pulled(jobs, json)
+    if (json !== undefined) return this.#pulled(jobs, json, token)
     return found?.slots === undefined
       ? jobs.whyNone()
       : { kind: 'parked', reason: 'slot', slots: found.slots }
   }
 
-  #pulled(jobs: LockedJobs, json: JobJson): Pulled {
+  #pulled(jobs: LockedJobs, json: JobJson, token: string): Pulled {
     const job = taskOf(json)
-    return { jobs, json, job, found: job === undefined ? undefined : this.#termsOf?.(job.vars) }
+    return { jobs, json, token, job, found: job === undefined ? undefined : this.#termsOf?.(job.vars) }
   }
 
   #in(task: string | undefined): LockedJobs {

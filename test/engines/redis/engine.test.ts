@@ -8,7 +8,7 @@ import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { RedisFeed } from '#src/engines/redis/feed.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
 import { parseRedisAddress } from '#src/protocol/redis-address.js'
-import { toPairs } from '#src/protocol/vars.js'
+import { lastValue, toPairs } from '#src/protocol/vars.js'
 import { OK } from '#src/task/outcome.js'
 import { CLAIMS_DEFAULTS, type EngineSettings } from '../../helpers/engine.js'
 import { startRedis } from '../../helpers/redis.js'
@@ -95,6 +95,33 @@ describe('the engine on Redis', { skip: missing }, () => {
     const worker = claims()
     for (let n = 0; n < 11; n++) await claimOf(worker, `ticket ${n}`)
     assert.equal((await refusalOf(worker, 'another')).kind, 'locked')
+  })
+
+  it('fetches the next task when one is settled, and gives it back if nobody claims it', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    for (const n of ['1', '2', '3']) await enqueuer.store(requestFrom({ n }))
+    const [worker, active] = [claims(), () => redis.client.llen(key('active'))]
+    const first = await beginOf(worker, 'ticket 1')
+    assert.equal((await worker.settle(first, OK, 1, 'ticket 2')).kind, 'ok')
+    assert.equal(await active(), 1, 'it is fetched')
+    const second = await beginOf(worker, 'ticket 2')
+    assert.deepEqual([lastValue(second.vars, 'n'), await active()], ['2', 1])
+    assert.equal((await worker.settle(second, OK, 1, 'ticket 3')).kind, 'ok')
+    worker.giveBack()
+    await until('it is given back', async () => (await active()) === 0)
+    const third = await beginOf(claims(), 'ticket')
+    assert.deepEqual([lastValue(third.vars, 'n'), third.attempt], ['3', 1])
+  })
+
+  it('fetches nothing for a ref that is no ticket for the next task', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    for (const next of [undefined, 'held id token', 'sifting ticket', 'limited ticket app.add']) {
+      await enqueuer.store(requestFrom({ n: 1 }))
+      await enqueuer.store(requestFrom({ n: 2 }))
+      const worker = claims()
+      assert.equal((await worker.settle(await beginOf(worker, 'ticket'), OK, 1, next)).kind, 'ok')
+      assert.equal(await redis.client.llen(key('active')), 0, next)
+    }
   })
 
   it('begins nothing whose lock is lost: another worker may have it', async () => {
