@@ -39,6 +39,7 @@ const NAMES = [
   'crowd',
   'adaptive',
   'poison',
+  'redis',
 ]
 const FILE = join(ROOT, 'docs/benchmarks.md')
 

@@ -1,0 +1,65 @@
+// A Redis of its own for a benchmark, and what it counts.
+import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { Redis } from 'ioredis'
+import { until } from '../harness.mjs'
+
+/** No port that the system gives to others. */
+const BELOW_EPHEMERAL = 32_767
+
+/** @param directory for its append-only file, which is synced each second */
+export async function startRedis(directory) {
+  const port = BELOW_EPHEMERAL - randomInt(10_000)
+  const settings = {
+    port,
+    bind: '127.0.0.1',
+    dir: directory,
+    save: '',
+    appendonly: 'yes',
+    appendfsync: 'everysec',
+    'auto-aof-rewrite-percentage': 0,
+  }
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])
+  const server = spawn('redis-server', args, { stdio: 'ignore' })
+  const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 })
+  client.on('error', () => {}) // it is starting
+  await until('Redis answers', () => client.status === 'ready')
+  return {
+    port,
+    pid: server.pid,
+    client,
+    /** @param name of the spool */
+    address: name => `redis://127.0.0.1:${port}/0/${name}`,
+    /** Jobs that are due or running. */
+    async left(name) {
+      const [[, due], [, running]] = await client
+        .pipeline()
+        .zcard(`bull:${name}:prioritized`)
+        .llen(`bull:${name}:active`)
+        .exec()
+      return due + running
+    },
+    async stop() {
+      client.disconnect()
+      server.kill('SIGKILL')
+      if (server.exitCode === null && server.signalCode === null) await once(server, 'exit')
+    },
+  }
+}
+
+/** One line of INFO as a number. */
+export async function infoOf({ client }, section, field) {
+  return Number(new RegExp(`^${field}:([\\d.]+)`, 'm').exec(await client.info(section))?.[1])
+}
+
+/** What Redis has been asked since CONFIG RESETSTAT: calls of scripts, by clients, and its own time. */
+export async function asked(redis) {
+  const text = await redis.client.info('commandstats')
+  const calls = name => Number(new RegExp(`^cmdstat_${name}:calls=(\\d+)`, 'm').exec(text)?.[1] ?? 0)
+  const [user, system] = [
+    await infoOf(redis, 'cpu', 'used_cpu_user'),
+    await infoOf(redis, 'cpu', 'used_cpu_sys'),
+  ]
+  return { scripts: calls('evalsha') + calls('eval'), seconds: user + system }
+}
