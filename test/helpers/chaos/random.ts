@@ -22,6 +22,11 @@ export class Random {
     return choices[Math.floor(this.next() * choices.length)]
   }
 
+  shuffled<T>(all: readonly T[]): T[] {
+    const keyed = all.map(each => ({ each, key: this.next() }))
+    return keyed.sort((a, b) => a.key - b.key).map(({ each }) => each)
+  }
+
   /** Picks a name with a probability proportional to its weight. */
   weighed<Name extends string>(weights: Readonly<Partial<Record<Name, number>>>): Name {
     const entries = Object.entries(weights) as [Name, number][]

@@ -1,0 +1,147 @@
+/** What was done to a process, a machine or Redis, in ms since 1970. */
+export interface Trouble {
+  /**
+   * `worker`, `daemon` (with its workers) and `redis`: were killed; `cut`: a machine's link was; `stop`: SIGSTOP to a daemon and its
+   * workers.
+   */
+  readonly what: 'worker' | 'daemon' | 'redis' | 'cut' | 'stop'
+  /** Whose runs it concerns; undefined: everybody's. */
+  readonly pids: readonly string[] | undefined
+  readonly from: number
+  /** When it was over; of what was killed and not started again, `from`. */
+  readonly to: number
+}
+
+export interface Evidence {
+  /** `stored`, `begin` and `end`, each with kind, number, pid and time (machines/handlers). */
+  readonly journal: readonly string[]
+  readonly troubles: readonly Trouble[]
+  /** Why each dead letter is one, by its task's number. */
+  readonly dead: ReadonlyMap<string, string>
+  /** Redis syncs each write before its answer. If not, it may forget what it has been told since the last second. */
+  readonly isAlways: boolean
+  /** What deadlines are multiplied by, because the machine is busy. */
+  readonly patience: number
+}
+
+interface Run {
+  readonly n: string
+  readonly kind: string
+  readonly pid: string
+  readonly from: number
+  to: number
+}
+
+/** `appendfsync everysec`: a sync that takes its time delays the next one by up to a second. */
+const FORGETS_MS = 2000
+/** A run that ended so soon before its process or Redis died may not have been settled. */
+const SETTLED_MS = 2000
+export const WORKER_RECOVERY_MS = 5000
+export const MACHINE_RECOVERY_MS = 35_000
+
+/** What must not have happened, and a summary of what has. */
+export function judge(evidence: Evidence): { violations: string[]; summary: string } {
+  const { stored, runs } = read(evidence.journal)
+  const violations: string[] = []
+  for (const { n, kind, at } of stored) {
+    const own = runs.get(n) ?? []
+    const reason = evidence.dead.get(n)
+    const fault = faultOf(kind, own, reason, evidence)
+    if (fault !== undefined) violations.push(`${kind} ${n} ${fault}`)
+    const isGone = reason === undefined && own.every(({ to }) => to === Infinity)
+    if (isGone && !mayBeForgotten(at, evidence)) violations.push(`${kind} ${n} was acknowledged, and is lost`)
+  }
+  const recoveries = recoveriesOf([...runs.values()], evidence)
+  for (const { run, trouble, tookMs, limitMs } of recoveries)
+    if (tookMs > limitMs * evidence.patience)
+      violations.push(
+        `${run.kind} ${run.n} began again ${seconds(tookMs)} after its trouble: ${trouble.what}`,
+      )
+  const slowest = (limitMs: number) =>
+    Math.max(0, ...recoveries.filter(each => each.limitMs === limitMs).map(({ tookMs }) => tookMs))
+  const again = [...runs.values()].reduce((sum, { length }) => sum + length - 1, 0)
+  return {
+    violations,
+    summary: [
+      `${stored.length} tasks, ${again} run again, ${evidence.dead.size} buried`,
+      `${recoveries.length} recoveries, after at most ${seconds(slowest(WORKER_RECOVERY_MS))} (worker) and ${seconds(slowest(MACHINE_RECOVERY_MS))} (machine)`,
+    ].join(', '),
+  }
+}
+
+const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
+
+function read(journal: readonly string[]) {
+  const stored: { n: string; kind: string; at: number }[] = []
+  const runs = new Map<string, Run[]>()
+  for (const line of journal) {
+    const [word, kind = '', n = '', pid = '', time] = line.split(' ')
+    const at = Number(time)
+    if (word === 'stored') stored.push({ n, kind, at })
+    if (word === 'begin') runs.set(n, [...(runs.get(n) ?? []), { n, kind, pid, from: at, to: Infinity }])
+    const run = word === 'end' ? runs.get(n)?.findLast(each => each.pid === pid) : undefined
+    if (run !== undefined) run.to = at
+  }
+  return { stored, runs }
+}
+
+function faultOf(
+  kind: string,
+  runs: readonly Run[],
+  reason: string | undefined,
+  evidence: Evidence,
+): string | undefined {
+  for (const [i, run] of runs.entries()) {
+    const next = runs[i + 1]
+    if (next === undefined) break
+    if (kind === 'once' && !mayBeForgotten(run.from, evidence) && !mayBeForgotten(run.to, evidence))
+      return `began twice, in ${run.pid} and ${next.pid}`
+    const end = Math.min(run.to + SETTLED_MS, next.from)
+    if (!wasTroubled(run, end, evidence))
+      return run.to > next.from
+        ? `began in ${next.pid} while it ran in ${run.pid}`
+        : `ran again in ${next.pid} although it had ended`
+  }
+  if (reason === undefined) return undefined
+  if (kind !== 'once' || reason !== 'outcome-unknown') return `was buried: ${reason}`
+  const [run] = runs
+  if (run !== undefined && !wasTroubled(run, run.to + SETTLED_MS, evidence))
+    return 'was buried although nothing had happened to its run'
+  return undefined
+}
+
+/** Something happened to the run, or to what was to be stored of it. */
+function wasTroubled({ pid, from }: Run, to: number, { troubles }: Evidence): boolean {
+  return troubles.some(
+    each =>
+      (each.pids === undefined || each.pids.includes(pid)) && each.from <= to && each.to >= from - SETTLED_MS,
+  )
+}
+
+function mayBeForgotten(at: number, { troubles, isAlways }: Evidence): boolean {
+  if (isAlways) return false
+  return troubles.some(({ what, from }) => what === 'redis' && at <= from && at > from - FORGETS_MS)
+}
+
+/** How long the runs that a trouble met took to begin again, unless a second one delayed that. */
+function recoveriesOf(all: ReadonlyArray<readonly Run[]>, { troubles }: Evidence) {
+  const found: { run: Run; trouble: Trouble; tookMs: number; limitMs: number }[] = []
+  for (const trouble of troubles)
+    for (const runs of all)
+      for (const [i, run] of runs.entries()) {
+        const next = runs[i + 1]
+        if (next === undefined || run.kind === 'once' || !trouble.pids?.includes(run.pid)) continue
+        const wasMet = run.from <= trouble.from && run.to > trouble.from && next.from > trouble.from
+        if (!wasMet || troubles.some(each => each !== trouble && delays(each, trouble.from, next.from)))
+          continue
+        const limitMs = trouble.what === 'worker' ? WORKER_RECOVERY_MS : MACHINE_RECOVERY_MS
+        found.push({ run, trouble, limitMs, tookMs: next.from - trouble.from })
+      }
+  return found
+}
+
+/** It may have met whoever took the task over. */
+function delays({ what, from, to }: Trouble, since: number, until: number): boolean {
+  if (what === 'worker') return false
+  return from <= until && (what === 'redis' ? to : from) >= since
+}
