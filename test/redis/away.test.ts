@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { spool } from '#src/client/spool.js'
+import { movableClock } from '../helpers/clock.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { patience, until } from '../helpers/until.js'
+import { daemonOn } from './redis-daemon.js'
+
+/** How long Redis is away. */
+const AWAY_MS = process.env.SPOOLD_TEST_LONG === undefined ? 5000 : 60_000
+/** A daemon is back after at most so long. */
+const BACK_MS = 2000
+const TELLING = `
+import { setTimeout } from 'node:timers/promises'
+export default async (env, task) => {
+  JOURNAL(JSON.stringify([env.n, Date.now()]))
+  if (env.do === 'hang') await setTimeout(600_000)
+  return task.SPOOL_OK
+}`
+const ranIn = (lines: readonly string[]) => lines.map(line => JSON.parse(line) as [string, number])
+
+describe('a daemon whose Redis goes', { skip: skipUnless('redis-server') }, () => {
+  const isThere = skipUnless('redis-server') === false
+  let [redis, replica]: [TestRedis | undefined, TestRedis | undefined] = [undefined, undefined]
+  if (isThere) [redis, replica] = [startRedis({ durability: 'always' }), startRedis({ durability: 'always' })]
+  before(() => Promise.all([redis?.ready(), replica?.ready()]))
+  const both = () => {
+    assert.ok(redis !== undefined && replica !== undefined)
+    return { redis, replica }
+  }
+
+  it('looks at a task too early with a fast clock, and does not run it; with a slow one it is late by that', async () => {
+    const { redis } = both()
+    for (const [name, seconds] of [
+      ['fast', 3600],
+      ['slow', -2],
+    ] as const) {
+      const clock = movableClock()
+      clock.jump(seconds)
+      const spooler = redis.address(name)
+      const daemon = await daemonOn(spooler, { handler: TELLING, env: clock.env })
+      const at = Math.ceil(Date.now() / 1000) + 3
+      await spool({ n: name }, { spooler, at })
+      await until('it has run', () => daemon.journal().length === 1, 20_000)
+      const lateMs = (ranIn(daemon.journal())[0]?.[1] ?? 0) - seconds * 1000 - at * 1000
+      assert.ok(lateMs > -50, `it ran ${-lateMs} ms too early`)
+      assert.ok(lateMs > -seconds * 1000 - 50, `BullMQ moved it ${lateMs} ms late, by the clock of Redis?`)
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0)
+    }
+  })
+
+  it('fails over to a replica, which has every task that waited for one', async () => {
+    const { redis, replica } = both()
+    await replica.client.replicaof('127.0.0.1', redis.port)
+    const acknowledged: string[] = []
+    const spooler = `${redis.address('over')}?wait=1`
+    await until('it replicates', () => spool({ n: 'first' }, { spooler, id: 'first' }).catch(() => false))
+    const storing = Promise.all(
+      Array.from({ length: 200 }, async (_, i) => {
+        await setTimeout(i * 5)
+        await spool({ n: String(i) }, { spooler }).then(
+          () => acknowledged.push(String(i)),
+          () => {}, // not acknowledged
+        )
+      }),
+    )
+    await until('some are stored', () => acknowledged.length > 40)
+    await redis.kill()
+    await replica.client.replicaof('NO', 'ONE')
+    await storing
+    assert.ok(acknowledged.length < 200, 'it was killed in the middle')
+    const daemon = await daemonOn(replica.address('over'), { handler: TELLING })
+    const left = () => {
+      const ran = new Set(ranIn(daemon.journal()).map(([n]) => n))
+      return acknowledged.filter(n => !ran.has(n))
+    }
+    await until('all that was acknowledged has run', () => left().length === 0, 20_000)
+  })
+
+  it('is back soon after it, says little, starts no process anew, and has killed what took too long', async () => {
+    const { redis } = both()
+    await redis.restart() // it ends with this test
+    const spooler = redis.address('away')
+    const daemon = await daemonOn(spooler, {
+      handler: TELLING,
+      ini: { 'spooler-processes': 2, 'spooler-harakiri': 2, 'spooler-delivery': 'at-most-once' },
+    })
+    await spool({ n: 'hanging', do: 'hang' }, { spooler })
+    await until('it hangs', () => daemon.journal().length === 1)
+    for (let n = 0; n < 50; n++) await spool({ n: String(n) }, { spooler })
+    await until('the others run', () => daemon.journal().length > 10)
+    await redis.kill()
+    await daemon.waitFor('waiting for Redis')
+    const from = daemon.output.length
+    await setTimeout(AWAY_MS) // what is tested is that time passes
+    const said = daemon.output.slice(from).split('\n')
+    assert.ok(said.length < 20, `it said ${said.length} lines:\n${said.join('\n')}`)
+    const spawned = daemon.output.match(/spawned/g)?.length ?? 0
+    await redis.restart()
+    const since = performance.now()
+    await daemon.waitFor('Redis answers again')
+    await spool({ n: 'after' }, { spooler })
+    await until('it runs', () => ranIn(daemon.journal()).some(([n]) => n === 'after'))
+    const tookMs = performance.now() - since
+    assert.ok(tookMs < BACK_MS * patience(), `it took ${tookMs} ms`)
+    await until('what was killed is dead', async () => {
+      const failed = await redis.client.zrange('bull:away:failed', 0, -1)
+      const data = await Promise.all(failed.map(id => redis.client.hget(`bull:away:${id}`, 'data')))
+      return data.some(text =>
+        Buffer.from(JSON.parse(text ?? '{}').packet ?? '', 'base64').includes('hanging'),
+      )
+    })
+    const ran = ranIn(daemon.journal()).map(([n]) => n)
+    assert.equal(ran.length, new Set(ran).size, 'none ran twice')
+    assert.ok(
+      (daemon.output.match(/spawned/g)?.length ?? 0) <= spawned + 1,
+      'no process but the killed one was replaced',
+    )
+  })
+})
