@@ -1,3 +1,4 @@
+import type { NamedRuns } from '../task/named-runs.js'
 import type { Pauses } from '../task/pause.js'
 import type { PeriodicTask } from '../task/periodic.js'
 import type { RecycleReason } from '../task/recycle-reason.js'
@@ -89,6 +90,8 @@ export interface EventMap {
    * tasks had waited, in microseconds. They are made only while somebody listens.
    */
   'run-times': { spool: string; ran: readonly number[]; waited: readonly number[] }
+  /** What a worker did with named tasks since it said so last. */
+  'named-runs': { spool: string; pid: number; runs: readonly NamedRuns[] }
   /** People cancelled it, and its worker is told. */
   'task-cancelling': { spool: string; pid: number; name: TaskName }
   'task-logged': { spool: string; pid: number; name: string; message: string; stream?: Stream }
@@ -222,7 +225,7 @@ export interface EventMap {
 export type EventName = keyof EventMap
 
 /** What becomes lines of the log: all but measurements, which are made for whoever listens. */
-export type LoggedEvent = Exclude<EventName, 'run-times'>
+export type LoggedEvent = Exclude<EventName, 'run-times' | 'named-runs'>
 
 /** Listeners for some of the events. */
 export type Listeners<Name extends EventName = LoggedEvent> = {

@@ -1,4 +1,4 @@
-import type { SpoolSnapshot } from '../stats/snapshot.js'
+import type { NamedStats, SpoolSnapshot } from '../stats/snapshot.js'
 import { BURY_REASONS } from '../task/bury-reasons.js'
 import { PARK_REASONS } from '../task/report.js'
 import type { Metric } from './exposition.js'
@@ -50,6 +50,28 @@ export const TASK_METRICS: readonly Metric[] = [
       unsettled,
     }),
   }),
+  perSpoolBy(
+    'counter',
+    'spooler_named_runs_done',
+    'Runs of named tasks that ended well; of very many names, the others together.',
+    {
+      label: 'task',
+      values: byName(({ done }) => done),
+    },
+  ),
+  perSpoolBy(
+    'counter',
+    'spooler_named_runs_failed',
+    'Runs of named tasks that ended otherwise, or with their process.',
+    {
+      label: 'task',
+      values: byName(({ retried, buried, killed }) => retried + buried + killed),
+    },
+  ),
+  perSpoolBy('gauge', 'spooler_named_running', 'Runs of named tasks that have begun and not ended.', {
+    label: 'task',
+    values: byName(({ running }) => running),
+  }),
   histogram('spooler_run_duration_seconds', 'How long runs took.', spool => spool.times.ran),
   histogram(
     'spooler_wait_duration_seconds',
@@ -96,6 +118,12 @@ export const TASK_METRICS: readonly Metric[] = [
     spool => spool.totals.purged,
   ),
 ]
+
+/** Names are those that handlers declare, at most a hundred, and `other`. */
+function byName(of: (stats: NamedStats) => number) {
+  return ({ named = [] }: SpoolSnapshot): Record<string, number> =>
+    Object.fromEntries(named.map(stats => [stats.name === '' ? 'other' : stats.name, of(stats)]))
+}
 
 /** 0 for what does not occur: a series that comes and goes has no rate. */
 function counted(all: readonly string[], counts: Readonly<Record<string, number>>): Record<string, number> {

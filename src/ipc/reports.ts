@@ -1,7 +1,9 @@
 import type { ClaimNotice } from '../task/claim-notice.js'
 import { Histogram } from '../task/histogram.js'
+import type { NamedRuns } from '../task/named-runs.js'
 import type { Ref } from '../task/ref.js'
 import { REPORT_KINDS, type Report } from '../task/report.js'
+import { NamedRunCounts } from './named-runs.js'
 
 /** Reports as flat numbers: at 50,000 tasks per second, JSON of objects would cost more than running the tasks. */
 export interface PackedReports {
@@ -14,6 +16,8 @@ export interface PackedReports {
   readonly more?: { readonly [number: string]: MoreOfReport }
   /** Of all runs that ended in this message; only while there is a listener for times. */
   readonly times?: RunTimes
+  /** Of named tasks, all runs that began or ended since the last message. */
+  readonly named?: readonly NamedRuns[]
   /** Numbers of running tasks whose start was not announced before. */
   readonly started: readonly number[]
   /** How long the worker was busy with all of this. */
@@ -44,6 +48,7 @@ export class Outbox {
   /** Made once: a worker sends thousands of messages per second. */
   readonly #ran = new Histogram()
   readonly #waited = new Histogram()
+  readonly named = new NamedRunCounts()
   #done: number[] = []
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
@@ -90,12 +95,14 @@ export class Outbox {
   }
 
   take(started: readonly number[], busyMs: number): PackedReports {
+    const named = this.named.take()
     const message: PackedReports = {
       type: 'reports',
       done: this.#done,
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
       ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
+      ...(named === undefined ? {} : { named }),
       started,
       busyMs,
     }

@@ -6,6 +6,7 @@ import type { SpoolWorkersStats } from '../supervisor/spool-workers.js'
 import { memoryOf } from '../system/process-memory.js'
 import { displayName, type Ref, toByteString } from '../task/ref.js'
 import type { SlotQueueStats } from '../task/slots.js'
+import { NamedCounters } from './named-counters.js'
 import { RunTimes } from './run-times.js'
 import {
   type DaemonFacts,
@@ -40,6 +41,7 @@ const SHARED_MS = 200
 export class Collector {
   readonly #sources: Sources
   readonly #counters = new Map<string, SpoolCounters>()
+  readonly #named = new Map<string, NamedCounters>()
   readonly #upkeeps = new Map<string, Promise<Upkeep>>()
   readonly #times: RunTimes
   #stored = 0
@@ -92,6 +94,7 @@ export class Collector {
       totals: { ...totals },
       rates,
       times: this.#times.of(spool),
+      named: this.#namedOf(spool).stats(new Set(stats.pool.workers.map(({ pid }) => pid))),
       processes,
       ...upkeep,
       look: feed.look,
@@ -119,9 +122,16 @@ export class Collector {
     return counters
   }
 
+  #namedOf(spool: string): NamedCounters {
+    const named = this.#named.get(spool) ?? new NamedCounters()
+    this.#named.set(spool, named)
+    return named
+  }
+
   #subscribe(events: Emitter): void {
     const total = (spool: string) => this.#of(spool).totals
     events.on('tasks-reported', payload => this.#of(payload.spool).reported(payload))
+    events.on('named-runs', ({ spool, pid, runs }) => this.#namedOf(spool).told(pid, runs))
     events.on('worker-died', ({ spool, running }) => this.#of(spool).crashed(running.length))
     events.on('worker-overran', ({ spool }) => total(spool).overran++)
     events.on('worker-out-of-mercy', ({ spool }) => total(spool).outOfMercy++)

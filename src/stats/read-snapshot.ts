@@ -1,6 +1,12 @@
 import { type FieldKind, hasFields } from '../base/json-guard.js'
 import { type Ref, toByteString } from '../task/ref.js'
-import { type DaemonFacts, type DaemonSnapshot, type RunningTask, SNAPSHOT_VERSION } from './snapshot.js'
+import {
+  type DaemonFacts,
+  type DaemonSnapshot,
+  type NamedStats,
+  type RunningTask,
+  SNAPSHOT_VERSION,
+} from './snapshot.js'
 
 type Fields = Readonly<Record<string, FieldKind>>
 
@@ -20,6 +26,18 @@ const SNAPSHOT: Fields = {
   daemon: 'object',
   spools: 'objects',
   schedules: 'objects',
+}
+const NAMED: Fields = {
+  name: 'text',
+  running: 'count',
+  started: 'count',
+  done: 'count',
+  retried: 'count',
+  buried: 'count',
+  other: 'count',
+  killed: 'count',
+  ranMs: 'time',
+  rates: 'object',
 }
 const SPOOL: Fields = {
   directory: 'text',
@@ -104,7 +122,7 @@ function isSchedule(each: DaemonSnapshot['schedules'][number]): boolean {
 }
 
 function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
-  if (!hasFields(spool, SPOOL, {})) return false
+  if (!hasFields(spool, SPOOL, { named: 'objects' })) return false
   const { tasks, totals, rates, times, processes, dead, paused, disk, look } = spool
   return (
     hasFields(tasks, TASKS, { slotQueues: 'objects' }) &&
@@ -114,6 +132,7 @@ function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
     ) &&
     tasks.priorities.every(each => hasFields(each, { due: 'count' }, {}) && isTextOrNull(each.priority)) &&
     Object.values(tasks.parked).every(isNumber) &&
+    (spool.named ?? []).every(isNamedStats) &&
     hasFields(totals, TOTALS, {}) &&
     [rates.done, rates.failed].every(rate => hasFields(rate, RATE, {})) &&
     [times.ran, times.waited].every(each => hasFields(each, TIMES, {})) &&
@@ -125,6 +144,14 @@ function isSpool(spool: DaemonSnapshot['spools'][number]): boolean {
     arePauses(paused) &&
     (disk === null || hasFields(disk, DISK, {})) &&
     (look === null || (hasFields(look, LOOK, {}) && isNumberOrNull(look.lastAtMs)))
+  )
+}
+
+function isNamedStats(each: NamedStats): boolean {
+  return (
+    hasFields(each, NAMED, {}) &&
+    isNumberOrNull(each.slots) &&
+    [each.rates.done, each.rates.failed].every(rate => hasFields(rate, RATE, {}))
   )
 }
 

@@ -6,6 +6,7 @@ import type { ParkReason } from '../task/report.js'
 import type { Schedule } from '../task/schedule.js'
 import type { SlotQueueStats } from '../task/slots.js'
 
+// Longer than others: the whole shape, from which docs/status.md is generated.
 /** Grows when a field changes its meaning or goes; a new field does not change it. */
 export const SNAPSHOT_VERSION = 1
 
@@ -53,6 +54,8 @@ export interface SpoolSnapshot {
   readonly totals: Totals
   readonly rates: Rates
   readonly times: Times
+  /** Named tasks that have run, those with most runs first; absent: an older daemon. At most a hundred names, and all others together. */
+  readonly named?: readonly NamedStats[]
   readonly processes: Processes
   readonly dead: DeadStats
   /** Tasks that have failed or are held; a lower bound if not `isWhole`. */
@@ -118,6 +121,31 @@ export interface Totals {
   readonly watchesLost: number
   /** Dead letters that were removed because of their age or number. */
   readonly purged: number
+}
+
+/** Runs of the tasks of one name, since the daemon started or took up the spool. */
+export interface NamedStats {
+  /** Empty: all others together, of very many names. */
+  readonly name: string
+  /** How many may run at a time, over all daemons; null: any number. */
+  readonly slots: number | null
+  /** How many this daemon runs now. */
+  readonly running: number
+  readonly started: number
+  /** Runs that ended with SPOOL_OK. */
+  readonly done: number
+  /** Runs whose task runs again, because its handler asked for it or threw. */
+  readonly retried: number
+  /** Runs that made a dead letter of their task. */
+  readonly buried: number
+  /** Runs that ended otherwise: nobody wanted the task, or it could not be settled. */
+  readonly other: number
+  /** Runs that ended with their process, unless that was within 20 ms of their start: then nobody knows their name. */
+  readonly killed: number
+  /** How long the runs took that ended, together. */
+  readonly ranMs: number
+  /** `failed`: retried, buried or killed. */
+  readonly rates: Pick<Rates, 'done' | 'failed'>
 }
 
 /** Per second, over the last minutes, or since the start if that is shorter. */

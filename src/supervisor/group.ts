@@ -63,6 +63,7 @@ export class Group {
       signalled: (worker, message) => signals.hear(worker, message),
       reported: (worker, reported) => this.#reported(worker, reported),
       timed: times => events.emit('run-times', { spool, ...times }),
+      named: ({ pid }, runs) => events.emit('named-runs', { spool, pid, runs }),
       started: ({ pid }, name) => events.emit('task-started', { spool, pid, name }),
       claimed: refs => feed.claimed?.(refs),
       dropped: refs => this.feeder.dropped(refs),

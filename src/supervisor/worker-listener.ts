@@ -1,5 +1,6 @@
 import type { SignalMessage, WorkerMessage } from '../ipc/messages.js'
 import type { RunTimes } from '../ipc/reports.js'
+import type { NamedRuns } from '../task/named-runs.js'
 import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
@@ -25,6 +26,8 @@ export interface WorkerListener<Worker> extends HostEventListener {
   reported(worker: Worker, reported: Reported): void
   /** The times of the runs it reported; only while there is a listener for them. */
   timed(times: RunTimes): void
+  /** What it did with named tasks since it said so last. */
+  named(worker: Worker, runs: readonly NamedRuns[]): void
   started(worker: Worker, name: TaskName): void
   /** It has claimed these and announced it. */
   claimed(refs: readonly Ref[]): void

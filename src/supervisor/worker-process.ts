@@ -220,6 +220,7 @@ export class WorkerProcess {
 
   #settle(message: Extract<WorkerMessage, { type: 'reports' }>): void {
     if (message.times !== undefined) this.#listener.timed(message.times)
+    if (message.named !== undefined) this.#listener.named(this, message.named)
     const before = this.#work.outstanding
     const reported = this.#work.settle(message)
     if (reported.known.size > 0) this.#hosts.taskEnded() // a task that set a deadline was announced before

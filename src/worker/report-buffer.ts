@@ -60,7 +60,9 @@ export class ReportBuffer {
   ended(run: Run, plain: Report): void {
     const { number, claim } = run
     this.#follower?.ended(run, plain)
-    const report = claim.terms === undefined ? plain : { ...plain, task: claim.terms.name }
+    const { terms } = claim
+    if (terms !== undefined) this.#outbox.named.ended(terms, plain.kind, plain.ranMs)
+    const report = terms === undefined ? plain : { ...plain, task: terms.name }
     const { times } = this.#outbox.listening
     if (!times && !this.#isDetailed) return this.#outbox.add(number, report)
     const waitMs = Math.max(0, Math.round(Date.now() - report.ranMs - claim.dueAtMs))
@@ -75,6 +77,8 @@ export class ReportBuffer {
 
   /** Call it right before a handler, which may block for long. */
   starting(run: Run, now: number): void {
+    const { terms } = run.claim
+    if (terms !== undefined) this.#outbox.named.started(terms)
     if (now - this.#reportedAt > REPORT_WITHIN_MS) this.tell(run)
     this.#follower?.began(run)
   }

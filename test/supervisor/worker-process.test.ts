@@ -14,7 +14,14 @@ const NO_LISTENER: WorkerListener<WorkerProcess> = {
   ...{ signalled: nothing, reported: nothing, started: nothing, dropped: nothing, recycling: nothing },
   ...{ cancelling: nothing, claimed: nothing },
   ...{ faulted: nothing, unfit: nothing, logged: nothing, printed: nothing },
-  ...{ timed: nothing, opened: nothing, deadline: nothing, hostDied: nothing, stored: nothing },
+  ...{
+    timed: nothing,
+    named: nothing,
+    opened: nothing,
+    deadline: nothing,
+    hostDied: nothing,
+    stored: nothing,
+  },
 }
 
 /** The master's side of a worker that is ready; what it says is up to the test. */

@@ -108,15 +108,20 @@ export interface NameCounts {
   readonly dead: number
   /** How many may run at a time; undefined: unknown, or any number. */
   readonly slots: number | undefined
+  /** Runs that ended well and otherwise, since the daemons started; and both per second, over five minutes. */
+  readonly done: number
+  readonly failed: number
+  readonly perSecond: number
   readonly isPaused: boolean
 }
 
 const number = (
   title: string,
-  key: 'running' | 'due' | 'waiting' | 'parked' | 'retrying' | 'dead',
+  key: 'running' | 'due' | 'waiting' | 'parked' | 'retrying' | 'dead' | 'done' | 'failed',
 ): Cells<NameCounts> => ({
   title,
   isRight: true,
+  isOptional: true,
   cell: counts => (counts[key] === 0 ? '' : counts[key].toLocaleString('en')),
 })
 
@@ -128,6 +133,14 @@ export const NAME_COLUMNS: ReadonlyArray<Cells<NameCounts>> = [
   number('PARKED', 'parked'),
   number('RETRYING', 'retrying'),
   number('DEAD', 'dead'),
+  number('DONE', 'done'),
+  number('FAILED', 'failed'),
+  {
+    title: '/S',
+    isRight: true,
+    isOptional: true,
+    cell: ({ perSecond }) => (perSecond === 0 ? '' : perSecond.toFixed(1)),
+  },
   { title: 'LIMIT', isRight: true, isOptional: true, cell: ({ slots }) => String(slots ?? '') },
   { title: 'PAUSED', isOptional: true, cell: ({ isPaused }) => (isPaused ? 'paused' : '') },
 ]

@@ -1,4 +1,5 @@
 import type { TaskState } from '../../spool/admin/task-view.js'
+import type { NamedStats } from '../../stats/snapshot.js'
 import { pausedPairs } from '../../task/pause.js'
 import { displayName } from '../../task/ref.js'
 import type { SpoolStatus } from '../status/spool-status.js'
@@ -14,7 +15,7 @@ export interface NamedState {
   readonly state: TaskState
 }
 
-/** The names of these tasks, those with most tasks first. */
+/** The names of these tasks, and of those that the daemons have run; those with most tasks first. */
 export function nameRows(
   tasks: readonly NamedState[],
   statuses: readonly SpoolStatus[],
@@ -27,17 +28,39 @@ export function nameRows(
     counts.set(name, its)
     if (state in its) its[state as keyof typeof NONE]++
   }
+  const ran = ranBy(statuses)
+  for (const name of ran.keys()) counts.set(name, counts.get(name) ?? { ...NONE })
   const total = (name: string) => Object.values(counts.get(name) ?? NONE).reduce((sum, each) => sum + each, 0)
   const [slots, paused] = [slotsOf(statuses), pausedNames(statuses)]
   return [...counts]
     .sort(([a], [b]) => total(b) - total(a) || (a < b ? -1 : 1))
     .map(([name, its]) => {
-      const known: NameCounts = { name, ...its, slots: slots.get(name), isPaused: paused.has(name) }
+      const stats = ran.get(name) ?? []
+      const known: NameCounts = {
+        ...{ name, ...its, isPaused: paused.has(name) },
+        slots: slots.get(name) ?? stats.find(each => each.slots !== null)?.slots ?? undefined,
+        done: sum(stats, ({ done }) => done),
+        failed: sum(stats, ({ retried, buried, killed }) => retried + buried + killed),
+        perSecond: sum(stats, ({ rates }) => rates.done.m5 + rates.failed.m5),
+      }
       return { id: name, cells: cellsOf(NAME_COLUMNS, known, nowMs) }
     })
 }
 
-/** Only of names whose tasks wait for slots is the number told. */
+/** What each daemon says of the names that it has run. */
+function ranBy(statuses: readonly SpoolStatus[]): ReadonlyMap<string, readonly NamedStats[]> {
+  const all = new Map<string, NamedStats[]>()
+  for (const status of statuses)
+    for (const stats of status.source === 'daemon' ? (status.named ?? []) : [])
+      if (stats.name !== '') all.set(stats.name, [...(all.get(stats.name) ?? []), stats])
+  return all
+}
+
+function sum(stats: readonly NamedStats[], of: (each: NamedStats) => number): number {
+  return stats.reduce((total, each) => total + of(each), 0)
+}
+
+/** Of names whose tasks wait for slots. */
 function slotsOf(statuses: readonly SpoolStatus[]): ReadonlyMap<string, number> {
   const queues = statuses.flatMap(status => (status.source === 'none' ? [] : (status.tasks.slotQueues ?? [])))
   return new Map(queues.map(({ name, count }) => [name, count]))

@@ -9,11 +9,11 @@ import { framed, spoolScene } from './framed.js'
 
 type Params = Readonly<Record<string, string>>
 
-/** Named tasks: their slots, queues and schedules. */
+/** Named tasks: what runs, how it ended, their slots, queues and schedules. */
 export async function namedPage(context: PageContext, params: Params) {
   const { snapshot, place } = await spoolScene(context, params)
   const source =
-    "From the daemon's snapshot: the names that wait for slots, at most a hundred, and those that are periodic."
+    "From the daemon's snapshot: at most a hundred names that it has run since its start, with rates over five minutes, a hundred that wait for slots, and those that are periodic. What other daemons run is not counted."
   return framed(
     context,
     snapshot,
