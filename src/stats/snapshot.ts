@@ -127,7 +127,7 @@ export interface Totals {
 export interface NamedStats {
   /** Empty: all others together, of very many names. */
   readonly name: string
-  /** How many may run at a time, over all daemons; null: any number. */
+  /** How many may run at a time, over all daemons; null: that has no limit. */
   readonly slots: number | null
   /** How many this daemon runs now. */
   readonly running: number

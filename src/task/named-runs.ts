@@ -1,7 +1,7 @@
 /** What a worker did with tasks of one name since its last message. */
 export interface NamedRuns {
   readonly name: string
-  /** How many may run at a time; null: any number. */
+  /** How many may run at a time; null: that has no limit. */
   readonly slots: number | null
   started: number
   /** Runs that ended with SPOOL_OK. */
