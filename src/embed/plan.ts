@@ -1,11 +1,10 @@
-import { SpooldError } from '../base/errors.js'
 import type { SpoolOptions } from '../config/option-table.js'
 import { defaultsOf } from '../config/option-values.js'
 import { retryPolicyOf } from '../config/retry-policy.js'
 import type { Engine } from '../engines/open-engine.js'
 import type { Emitter } from '../events/emitter.js'
 import type { HandlerSpec, WorkerOptions } from '../ipc/messages.js'
-import { isRedisAddress } from '../protocol/redis-address.js'
+import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
 import { prepareSpool } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
 import { probeSpool } from '../spool/probe.js'
@@ -20,7 +19,7 @@ import { MEMORY } from './memory-queues.js'
 /** A queue that is to be run. */
 export interface Place {
   readonly queue: string
-  /** The spool's real path, or its name in memory. */
+  /** The spool's real path, or its name on Redis or in memory. */
   readonly spool: string
   readonly engine: Engine
 }
@@ -57,9 +56,8 @@ export async function planQueue(
   running: Running,
   { events, signals }: PlanContext,
 ): Promise<SpoolWorkersPlan> {
-  const { locks } = spool.startsWith(MEMORY)
-    ? { locks: 'ofd' as const }
-    : await probeSpool(spool, DEFAULTS.spoolerLock)
+  const hasFiles = !spool.startsWith(MEMORY) && !isRedisAddress(spool)
+  const { locks } = hasFiles ? await probeSpool(spool, DEFAULTS.spoolerLock) : { locks: 'ofd' as const }
   const pool = poolOptions(spool, locks, running)
   const feedOptions = {
     order: 'arrival',
@@ -81,13 +79,9 @@ export async function planQueue(
   }
 }
 
-/** @returns its real path @throws SpooldError SPOOL_UNUSABLE, NOT_ON_REDIS */
+/** @returns its real path, or its name on Redis @throws SpooldError SPOOL_UNUSABLE, ADDRESS_INVALID */
 export function prepared(directory: string): string {
-  if (isRedisAddress(directory))
-    throw new SpooldError(
-      'NOT_ON_REDIS',
-      'a program does not run the tasks of a spool on Redis yet: start the daemon, spoold app.ini with spooler = redis://…',
-    )
+  if (isRedisAddress(directory)) return nameOfRedis(directory)
   const spool = prepareSpool(directory)
   checkSpool(spool)
   return spool

@@ -4,6 +4,7 @@ import { openEngine } from '../engines/open-engine.js'
 import { STDERR } from '../log/output.js'
 import { Hide } from '../protocol/hide.js'
 import { DEFAULT_QUEUE } from '../protocol/named.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { noteHiddenKeys } from '../spool/hidden-keys.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
 import { ThreadPort } from '../supervisor/thread-port.js'
@@ -152,7 +153,8 @@ function runningOf(place: Place, options: StartOptions, app: Application): Runni
   }
   const { sync = true, namespace } = app.options
   const directories = [...directoriesOf(app.options)].flatMap(([queue, found]) =>
-    (found ?? []).map(directory => [queue, prepared(directory)] as const),
+    // workers get addresses with their passwords
+    (found ?? []).map(place => [queue, isRedisAddress(place) ? place : prepared(place)] as const),
   )
   return {
     processes: workers,

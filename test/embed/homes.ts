@@ -18,8 +18,10 @@ import { ROOT, spoolDirectory } from '../helpers/workspace.js'
 /** An application whose tasks run in one of the ways there are. */
 export interface Home {
   readonly app: Spoold
-  /** Null: it is in memory. */
-  readonly spool: string | null
+  readonly isMemory: boolean
+  /** How many tasks are stored and alive, and how many are dead; in memory nobody can tell. */
+  left(): Promise<number>
+  dead(): Promise<number>
   /** What tasks said, in order. */
   said(): string[]
   /** The events of tasks, in order, from whoever gets them: the application, or the worker of a daemon. */
@@ -72,24 +74,32 @@ function filesFor(directory: string, text: string): Files {
   return { directory, module, said: () => readFileSync(journal, 'utf8').split('\n').filter(Boolean) }
 }
 
+type Counts = Pick<Home, 'left' | 'dead'>
+
+const inDirectory = (spool: string): Counts => ({
+  left: async () => leftIn(spool).length,
+  dead: async () => leftIn(join(spool, '.spoold/dead')).filter(name => !name.endsWith('.json')).length,
+})
+
+const NOTHING: Counts = { left: async () => 0, dead: async () => 0 }
+
 /** An application that runs its tasks itself. */
-function embedded(
+export function embedded(
   text: string,
   mode: NonNullable<StartOptions['mode']>,
-  options: Partial<SpooldOptions> = {},
+  options: Partial<SpooldOptions> & Partial<Counts> = {},
 ): Home {
-  const spool = spoolDirectory()
-  const { directory, module, said } = filesFor(dirname(spool), text)
-  const isMemory = options.spooler === 'memory:'
-  const app = new Spoold({ spooler: spool, sync: false, tasks: module, ...options })
+  const directoryOf = spoolDirectory()
+  const { left, dead, spooler = directoryOf } = { ...inDirectory(directoryOf), ...options }
+  const { directory, module, said } = filesFor(dirname(directoryOf), text)
+  const isMemory = spooler === 'memory:'
+  const app = new Spoold({ sync: false, tasks: module, spooler })
   opened.push(() => app.stop())
   const events: string[] = []
   for (const name of TASK_EVENTS) app.on(name, event => events.push(note(name, event)))
-  const runAndDie = () => runDying(directory, module, spool, mode)
+  const runAndDie = () => runDying(directory, module, String(spooler), mode)
   return {
-    app,
-    spool: isMemory ? null : spool,
-    said,
+    ...{ app, isMemory, left, dead, said },
     events: () => events,
     start: start => app.start({ mode, ...start }),
     stop: () => app.stop(),
@@ -148,13 +158,13 @@ function ofDaemon(text: string): Home {
     while (leftIn(spool).length > 0) await new Promise(resolve => setTimeout(resolve, 20))
     await stop()
   }
-  return { app, spool, said, events, start, stop: () => stop(), runAndDie }
+  return { app, isMemory: false, ...inDirectory(spool), said, events, start, stop: () => stop(), runAndDie }
 }
 
 /** Where tasks can run. The suites run over each of these. */
 export const HOMES: Readonly<Record<string, (text: string) => Home>> = {
   'in-process': text => embedded(text, 'in-process'),
-  'in memory': text => embedded(text, 'in-process', { spooler: 'memory:' }),
+  'in memory': text => embedded(text, 'in-process', { spooler: 'memory:', ...NOTHING }),
   threads: text => embedded(text, 'threads'),
   processes: text => embedded(text, 'processes'),
   'a daemon': ofDaemon,
