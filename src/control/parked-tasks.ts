@@ -95,14 +95,17 @@ export async function findParked(spool: string, sockets?: readonly string[]): Pr
 async function ask(path: string, args: object): Promise<ParkedGroup[] | undefined> {
   try {
     const answer = await askDaemon(path, 'parked', args, { timeoutMs: ANSWER_MS })
-    if (!hasFields(answer, { pid: 'count', groups: 'objects' }, {})) throw new Error('it answers otherwise')
-    return (answer as { readonly groups: readonly ParkedGroup[] }).groups
-      .slice(0, MOST_GROUPS)
-      .filter(isGroup)
+    return readParkedGroups(answer)
   } catch (error) {
     if (messageOf(error).includes('ECONNREFUSED')) return undefined
     throw error
   }
+}
+
+/** @param answer what a daemon says to `parked` @throws Error unless it is that */
+export function readParkedGroups(answer: unknown): ParkedGroup[] {
+  if (!hasFields(answer, { pid: 'count', groups: 'objects' }, {})) throw new Error('it answers otherwise')
+  return (answer as { readonly groups: readonly ParkedGroup[] }).groups.slice(0, MOST_GROUPS).filter(isGroup)
 }
 
 /** Whoever owns the spool can answer with anything. */

@@ -53,7 +53,10 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
   writeFileSync(file, made.map(({ line }) => line).join(''), { mode: 0o600 })
   const daemon = Object.assign(new DaemonLink([spool], process.pid), {
     snapshot: async () => daemonSnapshot(Date.now(), spoolSnapshot({ directory: spool })),
-    ask: async () => ({ pid: process.pid, tasks: ['due', 'held'] }),
+    ask: async (verb: string) => ({
+      pid: process.pid,
+      ...(verb === 'parked' ? { groups: [] } : { tasks: ['due', 'held'] }),
+    }),
   })
   const app = dashboardApp({
     spools: new Spools([spool]),

@@ -1,3 +1,4 @@
+import { readParkedGroups } from '../../control/parked-tasks.js'
 import type { PageContext } from '../context.js'
 import { spoolHref } from '../views/links.js'
 import { Parked } from '../views/parked.js'
@@ -50,15 +51,21 @@ export async function workersPage(context: PageContext, params: Params) {
   )
 }
 
+/** Of each reason and name. */
+const NAMED_EACH = 20
+
 /** What keeps due tasks from running. */
 export async function parkedPage(context: PageContext, params: Params) {
   const { snapshot, place, spool } = await spoolScene(context, params)
-  const source = "From the daemon's snapshot: parked tasks are counted, not listed."
+  const groups = readParkedGroups(
+    await context.daemon.ask('parked', { spool: place.directory, limit: NAMED_EACH }),
+  )
+  const source = `From the daemon, which names at most ${NAMED_EACH} tasks of each reason and name, of 200 of these; no file is opened.`
   return framed(
     context,
     snapshot,
     place,
     { page: 'parked', title: 'Parked', source, isLive: true },
-    <Parked spool={spool} nowMs={snapshot.atMs} />,
+    <Parked spool={spool} groups={groups} urlOf={ref => place.urlOf(ref)} nowMs={snapshot.atMs} />,
   )
 }

@@ -1,5 +1,8 @@
+import { printable } from '../../base/printable.js'
 import type { SpoolSnapshot } from '../../stats/snapshot.js'
+import type { ParkedGroup } from '../../task/parked.js'
 import { describePair } from '../../task/pause.js'
+import { baseName, displayName, type Ref } from '../../task/ref.js'
 import type { ParkReason } from '../../task/report.js'
 import { Table, When } from './parts.js'
 import { countText } from './text.js'
@@ -11,21 +14,29 @@ const MEANINGS: Readonly<Record<ParkReason, string>> = {
   'unknown-name': 'No handler knows the name of the task; they run after a reload with one that does.',
 }
 
-/** What keeps due tasks from running. */
-export function Parked({ spool: { tasks, paused }, nowMs }: { spool: SpoolSnapshot; nowMs: number }) {
-  const reasons = Object.entries(tasks.parked) as ReadonlyArray<[ParkReason, number]>
+interface ParkedProps {
+  readonly spool: SpoolSnapshot
+  readonly groups: readonly ParkedGroup[]
+  urlOf(ref: Ref): string
+  readonly nowMs: number
+}
+
+/** What keeps due tasks from running, and which ones. */
+export function Parked({ spool: { tasks, paused }, groups, urlOf, nowMs }: ParkedProps) {
   return (
     <>
       <section class="card" aria-labelledby="reasons">
-        <h2 id="reasons">By reason</h2>
+        <h2 id="reasons">By reason and name</h2>
         <Table
-          name="Parked tasks by reason"
+          name="Parked tasks by reason and name"
           columns={[
-            { title: 'Reason', cell: ([reason]) => reason },
-            { title: 'Tasks', isNumber: true, cell: ([, count]) => countText(count) },
-            { title: 'What it means', cell: ([reason]) => MEANINGS[reason] ?? '' },
+            { title: 'Reason', cell: ({ reason }) => reason },
+            { title: 'Name', cell: ({ name = '' }) => name },
+            { title: 'Tasks', isNumber: true, cell: ({ count }) => countText(count) },
+            { title: 'The first', cell: group => <First group={group} urlOf={urlOf} /> },
+            { title: 'What it means', cell: ({ reason }) => MEANINGS[reason] },
           ]}
-          rows={reasons.filter(([, count]) => count > 0)}
+          rows={groups}
           empty="No task is parked."
         />
       </section>
@@ -58,6 +69,19 @@ export function Parked({ spool: { tasks, paused }, nowMs }: { spool: SpoolSnapsh
           empty="Nothing is paused."
         />
       </section>
+    </>
+  )
+}
+
+function First({ group, urlOf }: { group: ParkedGroup; urlOf(ref: Ref): string }) {
+  return (
+    <>
+      {group.tasks.map((ref, i) => (
+        <>
+          {i > 0 && ' '}
+          <a href={urlOf(ref)}>{printable(displayName(baseName(ref)).replace('uwsgi_spoolfile_on_', ''))}</a>
+        </>
+      ))}
     </>
   )
 }
