@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
-import { mkdirSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { readAudit } from '#src/spool/admin/audit.js'
+import { AUDITED_CALLS, assertAuditedBefore } from '../helpers/audited.js'
 import { inProcess } from '../helpers/cli.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
-import { spoolDirectory } from '../helpers/workspace.js'
+import { skipUnless } from '../helpers/requires.js'
+import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
 
 const who = process.env.SUDO_USER ?? userInfo().username
 
@@ -52,6 +55,16 @@ describe('commands that change tasks', () => {
     await inProcess(['purge', '--all', '--dry-run', spool])
     assert.deepEqual(readAudit(spool, 9), [])
   })
+
+  for (const command of ['rm', 'hold', 'cancel'])
+    it(`are on disk there before they begin: ${command}`, { skip: skipUnless('strace') }, () => {
+      const spool = spoolDirectory()
+      const log = join(workspace(), 'log')
+      const path = drop(spool, 'uwsgi_spoolfile_a', packet({ to: 'joe' }), 4_000_000_000)
+      const traced = ['-f', '-y', '-e', AUDITED_CALLS, '-o', log, process.execPath, BIN, command, path]
+      assert.equal(spawnSync('strace', traced, { stdio: 'ignore' }).status, 0)
+      assertAuditedBefore(readFileSync(log, 'utf8').split('\n'), 'uwsgi_spoolfile_a')
+    })
 
   it('go on where that is not possible, and say so', async () => {
     const spool = spoolDirectory()

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { urlTextOf } from '#src/dashboard/spools.js'
 import { readAudit } from '#src/spool/admin/audit.js'
+import { AUDITED_CALLS, assertAuditedBefore } from '../helpers/audited.js'
 import { Browser, give, startDashboard, type TestDashboard } from '../helpers/dashboard.js'
 import { drop, leftIn, packet, taskName } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -32,8 +33,7 @@ async function admin(spool = spoolDirectory()) {
 /** What a process tells the kernel from now on, in the order of time. */
 async function traced({ pid }: TestDashboard): Promise<{ readonly strace: ChildProcess; calls(): string[] }> {
   const log = join(workspace(), 'log')
-  const calls = 'trace=write,pwrite64,writev,fdatasync,unlink,unlinkat,rename,renameat,renameat2,utimensat'
-  const strace = spawn('strace', ['-f', '-y', '-e', calls, '-o', log, '-p', String(pid())], {
+  const strace = spawn('strace', ['-f', '-y', '-e', AUDITED_CALLS, '-o', log, '-p', String(pid())], {
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   const attached = new Promise<void>(resolve => strace.stderr?.once('data', () => resolve()))
@@ -50,13 +50,7 @@ describe('the audit of the dashboard', () => {
       assert.equal(readAudit(spool, 2).at(-1)?.task, name)
       strace.kill('SIGINT')
       await new Promise(resolve => strace.once('exit', resolve))
-      const all = calls()
-      const written = all.findIndex(call => /write\(\d+<[^>]*\/audit>/.test(call))
-      const synced = all.findIndex(call => /fdatasync\(\d+<[^>]*\/audit>\) += 0/.test(call))
-      // its record is written as a whole and then renamed; a task is removed, or becomes a dead letter, by its name
-      const done = all.findIndex(call => /(?:unlink|rename)\w*\(/.test(call) && call.includes(name))
-      assert.ok(written >= 0 && written < synced, `written in ${written}, on disk in ${synced}`)
-      assert.ok(synced < done, `on disk in ${synced}, done in ${done}:\n${all.join('\n')}`)
+      assertAuditedBefore(calls(), name)
     })
 
   for (const [what, spoil] of [
