@@ -17,7 +17,7 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = 'export default () => -2'
 /** Slow and greedy clients at a time. */
-const CROWD = isLong ? 2000 : 300
+const CROWD = isLong ? 2000 : 700
 const TASKS_BESIDE = 500
 /** They come back when they are sent away. */
 const ARRIVALS = isLong ? 100_000 : 2 * CROWD
