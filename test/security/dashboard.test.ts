@@ -17,8 +17,10 @@ import { spoolDirectory } from '../helpers/workspace.js'
 
 const HANDLER = 'export default () => -2'
 /** Slow and greedy clients at a time. */
-const CROWD = isLong ? 2000 : 700
+const CROWD = isLong ? 2000 : 1000
 const TASKS_BESIDE = 500
+/** Requests that never end. */
+const SLOW = ['', 'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n']
 /** They come back when they are sent away. */
 const ARRIVALS = isLong ? 100_000 : 2 * CROWD
 
@@ -309,8 +311,8 @@ describe('a crowd of clients', () => {
     const crowd = new Crowd(
       place,
       [
-        '',
-        'GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n',
+        ...SLOW,
+        ...SLOW,
         `GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ${'x'.repeat(20_000)}`,
         'POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 100000000\r\n\r\ntoken=',
         'POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n',
@@ -320,7 +322,11 @@ describe('a crowd of clients', () => {
       ],
       CROWD,
     )
-    await until('they came', () => crowd.came > ARRIVALS)
+    let mostFiles = 0
+    await until('they came', () => {
+      mostFiles = Math.max(mostFiles, openFiles(process))
+      return crowd.came > ARRIVALS
+    })
     const beside = await costOf(TASKS_BESIDE)
     test.diagnostic(
       `${TASKS_BESIDE} tasks beside ${CROWD} clients: ${beside} ms of processor; alone: ${alone} ms`,
@@ -333,8 +339,8 @@ describe('a crowd of clients', () => {
       const reply = await browser.logIn(tokenOf('viewer')).catch(() => undefined)
       return reply?.status === 303
     })
-    assert.ok(openFiles(process) < 2 * 256 + 60, `${openFiles(process)} descriptors`)
-    test.diagnostic(`${crowd.came} came; the dashboard has had ${peakMemoryMb(process)} MB`)
+    assert.ok(mostFiles < 256 + 60, `${mostFiles} descriptors`)
+    test.diagnostic(`${crowd.came} came; the dashboard has had ${peakMemoryMb(process)} MB, and ${mostFiles} descriptors`)
     assert.ok(peakMemoryMb(process) < 160, `${peakMemoryMb(process)} MB`)
     crowd.leave()
     assert.equal(pid(), process, 'it is the same process')
