@@ -340,7 +340,9 @@ describe('a crowd of clients', () => {
       return reply?.status === 303
     })
     assert.ok(mostFiles < 256 + 60, `${mostFiles} descriptors`)
-    test.diagnostic(`${crowd.came} came; the dashboard has had ${peakMemoryMb(process)} MB, and ${mostFiles} descriptors`)
+    test.diagnostic(
+      `${crowd.came} came; the dashboard has had ${peakMemoryMb(process)} MB, and ${mostFiles} descriptors`,
+    )
     assert.ok(peakMemoryMb(process) < 160, `${peakMemoryMb(process)} MB`)
     crowd.leave()
     assert.equal(pid(), process, 'it is the same process')
