@@ -25,6 +25,10 @@ export interface RedisAddress {
   readonly sentinelPassword: string | undefined
   /** How many replicas have a task before it counts as stored. */
   readonly replicas: number
+  /** How long a claim lasts that nobody renews. */
+  readonly lockMs: number
+  /** How often those are looked for whose claims have ended so. */
+  readonly checkMs: number
   /** A directory that takes tasks while Redis does not. */
   readonly fallback: string | undefined
 }
@@ -49,8 +53,14 @@ const HOST = /^(\[[0-9a-f:.]+\]|[^\s:[\]]+)(?::(\d{1,5}))?$/i
 /** BullMQ joins its keys with colons; the rest keeps names readable in URLs, keys and logs. */
 const WORD = /^[\w.-]{1,100}$/
 const DEFAULT_PREFIX = 'bull'
+/** In seconds. A master that is stopped, or a machine that is paged out, for less than this keeps its tasks. */
+const DEFAULT_LOCK = 15
+const MAX_SECONDS = 3600
 const TLS_FILES = ['ca', 'cert', 'key'] as const
-const OPTIONS = new Set(['prefix', 'wait', 'fallback', 'sentinel-user', 'sentinel-password', ...TLS_FILES])
+const OPTIONS = new Set([
+  ...['prefix', 'wait', 'lock', 'check', 'fallback', 'sentinel-user', 'sentinel-password'],
+  ...TLS_FILES,
+])
 
 /** True for what means Redis, even if it is no valid address. No path of a spool looks like that. */
 export function isRedisAddress(text: string): boolean {
@@ -116,6 +126,10 @@ export function parseRedisAddress(text: string): RedisAddress {
   if (!WORD.test(prefix)) throw fault('expected ?prefix= with letters, digits, "_", "-" and "."')
   const replicas = own.get('wait') ?? '0'
   if (!/^\d$/.test(replicas)) throw fault('expected ?wait= with the number of replicas, 0 to 9')
+  const lockMs = secondsIn(own.get('lock') ?? String(DEFAULT_LOCK)) * 1000
+  const checkMs = own.has('check') ? secondsIn(own.get('check') ?? '') * 1000 : Math.ceil(lockMs / 3)
+  if (Number.isNaN(lockMs + checkMs) || checkMs > lockMs)
+    throw fault(`expected ?lock= and ?check= with 1 to ${MAX_SECONDS} seconds, and no longer check than lock`)
   const fallback = own.get('fallback')
   if (fallback?.startsWith('/') === false)
     throw fault('expected ?fallback= with the absolute path of a directory')
@@ -129,10 +143,16 @@ export function parseRedisAddress(text: string): RedisAddress {
     ...{ username, password, isTls, tls, replicas: Number(replicas) },
     name: nameFrom(text, { place: placeOf(places, socket, master), database, queue, prefix }),
     prefix: kind === 'cluster' ? `{${prefix}:${queue}}` : prefix,
-    fallback,
+    ...{ lockMs, checkMs, fallback },
     sentinelUsername: own.get('sentinel-user'),
     sentinelPassword: own.get('sentinel-password'),
   }
+}
+
+/** @returns NaN for anything else */
+function secondsIn(text: string): number {
+  const seconds = /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN
+  return seconds >= 1 && seconds <= MAX_SECONDS ? seconds : Number.NaN
 }
 
 function hostIn(text: string, defaultPort: number): RedisHost | undefined {

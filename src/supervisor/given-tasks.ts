@@ -230,11 +230,15 @@ export class GivenTasks {
     return [...this.#owned.values(), ...this.#recalled.values()]
   }
 
-  /** The tasks that may have begun. A worker does not announce a start that directly follows a report. */
+  /**
+   * The tasks that may have begun. A worker does not announce a start that directly follows a report, but each claim that has
+   * to be renewed.
+   */
   begun(lastHeardAt: number): readonly Begun[] {
-    const inferred = [...this.#owned.values()]
-      .slice(0, this.#concurrency)
-      .filter(({ startedAt }) => startedAt === undefined)
+    const inferred = [...this.#owned.values()].filter(
+      ({ startedAt, notice }, place) =>
+        startedAt === undefined && (place < this.#concurrency || notice?.lease !== undefined),
+    )
     return [...this.#started, ...inferred].map(given => ({
       ...{ ref: given.ref, name: nameOf(given), lease: given.notice?.lease },
       startedAt: given.startedAt ?? lastHeardAt,

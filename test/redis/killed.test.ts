@@ -49,17 +49,40 @@ describe('a daemon on Redis', { skip: skipUnless('redis-server') }, () => {
   })
 
   it('that is killed with its workers leaves its tasks to another one', async () => {
-    const spooler = redis.address('daemon')
+    const spooler = `${redis.address('daemon')}?lock=3&check=1`
     const gate = join(workspace(), 'gate')
     const handler = FRAGILE(gate)
     const first = await daemonOn(spooler, { handler, isGroup: true })
     await spool({ n: 'often', do: 'hang' }, { spooler })
     await until('it runs', () => began(first.journal(), 'often').length === 1)
     process.kill(-first.pid, 'SIGKILL')
+    const killedAt = performance.now()
     writeFileSync(gate, '')
     const second = await daemonOn(spooler, { handler })
     await until('it has run', () => second.journal().includes('ended often'))
+    const tookMs = performance.now() - killedAt
     assert.equal(began(second.journal(), 'often').length, 1)
+    assert.ok(tookMs < 12_000, `a lock of 3 s is over soon, and this took ${tookMs} ms`)
+  })
+
+  it('keeps a task whose handler blocks its process for several times its lock', async () => {
+    const spooler = `${redis.address('blocked')}?lock=1&check=1`
+    const handler = `export default (env, task) => {
+      JOURNAL('began ' + env.n + ' ' + process.pid)
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 6000)
+      JOURNAL('ended ' + env.n)
+      return task.SPOOL_OK
+    }`
+    const daemons = await Promise.all([1, 2].map(() => daemonOn(spooler, { handler })))
+    const lines = () => daemons.flatMap(daemon => daemon.journal())
+    await spool({ n: 'often' }, { spooler })
+    await until('it has ended', () => lines().includes('ended often'))
+    await until('it is settled', async () => (await redis.client.llen('bull:blocked:active')) === 0)
+    assert.equal(began(lines(), 'often').length, 1)
+    assert.deepEqual(
+      [await failedOf('blocked'), await redis.client.zcard('bull:blocked:prioritized')],
+      [[], 0],
+    )
   })
 
   it('that is stopped leaves a task that outlives its mercy as it was', async () => {

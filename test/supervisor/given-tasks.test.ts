@@ -68,6 +68,16 @@ describe('GivenTasks', () => {
     assert.deepEqual(given.left.begun, ['a'])
   })
 
+  it('tells that all may have begun whose claims have to be renewed, whoever was given first', () => {
+    const given = new GivenTasks(1)
+    given.give(['a', 'b', 'c'])
+    given.claimed([[2, { name: 'job', lease: 'lock' }]])
+    assert.deepEqual(given.begun(4), [
+      { ref: 'a', name: 'a', lease: undefined, startedAt: 4 },
+      { ref: 'c', name: 'job', lease: 'lock', startedAt: 4 },
+    ])
+  })
+
   it('tells what may have begun: what was reported, and as many more as run at a time', () => {
     const given = new GivenTasks(2)
     given.give(['a', 'b', 'c'])

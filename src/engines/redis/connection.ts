@@ -12,8 +12,6 @@ import {
 } from './libraries.js'
 import { commandOf, SCRIPTS, type ScriptName } from './scripts.js'
 
-/** A claim is over this long after it was renewed last: a machine that died is noticed after that. */
-const LOCK_MS = 15_000
 /** A cluster's connections, which cannot let a process end, are closed after so long without use. */
 const CLUSTER_IDLE_MS = 500
 const CLOCK_VALID_MS = 30_000
@@ -33,6 +31,8 @@ export function refusalCode(error: unknown): number | undefined {
 export class Connection {
   readonly address: RedisAddress
   readonly lockMs: number
+  /** How often claims are looked for that have ended because nobody renewed them. */
+  readonly stalledMs: number
   /** Commands of Redis, and of a cluster. */
   readonly redis: RedisCommander & Pick<Redis, 'pipeline'>
   readonly #client: Redis | Cluster
@@ -53,7 +53,7 @@ export class Connection {
   }
 
   /** @param lockMs how long a claim lasts if it is not renewed */
-  constructor(address: RedisAddress, libraries: Libraries, lockMs = LOCK_MS) {
+  constructor(address: RedisAddress, libraries: Libraries, lockMs = address.lockMs) {
     this.address = address
     this.lockMs = lockMs
     this.#Job = libraries.Job
@@ -69,10 +69,10 @@ export class Connection {
     this.#client.on('connect', () => {
       if (this.#interest === 0) this.#mayEnd()
     })
-    const stalledMs = Math.ceil(lockMs / 3)
+    this.stalledMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
     const options = {
       ...{ connection: this.#client, prefix: address.prefix, skipVersionCheck: true },
-      ...{ lockDuration: lockMs, stalledInterval: stalledMs, maxStalledCount: NO_LIMIT },
+      ...{ lockDuration: lockMs, stalledInterval: this.stalledMs, maxStalledCount: NO_LIMIT },
     }
     this.#newQueue = name => new libraries.Queue(name, options)
   }

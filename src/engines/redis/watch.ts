@@ -110,7 +110,7 @@ export class Watch {
   /** Jobs whose holders died with their machine, or with their master, are due again. */
   async #recoverStalled(): Promise<void> {
     const now = performance.now()
-    if (now - this.#stalledAt < this.#connection.lockMs / 3) return
+    if (now - this.#stalledAt < this.#connection.stalledMs) return
     this.#stalledAt = now
     await Promise.all(this.#queues.map(queue => queue.use(all => all.getBackend().moveStalledJobsToWait())))
   }
@@ -125,7 +125,7 @@ export class Watch {
     const nextDueMs = firstOf(this.#view, 'nextDueMs')
     const { nowMs } = this.#view
     const dueInMs = nextDueMs === undefined ? REGULAR_MS : Math.max(1, nextDueMs - nowMs)
-    const stalledInMs = this.#connection.lockMs / 3
+    const { stalledMs: stalledInMs } = this.#connection
     this.#timer = setTimeout(() => this.look(), Math.min(REGULAR_MS, dueInMs, stalledInMs))
   }
 
