@@ -230,10 +230,7 @@ export class GivenTasks {
     return [...this.#owned.values(), ...this.#recalled.values()]
   }
 
-  /**
-   * The tasks that may have begun. A worker does not announce a start that directly follows a report, but each claim that has
-   * to be renewed.
-   */
+  /** The tasks that may have begun. A start that directly follows a report is not announced, but each lease is. */
   begun(lastHeardAt: number): readonly Begun[] {
     const inferred = [...this.#owned.values()].filter(
       ({ startedAt, notice }, place) =>

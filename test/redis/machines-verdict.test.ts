@@ -91,6 +91,11 @@ const RIGHT: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
     { isAlways: false, troubles: [trouble('redis', 3000)] },
   ],
   [
+    'the end of a cut delays a recovery',
+    'stored often 1 - 0\nbegin often 1 7 10\nbegin often 1 8 9000\nend often 1 8 9003',
+    { troubles: [trouble('worker', 20, 20, '7'), trouble('cut', 5, 30, '9')] },
+  ],
+  [
     'a second trouble delays the first recovery',
     'stored often 1 - 0\nbegin often 1 7 1\nbegin often 1 8 9000\nend often 1 8 9003',
     { troubles: [trouble('worker', 2, 2, '7'), trouble('redis', 3, 4000)] },

@@ -140,8 +140,12 @@ function recoveriesOf(all: ReadonlyArray<readonly Run[]>, { troubles }: Evidence
   return found
 }
 
-/** It may have met whoever took the task over. */
+/**
+ * It may have met whoever took the task over. When a link is there again, so are the commands that its machine sent meanwhile: who
+ * sent a pull no longer waits for it, and its lock has to expire.
+ */
 function delays({ what, from, to }: Trouble, since: number, until: number): boolean {
   if (what === 'worker') return false
-  return from <= until && (what === 'redis' ? to : from) >= since
+  if (what === 'redis') return from <= until && to >= since
+  return [from, to].some(at => at >= since && at <= until)
 }
