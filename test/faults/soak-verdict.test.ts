@@ -18,6 +18,15 @@ const WRONG: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
     { acknowledged: once('a'), dead: new Map([['a', 'crashes']]) },
   ],
   ['plain a began in 8 while it ran in another process', 'begin plain a 7 0\nbegin plain a 8 1'],
+  [
+    'plain a began in 8 while it ran in another process',
+    'kill - - 7 0\nbegin plain a 7 1001\nbegin plain a 8 1002',
+  ],
+  [
+    'once a was buried: outcome-unknown',
+    'begin once a 7 0\nend once a 7 1',
+    { acknowledged: once('a', 'once'), dead: new Map([['a', 'outcome-unknown']]) },
+  ],
   ['plain a ran again although it had been settled', 'begin plain a 7 0\nend plain a 7 1\nbegin plain a 8 2'],
   [
     'plain a ran again although it had been settled',
@@ -47,6 +56,16 @@ const RIGHT: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
     'what was cut short runs again',
     'begin plain a 7 0\nkill - - 7 1\nbegin plain a 8 2\nend plain a 8 3',
     { acknowledged: once('a') },
+  ],
+  [
+    'what began between the line that says so and the kill itself runs again',
+    'kill - - 7 1\nbegin plain a 7 2\nbegin plain a 8 3\nend plain a 8 4',
+    { acknowledged: once('a') },
+  ],
+  [
+    'what was to run at most once was killed between its mark and its handler',
+    'kill - - 7 1',
+    { acknowledged: once('a', 'once'), dead: new Map([['a', 'outcome-unknown']]) },
   ],
   [
     'what ended just before its process was killed runs again',

@@ -28,6 +28,8 @@ interface Run {
 }
 
 const SETTLED_MS = 2000
+/** A process may begin so long after the line that says it is killed: the line comes first. */
+const KILLED_MS = 1000
 
 /** What must not have happened, and a summary of what has. */
 export function judge(evidence: Evidence): { violations: string[]; summary: string } {
@@ -51,11 +53,13 @@ export function judge(evidence: Evidence): { violations: string[]; summary: stri
 function read({ journal, pauses, limit }: Evidence) {
   const runs = new Map<string, Run[]>()
   const alive = new Map<string, Set<Run>>()
+  const killed = new Map<string, number>()
   const few = new Set<Run>()
   const violations: string[] = []
   const ticks = { count: 0, firstAt: 0, lastMs: 0 }
   let most = 0
   const die = (pid: string, at: number) => {
+    killed.set(pid, at)
     for (const run of alive.get(pid) ?? [])
       if (run.endedAt === undefined || at - run.endedAt < SETTLED_MS) run.isCut = true
     for (const run of alive.get(pid) ?? []) few.delete(run)
@@ -82,12 +86,14 @@ function read({ journal, pauses, limit }: Evidence) {
       ticks.lastMs = at - ticks.firstAt
     }
     const before = runs.get(n) ?? []
-    const run: Run = { kind, n, pid, isCut: false, endedAt: undefined }
+    const isCut = at - (killed.get(pid) ?? Number.NEGATIVE_INFINITY) < KILLED_MS
+    const run: Run = { kind, n, pid, isCut, endedAt: undefined }
     if (before.some(each => each.endedAt === undefined && !each.isCut))
       violations.push(`${kind} ${n} began in ${pid} while it ran in another process`)
     if (kind !== 'tick' && before.some(each => each.endedAt !== undefined && !each.isCut))
       violations.push(`${kind} ${n} ran again although it had been settled`)
     runs.set(n, [...before, run])
+    if (isCut) continue
     alive.set(pid, (alive.get(pid) ?? new Set()).add(run))
     if (kind === 'few') most = Math.max(most, few.add(run).size)
     if (most > limit) violations.push(`${most} limited tasks ran at once`)
@@ -111,7 +117,8 @@ function faultOf(
   if (kind === 'once') {
     if (runs.length > 1) return `was to run at most once, and ran ${runs.length} times`
     if (reason !== undefined)
-      return reason === 'outcome-unknown' && cut === 1 ? undefined : `was buried: ${reason}`
+      // without a run, its process was killed between the mark on disk and the handler
+      return reason === 'outcome-unknown' && cut === runs.length ? undefined : `was buried: ${reason}`
   }
   if (runs.some(run => run.endedAt !== undefined))
     return reason === undefined ? undefined : `ended, and was buried: ${reason}`
