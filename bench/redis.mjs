@@ -6,7 +6,6 @@ import { promisify } from 'node:util'
 import {
   childrenOf,
   cpuSecondsOf,
-  diskKind,
   inPairs,
   isInstalled,
   ROOT,
@@ -105,7 +104,7 @@ export const about = `One Redis on loopback, which syncs its append-only file (t
 its manual has them, with spoold's priority and with jobs that are removed when they are done; both sides run no-op tasks in the same number of processes, with the
 same concurrency in each; spoold has its master beside them. Storing is one process. Figures of processing are from the end of the first tenth on. Scripts are
 what Redis is asked per task: BullMQ ends a task and fetches the next one by one script; spoold also stores, by a second one, that a task begins. Larger is better for
-tasks/s alone. In the last rows the peer is a spool in a directory, with sync on (${diskKind()}) where tasks are stored, on tmpfs where they are run.`
+tasks/s alone.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('redis-server')) return undefined
