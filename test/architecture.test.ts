@@ -26,7 +26,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'spool/claims': FILES,
   'spool/store': FILES,
   'spool/admin': [...FILES, 'spool/store', 'spool/claims'],
-  engines: [...FILES, 'spool/index', 'spool/claims', 'spool/store', 'spool/admin'],
+  // the daemons of a directory are asked through the sockets in it
+  engines: [...FILES, 'spool/index', 'spool/claims', 'spool/store', 'spool/admin', 'control'],
   worker: [...GROUND, 'protocol', 'system', 'ipc', 'schedule', 'engines', 'tasks'],
   supervisor: [...GROUND, 'system', 'ipc', 'engines', 'supervisor/scaling'],
   'supervisor/scaling': GROUND,
@@ -34,7 +35,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   stats: [...GROUND, 'system', 'engines', 'supervisor'],
   http: [...GROUND, 'protocol', 'system', 'net'],
   exporter: [...GROUND, 'protocol', 'system', 'net', 'http', 'stats'],
-  dashboard: [...FILES, 'spool/admin', 'net', 'http', 'control', 'stats', 'operate'],
+  dashboard: [...FILES, 'spool/admin', 'engines', 'net', 'http', 'control', 'stats', 'operate'],
   client: [...GROUND, 'protocol', 'engines'],
   tasks: [...GROUND, 'protocol', 'schedule', 'engines', 'client'],
   embed: [
@@ -53,7 +54,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   testing: [...GROUND, 'protocol', 'engines', 'tasks'],
   net: [...GROUND, 'protocol', 'system'],
-  operate: [...FILES, 'ini', 'spool/admin', 'client', 'control'],
+  operate: [...FILES, 'ini', 'spool/admin', 'engines', 'client', 'control'],
   doctor: [...FILES, 'spool/admin', 'engines'],
   fsck: [...FILES, 'spool/claims', 'spool/store', 'spool/admin'],
   daemon: [
@@ -82,6 +83,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'config',
     'schedule',
     'spool/admin',
+    'engines',
     'worker',
     'client',
     'doctor',

@@ -1,7 +1,8 @@
 import { userInfo } from 'node:os'
 import { messageOf } from '../base/errors.js'
-import { type AuditEntry, writeAudit } from '../spool/admin/audit.js'
-import { toByteString } from '../task/ref.js'
+import type { TaskStore } from '../engines/task-store.js'
+import type { AuditEntry } from '../spool/admin/audit.js'
+import { displayName } from '../task/ref.js'
 import type { Output } from './output.js'
 
 /** Whoever may act on the command line owns the spool, or is root. */
@@ -10,18 +11,16 @@ const ROLE = 'owner'
 /**
  * Writes into the audit of a spool what a command is about to do. Where that is not possible, it is done all the same, with a
  * word about it: tasks must be removable on a full disk.
- *
- * @param spool its real path
  */
-export function audit(
-  spool: string,
+export async function audit(
+  store: TaskStore,
   about: Omit<AuditEntry, 'at' | 'who' | 'role'>,
   output: Pick<Output, 'complain'>,
-): void {
+): Promise<void> {
   try {
-    writeAudit(toByteString(spool), { at: Date.now(), who: caller(), role: ROLE, ...about })
+    await store.audit({ at: Date.now(), who: caller(), role: ROLE, ...about })
   } catch (error) {
-    output.complain(`${spool}: not in the audit: ${messageOf(error)}`)
+    output.complain(`${displayName(store.spool)}: not in the audit: ${messageOf(error)}`)
   }
 }
 

@@ -1,5 +1,6 @@
+import type { TaskStore } from '../engines/task-store.js'
 import type { SelectionOptions } from '../operate/selection.js'
-import type { Changed, OpenSpool, TargetFile } from '../spool/admin/change.js'
+import type { Changed } from '../spool/admin/change.js'
 import type { TaskState, TaskView } from '../spool/admin/task-view.js'
 import { type Ref, toByteString } from '../task/ref.js'
 import type { IniOptions } from './ini-spools.js'
@@ -29,9 +30,9 @@ export interface Action {
   readonly target?: string
   /** Called once before the first change, with the identity that makes the changes. */
   prepare?(): Promise<void>
-  act(at: OpenSpool, file: TargetFile): Changed
-  /** Does what is left to do if the task could not be locked, or is gone. Several go on at the same time. */
-  finish?(at: OpenSpool, task: TaskView, changed: Changed, say: (text: string) => void): Promise<Changed>
+  /** It ends tasks that run, which may take long: several go on at the same time. */
+  readonly endsRuns?: boolean
+  act(store: TaskStore, task: TaskView, say: (text: string) => void): Changed | Promise<Changed>
 }
 
 /** The result for one task. */

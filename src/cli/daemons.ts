@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { messageOf } from '../base/errors.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import { readDaemonFacts } from '../stats/read-snapshot.js'
 import type { DaemonFacts } from '../stats/snapshot.js'
 
@@ -20,11 +21,15 @@ interface FoundDaemons {
   readonly silent: ReadonlyArray<{ readonly directory: string; readonly because: string }>
 }
 
+const ON_REDIS =
+  '[NOT_ON_REDIS] the daemons of a spool on Redis listen at no socket that is found by its address: use signals of their processes'
+
 /** Finds the daemons of spools, by their control sockets. */
 export async function findDaemons(directories: readonly string[]): Promise<FoundDaemons> {
   const daemons = new Map<string, LiveDaemon>()
   const silent: Array<{ directory: string; because: string }> = []
-  for (const directory of directories)
+  silent.push(...directories.filter(isRedisAddress).map(directory => ({ directory, because: ON_REDIS })))
+  for (const directory of directories.filter(each => !isRedisAddress(each)))
     try {
       const sockets = controlSocketsOf(realpathSync(directory))
       const answers = await Promise.allSettled(sockets.map(factsAt))

@@ -1,6 +1,6 @@
+import type { Hide } from '../protocol/hide.js'
 import { hiddenTask } from '../spool/admin/hidden-task.js'
 import type { TaskView } from '../spool/admin/task-view.js'
-import { hiddenKeysOf } from '../spool/hidden-keys.js'
 
 /** Prints the tasks of one spool. */
 export interface Printer {
@@ -9,8 +9,7 @@ export interface Printer {
   end(): void
 }
 
-/** Prints the tasks of a spool without what its daemon hides. @param spool its real path, a byte string */
-export function hiding(spool: string, printer: Printer): Printer {
-  const hide = hiddenKeysOf(spool)
+/** Prints the tasks of a spool without what its daemon hides. */
+export function hiding(hide: Hide, printer: Printer): Printer {
   return { add: task => printer.add(hiddenTask(task, hide)), end: () => printer.end() }
 }

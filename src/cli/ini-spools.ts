@@ -2,9 +2,15 @@ import { basename, join } from 'node:path'
 import { SpooldError } from '../base/errors.js'
 import { resolveOptions } from '../config/options.js'
 import { readConfig } from '../ini/read-config.js'
-import { refuseRedisIn } from './not-on-redis.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
+import { shownPath } from './redis-paths.js'
 import { placesOf } from './task-paths.js'
 import { readVersion } from './version.js'
+
+/** An address is no path: `join` would make one slash of two. */
+function pathIn(spool: string, name: string): string {
+  return isRedisAddress(spool) ? `${spool}/${name}` : join(spool, name)
+}
 
 /** The flag of commands that find their spools in a configuration. */
 export interface IniOptions {
@@ -23,12 +29,8 @@ function spoolsIn(file: string): string[] {
     const because = problem === undefined ? '' : `: ${problem.message}`
     throw new SpooldError('CONFIG_INVALID', `${file} names no spooler${because}; add spooler = DIR`)
   }
-  refuseRedisIn(
-    file,
-    spools.map(({ directory }) => directory),
-  )
   const own = spools.filter(({ isExternal }) => !isExternal)
-  return [...new Set([...own, ...spools].map(({ directory }) => directory))]
+  return [...new Set([...own, ...spools].map(({ directory }) => shownPath(directory)))]
 }
 
 /**
@@ -37,7 +39,7 @@ function spoolsIn(file: string): string[] {
  * @throws SpooldError USAGE, CONFIG_INVALID
  */
 export function spoolsOf(named: readonly string[], { ini }: IniOptions): readonly string[] {
-  if (named.length > 0) return named
+  if (named.length > 0) return named.map(shownPath)
   if (ini === undefined) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
   return spoolsIn(ini)
 }
@@ -52,14 +54,15 @@ export function spoolsOf(named: readonly string[], { ini }: IniOptions): readonl
 export function pathsOf(named: readonly string[], { ini }: IniOptions): ReadonlyArray<readonly string[]> {
   if (ini === undefined) {
     if (named.length === 0) throw new SpooldError('USAGE', 'name a file or a spool directory, or --ini FILE')
-    return named.map(path => [path])
+    return named.map(path => [shownPath(path)])
   }
   const spools = spoolsIn(ini)
   if (named.length === 0) return spools.map(spool => [spool])
   return named.map(name => {
-    if (basename(name) !== name) return [name]
-    const found = spools.flatMap(spool => placesOf(spool, name))
-    return found.length > 0 ? found : [spools.length === 1 ? join(spools[0] ?? '', name) : name]
+    if (basename(name) !== name) return [shownPath(name)]
+    const found = spools.flatMap(spool => (isRedisAddress(spool) ? [] : placesOf(spool, name)))
+    const [first = ''] = spools.length === 1 ? spools : spools.filter(isRedisAddress)
+    return found.length > 0 ? found : [first === '' ? name : pathIn(first, name)]
   })
 }
 
@@ -75,7 +78,9 @@ export function candidatesOf(
 ): ReadonlyArray<readonly string[]> {
   if (named.length === 0)
     throw new SpooldError('USAGE', 'name a task: its file, or its name or id and --ini FILE')
-  if (ini === undefined) return named.map(path => [path])
+  if (ini === undefined) return named.map(path => [shownPath(path)])
   const spools = spoolsIn(ini)
-  return named.map(name => (basename(name) === name ? spools.map(spool => join(spool, name)) : [name]))
+  return named.map(name =>
+    basename(name) === name ? spools.map(spool => pathIn(spool, name)) : [shownPath(name)],
+  )
 }

@@ -2,7 +2,11 @@ import { SpooldError } from '../base/errors.js'
 import { isRedisAddress } from '../protocol/redis-address.js'
 
 /** The commands that work with a spool on Redis. */
-const WITH_REDIS: ReadonlySet<string> = new Set(['check', 'config', 'enqueue', 'unit'])
+const WITH_REDIS: ReadonlySet<string> = new Set([
+  ...['check', 'config', 'enqueue', 'unit'],
+  ...['ls', 'show', 'shape', 'wait', 'rm', 'cancel', 'requeue', 'kick', 'hold', 'release'],
+  ...['purge', 'pause', 'resume'],
+])
 
 /**
  * Refuses an address on Redis where a directory is meant, before it is taken for a path.
@@ -25,6 +29,6 @@ function isOnRedis(value: unknown): boolean {
 function notOnRedis(what: string): SpooldError {
   return new SpooldError(
     'NOT_ON_REDIS',
-    `${what} does not work with a spool on Redis yet: name spools in directories; what is in Redis is shown by the tools of BullMQ`,
+    `${what} does not work with a spool on Redis yet: name spools in directories`,
   )
 }

@@ -1,9 +1,12 @@
 import { realpathSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { toByteString } from '../task/ref.js'
+import { redisPath } from './redis-paths.js'
 
-/** Of a spool, as a byte string. @throws SpooldError SPOOL_UNUSABLE */
+/** Of a spool, or its name on Redis, as a byte string. @throws SpooldError SPOOL_UNUSABLE */
 export function realPath(directory: string): string {
+  const onRedis = redisPath(directory)
+  if (onRedis !== undefined) return toByteString(onRedis.spool)
   try {
     return toByteString(realpathSync(directory))
   } catch (error) {

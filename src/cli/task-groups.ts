@@ -1,6 +1,5 @@
-import { sinceMsOf, type TaskView } from '../spool/admin/task-view.js'
-import { deadNameOf } from '../spool/dead-letters.js'
-import { displayName, priorityOf } from '../task/ref.js'
+import { sinceMsOf, type TaskView, taskPriority } from '../spool/admin/task-view.js'
+import { displayName } from '../task/ref.js'
 import { isoTime, jsonBytes, shortDuration } from './render.js'
 import type { Column } from './table.js'
 import { firstLine, lastValueOf } from './task-rows.js'
@@ -22,7 +21,7 @@ const latin1 = (text: string) => Buffer.from(text).toString('latin1')
 /** The facts that tasks can be grouped by. Any other word is a key of the packet. */
 const FACTS: Readonly<Record<string, (task: TaskView) => string | undefined>> = {
   state: ({ state }) => state,
-  priority: ({ ref }) => priorityOf(deadNameOf(ref) ?? ref)?.toString(),
+  priority: task => taskPriority(task)?.toString(),
   reason: ({ letter }) => letter?.reason,
   error: ({ record, letter }) => {
     const error = firstLine((letter ?? record)?.lastError ?? letter?.detail ?? '')

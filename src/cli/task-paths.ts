@@ -3,12 +3,13 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { errnoOf, messageOf, SpooldError } from '../base/errors.js'
 import { isPriorityDirectory, STATE_DIRECTORY } from '../spool/names.js'
 import { type Ref, toByteString } from '../task/ref.js'
+import { redisPath } from './redis-paths.js'
 
 /** A path on the command line: a whole spool, or one task in it. */
 export interface TaskPath {
   /** The spool's path for output: as given, where possible. */
   readonly shown: string
-  /** The spool's real path. */
+  /** The spool's real path, or its name on Redis. */
   readonly spool: string
   /** undefined: the whole spool. */
   readonly ref?: Ref
@@ -19,6 +20,8 @@ export interface TaskPath {
  * @throws SpooldError FILE_UNREADABLE if the path does not exist; USAGE if it is a priority instead of a spool
  */
 export function parseTaskPath(path: string, ifGone = ''): TaskPath {
+  const onRedis = redisPath(path)
+  if (onRedis !== undefined) return onRedis
   try {
     return lstatSync(path).isDirectory() || statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
       ? wholeSpool(path)

@@ -1,7 +1,13 @@
 import { lastValue, toPairs, type Vars, valuesOf } from '../protocol/vars.js'
-import { arrivedMsOf, sinceMsOf, type TaskState, type TaskView } from '../spool/admin/task-view.js'
+import {
+  arrivedMsOf,
+  sinceMsOf,
+  type TaskState,
+  type TaskView,
+  taskPriority,
+} from '../spool/admin/task-view.js'
 import { deadNameOf } from '../spool/dead-letters.js'
-import { displayName, priorityOf, type Ref, toByteString } from '../task/ref.js'
+import { displayName, priorityOf, toByteString } from '../task/ref.js'
 import { namedTaskOf } from './named-rows.js'
 import { isoTime, jsonBytes, shortDuration, terminalName } from './render.js'
 import type { Column } from './table.js'
@@ -43,7 +49,7 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
     { title: 'STATE', cell: ({ state }) => state, style: ({ state }) => COLORS[state] },
     {
       title: 'PRIORITY',
-      cell: ({ ref }) => priorityCell(deadNameOf(ref) ?? ref),
+      cell: priorityCell,
       isRight: true,
       isOptional: true,
     },
@@ -65,8 +71,10 @@ export function taskColumns({ keys, hasAll }: ShownValues, nowMs: number): Array
 }
 
 /** The name of its directory: `05` is not `5`. */
-function priorityCell(ref: Ref): string {
-  return priorityOf(ref) === null ? '' : ref.slice(0, ref.indexOf('/'))
+function priorityCell({ ref, priority }: TaskView): string {
+  if (priority !== undefined) return priority === null ? '' : String(priority)
+  const path = deadNameOf(ref) ?? ref
+  return priorityOf(path) === null ? '' : path.slice(0, path.indexOf('/'))
 }
 
 function dueIn({ state, dueAtMs }: TaskView, nowMs: number): string {
@@ -131,7 +139,7 @@ export function taskAsJson(spooler: string, task: TaskView, { keys, hasAll }: Sh
     state,
     spooler,
     name: jsonBytes(Buffer.from(ref, 'latin1')),
-    priority: priorityOf(deadNameOf(ref) ?? ref),
+    priority: taskPriority(task),
     ...(letter === undefined
       ? { due: isoTime(dueAtMs) }
       : { buried: isoTime(letter.buriedAt), reason: letter.reason }),

@@ -205,6 +205,7 @@ export class Daemon {
     const { options } = config
     const running = spools.filter(({ isExternal }) => !isExternal)
     const own = running.map(({ spool }) => spool).filter(spool => !isRedisAddress(spool))
+    const onRedis = running.map(({ spool }) => spool).filter(isRedisAddress)
     quiet.set(spools)
     network.serve(options, new SpoolTargets(targetsOf(spools)))
     touches.watch(options)
@@ -215,7 +216,7 @@ export class Daemon {
     sweeper.start(spools.map(maintained))
     master.checks.serve(checkOptions(options))
     idleStop.serve(idleMsOf(config), [master, schedules])
-    await observation.serve(options, own)
+    await observation.serve(options, own, onRedis)
   }
 
   #tell({ files, problems }: CheckedConfig): void {

@@ -10,6 +10,7 @@ import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
 import { DashboardProcess } from './dashboard-process.js'
 import { ExporterProcess } from './exporter-process.js'
+import { HiddenOnRedis } from './hidden-on-redis.js'
 import { type LineSource, LogStream } from './log-stream.js'
 import { MasterFifos } from './master-fifo.js'
 import type { RememberedLog } from './remembered-log.js'
@@ -38,6 +39,7 @@ export class Observation {
   readonly #watch: TaskWatch
   readonly #lines: LogStream
   readonly #control: DaemonControl
+  readonly #hidden = new HiddenOnRedis()
   readonly #exporter: ExporterProcess
   readonly #dashboard: DashboardProcess
   readonly #log: Pick<RememberedLog, 'hide'>
@@ -77,11 +79,12 @@ export class Observation {
     await this.#control.listen(options)
   }
 
-  /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
-  async serve(options: Options, spools: readonly string[]): Promise<void> {
+  /** Puts a configuration into service. @param spools real paths of those that the daemon runs @param onRedis and their names */
+  async serve(options: Options, spools: readonly string[], onRedis: readonly string[]): Promise<void> {
     const hidden = keysOf(options.spoolerHide)
     this.#log.hide(new Hide(hidden))
     for (const spool of spools) noteHiddenKeys(toByteString(spool), hidden)
+    this.#hidden.serve(onRedis, hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
     await this.#control.serve(options, spools)

@@ -115,7 +115,7 @@ async function onTasks(
     return { isGood: false, text: `nothing was done: there are ${refs.length} now, and not ${expected}` }
   const about = { action: name, ...which, count: refs.length }
   return audited(c, place, about, async () => {
-    const tally = await actOnTasks(await place.open(), place.view(), action, refs)
+    const tally = await actOnTasks(await place.open(), action, refs)
     return { isGood: tally.done === refs.length, text: tallyText(tally, action) }
   })
 }

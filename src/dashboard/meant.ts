@@ -38,7 +38,7 @@ export async function meantBy(
     return { refs, isWhole: true, about: { task: namesForAudit(refs) } }
   }
   const filter = filterIn(form)
-  const selected = await selectTasks(view, { states }, selectionFor(filter, visitor, hide))
+  const selected = await selectTasks(await place.open(), { states }, selectionFor(filter, visitor, hide))
   return { ...selected, about: { filter: JSON.stringify(filter) } }
 }
 

@@ -1,6 +1,7 @@
 import { basename } from 'node:path'
+import { openTaskStore } from '../engines/open-engine.js'
+import type { TaskStore } from '../engines/task-store.js'
 import { readLocks } from '../files/lock-table.js'
-import { type OpenSpool, openSpool } from '../spool/admin/change.js'
 import { SpoolView } from '../spool/admin/task-view.js'
 import { deadNameOf } from '../spool/dead-letters.js'
 import { isPriorityDirectory, isTaskName } from '../spool/names.js'
@@ -27,7 +28,7 @@ export interface SpoolPlace {
   /** A view of now. */
   view(): SpoolView
   /** To act in it. */
-  open(): Promise<OpenSpool>
+  open(): Promise<TaskStore>
 }
 
 export class Spools {
@@ -44,7 +45,7 @@ export class Spools {
         id: count === 1 ? name : `${name}~${count}`,
         directory,
         view: () => new SpoolView(toByteString(directory), readLocks(), Date.now()),
-        open: () => openSpool(directory),
+        open: () => openTaskStore(directory),
       }
     })
   }

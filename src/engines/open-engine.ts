@@ -9,6 +9,7 @@ import type { AwayListener, Forwarder } from './forwarder.js'
 import type { MemorySpool } from './memory/spool.js'
 import { redisEngine } from './redis/engine.js'
 import type { RedisFacts } from './server-facts.js'
+import type { TaskStore } from './task-store.js'
 import type { Upkeep } from './upkeep.js'
 
 /** Options for a master; an engine uses those that apply to its tasks. */
@@ -31,9 +32,25 @@ export interface Engine {
 
 /** The only place that chooses the engine of a spool. @param spool its real path, or its name or address on Redis */
 export function openEngine(spool: string): Engine {
-  return isRedisAddress(spool)
-    ? redisEngine(redisAddressOf(spool), (directory, sync) => directoryEngine(directory).enqueuer(sync))
-    : directoryEngine(spool)
+  return isRedisAddress(spool) ? redis(spool) : directoryEngine(spool)
+}
+
+function redis(spool: string) {
+  return redisEngine(redisAddressOf(spool), (directory, sync) => directoryEngine(directory).enqueuer(sync))
+}
+
+interface StoreOptions {
+  /** Asks the daemons of a directory which due tasks they keep back. Without that, no task there is parked. */
+  readonly asksDaemons?: boolean
+  /** Where they are asked, if not at the sockets in the spool. */
+  readonly sockets?: readonly string[] | undefined
+}
+
+/** @param spool its real path, or its name or address on Redis */
+export async function openTaskStore(spool: string, options: StoreOptions = {}): Promise<TaskStore> {
+  if (isRedisAddress(spool)) return redis(spool).tasks()
+  const { DirectoryTaskStore } = await import('./directory/task-store.js')
+  return DirectoryTaskStore.open(spool, options)
 }
 
 function directoryEngine(spool: string): Engine {

@@ -1,7 +1,8 @@
 import { messageOf } from '../base/errors.js'
 import { Slices } from '../base/slices.js'
-import { type Changed, change, type OpenSpool, refused } from '../spool/admin/change.js'
-import type { SpoolView, TaskView } from '../spool/admin/task-view.js'
+import type { TaskStore } from '../engines/task-store.js'
+import { type Changed, refused } from '../spool/admin/change.js'
+import type { TaskView } from '../spool/admin/task-view.js'
 import type { Ref } from '../task/ref.js'
 import type { TaskAction } from './actions.js'
 import type { Args } from './args.js'
@@ -28,7 +29,7 @@ export type Tally = Readonly<Record<Changed['kind'], number>> & {
 
 /** Does something to one task, as the command line does. @param say gets what happens meanwhile */
 export async function actOnTask(
-  at: OpenSpool,
+  store: TaskStore,
   task: TaskView,
   action: TaskAction,
   args: Args = {},
@@ -37,9 +38,7 @@ export async function actOnTask(
   if (!action.states.includes(task.state))
     return refused(`it is ${task.state}; this is for tasks that are ${action.states.join(', ')}`)
   try {
-    const changed = change(at, task.ref, file => action.act(at, file, args))
-    const isOver = changed.kind === 'done' || changed.kind === 'refused'
-    return isOver || action.finish === undefined ? changed : await action.finish(at, task, changed, say)
+    return await store.change(task, action.change(args), say)
   } catch (error) {
     return refused(messageOf(error))
   }
@@ -52,52 +51,35 @@ export async function actOnTask(
  * @throws the file system's error if the spool cannot be listed
  */
 export async function selectTasks(
-  view: SpoolView,
+  store: TaskStore,
   { states }: Pick<TaskAction, 'states'>,
   selection: Selection,
   most = MOST_IN_BULK,
 ): Promise<Selected> {
-  const named: Ref[] = []
-  if (states.some(state => state !== 'dead'))
-    await view.scan(
-      ref => !selection.mayHave(ref) || named.push(ref) <= MOST_LOOKED_AT,
-      (_prefix, error) => {
-        throw error
-      },
-    )
-  if (named.length > MOST_LOOKED_AT) return { refs: [], isWhole: false }
   const refs: Ref[] = []
   const slices = new Slices()
-  for await (const ref of inTurn(named, states.includes('dead') ? view.dead() : [])) {
+  let looked = 0
+  const mayHave = (ref: Ref) => selection.mayHave(ref) && ++looked <= MOST_LOOKED_AT + 1
+  for await (const task of store.views({ states, mayHave })) {
     await slices.rest()
-    const task = selection.mayHave(ref) ? view.view(ref) : undefined
-    if (task === undefined || !states.includes(task.state) || !selection.has(task)) continue
+    if (looked > MOST_LOOKED_AT) return { refs: [], isWhole: false }
+    if (!states.includes(task.state) || !selection.has(task)) continue
     if (refs.length === most) return { refs, isWhole: false }
-    refs.push(ref)
+    refs.push(task.ref)
   }
   return { refs, isWhole: true }
 }
 
-async function* inTurn<T>(first: Iterable<T>, then: AsyncIterable<T> | Iterable<T>): AsyncGenerator<T> {
-  yield* first
-  yield* then
-}
-
 /** Does something to each of these tasks. Those that are gone, or in another state by now, are left alone. */
-export async function actOnTasks(
-  at: OpenSpool,
-  view: SpoolView,
-  action: TaskAction,
-  refs: readonly Ref[],
-): Promise<Tally> {
+export async function actOnTasks(store: TaskStore, action: TaskAction, refs: readonly Ref[]): Promise<Tally> {
   const counts = { done: 0, gone: 0, running: 0, refused: 0 }
   let detail: string | undefined
   const left = refs.values()
   const slices = new Slices()
   const acting = Array.from({ length: AT_ONCE }, async () => {
     for (const ref of left) {
-      const task = view.view(ref)
-      const changed: Changed = task === undefined ? { kind: 'gone' } : await actOnTask(at, task, action)
+      const task = await store.view(ref)
+      const changed: Changed = task === undefined ? { kind: 'gone' } : await actOnTask(store, task, action)
       counts[changed.kind]++
       if (changed.kind === 'refused') detail ??= changed.detail
       await slices.rest()

@@ -1,11 +1,7 @@
-import { cancel } from '../spool/admin/cancel.js'
-import { type Changed, type OpenSpool, remove, type TargetFile } from '../spool/admin/change.js'
-import { hold, kick, release } from '../spool/admin/hold.js'
-import { requeue } from '../spool/admin/requeue.js'
-import type { TaskState, TaskView } from '../spool/admin/task-view.js'
+import type { Change } from '../engines/task-store.js'
+import type { TaskState } from '../spool/admin/task-view.js'
 import type { Role } from '../task/roles.js'
 import { type Args, given } from './args.js'
-import { finishCancel } from './cancel-running.js'
 import { edit, enqueue } from './new-tasks.js'
 import { onSchedule } from './schedule-actions.js'
 import { pause, resume, scale } from './spool-actions.js'
@@ -29,9 +25,8 @@ export interface TaskAction extends Common {
   readonly inBulk: boolean
   /** What it takes away does not come back. */
   readonly isFinal: boolean
-  act(at: OpenSpool, file: TargetFile, args: Args): Changed
-  /** Does what is left to do if the task could not be locked, or is gone. Several go on at the same time. */
-  finish?(at: OpenSpool, task: TaskView, changed: Changed, say: (text: string) => void): Promise<Changed>
+  /** What a store is to do. */
+  change(args: Args): Change
 }
 
 export interface SpoolAction extends Common {
@@ -58,29 +53,34 @@ const ON_SCHEDULE = { ...ON_SPOOL, role: 'operator', args: ['schedule'] } as con
 export const ACTIONS = {
   requeue: {
     ...{ ...ON_TASK, role: 'operator', done: 'requeued', states: ['dead'], args: ['keepAttempts'] },
-    act: (at, file, args) => requeue(at, file, { keepAttempts: given(args, 'keepAttempts') !== undefined }),
+    change: args => ({ kind: 'requeue', keepAttempts: given(args, 'keepAttempts') !== undefined }),
   },
-  kick: { ...ON_TASK, role: 'operator', done: 'kicked', states: AT_REST, act: kick },
+  kick: { ...ON_TASK, role: 'operator', done: 'kicked', states: AT_REST, change: () => ({ kind: 'kick' }) },
   hold: {
     ...{ ...ON_TASK, role: 'operator', done: 'held', states: ['due', 'waiting', 'retrying'] },
-    act: (at, file) => hold(at, file),
+    change: () => ({ kind: 'hold' }),
   },
-  release: { ...ON_TASK, role: 'operator', done: 'released', states: ['held'], act: release },
-  bury: { ...ON_TASK, role: 'operator', done: 'buried', states: AT_REST, act: cancel },
+  release: {
+    ...ON_TASK,
+    role: 'operator',
+    done: 'released',
+    states: ['held'],
+    change: () => ({ kind: 'release' }),
+  },
+  bury: { ...ON_TASK, role: 'operator', done: 'buried', states: AT_REST, change: () => ({ kind: 'bury' }) },
   cancel: {
     ...{ ...ON_TASK, role: 'operator', done: 'cancelled', states: ['running'] },
-    act: cancel,
-    finish: finishCancel,
+    change: () => ({ kind: 'cancel' }),
   },
   remove: {
     ...{ ...ON_TASK, role: 'admin', done: 'removed', isFinal: true },
     states: [...AT_REST, 'incomplete', 'malformed', 'dead'],
-    act: remove,
+    change: () => ({ kind: 'remove' }),
   },
   edit: {
     ...{ ...ON_TASK, role: 'admin', done: 'edited and requeued', states: ['held', 'dead'] },
     ...{ args: ['vars', 'body'], inBulk: false, isNewWork: true },
-    act: edit,
+    change: edit,
   },
   pause: { ...ON_SPOOL, role: 'operator', done: 'paused', args: ['key', 'until'], run: pause },
   resume: { ...ON_SPOOL, role: 'operator', done: 'resumed', args: ['key', 'all'], run: resume },

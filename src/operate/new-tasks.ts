@@ -1,11 +1,7 @@
-import { messageOf } from '../base/errors.js'
-import { enqueueSync, enqueue as store } from '../client/spool.js'
-import { HEADER_BYTES, packetBytesOf } from '../protocol/header.js'
-import { type Changed, type OpenSpool, refused, remove, type TargetFile } from '../spool/admin/change.js'
-import { NO_PACKET } from '../spool/admin/hold.js'
-import { deadNameOf } from '../spool/dead-letters.js'
-import { readBody } from '../spool/spool-file.js'
-import { displayName, priorityOf, toByteString } from '../task/ref.js'
+import { addressedFrom } from '../client/request-from.js'
+import { enqueue as store } from '../client/spool.js'
+import type { Change } from '../engines/task-store.js'
+import { taskPriority } from '../spool/admin/task-view.js'
 import { type Args, given, givenTime, wrongArg } from './args.js'
 
 /** A larger body is not edited, nor copied: it would have to be in memory. */
@@ -27,37 +23,24 @@ export async function enqueue(spool: string, args: Args): Promise<string> {
 }
 
 /**
- * Stores a changed copy of a task that does not run by itself (it is held, or a dead letter), and then removes it. After a
- * kill in between both are there, and only the copy runs.
+ * A changed copy of a task that does not run by itself (it is held, or a dead letter) in its place. After a kill in between
+ * both are there, and only the copy runs.
  */
-export function edit(at: OpenSpool, file: TargetFile, args: Args): Changed {
-  if (file.state === undefined) return NO_PACKET
-  const bodyBytes = file.stats.size - packetBytesIn(file.fd)
-  if (bodyBytes > MAX_BODY_BYTES) return refused(`its body has ${bodyBytes} bytes: too many to be edited`)
-  const pairs = pairsOf(args.vars)
-  const priority = priorityOf(deadNameOf(file.ref) ?? file.ref)
-  const spool = displayName(at.spool)
-  const { path } = enqueueSync(pairs, {
-    spooler: spool,
-    ...(args.body === undefined ? bodyOf(file, bodyBytes) : bodyIn(args)),
-    ...(priority === null || pairs.some(([key]) => key === 'priority') ? {} : { priority }),
-  })
-  try {
-    remove(at, file)
-    return { kind: 'done', to: toByteString(path.slice(spool.length + 1)) }
-  } catch (error) {
-    return refused(
-      `the edited task is stored as ${path}, but this one cannot be removed: ${messageOf(error)}`,
-    )
+export function edit(args: Args): Change {
+  return {
+    kind: 'replace',
+    request(task, body) {
+      const bodyBytes = task.file.bytes - task.file.bodyOffset
+      if (args.body === undefined && bodyBytes > MAX_BODY_BYTES)
+        throw new Error(`its body has ${bodyBytes} bytes: too many to be edited`)
+      const pairs = pairsOf(args.vars)
+      const priority = taskPriority(task)
+      return addressedFrom(pairs, {
+        ...(args.body === undefined ? (bodyBytes > 0 ? { body: body() } : {}) : bodyIn(args)),
+        ...(priority === null || pairs.some(([key]) => key === 'priority') ? {} : { priority }),
+      }).request
+    },
   }
-}
-
-function packetBytesIn(fd: number): number {
-  return packetBytesOf(readBody(fd, 0, HEADER_BYTES))
-}
-
-function bodyOf({ fd }: TargetFile, bytes: number): { body?: Buffer } {
-  return bytes === 0 ? {} : { body: readBody(fd, packetBytesIn(fd), bytes) }
 }
 
 function bodyIn({ body = '' }: Args): { body?: string } {

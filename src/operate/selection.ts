@@ -3,7 +3,13 @@ import { SpooldError } from '../base/errors.js'
 import { isSeconds, parseTime } from '../base/time-text.js'
 import { matches } from '../ini/glob.js'
 import { lastValue, valuesOf } from '../protocol/vars.js'
-import { sinceMsOf, TASK_STATES, type TaskState, type TaskView } from '../spool/admin/task-view.js'
+import {
+  sinceMsOf,
+  TASK_STATES,
+  type TaskState,
+  type TaskView,
+  taskPriority,
+} from '../spool/admin/task-view.js'
 import { baseName, displayName, priorityOf, type Ref, toByteString } from '../task/ref.js'
 
 /** The filter flags, unparsed. */
@@ -46,7 +52,11 @@ export function selectionOf(options: SelectionOptions, nowMs = Date.now()): Sele
   const nameTests: Array<(ref: Ref) => boolean> = []
   const tests: Test[] = []
   if (name !== undefined) nameTests.push(ref => matches(displayName(baseName(ref)), name))
-  if (priority !== undefined) nameTests.push(isOfPriority(priority))
+  if (priority !== undefined) {
+    const wanted = priorityIn(priority)
+    nameTests.push(ref => mayHavePriority(ref, wanted))
+    tests.push(task => taskPriority(task) === wanted)
+  }
   if (olderThan !== undefined)
     tests.push(timeTest('--older-than', olderThan, nowMs, (since, limit) => since < limit))
   if (newerThan !== undefined)
@@ -76,9 +86,15 @@ function statesOf({ state, reason }: SelectionOptions): TaskState[] | undefined 
   })
 }
 
-function isOfPriority(text: string): (ref: Ref) => boolean {
+function priorityIn(text: string): number {
   if (!/^[0-9]+$/.test(text)) throw wrong('--priority', 'a whole number', text)
-  return ref => priorityOf(ref.replace(/^\.spoold\/dead\//, '')) === Number(text)
+  return Number(text)
+}
+
+/** A ref without directories does not say it: the task has to be read. */
+function mayHavePriority(ref: Ref, wanted: number): boolean {
+  const path = ref.replace(/^\.spoold\/dead\//, '')
+  return !path.includes('/') || priorityOf(path) === wanted
 }
 
 function timeTest(

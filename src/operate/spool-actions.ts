@@ -1,7 +1,7 @@
 import { messageOf } from '../base/errors.js'
 import { hasFields } from '../base/json-guard.js'
 import { askDaemon, controlSocketsOf } from '../control/client.js'
-import { pauseSpool, resumeSpool } from '../spool/admin/pause.js'
+import { openTaskStore } from '../engines/open-engine.js'
 import { describePair, describePauses, type PausedPair } from '../task/pause.js'
 import { type Args, given, givenTime, wrongArg } from './args.js'
 import { pairOf } from './selection.js'
@@ -13,12 +13,14 @@ export async function pause(spool: string, args: Args): Promise<string> {
   const sinceMs = Date.now()
   const untilMs = givenTime(args, 'until', sinceMs) ?? null
   if (untilMs !== null && untilMs <= sinceMs) throw wrongArg('until', 'a time to come', args.until ?? '')
-  return `paused: ${describePauses(await pauseSpool(spool, { pair: pairIn(args), sinceMs, untilMs }))}`
+  return `paused: ${describePauses(await (await openTaskStore(spool)).pause({ pair: pairIn(args), sinceMs, untilMs }))}`
 }
 
 export async function resume(spool: string, args: Args): Promise<string> {
   const pair = pairIn(args)
-  const { ended, left } = await resumeSpool(spool, given(args, 'all') === undefined ? pair : 'all')
+  const { ended, left } = await (await openTaskStore(spool)).resume(
+    given(args, 'all') === undefined ? pair : 'all',
+  )
   const what = ended.map(each => describePair(each.pair)).join('; ')
   const done = ended.length === 0 ? 'nothing was paused' : `resumed: ${what}`
   return left.pauses.length === 0 ? done : `${done}; still paused: ${describePauses(left)}`

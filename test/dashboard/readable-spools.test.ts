@@ -5,13 +5,13 @@ import { describe, it } from 'node:test'
 import { textsOf } from '#src/dashboard/filter.js'
 import { ReadableSpools } from '#src/dashboard/readable-spools.js'
 import { Spools, urlTextOf } from '#src/dashboard/spools.js'
+import { openTaskStore } from '#src/engines/open-engine.js'
 import { readLocks } from '#src/files/lock-table.js'
 import { actOnTask } from '#src/operate/act.js'
 import { ACTIONS } from '#src/operate/actions.js'
 import { Hide } from '#src/protocol/hide.js'
 import { toPairs } from '#src/protocol/vars.js'
 import { writeAudit } from '#src/spool/admin/audit.js'
-import { openSpool } from '#src/spool/admin/change.js'
 import { SpoolView } from '#src/spool/admin/task-view.js'
 import { Records } from '#src/spool/records.js'
 import { drop, packet } from '../helpers/files.js'
@@ -26,14 +26,14 @@ async function spool(): Promise<string> {
   for (const name of ['failed', 'dead']) drop(path, name, packet(vars, SECRET))
   for (const name of ['failed', 'dead']) {
     const task = new SpoolView(path, readLocks(), Date.now()).view(name) ?? assert.fail()
-    await actOnTask(await openSpool(path), task, ACTIONS.hold)
+    await actOnTask(await openTaskStore(path), task, ACTIONS.hold)
     const record = new Records(path).read(name) ?? assert.fail()
     const history = [{ at: 1, kind: 'error' as const, error: SECRET }]
     const burial = { reason: 'attempts' as const, detail: SECRET }
     new Records(path).write(name, { ...record, attempts: 1, lastError: SECRET, history, burial })
   }
   const dead = new SpoolView(path, readLocks(), Date.now()).view('dead') ?? assert.fail()
-  assert.equal((await actOnTask(await openSpool(path), dead, ACTIONS.bury)).kind, 'done')
+  assert.equal((await actOnTask(await openTaskStore(path), dead, ACTIONS.bury)).kind, 'done')
   writeAudit(path, { at: 1, who: 'joe', role: 'admin', action: 'hold', filter: SECRET, result: SECRET })
   return path
 }

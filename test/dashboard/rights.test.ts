@@ -10,6 +10,7 @@ import { PAGES } from '#src/dashboard/pages/index.js'
 import { dashboardApp } from '#src/dashboard/server.js'
 import { Spools, urlTextOf } from '#src/dashboard/spools.js'
 import { whoseOf } from '#src/dashboard/world.js'
+import { openTaskStore } from '#src/engines/open-engine.js'
 import { readLocks } from '#src/files/lock-table.js'
 import { parseDashboard } from '#src/net/dashboard-address.js'
 import { actOnTask } from '#src/operate/act.js'
@@ -17,7 +18,6 @@ import { ACTIONS, type Action, type ActionName } from '#src/operate/actions.js'
 import { makeToken } from '#src/operate/dashboard-tokens.js'
 import { Hide } from '#src/protocol/hide.js'
 import { readAudit } from '#src/spool/admin/audit.js'
-import { openSpool } from '#src/spool/admin/change.js'
 import { SpoolView } from '#src/spool/admin/task-view.js'
 import { isAtLeast, ROLES, type Role } from '#src/task/roles.js'
 import { drop, packet } from '../helpers/files.js'
@@ -42,7 +42,7 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
   const spool = spoolDirectory()
   const at = async (name: string, action: 'hold' | 'bury') => {
     const task = new SpoolView(spool, readLocks(), Date.now()).view(name) ?? assert.fail(name)
-    assert.equal((await actOnTask(await openSpool(spool), task, ACTIONS[action])).kind, 'done')
+    assert.equal((await actOnTask(await openTaskStore(spool), task, ACTIONS[action])).kind, 'done')
   }
   for (const name of ['held', 'dead', 'due']) drop(spool, name, packet({ [`key-${SECRET}`]: SECRET }, SECRET))
   await at('held', 'hold')

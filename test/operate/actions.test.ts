@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { openTaskStore } from '#src/engines/open-engine.js'
 import { readLocks } from '#src/files/lock-table.js'
 import { actOnTask, actOnTasks, selectTasks } from '#src/operate/act.js'
 import { ACTIONS, type Action, findAction, type TaskAction } from '#src/operate/actions.js'
 import type { Args } from '#src/operate/args.js'
 import { selectionOf } from '#src/operate/selection.js'
-import { openSpool } from '#src/spool/admin/change.js'
 import { SpoolView, type TaskState } from '#src/spool/admin/task-view.js'
 import { isAtLeast } from '#src/task/roles.js'
 import { drop, leftIn, packet, taskName } from '../helpers/files.js'
@@ -20,7 +20,7 @@ const viewOf = (spool: string) => new SpoolView(spool, readLocks(), Date.now())
 
 async function act(spool: string, ref: string, action: TaskAction, args: Args = {}) {
   const task = viewOf(spool).view(ref) ?? assert.fail(`${ref} is gone`)
-  return actOnTask(await openSpool(spool), task, action, args)
+  return actOnTask(await openTaskStore(spool), task, action, args)
 }
 
 /** How a task gets into a state; those that no action leads out of have none of the others. */
@@ -167,17 +167,20 @@ describe('actions in bulk', () => {
     for (const { name, to } of names) drop(spool, name, packet({ to }))
     const first = names[0]?.name ?? ''
     await acted(spool, first, ACTIONS.hold)
-    const view = viewOf(spool)
+    const store = await openTaskStore(spool)
     const selection = selectionOf({ key: ['to=joe'] })
-    const few = await selectTasks(view, ACTIONS.hold, selection, 1)
+    const few = await selectTasks(store, ACTIONS.hold, selection, 1)
     assert.deepEqual([few.refs.length, few.isWhole], [1, false])
-    const { refs, isWhole } = await selectTasks(view, ACTIONS.hold, selection)
+    const { refs, isWhole } = await selectTasks(store, ACTIONS.hold, selection)
     assert.deepEqual([refs.length, isWhole], [2, true])
     await acted(spool, refs[0] ?? '', ACTIONS.remove)
-    const tally = await actOnTasks(await openSpool(spool), viewOf(spool), ACTIONS.hold, refs)
+    const tally = await actOnTasks(await openTaskStore(spool), ACTIONS.hold, refs)
     assert.deepEqual(tally, { done: 1, gone: 1, running: 0, refused: 0 })
-    const held = await selectTasks(viewOf(spool), ACTIONS.release, selectionOf({}))
+    const held = await selectTasks(await openTaskStore(spool), ACTIONS.release, selectionOf({}))
     assert.deepEqual([...held.refs].sort(), [first, refs[1]].sort())
-    assert.equal((await selectTasks(viewOf(spool), ACTIONS.requeue, selectionOf({}))).refs.length, 0)
+    assert.equal(
+      (await selectTasks(await openTaskStore(spool), ACTIONS.requeue, selectionOf({}))).refs.length,
+      0,
+    )
   })
 })

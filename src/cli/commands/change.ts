@@ -1,10 +1,10 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { readLocks } from '../../files/lock-table.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import { type Selection, selectionOf } from '../../operate/selection.js'
 import { namesForAudit } from '../../spool/admin/audit.js'
-import { type Changed, change, type OpenSpool, openSpool } from '../../spool/admin/change.js'
-import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
-import { displayName, type Ref, toByteString } from '../../task/ref.js'
+import type { TaskView } from '../../spool/admin/task-view.js'
+import type { Ref } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import { type Action, type ChangeOptions, ChangeReport, pathOf, type Result } from '../change-report.js'
@@ -47,7 +47,7 @@ export async function changeTasks(
     if (options.dryRun !== true) await action.prepare?.()
     for (const spool of spools) {
       const members = groups.get(spool) ?? []
-      const begin = () => audit(spool, aboutOf(members, options, action), output)
+      const begin = (store: TaskStore) => audit(store, aboutOf(members, options, action), output)
       try {
         await changeIn(spool, members, { selection, options, action, report, progress, begin })
       } catch (error) {
@@ -117,66 +117,62 @@ interface Order {
   readonly report: ChangeReport
   readonly progress: Progress
   /** Called before the first change. */
-  begin(): void
+  begin(store: TaskStore): Promise<void>
 }
 
 async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Order): Promise<void> {
-  const { selection, options, action, report, progress } = order
-  const at = options.dryRun === true ? undefined : await openSpool(spool)
-  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
-  let hasBegun = false
-  const unfinished: Array<() => Promise<void>> = []
+  const { options, action, report, progress } = order
+  const store = await openTaskStore(spool)
+  const running: Array<() => Promise<void>> = []
+  let hasBegun = options.dryRun === true
   for (const taskPath of taskPaths)
-    for await (const ref of candidates(taskPath, view, order)) {
+    for await (const task of candidates(taskPath, store, order)) {
       progress.step()
-      if (!selection.mayHave(ref)) continue
-      const task = view.view(ref)
+      const { ref } = task
       const fault = (text: string) => report.fault(`${pathOf(taskPath.shown, ref)} ${text}`)
-      if (task === undefined) {
-        if (taskPath.ref !== undefined) fault('does not exist')
-      } else if (matches(task, taskPath, order)) {
-        if (at !== undefined && !hasBegun) order.begin()
-        hasBegun = true
-        const result = perform(at, task, action)
-        if (at !== undefined && needsMore(result) && action.finish !== undefined)
-          unfinished.push(async () => {
-            const say = (text: string) => report.say(`${pathOf(taskPath.shown, ref)} ${text}`)
-            const finished = await action.finish?.(at, task, result, say)
-            report.add(taskPath, ref, finished ?? result)
-          })
-        else report.add(taskPath, ref, result)
-      } else if (task.file.isUnread === true)
-        fault(`was left alone, because it cannot be read: ${task.file.detail}`)
+      if (!matches(task, taskPath, order)) {
+        if (task.file.isUnread === true)
+          fault(`was left alone, because it cannot be read: ${task.file.detail}`)
+        continue
+      }
+      if (!hasBegun) await order.begin(store)
+      hasBegun = true
+      const perform = async () => {
+        const say = (text: string) => report.say(`${pathOf(taskPath.shown, ref)} ${text}`)
+        report.add(taskPath, ref, await resultOf(store, task, order, say))
+      }
+      if (task.state === 'running' && action.endsRuns === true && options.dryRun !== true)
+        running.push(perform)
+      else await perform()
     }
-  const finishing = Array.from({ length: FINISHED_AT_ONCE }, async () => {
-    for (let next = unfinished.shift(); next !== undefined; next = unfinished.shift()) await next()
+  const ending = Array.from({ length: FINISHED_AT_ONCE }, async () => {
+    for (let next = running.shift(); next !== undefined; next = running.shift()) await next()
   })
-  await Promise.all(finishing)
-}
-
-function needsMore(result: Result): result is Extract<Changed, { kind: 'running' | 'gone' }> {
-  return result.kind === 'running' || result.kind === 'gone'
+  await Promise.all(ending)
 }
 
 async function* candidates(
   taskPath: TaskPath,
-  view: SpoolView,
-  { selection, action, progress }: Order,
-): AsyncGenerator<Ref> {
-  if (taskPath.ref !== undefined) return yield taskPath.ref
-  const states = selection.states ?? action.states
-  const failed = (prefix: string, error: unknown) => {
-    throw new SpooldError(
-      'SPOOL_UNUSABLE',
-      `${taskPath.shown}/${displayName(prefix)} cannot be listed: ${messageOf(error)}`,
-    )
+  store: TaskStore,
+  { selection, action, progress, report }: Order,
+): AsyncGenerator<TaskView> {
+  const { ref, shown } = taskPath
+  if (ref !== undefined) {
+    const task = selection.mayHave(ref) ? await store.view(ref) : undefined
+    if (task !== undefined) yield task
+    else if (selection.mayHave(ref)) report.fault(`${pathOf(shown, ref)} does not exist`)
+    return
   }
-  const refs: Ref[] = [] // all of them first: the changes would change the listing
-  if (states.some(state => state !== 'dead')) await view.scan(ref => refs.push(ref) > 0, failed)
-  progress.expect(refs.length)
-  if (states.includes('dead') && progress.isShown) for await (const _ref of view.dead()) progress.expect(1)
-  yield* refs
-  if (states.includes('dead')) yield* view.dead()
+  const wanted = {
+    states: selection.states ?? action.states,
+    mayHave: (each: Ref) => selection.mayHave(each),
+  }
+  try {
+    yield* store.views(wanted, count => progress.expect(count))
+  } catch (error) {
+    if (errnoOf(error) === undefined || error instanceof SpooldError) throw error
+    throw new SpooldError('SPOOL_UNUSABLE', `${shown} cannot be listed: ${messageOf(error)}`)
+  }
 }
 
 /** Selected by its path, by a state that was asked for, or by one of the command's default states. */
@@ -185,14 +181,16 @@ function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order
   return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
 }
 
-function perform(at: OpenSpool | undefined, { ref, state }: TaskView, action: Action): Result {
+async function resultOf(
+  store: TaskStore,
+  task: TaskView,
+  { action, options }: Order,
+  say: (text: string) => void,
+): Promise<Result> {
+  const { state } = task
   if (state === 'dead' && !action.isForDead)
     return { kind: 'refused', detail: 'it is a dead letter: requeue it first' }
-  if (at === undefined)
-    return state === 'running' && action.finish === undefined ? { kind: 'running' } : { kind: 'would' }
-  try {
-    return change(at, ref, file => action.act(at, file))
-  } catch (error) {
-    return { kind: 'refused', detail: messageOf(error) }
-  }
+  if (options.dryRun === true)
+    return state === 'running' && action.endsRuns !== true ? { kind: 'running' } : { kind: 'would' }
+  return await action.act(store, task, say)
 }

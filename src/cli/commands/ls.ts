@@ -1,19 +1,17 @@
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { findParked } from '../../control/parked-tasks.js'
-import { readLocks } from '../../files/lock-table.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import { type Selection, type SelectionOptions, selectionOf } from '../../operate/selection.js'
-import { Listing, SORTS, type Sort } from '../../spool/admin/listing.js'
-import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
-import { maySeePauses, readPauses } from '../../spool/pauses.js'
+import { SORTS, type Sort } from '../../spool/admin/listing.js'
+import type { TaskView } from '../../spool/admin/task-view.js'
 import { keepHeapSmall } from '../../system/small-heap.js'
-import { describePauses, lastingPauses } from '../../task/pause.js'
-import type { Ref } from '../../task/ref.js'
+import { describePauses, lastingPauses, NO_PAUSES } from '../../task/pause.js'
+import { displayName, type Ref } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { hiding, type Printer } from '../hiding.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
-import { nextTasks } from '../next-tasks.js'
-import { type Output, ReaderGone } from '../output.js'
+import type { Output } from '../output.js'
 import { terminalName } from '../render.js'
 import { realPath, unlisted } from '../spool-path.js'
 import { Table } from '../table.js'
@@ -62,17 +60,14 @@ export async function ls(
   const order = orderOf(options)
   const directories = spoolsOf(named, options)
   return asOwners(ownProcess, directories, async mine => {
-    const [locks, nowMs] = [readLocks(), Date.now()]
+    const nowMs = Date.now()
     let exitCode = 0
     for (const [i, directory] of mine.entries()) {
-      const spool = realPath(directory)
-      tellPauses(directory, spool, nowMs, output)
+      const store = await openTaskStore(displayName(realPath(directory)), { asksDaemons: true })
+      await tellPauses(directory, store, nowMs, output)
       if (!order.isJson && directories.length > 1) output.line(`${i === 0 ? '' : '\n'}${directory}:`)
-      const printer = hiding(spool, printerFor(directory, order, nowMs, context))
-      const parked = await findParked(spool)
-      const view = new SpoolView(spool, locks, nowMs, (ref, vars) => parked.whyOf(ref, vars))
-      const listing = { directory, spool, view, nowMs }
-      if (!(await list(listing, order, printer, output))) exitCode = 1
+      const printer = hiding(await store.hide(), printerFor(directory, order, nowMs, context))
+      if (!(await list(directory, store, order, printer, output))) exitCode = 1
       printer.end()
     }
     return exitCode
@@ -80,10 +75,10 @@ export async function ls(
 }
 
 /** Not in the table: what is paused also concerns tasks that are not there yet. */
-function tellPauses(directory: string, spool: string, nowMs: number, output: Output): void {
-  const { pauses, ...fault } = readPauses(spool)
+async function tellPauses(directory: string, store: TaskStore, nowMs: number, output: Output): Promise<void> {
+  const { pauses, ...fault } = (await store.pauses()) ?? NO_PAUSES
   const now = { pauses: lastingPauses(pauses, nowMs), ...fault }
-  if (now.pauses.length > 0 || (now.fault !== undefined && maySeePauses(spool)))
+  if (now.pauses.length > 0 || now.fault !== undefined)
     output.complain(`${directory}: paused: ${describePauses(now)}`)
 }
 
@@ -156,29 +151,14 @@ function printerFor(
   }
 }
 
-interface Listed {
-  /** As the user named it. */
-  readonly directory: string
-  /** Its real path, a byte string. */
-  readonly spool: string
-  readonly view: SpoolView
-  readonly nowMs: number
-}
-
-/** Only the first to start are wanted, which a daemon may know. */
-function isFirst({ sort, isReversed, by }: Order): boolean {
-  return sort === 'run' && !isReversed && by === undefined
-}
-
 /** @returns false if a part of the spool could not be listed or read */
 async function list(
-  { directory, spool, view, nowMs }: Listed,
-  order: Order,
+  directory: string,
+  store: TaskStore,
+  { selection, sort, isReversed, limit, isJson }: Order,
   printer: Printer,
   output: Output,
 ): Promise<boolean> {
-  const { selection, sort, isReversed } = order
-  const { states, mayHave, needsPackets } = selection
   const complaints = new Set<string>()
   const complain = (ref: Ref, fault: string) => {
     const text = `${directory}/${terminalName(Buffer.from(ref, 'latin1'))} cannot be ${fault}`
@@ -188,33 +168,16 @@ async function list(
   const failed = (prefix: Ref, error: unknown) => complain(prefix, `listed: ${messageOf(error)}`)
   const has = (task: TaskView) => {
     if (selection.has(task)) return true
-    if (needsPackets && task.file.isUnread === true) complain(task.ref, `read: ${task.file.detail}`)
+    if (selection.needsPackets && task.file.isUnread === true) complain(task.ref, `read: ${task.file.detail}`)
     return false
   }
-  let isWanted = true
-  const take = (task: TaskView) => {
-    isWanted = printer.add(task)
-    return isWanted
-  }
-  const next = isFirst(order)
-    ? await nextTasks(spool, view, order.limit, ref => mayHave(ref), has)
-    : undefined
-  if (next !== undefined) {
-    if (!order.isJson) output.complain(`${directory}: ${next.source}`)
-    next.tasks.every(take)
-    return complaints.size === 0
-  }
-  const listing = new Listing(spool, view, { sort, isReversed, mayHave, has, failed }, nowMs)
+  const { states, mayHave } = selection
   try {
-    if (states === undefined || states.some(state => state !== 'dead')) await listing.living(take)
+    const plan = { states, sort, isReversed, limit, mayHave, has, failed }
+    const source = await store.list(plan, task => printer.add(task))
+    if (source !== undefined && !isJson) output.complain(`${directory}: ${source}`)
   } catch (error) {
-    throw errnoOf(error) === undefined ? error : unlisted(directory, error)
-  }
-  try {
-    if (isWanted && (states === undefined || states.includes('dead'))) await listing.dead(take)
-  } catch (error) {
-    if (error instanceof ReaderGone) throw error
-    failed('.spoold/dead', error) // only the spool's user may read it
+    throw errnoOf(error) === undefined || error instanceof SpooldError ? error : unlisted(directory, error)
   }
   return complaints.size === 0
 }

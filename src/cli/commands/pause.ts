@@ -1,6 +1,8 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import { pairOf } from '../../operate/selection.js'
-import { pauseSpool, resumeSpool } from '../../spool/admin/pause.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { neighboursOf } from '../../spool/neighbours.js'
 import { describePair, describePauses, NO_PAUSES, type PausedPair, type Pauses } from '../../task/pause.js'
 import { toByteString } from '../../task/ref.js'
@@ -37,9 +39,9 @@ export async function pause(
   if (untilMs !== null && untilMs <= sinceMs)
     throw new SpooldError('USAGE', `--until: expected a time to come, got ${JSON.stringify(until)}`)
   const others = context.ownProcess.part === undefined ? uwsgisIn(directories) : []
-  const code = await changeEach(directories, context, async (directory, spool) => {
-    audit(spool, { action: 'pause', ...aboutOf(key, until) }, context.output)
-    const now = await pauseSpool(spool, { pair, sinceMs, untilMs })
+  const code = await changeEach(directories, context, async (directory, store) => {
+    await audit(store, { action: 'pause', ...aboutOf(key, until) }, context.output)
+    const now = await store.pause({ pair, sinceMs, untilMs })
     const text = `${directory}: paused: ${describePauses(now)}`
     context.output.line(json ? asJson('pause', directory, now) : text)
   })
@@ -59,9 +61,9 @@ export async function resume(
   const directories = spoolsOf(named, ini === undefined ? {} : { ini })
   const pair = onlyPair(key)
   if (all && pair !== null) throw new SpooldError('USAGE', 'say either --key or --all')
-  return changeEach(directories, context, async (directory, spool) => {
-    audit(spool, { action: 'resume', ...aboutOf(key) }, context.output)
-    const { ended, left } = await resumeSpool(spool, all ? 'all' : pair)
+  return changeEach(directories, context, async (directory, store) => {
+    await audit(store, { action: 'resume', ...aboutOf(key) }, context.output)
+    const { ended, left } = await store.resume(all ? 'all' : pair)
     if (json) return context.output.line(asJson('resume', directory, left))
     const what = all ? 'nothing' : describePair(pair)
     const done =
@@ -82,14 +84,14 @@ function aboutOf(key: readonly string[] = [], until?: string): { readonly filter
 async function changeEach(
   directories: readonly string[],
   { output, ownProcess }: CommandContext,
-  act: (directory: string, spool: string) => Promise<void>,
+  act: (directory: string, store: TaskStore) => Promise<void>,
 ): Promise<number> {
   output.purpose = 'change'
   return asOwners(ownProcess, directories, async mine => {
     let code = 0
     for (const directory of mine)
       try {
-        await act(directory, spoolAt(directory))
+        await act(directory, await openTaskStore(spoolAt(directory)))
       } catch (error) {
         if (error instanceof SpooldError && error.code === 'USAGE') throw error
         code = 1
@@ -121,6 +123,7 @@ function onlyPair(keys: readonly string[] = []): PausedPair | null {
 /** Before this process becomes the spool's owner: it may see fewer processes then. */
 function uwsgisIn(directories: readonly string[]) {
   return directories.flatMap(directory => {
+    if (isRedisAddress(directory)) return []
     try {
       return neighboursOf(toByteString(spoolAt(directory)))
         .filter(({ isUwsgi }) => isUwsgi)

@@ -1,7 +1,7 @@
 import { SpooldError } from '../../base/errors.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { PurgeLimits } from '../../engines/upkeep.js'
 import { ageOf } from '../../operate/selection.js'
-import { overLimits, type PurgeLimits, purge as purgeDead } from '../../spool/admin/purge.js'
-import { toByteString } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
@@ -44,11 +44,12 @@ async function purgeAll(
         'USAGE',
         `expected a spool directory, got ${directory}; to remove a file: spoold rm`,
       )
-    if (!dryRun && progress.isShown) progress.expect(await count(spool, limits))
-    if (!dryRun) audit(spool, { action: 'purge', filter: JSON.stringify(limits) }, output)
+    const store = await openTaskStore(spool)
+    if (!dryRun && progress.isShown) progress.expect(await store.countPurgeable(limits))
+    if (!dryRun) await audit(store, { action: 'purge', filter: JSON.stringify(limits) }, output)
     const { removed: purged, fault } = dryRun
-      ? { removed: await count(spool, limits), fault: undefined }
-      : await purgeDead(spool, limits, () => progress.step())
+      ? { removed: await store.countPurgeable(limits), fault: undefined }
+      : await store.purge(limits, () => progress.step())
     const letters = `${purged} dead letter${purged === 1 ? '' : 's'}`
     if (json) output.line(JSON.stringify({ command: 'purge', spooler: directory, purged, dryRun }))
     else output.line(`${directory}: ${dryRun ? `would remove ${letters}` : `removed ${letters}`}`)
@@ -58,12 +59,6 @@ async function purgeAll(
     }
   }
   return code
-}
-
-async function count(spool: string, limits: PurgeLimits): Promise<number> {
-  let n = 0
-  for await (const _name of overLimits(toByteString(spool), limits)) n++
-  return n
 }
 
 /** @throws SpooldError USAGE */

@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { askDaemon } from '../../control/client.js'
+import { openTaskStore } from '../../engines/open-engine.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
@@ -33,7 +34,7 @@ export async function quiet(
     for (const { directory, because } of silent) output.complain(`${directory}: ${because}`)
     for (const { path, directory, facts } of daemons)
       try {
-        audit(realpathSync(directory), { action: VERBS[state] }, output)
+        await audit(await openTaskStore(realpathSync(directory)), { action: VERBS[state] }, output)
         await askDaemon(path, VERBS[state], {})
         output.line(
           options.json === true

@@ -2,6 +2,7 @@ import { realpathSync } from 'node:fs'
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { askDaemon } from '../../control/client.js'
+import { openTaskStore } from '../../engines/open-engine.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
@@ -33,7 +34,8 @@ export async function scale(
       const { daemons, silent } = await findDaemons([directory])
       for (const { because } of silent) output.complain(`${directory}: ${because}`)
       if (silent.length > 0) code = 1
-      if (daemons.length > 0) audit(realpathSync(directory), { action: `scale ${wish}` }, output)
+      if (daemons.length > 0)
+        await audit(await openTaskStore(realpathSync(directory)), { action: `scale ${wish}` }, output)
       for (const { path, facts } of daemons)
         try {
           const answer = await askDaemon(path, 'scale', { spool: realpathSync(directory), to: wish })

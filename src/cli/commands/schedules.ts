@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { openTaskStore } from '../../engines/open-engine.js'
 import { ACTIONS } from '../../operate/actions.js'
 import { scheduleText } from '../../task/schedule-text.js'
 import { asOwners } from '../acting-owner.js'
@@ -82,7 +83,8 @@ async function act(
 ): Promise<void> {
   const spool = realpathSync(directory)
   const action = `${verb}-schedule` as const
-  audit(spool, { action, filter: JSON.stringify({ schedule }) }, output)
+  const store = await openTaskStore(spool)
+  await audit(store, { action, filter: JSON.stringify({ schedule }) }, output)
   const done = await ACTIONS[action].run(spool, { schedule })
   const answer = { command: 'schedules', spooler: directory, schedule, verb, done }
   output.line(json ? JSON.stringify(answer) : `${directory}: ${schedule}: ${done}`)

@@ -1,14 +1,13 @@
-import { realpathSync } from 'node:fs'
 import { errnoOf, messageOf, SpooldError } from '../../base/errors.js'
-import { readLocks } from '../../files/lock-table.js'
+import { openTaskStore } from '../../engines/open-engine.js'
 import { toPairs } from '../../protocol/vars.js'
-import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/admin/task-view.js'
-import { scanSpool } from '../../spool/scan.js'
-import { toByteString } from '../../task/ref.js'
+import { arrivedMsOf, TASK_STATES, type TaskView } from '../../spool/admin/task-view.js'
+import { displayName } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import type { Output } from '../output.js'
 import { terminalName } from '../render.js'
+import { realPath } from '../spool-path.js'
 import { type Column, Table } from '../table.js'
 
 interface ShapeOptions {
@@ -51,28 +50,19 @@ async function shapeOf(
   const shape = new Shape(Buffer.from(by), nowMs)
   let exitCode = 0
   try {
-    const spool = toByteString(realpathSync(directory))
-    const view = new SpoolView(spool, readLocks(), nowMs)
-    await scanSpool(
-      spool,
-      { ordered: true, strictNames: false },
-      {
-        task(ref) {
-          const task = view.view(ref)
-          if (task !== undefined) shape.add(task)
-          return true
-        },
-        directory() {},
-        listed() {},
-        unvisited() {},
-        failed(prefix, error) {
-          exitCode = 1
-          output.complain(
-            `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
-          )
-        },
-      },
-    )
+    const store = await openTaskStore(displayName(realPath(directory)))
+    const failed = (prefix: string, error: unknown) => {
+      exitCode = 1
+      output.complain(
+        `${directory}/${terminalName(Buffer.from(prefix, 'latin1'))} cannot be listed: ${messageOf(error)}`,
+      )
+    }
+    const all = { states: ALIVE, mayHave: () => true, has: () => true, failed }
+    const order = { sort: 'none', isReversed: false, limit: Number.POSITIVE_INFINITY } as const
+    await store.list({ ...all, ...order }, task => {
+      shape.add(task)
+      return true
+    })
   } catch (error) {
     if (errnoOf(error) === undefined || error instanceof SpooldError) throw error
     throw new SpooldError('SPOOL_UNUSABLE', `${directory} cannot be listed: ${messageOf(error)}`, {
@@ -87,6 +77,8 @@ async function shapeOf(
   }
   return exitCode
 }
+
+const ALIVE = TASK_STATES.filter(state => state !== 'dead')
 
 interface Row {
   readonly name: string

@@ -1,18 +1,12 @@
 import { isUtf8 } from 'node:buffer'
-import { closeSync, constants } from 'node:fs'
 import { SpooldError } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
-import { findParked } from '../../control/parked-tasks.js'
-import { readLocks } from '../../files/lock-table.js'
-import { openSafely } from '../../files/quiet-open.js'
-import type { Hide } from '../../protocol/hide.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import { toPairs } from '../../protocol/vars.js'
 import { hiddenTask } from '../../spool/admin/hidden-task.js'
-import type { Inspection } from '../../spool/admin/inspect.js'
-import { arrivedMsOf, SpoolView, type TaskView } from '../../spool/admin/task-view.js'
-import { hiddenKeysOf } from '../../spool/hidden-keys.js'
-import { EAGER_BODY_BYTES, readBody } from '../../spool/spool-file.js'
-import { type Ref, toByteString } from '../../task/ref.js'
+import { arrivedMsOf, type TaskView } from '../../spool/admin/task-view.js'
+import { EAGER_BODY_BYTES } from '../../spool/spool-file.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, pathsOf } from '../ini-spools.js'
@@ -57,12 +51,18 @@ function spoolOf(file: string): string {
 }
 
 async function showAll(files: readonly string[], options: ShowOptions, output: Output): Promise<number> {
-  const view = await openView(files)
-  if (files.length === 1) return showOne(files[0] ?? '', options, view, output)
+  const stores = new Map<string, Promise<TaskStore>>()
+  /** One time, one reading of the locks and one question to the daemons of a spool for all files. */
+  const storeOf = (spool: string) => {
+    const store = stores.get(spool) ?? openTaskStore(spool, { asksDaemons: true })
+    stores.set(spool, store)
+    return store
+  }
+  if (files.length === 1) return showOne(files[0] ?? '', options, storeOf, output)
   let exitCode = 0
   for (const file of files)
     try {
-      showOne(file, options, view, output)
+      await showOne(file, options, storeOf, output)
     } catch (error) {
       if (!(error instanceof SpooldError)) throw error
       output.complain(`[${error.code}] ${error.message}`)
@@ -71,43 +71,59 @@ async function showAll(files: readonly string[], options: ShowOptions, output: O
   return exitCode
 }
 
-type View = (spool: string, ref: Ref) => TaskView | undefined
-
-/** One time, one reading of the locks and one question to the daemons of a spool for all files. */
-async function openView(files: readonly string[]): Promise<View> {
-  const [locks, nowMs] = [readLocks(), Date.now()]
-  const views = new Map<string, SpoolView>()
-  for (const spool of new Set(files.map(spoolOf))) {
-    const bytes = toByteString(spool)
-    const parked = spool === '' ? undefined : await findParked(bytes)
-    views.set(spool, new SpoolView(bytes, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars)))
-  }
-  return (spool, ref) => views.get(spool)?.view(ref)
-}
-
-function showOne(file: string, { json }: ShowOptions, view: View, output: Output): number {
+async function showOne(
+  file: string,
+  { json }: ShowOptions,
+  storeOf: (spool: string) => Promise<TaskStore>,
+  output: Output,
+): Promise<number> {
   const { spool, ref } = parseTaskPath(file, DONE_OR_UNKNOWN)
   if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
-  const found = view(spool, ref)
+  const store = await storeOf(spool)
+  const found = (await store.view(ref)) ?? (await viewOfId(store, ref))
   if (found === undefined)
     throw new SpooldError('FILE_UNREADABLE', `${file} does not exist${DONE_OR_UNKNOWN}`)
-  const hide = hiddenKeysOf(toByteString(spool))
+  const hide = await store.hide()
   const task = hiddenTask(found, hide)
   const { state, detail, vars } = task.file
   if (state === 'unreadable') throw unreadable(file, detail)
   // a dead letter is worth showing even without a packet
   if (vars === undefined && task.letter === undefined)
     throw new SpooldError('PACKET_MALFORMED', `${file} is not a spool packet (${state}): ${detail}`)
-  output.line(json ? JSON.stringify(asJson(file, task, hide), null, 2) : asText(file, task, hide))
+  const body = await smallBody(store, found)
+  const shownTask = { file, task, body: body === undefined ? undefined : hide.body(body) }
+  output.line(json ? JSON.stringify(asJson(shownTask), null, 2) : asText(shownTask))
   return 0
+}
+
+/** The name that a caller gave it. */
+async function viewOfId(store: TaskStore, id: string): Promise<TaskView | undefined> {
+  const ref = await store.find(id)
+  return ref === undefined ? undefined : store.view(ref)
+}
+
+/** @returns undefined: it has none, or it is too large to be shown */
+export async function smallBody(store: TaskStore, task: TaskView): Promise<Buffer | undefined> {
+  const bytes = task.file.bytes - task.file.bodyOffset
+  const isShown = task.file.vars !== undefined && bytes > 0 && bytes <= EAGER_BODY_BYTES
+  return isShown ? await store.body(task) : undefined
 }
 
 function unreadable(file: string, why = ''): SpooldError {
   return new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${why}`)
 }
 
-/** Everything about a task, for people; in several lines. @param task without what is hidden */
-export function asText(file: string, task: TaskView, hide: Hide): string {
+/** A task without what is hidden. */
+interface ShownTask {
+  /** As it was named. */
+  readonly file: string
+  readonly task: TaskView
+  /** undefined: it has none, or it is too large to be shown. */
+  readonly body: Buffer | undefined
+}
+
+/** Everything about a task, for people; in several lines. */
+export function asText({ file, task, body }: ShownTask): string {
   const { bytes, bodyOffset, vars, detail } = task.file
   const lines = [`${printable(file)}: ${headline(task)}${arrival(task)}, ${bytes} bytes`]
   if (vars === undefined) lines.push(`  no packet: ${detail}`)
@@ -115,8 +131,7 @@ export function asText(file: string, task: TaskView, hide: Hide): string {
     for (const [key, value] of toPairs(vars)) lines.push(`  ${shown(key)} = ${shown(value)}`)
     const bodyBytes = bytes - bodyOffset
     if (bodyBytes > EAGER_BODY_BYTES) lines.push(`  body: ${bodyBytes} bytes, from byte ${bodyOffset}`)
-    else if (bodyBytes > 0)
-      lines.push(`  body: ${cut(hide.body(readBodyOf(file, task.file)))} (${bodyBytes} bytes)`)
+    else if (body !== undefined) lines.push(`  body: ${cut(body)} (${bodyBytes} bytes)`)
   }
   return [...lines, ...failureLines(task)].join('\n')
 }
@@ -141,7 +156,8 @@ function failureLines({ record, letter }: TaskView): string[] {
   const failures = letter ?? record
   if (letter !== undefined) {
     const handlers = letter.handlers.length === 0 ? 'no handler' : letter.handlers.join(', ')
-    lines.push(`  why: ${letter.detail}`, `  where: on ${letter.host}, by ${handlers}`)
+    lines.push(`  why: ${letter.detail}`)
+    if (letter.host !== '') lines.push(`  where: on ${letter.host}, by ${handlers}`)
   }
   if (record?.movedTo !== undefined) lines.push(`  a move to ${record.movedTo} did not end: it may run there`)
   if (failures !== undefined && failures.attempts > 0) {
@@ -164,14 +180,12 @@ function indented(text: string): string[] {
   return text.split('\n').map(line => `    ${line}`)
 }
 
-function asJson(file: string, task: TaskView, hide: Hide) {
+function asJson({ file, task, body }: ShownTask) {
   const { state, dueAtMs, file: found, record, letter, parked } = task
   const arrivedMs = arrivedMsOf(task, Date.now())
   const { mtimeMs, bytes, mark, vars, bodyOffset, pid, startedAtMs, detail } = found
   const bodyBytes = bytes - bodyOffset
-  const bodyOf = () => hide.body(readBodyOf(file, found))
-  const isSmall = vars !== undefined && bodyBytes > 0 && bodyBytes <= EAGER_BODY_BYTES
-  const namedTask = namedTaskOf(task, vars, () => (bodyBytes > 0 ? bodyOf() : undefined))
+  const namedTask = namedTaskOf(task, vars, () => body)
   return {
     file,
     state,
@@ -191,20 +205,11 @@ function asJson(file: string, task: TaskView, hide: Hide) {
     ...(namedTask === undefined ? {} : { task: namedTask }),
     bodyBytes,
     bodyOffset,
-    ...(isSmall ? { body: jsonBytes(bodyOf()) } : {}),
+    ...(body === undefined ? {} : { body: jsonBytes(body) }),
     ...(record === undefined ? {} : { record }),
     ...(letter === undefined
       ? {}
       : { deadLetter: { ...letter, ref: jsonBytes(Buffer.from(letter.ref, 'latin1')) } }),
-  }
-}
-
-function readBodyOf(file: string, { bytes, bodyOffset }: Inspection): Buffer {
-  const fd = openSafely(toByteString(file), constants.O_RDONLY)
-  try {
-    return readBody(fd, bodyOffset, bytes - bodyOffset)
-  } finally {
-    closeSync(fd)
   }
 }
 

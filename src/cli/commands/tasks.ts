@@ -1,8 +1,9 @@
 import { SpooldError } from '../../base/errors.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import { ACTIONS, type TaskAction } from '../../operate/actions.js'
 import type { Args } from '../../operate/args.js'
-import { type OpenSpool, openSpool, refused } from '../../spool/admin/change.js'
-import { move as moveFile } from '../../spool/admin/move.js'
+import { refused } from '../../spool/admin/change.js'
 import { ownerOf } from '../acting-owner.js'
 import type { Action, ChangeOptions } from '../change-report.js'
 import type { CommandContext } from '../context.js'
@@ -14,8 +15,13 @@ const AT_REST = ['due', 'waiting', 'retrying', 'held'] as const
 const ALIVE = [...AT_REST, 'running'] as const
 
 /** What the table of actions says, for a command that selects tasks itself. */
-function taken({ done, act, finish }: TaskAction, args: Args = {}): Pick<Action, 'done' | 'act' | 'finish'> {
-  return { done, act: (at, file) => act(at, file, args), ...(finish === undefined ? {} : { finish }) }
+function taken(action: TaskAction, args: Args = {}): Pick<Action, 'done' | 'act' | 'endsRuns'> {
+  const change = action.change(args)
+  return {
+    done: action.done,
+    endsRuns: change.kind === 'cancel',
+    act: (store, task, say) => store.change(task, change, say),
+  }
 }
 
 const changing =
@@ -86,7 +92,7 @@ export async function move(
 ): Promise<number> {
   const { spool, ref, shown: target } = parseTaskPath(options.to)
   if (ref !== undefined) throw new SpooldError('USAGE', `--to: expected a spool directory, got ${options.to}`)
-  let to: OpenSpool | undefined
+  let to: TaskStore | undefined
   const action: Action = {
     command: 'move',
     verb: 'move',
@@ -101,9 +107,10 @@ export async function move(
           'SPOOL_UNUSABLE',
           `${target} belongs to uid ${owner.uid}, in whose directories root does nothing: give the tasks to that user (chown), or their spool`,
         )
-      to = await openSpool(spool)
+      to = await openTaskStore(spool)
     },
-    act: (from, file) => (to === undefined ? refused('there is no target') : moveFile(from, to, file)),
+    act: (from, task) =>
+      to === undefined ? refused('there is no target') : from.change(task, { kind: 'move', to }),
   }
   return changeTasks(paths, options, action, context)
 }

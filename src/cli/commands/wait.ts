@@ -1,12 +1,13 @@
 import { MAX_TIMER_MS } from '../../base/clock.js'
 import { parseDuration } from '../../base/duration.js'
 import { SpooldError } from '../../base/errors.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { Ended } from '../../engines/task-store.js'
 import type { Ref } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
 import { candidatesOf, type IniOptions } from '../ini-spools.js'
 import { type AwaitedTask, awaitedTasks } from '../wait/awaited-tasks.js'
-import { SpoolWaiter } from '../wait/spool-waiter.js'
 import { type ReportOptions, WaitReport } from '../wait/wait-report.js'
 
 interface WaitOptions extends IniOptions, ReportOptions {
@@ -24,14 +25,14 @@ export async function wait(
   const report = new WaitReport(options, output)
   const bySpool = new Map<string, Map<Ref, AwaitedTask>>()
   for (const paths of candidatesOf(named, options))
-    for (const task of tasksOf(paths, ownProcess.part === undefined ? report : undefined)) {
+    for (const task of await tasksOf(paths, ownProcess.part === undefined ? report : undefined)) {
       const tasks = bySpool.get(task.spool) ?? new Map<Ref, AwaitedTask>()
       bySpool.set(task.spool, tasks.set(task.ref, task))
     }
   return asOwners(ownProcess, [...bySpool.keys()], async spools => {
     const signal = timeoutMs === undefined ? new AbortController().signal : AbortSignal.timeout(timeoutMs)
     const waits = spools.map(spool => waitIn(spool, bySpool.get(spool) ?? new Map(), report, signal))
-    report.unfinished((await Promise.all(waits)).flat(), timeoutMs ?? 0)
+    await report.unfinished((await Promise.all(waits)).flat(), timeoutMs ?? 0)
     return report.exitCode
   })
 }
@@ -48,9 +49,9 @@ function timeoutOf(text: string | undefined): number | undefined {
 }
 
 /** @param report undefined: another process of this command reports what is wrong */
-function tasksOf(paths: readonly string[], report: WaitReport | undefined): AwaitedTask[] {
+async function tasksOf(paths: readonly string[], report: WaitReport | undefined): Promise<AwaitedTask[]> {
   try {
-    return awaitedTasks(paths)
+    return await awaitedTasks(paths)
   } catch (error) {
     if (!(error instanceof SpooldError) || error.code === 'USAGE') throw error
     report?.fault(error.message)
@@ -67,8 +68,9 @@ async function waitIn(
 ): Promise<AwaitedTask[]> {
   const taskOf = (ref: Ref) => tasks.get(ref) ?? []
   report.expect(tasks.size)
-  const waiter = new SpoolWaiter(spool, [...tasks.keys()], (ref, how) => {
+  const store = await openTaskStore(spool)
+  const tell = (ref: Ref, how: Ended) => {
     for (const task of [taskOf(ref)].flat()) report.ended(task, how)
-  })
-  return (await waiter.run(signal)).flatMap(taskOf)
+  }
+  return (await store.awaitEnds([...tasks.keys()], tell, signal)).flatMap(taskOf)
 }

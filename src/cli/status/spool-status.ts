@@ -2,6 +2,7 @@ import { realpathSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../base/errors.js'
 import { askDaemon, controlSocketsOf } from '../../control/client.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { readSnapshot } from '../../stats/read-snapshot.js'
 import type { DaemonFacts, DaemonSnapshot, ScheduleSnapshot, SpoolSnapshot } from '../../stats/snapshot.js'
 import { type AloneSnapshot, lookAlone } from './alone.js'
@@ -35,12 +36,16 @@ interface UnknownStatus {
 const COUNT_MS = 10_000
 const COUNT_RETRY_MS = 250
 
+const ON_REDIS =
+  'of a spool on Redis, only its daemon can say it: name its socket of spooler-control (--control PATH)'
+
 /**
  * Asks every daemon of a spool.
  *
  * @param needsCount the number of due tasks has to be whole: wait while a daemon counts a long backlog
  */
 export async function statusOf(directory: string, needsCount: boolean): Promise<SpoolStatus[]> {
+  if (isRedisAddress(directory)) return [unknown(directory, ON_REDIS)]
   try {
     const spool = realpathSync(directory)
     if (!statSync(spool).isDirectory()) return [unknown(directory, 'it is not a directory')]

@@ -1,9 +1,9 @@
 import { askParked } from '../../control/parked-tasks.js'
+import { refsOf } from '../../engines/directory/next-tasks.js'
 import { recordedRefs } from '../../spool/admin/sweep-records.js'
 import type { SpoolView, TaskState } from '../../spool/admin/task-view.js'
 import { runningRef } from '../../stats/read-snapshot.js'
 import type { Ref } from '../../task/ref.js'
-import { refsOf } from '../next-tasks.js'
 import type { SpoolStatus } from '../status/spool-status.js'
 import type { TaskTab } from './columns.js'
 

@@ -1,12 +1,10 @@
 import { realpathSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
-import { readLocks } from '../../files/lock-table.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { TaskStore } from '../../engines/task-store.js'
 import { actOnTasks, type Tally } from '../../operate/act.js'
 import { findAction, type TaskAction } from '../../operate/actions.js'
 import { type AuditEntry, namesForAudit } from '../../spool/admin/audit.js'
-import { openSpool } from '../../spool/admin/change.js'
-import { SpoolView } from '../../spool/admin/task-view.js'
-import { toByteString } from '../../task/ref.js'
 import { audit } from '../audit.js'
 import type { Daemons } from './source.js'
 import type { Intent } from './state.js'
@@ -17,12 +15,13 @@ export async function perform(directory: string, intent: Intent, { sockets }: Da
   const action = findAction(name)
   if (action === undefined) return `${name} is no action`
   const unaudited: string[] = []
-  const announced = (spool: string, about: Partial<AuditEntry>) =>
-    audit(spool, { action: name, ...about }, { complain: text => unaudited.push(text) })
+  const announced = (store: TaskStore, about: Partial<AuditEntry>) =>
+    audit(store, { action: name, ...about }, { complain: text => unaudited.push(text) })
   const done = async () => {
     const spool = realpathSync(directory)
     if (action.on === 'task') return onTasks(spool, action, intent, sockets, announced)
-    announced(spool, Object.keys(args).length === 0 ? {} : { filter: JSON.stringify(args) })
+    const store = await openTaskStore(spool)
+    await announced(store, Object.keys(args).length === 0 ? {} : { filter: JSON.stringify(args) })
     return action.run(spool, args, sockets)
   }
   const text = await done().catch(error => `${name}: ${messageOf(error)}`)
@@ -34,13 +33,12 @@ async function onTasks(
   action: TaskAction,
   { rows }: Intent,
   sockets: Daemons['sockets'],
-  announced: (spool: string, about: Partial<AuditEntry>) => void,
+  announced: (store: TaskStore, about: Partial<AuditEntry>) => Promise<void>,
 ): Promise<string> {
-  const view = new SpoolView(toByteString(spool), readLocks(), Date.now())
   const refs = rows.flatMap(({ task }) => task?.ref ?? [])
-  const at = { ...(await openSpool(spool)), sockets }
-  announced(spool, { task: namesForAudit(refs), count: refs.length })
-  return outcome(action.done, await actOnTasks(at, view, action, refs))
+  const store = await openTaskStore(spool, { sockets })
+  await announced(store, { task: namesForAudit(refs), count: refs.length })
+  return outcome(action.done, await actOnTasks(store, action, refs))
 }
 
 function outcome(verb: string, { done, gone, running, refused, detail }: Tally): string {

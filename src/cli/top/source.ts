@@ -3,13 +3,14 @@ import { messageOf } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
 import { Slices } from '../../base/slices.js'
 import { findParked } from '../../control/parked-tasks.js'
+import { openTaskStore } from '../../engines/open-engine.js'
 import { readLocks } from '../../files/lock-table.js'
 import { selectionOf } from '../../operate/selection.js'
 import { hiddenTask } from '../../spool/admin/hidden-task.js'
 import { SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
 import { hiddenKeysOf } from '../../spool/hidden-keys.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
-import { asText } from '../commands/show.js'
+import { asText, smallBody } from '../commands/show.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
 import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
@@ -64,7 +65,9 @@ export async function showTask(
   const task = (await openView(spool, daemons)).view(ref)
   if (task === undefined) return undefined
   const hide = hiddenKeysOf(spool)
-  return asText(displayName(`${spool}/${ref}`), hiddenTask(task, hide), hide).split('\n')
+  const body = await smallBody(await openTaskStore(displayName(spool)), task).catch(() => undefined)
+  const file = displayName(`${spool}/${ref}`)
+  return asText({ file, task: hiddenTask(task, hide), body: body && hide.body(body) }).split('\n')
 }
 
 async function openView(spool: string, { sockets }: Daemons): Promise<SpoolView> {

@@ -1,9 +1,11 @@
 import { existsSync, lstatSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { messageOf, SpooldError } from '../../base/errors.js'
+import { openTaskStore } from '../../engines/open-engine.js'
 import { taskOfId } from '../../spool/admin/fate.js'
 import { isUwsgiName, STATE_DIRECTORY } from '../../spool/names.js'
 import { toByteString } from '../../task/ref.js'
+import { redisPath } from '../redis-paths.js'
 import { placesOf, type TaskPath, taskAt } from '../task-paths.js'
 
 /** A task that may be gone by now. */
@@ -16,7 +18,9 @@ export type AwaitedTask = Required<TaskPath>
  * @param paths several if it may be in one of several spools
  * @throws SpooldError USAGE, FILE_UNREADABLE
  */
-export function awaitedTasks(paths: readonly string[]): AwaitedTask[] {
+export async function awaitedTasks(paths: readonly string[]): Promise<AwaitedTask[]> {
+  const onRedis = await Promise.all(paths.flatMap(path => redisPath(path) ?? []).map(taskOnRedis))
+  if (onRedis.length > 0) return onRedis.filter((each, i) => each.isKnown || i === 0).map(({ task }) => task)
   for (const find of [filesAt, placesNamed, tasksOfId]) {
     const found = paths.flatMap(find)
     if (found.length > 0) return found
@@ -25,6 +29,15 @@ export function awaitedTasks(paths: readonly string[]): AwaitedTask[] {
   const named = taskIn(path)
   if (mayBeTask(named, path)) return [named]
   throw new SpooldError('FILE_UNREADABLE', `${path} does not exist, and ${named.spool} is no spool`)
+}
+
+/** By its name, or else by its id; one that is gone cannot be told from one that never was. */
+async function taskOnRedis({ ref, ...where }: TaskPath) {
+  if (ref === undefined) throw new SpooldError('USAGE', `expected a task, got the spool ${where.spool}`)
+  const store = await openTaskStore(where.spool)
+  const isThere = (await store.view(ref)) !== undefined
+  const named = isThere ? ref : await store.find(ref)
+  return { task: { ...where, ref: named ?? ref }, isKnown: named !== undefined }
 }
 
 /** No file of another directory is waited for: nothing would ever remove it. */

@@ -1,12 +1,11 @@
 import { durationText } from '../../base/duration.js'
-import { readLocks } from '../../files/lock-table.js'
-import { SpoolView } from '../../spool/admin/task-view.js'
-import { type Ref, toByteString } from '../../task/ref.js'
+import { openTaskStore } from '../../engines/open-engine.js'
+import type { Ended } from '../../engines/task-store.js'
+import { toByteString } from '../../task/ref.js'
 import type { Output } from '../output.js'
 import { Progress } from '../progress.js'
 import { jsonBytes, terminalName } from '../render.js'
 import type { AwaitedTask } from './awaited-tasks.js'
-import type { Ended } from './spool-waiter.js'
 
 export interface ReportOptions {
   readonly quiet?: boolean
@@ -55,13 +54,12 @@ export class WaitReport {
     }
   }
 
-  unfinished(tasks: readonly AwaitedTask[], timeoutMs: number): void {
+  async unfinished(tasks: readonly AwaitedTask[], timeoutMs: number): Promise<void> {
     if (tasks.length === 0) return
     this.exitCode = EX_TIMED_OUT
     const named = this.#options.json === true ? tasks : tasks.slice(0, MOST_NAMED)
-    const [locks, nowMs] = [readLocks(), Date.now()]
     for (const task of named) {
-      const state = stateOf(new SpoolView(toByteString(task.spool), locks, nowMs), task.ref)
+      const state = await stateOf(task)
       if (this.#options.json === true)
         this.#output.line(JSON.stringify(asJson(task, { kind: 'unfinished', state })))
       else
@@ -82,9 +80,9 @@ export class WaitReport {
   }
 }
 
-function stateOf(view: SpoolView, ref: Ref): string {
+async function stateOf({ spool, ref }: AwaitedTask): Promise<string> {
   try {
-    return view.view(ref)?.state ?? 'gone'
+    return (await (await openTaskStore(spool)).view(ref))?.state ?? 'gone'
   } catch {
     return 'closed to this user'
   }

@@ -1,9 +1,9 @@
 import { printable } from '../../base/printable.js'
 import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { type Vars, valuesOf } from '../../protocol/vars.js'
-import { arrivedMsOf, type TaskState, type TaskView } from '../../spool/admin/task-view.js'
+import { arrivedMsOf, type TaskState, type TaskView, taskPriority } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
-import { baseName, displayName, priorityOf, type Ref } from '../../task/ref.js'
+import { baseName, displayName, type Ref } from '../../task/ref.js'
 
 /** A task as a listing shows it. */
 export interface TaskRow {
@@ -42,7 +42,7 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
   return {
     ref,
     name: printable(displayName(baseName(path))),
-    priority: priorityOf(path),
+    priority: taskPriority(task),
     state,
     kind: kindOf(task, mayReadPayload),
     dueAtMs,

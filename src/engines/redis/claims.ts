@@ -18,7 +18,7 @@ import { type Connection, refusalCode } from './connection.js'
 import { renew } from './locked-jobs.js'
 import { Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, tokenFor } from './refs.js'
-import type { TaskRecord } from './task-job.js'
+import { type TaskRecord, withFailure } from './task-job.js'
 
 export interface RedisClaimsOptions {
   readonly policy: RetryPolicy
@@ -94,7 +94,7 @@ export class RedisClaims implements Claims {
     const { lastRun: known, ...record } = job.record
     const verdict = pastVerdict(record.past, lastRun ?? known, record, this.#rules(terms))
     if (verdict.kind === 'run') return { ...record, past: verdict.past }
-    const next: TaskRecord = { ...record, ...verdict.runs, past: 'none' }
+    const next = { ...withFailure(record, verdict.runs, verdict.detail), past: 'none' as const }
     if (verdict.kind === 'bury') {
       await jobs.bury(job.json, token, { ...next, reason: verdict.reason }, verdict.detail)
       return { kind: 'set-aside', detail: verdict.detail }
@@ -198,7 +198,7 @@ export class RedisClaims implements Claims {
         )
         return { kind: 'buried', detail: verdict.detail }
       default: {
-        const runs = { ...record, ...verdict.runs }
+        const runs = withFailure(record, verdict.runs, verdict.detail)
         const atMs = await jobs.delay(job.id, token, verdict.delayMs, runs, 'failed')
         return { kind: verdict.as, atMs, detail: verdict.detail }
       }

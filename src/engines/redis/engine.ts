@@ -69,5 +69,9 @@ export function redisEngine(
       const { RedisUpkeep } = await import('./upkeep.js')
       return new RedisUpkeep(await connectionTo(address))
     },
+    async tasks() {
+      const { RedisTaskStore } = await import('./records/task-store.js')
+      return RedisTaskStore.open(await connectionTo(address))
+    },
   }
 }

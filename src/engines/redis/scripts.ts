@@ -1,5 +1,6 @@
 import { LIMIT, SET_LIMIT, SIFT, UNLIMIT } from './limit-scripts.js'
 import { LOOK } from './look-script.js'
+import { RECORD_SCRIPTS } from './records/scripts.js'
 
 /** What BullMQ has no script for. Each is one step that nobody sees half of. */
 interface Script {
@@ -130,6 +131,7 @@ export const SCRIPTS = {
   forgetVersion: { keys: 1, lua: FORGET_VERSION },
   forgetIds: { keys: 1, lua: FORGET_IDS },
   now: { keys: 1, lua: NOW },
+  ...RECORD_SCRIPTS,
 } as const satisfies Record<string, Script>
 
 /** What it is called beside BullMQ's own scripts. */

@@ -33,6 +33,14 @@ export interface TaskRecord extends Runs {
   readonly unwanted?: number
   /** Of a dead letter. */
   readonly reason?: BuryReason
+  /** When it failed for the first and for the last time, and how; epoch ms. */
+  readonly firstFailureAt?: number
+  readonly lastFailureAt?: number
+  readonly lastError?: string
+  /** By people. It is delayed until it is released, and is due then at the time that it had. */
+  readonly isHeld?: boolean
+  /** It is held because it is on its way to this place. The other half of `carry`. */
+  readonly movedTo?: string
 }
 
 const NEW: TaskRecord = { attempts: 0, crashes: 0, policy: {}, past: 'none' }
@@ -52,6 +60,19 @@ export interface TaskJob {
 export function jobNameOf(vars: Vars): string {
   const task = taskNameOf(vars)
   return task === undefined || nameFault(displayName(task)) !== undefined ? 'task' : displayName(task)
+}
+
+const MAX_ERROR_CHARS = 8192
+
+/** The record after another failed run. */
+export function withFailure(record: TaskRecord, runs: Runs, detail: string | undefined): TaskRecord {
+  const nowMs = Date.now()
+  return {
+    ...record,
+    ...runs,
+    ...{ firstFailureAt: record.firstFailureAt ?? nowMs, lastFailureAt: nowMs },
+    ...(detail === undefined ? {} : { lastError: detail.slice(0, MAX_ERROR_CHARS) }),
+  }
 }
 
 export function dataOf(packet: Buffer, body: Buffer | undefined): string {
@@ -76,6 +97,12 @@ export function taskOf(json: JobJson): TaskJob | undefined {
     priority: priorityOf(json.opts.priority),
     dueAtMs: record.dueAtMs ?? json.timestamp + (json.opts.delay ?? 0),
   }
+}
+
+/** @param text the data of a job */
+export function bodyIn(text: string): Buffer | undefined {
+  const body = dataIn(text)?.body
+  return body === undefined ? undefined : Buffer.from(body, 'base64')
 }
 
 function dataIn(text: string): JobData | undefined {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { SpooldError } from '../../base/errors.js'
-import { NO_PAUSES } from '../../task/pause.js'
+import type { Pauses } from '../../task/pause.js'
 import type { PeriodicStates } from '../../task/periodic.js'
 import type { SchedulePauses } from '../../task/schedule.js'
 import type {
@@ -19,6 +19,7 @@ import type { Connection } from './connection.js'
 import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
 import { periodicStates } from './periodic-states.js'
 import { queuesOf, type SpoolQueue } from './queues.js'
+import { PauseWatch, readPauses } from './records/pauses.js'
 import { recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
@@ -64,8 +65,12 @@ export class RedisUpkeep implements Upkeep {
   }
 
   async stats(): Promise<UpkeepStats> {
-    const [dead, failed] = await Promise.all([this.#dead(), this.#failed()])
-    return { dead, records: failed, paused: NO_PAUSES, disk: null }
+    const [dead, failed, paused] = await Promise.all([
+      this.#dead(),
+      this.#failed(),
+      readPauses(this.#connection),
+    ])
+    return { dead, records: failed, paused, disk: null }
   }
 
   async #dead(): Promise<DeadStats> {
@@ -140,9 +145,8 @@ export class RedisUpkeep implements Upkeep {
     }
   }
 
-  /** What people pause is kept in a directory. */
-  followPauses(): PauseFollower {
-    return { async start() {}, close() {} }
+  followPauses(changed: (pauses: Pauses) => void): PauseFollower {
+    return new PauseWatch(this.#connection, changed)
   }
 
   get periodic(): PeriodicStates {

@@ -68,6 +68,12 @@ export class RefWindow {
     this.#starts[++this.#count] = this.#used
   }
 
+  /** The last of the kept tasks, in order; undefined: there is none. */
+  get last(): Keyed | undefined {
+    if (this.#count === 0) return undefined
+    return this.#at(this.#indices().reduce((last, each) => (this.#compareAt(each, last) > 0 ? each : last)))
+  }
+
   /** The kept tasks, in order. */
   *inOrder(): Generator<Keyed> {
     for (const i of this.#indices().sort((a, b) => this.#compareAt(a, b))) yield this.#at(i)
@@ -146,14 +152,26 @@ export async function inOrder(
   after?: Keyed,
   size = MAX_TASKS,
 ): Promise<void> {
+  for await (const window of windowsInOrder(scan, sort, after, size))
+    if (visit(window, each) === undefined) return
+}
+
+/** The tasks of a source in order, a window of them at a time. */
+export async function* windowsInOrder(
+  scan: (offer: (task: Keyed) => void) => Promise<void>,
+  sort: TaskSort,
+  after?: Keyed,
+  size = MAX_TASKS,
+): AsyncGenerator<RefWindow> {
   let last = after
   for (let isPartial = true; isPartial; ) {
     const window = new RefWindow(sort, size)
     await scan(task => {
       if (last === undefined || compare(task, last, sort) > 0) window.offer(task)
     })
-    last = visit(window, each)
-    isPartial = last !== undefined && window.isPartial
+    yield window
+    isPartial = window.isPartial
+    if (isPartial) last = window.last
   }
 }
 

@@ -3,7 +3,7 @@ import { isLocal } from '../../files/local.js'
 import type { Locks } from '../../files/lock-table.js'
 import type { Vars } from '../../protocol/vars.js'
 import type { Parked } from '../../task/parked.js'
-import { type Ref, toFsPath } from '../../task/ref.js'
+import { priorityOf, type Ref, toFsPath } from '../../task/ref.js'
 import { type DeadLetter, DeadLetters, deadNameOf, deadPathOf } from '../dead-letters.js'
 import { isLeased, leasesOf } from '../locker.js'
 import { createdAtMicros } from '../names.js'
@@ -30,9 +30,11 @@ export type TaskState = (typeof TASK_STATES)[number]
 
 /** Everything that can be known about a task without changing anything. */
 export interface TaskView {
-  /** Its path below the spool; a dead letter's begins with `.spoold/dead/`. */
+  /** In a directory its path below the spool; a dead letter's begins with `.spoold/dead/`. */
   readonly ref: Ref
   readonly state: TaskState
+  /** undefined: its ref says it. */
+  readonly priority?: number | null
   /** When it is due; epoch ms. */
   readonly dueAtMs: number
   readonly file: Inspection
@@ -142,6 +144,11 @@ export class SpoolView {
   #stateOf(ref: Ref, state: Exclude<FileState, 'gone'>): TaskState {
     return this.#hasLeases && seen(() => isLeased(this.#spool, ref)) === true ? 'running' : state
   }
+}
+
+/** Null: it has none, and runs last. */
+export function taskPriority({ ref, priority }: TaskView): number | null {
+  return priority === undefined ? priorityOf(deadNameOf(ref) ?? ref) : priority
 }
 
 /**

@@ -1,19 +1,9 @@
 import { controlSocketsOf } from '../../control/client.js'
 import { type Watch, watchDirectory } from '../../files/directory-watch.js'
 import { fateOf } from '../../spool/admin/fate.js'
-import type { DeadLetter } from '../../spool/dead-letters.js'
 import { baseName, prefixOf, type Ref, toByteString } from '../../task/ref.js'
+import type { Ended } from '../task-store.js'
 import { type Word, WordOfDaemon } from './word-of-daemon.js'
-
-/** How a task ended, as far as that can be known. */
-export type Ended =
-  /** A daemon ran it to SPOOL_OK. */
-  | { readonly kind: 'done' }
-  | { readonly kind: 'dead'; readonly letter: DeadLetter | undefined }
-  /** It was there and is not, and no daemon says why: it is done, or was removed or moved. */
-  | { readonly kind: 'gone' }
-  /** It was not there from the beginning. */
-  | { readonly kind: 'unknown' }
 
 interface Awaited {
   /** Of its file, once it was seen. */

@@ -1,0 +1,211 @@
+import { closeSync, constants } from 'node:fs'
+import { messageOf } from '../../base/errors.js'
+import { findParked } from '../../control/parked-tasks.js'
+import { readLocks } from '../../files/lock-table.js'
+import { openSafely } from '../../files/quiet-open.js'
+import { type AuditEntry, readAudit, writeAudit } from '../../spool/admin/audit.js'
+import { cancel } from '../../spool/admin/cancel.js'
+import {
+  type Changed,
+  change,
+  type OpenSpool,
+  openSpool,
+  refused,
+  remove,
+  type TargetFile,
+} from '../../spool/admin/change.js'
+import { taskOfId } from '../../spool/admin/fate.js'
+import { hold, kick, release } from '../../spool/admin/hold.js'
+import { move } from '../../spool/admin/move.js'
+import { pauseSpool, resumeSpool } from '../../spool/admin/pause.js'
+import { overLimits, purge } from '../../spool/admin/purge.js'
+import { requeue } from '../../spool/admin/requeue.js'
+import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
+import { hiddenKeysOf, noteHiddenKeys } from '../../spool/hidden-keys.js'
+import { currentPauses, maySeePauses } from '../../spool/pauses.js'
+import { inDirectoryOf } from '../../spool/priority-directory.js'
+import { readBody } from '../../spool/spool-file.js'
+import type { Pause, PausedPair } from '../../task/pause.js'
+import { baseName, type Ref, toByteString } from '../../task/ref.js'
+import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
+import type { Purged, PurgeLimits } from '../upkeep.js'
+import { finishCancel } from './cancel-running.js'
+import { listTasks } from './list-tasks.js'
+import { replaceTask } from './replace-task.js'
+import { SpoolWaiter } from './spool-waiter.js'
+
+/** The tasks of a spool directory. */
+export class DirectoryTaskStore implements TaskStore {
+  readonly spool: string
+  readonly #path: string
+  readonly #nowMs = Date.now()
+  readonly #look: SpoolView
+  readonly #sockets: readonly string[] | undefined
+  #locking: Promise<OpenSpool> | undefined
+
+  private constructor(
+    path: string,
+    look: (nowMs: number) => SpoolView,
+    sockets: readonly string[] | undefined,
+  ) {
+    this.spool = toByteString(path)
+    this.#path = path
+    this.#look = look(this.#nowMs)
+    this.#sockets = sockets
+  }
+
+  /** @param path its real path @see openTaskStore */
+  static async open(
+    path: string,
+    { asksDaemons = false, sockets }: { asksDaemons?: boolean; sockets?: readonly string[] | undefined },
+  ): Promise<DirectoryTaskStore> {
+    const spool = toByteString(path)
+    const locks = readLocks()
+    const parked = asksDaemons ? await findParked(spool) : undefined
+    return new DirectoryTaskStore(
+      path,
+      nowMs => new SpoolView(spool, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars)),
+      sockets,
+    )
+  }
+
+  hide() {
+    return hiddenKeysOf(this.spool)
+  }
+
+  noteHidden(keys: readonly string[]): void {
+    noteHiddenKeys(this.spool, keys)
+  }
+
+  find(id: string): Ref | undefined {
+    return taskOfId(this.spool, id)
+  }
+
+  view(ref: Ref): TaskView | undefined {
+    return this.#look.view(ref)
+  }
+
+  async *views(
+    { states, mayHave }: Wanted,
+    counted: (count: number) => void = () => {},
+  ): AsyncGenerator<TaskView> {
+    const refs: Ref[] = [] // all of them first: changes would change the listing
+    if (states.some(state => state !== 'dead'))
+      await this.#look.scan(
+        ref => !mayHave(ref) || refs.push(ref) > 0,
+        (_prefix, error) => {
+          throw error
+        },
+      )
+    counted(refs.length)
+    for (const ref of refs) yield* this.#viewOf(ref)
+    if (!states.includes('dead')) return
+    for await (const ref of this.#look.dead()) {
+      counted(1)
+      if (mayHave(ref)) yield* this.#viewOf(ref)
+    }
+  }
+
+  *#viewOf(ref: Ref): Generator<TaskView> {
+    const task = this.#look.view(ref)
+    if (task !== undefined) yield task
+  }
+
+  list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<string | undefined> {
+    return listTasks({ spool: this.spool, view: this.#look, nowMs: this.#nowMs }, plan, take)
+  }
+
+  body({ ref, file: { bytes, bodyOffset } }: TaskView, mostBytes = Number.POSITIVE_INFINITY): Buffer {
+    return inDirectoryOf(this.spool, ref, directory => {
+      const fd = openSafely(`${directory}/${baseName(ref)}`, constants.O_RDONLY)
+      try {
+        return readBody(fd, bodyOffset, Math.min(bytes - bodyOffset, mostBytes))
+      } finally {
+        closeSync(fd)
+      }
+    })
+  }
+
+  async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
+    const at = { ...(await this.lock()), sockets: this.#sockets }
+    try {
+      const to = what.kind === 'move' ? await targetOf(what.to) : undefined
+      if (to !== undefined && 'kind' in to) return to
+      const changed = change(at, task.ref, file => actOn(at, task, file, what, to))
+      const isOver = changed.kind === 'done' || changed.kind === 'refused'
+      return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
+    } catch (error) {
+      return refused(messageOf(error))
+    }
+  }
+
+  /** With the locking of any daemon that may run on it. */
+  lock(): Promise<OpenSpool> {
+    this.#locking ??= openSpool(this.#path)
+    return this.#locking
+  }
+
+  async countPurgeable(limits: PurgeLimits): Promise<number> {
+    let count = 0
+    for await (const _name of overLimits(this.spool, limits)) count++
+    return count
+  }
+
+  async purge(limits: PurgeLimits, passed?: () => void): Promise<Purged> {
+    const { removed, fault } = await purge(this.#path, limits, passed)
+    return { removed, fault }
+  }
+
+  awaitEnds(refs: readonly Ref[], tell: (ref: Ref, how: Ended) => void, signal: AbortSignal): Promise<Ref[]> {
+    return new SpoolWaiter(this.#path, refs, tell).run(signal)
+  }
+
+  pauses() {
+    return maySeePauses(this.spool) ? currentPauses(this.spool) : null
+  }
+
+  pause(pause: Pause) {
+    return pauseSpool(this.#path, pause)
+  }
+
+  resume(which: PausedPair | null | 'all'): Promise<Resumed> {
+    return resumeSpool(this.#path, which)
+  }
+
+  audit(entry: AuditEntry): void {
+    writeAudit(this.spool, entry)
+  }
+
+  readAudit(most: number): AuditEntry[] {
+    return readAudit(this.spool, most)
+  }
+}
+
+async function targetOf(store: TaskStore): Promise<OpenSpool | Changed> {
+  return store instanceof DirectoryTaskStore ? store.lock() : refused(NO_WAY)
+}
+
+const NO_WAY = 'tasks are not moved between a directory and Redis yet'
+
+/** @param to where it is moved */
+function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: Change, to?: OpenSpool): Changed {
+  switch (what.kind) {
+    case 'hold':
+      return hold(at, file)
+    case 'release':
+      return release(at, file)
+    case 'kick':
+      return kick(at, file)
+    case 'remove':
+      return remove(at, file)
+    case 'bury':
+    case 'cancel':
+      return cancel(at, file)
+    case 'requeue':
+      return requeue(at, file, what)
+    case 'move':
+      return to === undefined ? refused('there is no target') : move(at, to, file)
+    case 'replace':
+      return replaceTask(at, task, file, what.request)
+  }
+}

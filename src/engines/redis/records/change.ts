@@ -1,0 +1,110 @@
+import { messageOf } from '../../../base/errors.js'
+import { type Changed, DONE, refused } from '../../../spool/admin/change.js'
+import { HELD_UNTIL_MS } from '../../../spool/admin/held-time.js'
+import { cancelledDetail } from '../../../task/cancel.js'
+import type { Change } from '../../task-store.js'
+import type { Connection } from '../connection.js'
+import type { TaskRecord } from '../task-job.js'
+import type { Peeked } from './peek.js'
+import { scoreOf } from './walk.js'
+
+/** A change of a job that does not run: where it goes, and what it has from then on. */
+interface Relocation {
+  readonly to: 'delayed' | 'failed'
+  /** When it is due, or was buried; epoch ms. */
+  readonly atMs: number
+  readonly record: TaskRecord
+  readonly failedReason?: string
+}
+
+type RestingChange = Exclude<Change, { kind: 'replace' | 'move' }>
+
+/** A task that changes under a command is looked at again this often. */
+export const TRIES = 5
+
+/** @returns undefined: it is elsewhere by now, and has to be looked at again @param nowMs by the clock of Redis */
+export async function changeJob(
+  connection: Connection,
+  job: Peeked,
+  what: RestingChange,
+  nowMs: number,
+): Promise<Changed | undefined> {
+  try {
+    if (job.place === 'active') return { kind: 'running' }
+    if (what.kind === 'remove') return await remove(job)
+    const next = relocationFor(job, what, nowMs)
+    if ('kind' in next) return next
+    return (await relocate(connection, job, next)) ? DONE : undefined
+  } catch (error) {
+    return refused(messageOf(error))
+  }
+}
+
+/** Fails if a worker has its lock. */
+export async function remove({ id, queue }: Peeked): Promise<Changed | undefined> {
+  const removed = await queue.use(all => all.getBackend().remove(id, false))
+  return removed === 1 ? DONE : undefined
+}
+
+function relocationFor(
+  { place, record, packet, dueAtMs }: Peeked,
+  what: Exclude<RestingChange, { kind: 'remove' }>,
+  nowMs: number,
+): Relocation | Changed {
+  const isDead = place === 'failed'
+  if (packet === undefined) return refused('it is not a task of spoold: nothing could run it')
+  if (what.kind === 'requeue') {
+    if (!isDead) return refused('it is no dead letter')
+    return { to: 'delayed', atMs: nowMs, record: requeued(record, what.keepAttempts, nowMs) }
+  }
+  if (isDead) return refused('it is a dead letter: requeue it first')
+  const { isHeld: _held, movedTo, unwanted: _unwanted, ...rest } = record
+  switch (what.kind) {
+    case 'hold':
+      return heldAs(record)
+    case 'release':
+      if (record.isHeld !== true) return refused('it is not held')
+      if (movedTo !== undefined) return refused(onItsWay(movedTo))
+      return { to: 'delayed', atMs: dueAtMs, record: rest }
+    case 'kick':
+      return { to: 'delayed', atMs: nowMs, record: { ...rest, dueAtMs: nowMs } }
+    default: {
+      const failedReason = cancelledDetail('was not running')
+      return { to: 'failed', atMs: nowMs, failedReason, record: { ...rest, reason: 'cancelled' } }
+    }
+  }
+}
+
+/** No clock gets to where it is put. */
+function heldAs(record: TaskRecord): Relocation {
+  return { to: 'delayed', atMs: HELD_UNTIL_MS[0] ?? 0, record: { ...record, isHeld: true } }
+}
+
+function onItsWay(movedTo: string): string {
+  return `it is held because a move to ${movedTo} did not end: move it there again, which ends that; or, if it has not arrived, kick it`
+}
+
+function requeued(record: TaskRecord, keepAttempts: boolean, nowMs: number): TaskRecord {
+  const fresh = { attempts: 0, crashes: 0, policy: {}, past: 'none', dueAtMs: nowMs } as const
+  if (!keepAttempts) return fresh
+  const { reason: _reason, lastRun: _run, unwanted: _unwanted, ...rest } = record
+  return { ...rest, past: 'none', dueAtMs: nowMs }
+}
+
+/** @returns false: it is elsewhere by now, or has changed */
+async function relocate(
+  connection: Connection,
+  { id, queue, place, recordText }: Peeked,
+  { to, atMs, record, failedReason }: Relocation,
+): Promise<boolean> {
+  const keys = [id, 'wait', 'prioritized', 'delayed', 'failed', 'events'].map(type => queue.key(type))
+  const ms = Math.floor(atMs)
+  const fields = [
+    ...['progress', JSON.stringify(record)],
+    ...(failedReason === undefined ? [] : ['failedReason', failedReason, 'finishedOn', ms]),
+  ]
+  const from = place === 'failed' ? 2 : 1
+  const score = to === 'failed' ? ms : scoreOf(ms)
+  const moved = await connection.run('relocate', ...keys, id, recordText, from, to, score, to, ...fields)
+  return moved === 1
+}

@@ -1,0 +1,211 @@
+import { createHash } from 'node:crypto'
+import { messageOf } from '../../../base/errors.js'
+import { Hide } from '../../../protocol/hide.js'
+import type { AuditEntry } from '../../../spool/admin/audit.js'
+import { type Changed, refused } from '../../../spool/admin/change.js'
+import { sinceMsOf, type TaskState, type TaskView } from '../../../spool/admin/task-view.js'
+import type { Pause, PausedPair, Pauses } from '../../../task/pause.js'
+import { type Ref, toByteString } from '../../../task/ref.js'
+import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../../task-store.js'
+import type { Purged, PurgeLimits } from '../../upkeep.js'
+import type { Connection } from '../connection.js'
+import { RedisEnqueuer } from '../enqueuer.js'
+import { queuesOf, type SpoolQueue } from '../queues.js'
+import { bodyIn } from '../task-job.js'
+import { RedisUpkeep } from '../upkeep.js'
+import { readAudit, writeAudit } from './audit.js'
+import { changeJob, remove, TRIES } from './change.js'
+import { awaitEnds } from './ends.js'
+import { listTasks } from './list.js'
+import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
+import { type Peeked, peekAll, SLICE } from './peek.js'
+import { viewOf } from './task-view.js'
+import { idsIn, partsOf } from './walk.js'
+
+/** The tasks of a spool on Redis. */
+export class RedisTaskStore implements TaskStore {
+  readonly spool: string
+  readonly #connection: Connection
+  readonly #queues: readonly SpoolQueue[]
+  /** By the clock of Redis. */
+  readonly #nowMs: number
+
+  private constructor(connection: Connection, queues: readonly SpoolQueue[], nowMs: number) {
+    this.spool = toByteString(connection.name)
+    this.#connection = connection
+    this.#queues = queues
+    this.#nowMs = nowMs
+  }
+
+  static async open(connection: Connection): Promise<RedisTaskStore> {
+    const nowMs = Math.floor(await connection.nowMs())
+    return new RedisTaskStore(connection, await queuesOf(connection), nowMs)
+  }
+
+  async hide(): Promise<Hide> {
+    const { redis } = this.#connection
+    const keys = await this.#connection.use(() => redis.smembers(this.#connection.key('spoold:hide')))
+    return new Hide(keys)
+  }
+
+  async noteHidden(keys: readonly string[]): Promise<void> {
+    const key = this.#connection.key('spoold:hide')
+    const { redis } = this.#connection
+    const before = await this.#connection.use(() => redis.smembers(key))
+    await this.#connection.use(() => redis.sadd(key, '', ...keys))
+    const over = before.filter(each => each !== '' && !keys.includes(each))
+    if (over.length > 0) await this.#connection.use(() => redis.srem(key, ...over))
+  }
+
+  async find(id: string): Promise<Ref | undefined> {
+    const hash = createHash('sha256').update(id).digest('hex')
+    const { redis } = this.#connection
+    const key = this.#connection.key(`spoold:id:${hash}`)
+    return (await this.#connection.use(() => redis.get(key))) ?? undefined
+  }
+
+  async view(ref: Ref): Promise<TaskView | undefined> {
+    const job = await this.#peek(ref)
+    return job === undefined ? undefined : viewOf(job, this.#nowMs)
+  }
+
+  async #peek(ref: Ref): Promise<Peeked | undefined> {
+    for (const queue of this.#queues) {
+      const [job] = await peekAll(this.#connection, queue, [ref])
+      if (job !== undefined) return job
+    }
+    return undefined
+  }
+
+  async *views({ states, mayHave }: Wanted, counted: (count: number) => void = () => {}) {
+    const refs: Ref[] = [] // all of them first: changes would change the listing
+    for (const group of [states.filter(state => state !== 'dead'), states.filter(state => state === 'dead')])
+      for (const part of partsOf(group, this.#nowMs))
+        for (const queue of this.#queues)
+          for await (const ids of idsIn(this.#connection, queue, part)) refs.push(...ids.filter(mayHave))
+    const whole = [...new Set(refs)]
+    counted(whole.length)
+    for await (const tasks of this.#viewAll(whole)) yield* tasks
+  }
+
+  async *#viewAll(refs: readonly Ref[]): AsyncGenerator<TaskView[]> {
+    for (let from = 0; from < refs.length; from += SLICE) {
+      const slice = refs.slice(from, from + SLICE)
+      const found = new Map<Ref, Peeked>()
+      for (const queue of this.#queues) {
+        const missing = slice.filter(ref => !found.has(ref))
+        for (const job of await peekAll(this.#connection, queue, missing)) found.set(job.id, job)
+      }
+      yield slice.flatMap(ref => {
+        const job = found.get(ref)
+        return job === undefined ? [] : [viewOf(job, this.#nowMs)]
+      })
+    }
+  }
+
+  async list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<undefined> {
+    await listTasks(
+      {
+        nowMs: this.#nowMs,
+        walk: (states, isReversed) => this.#walk(states, isReversed),
+        viewAll: refs => this.#viewAll(refs),
+      },
+      plan,
+      take,
+    )
+  }
+
+  async *#walk(states: readonly TaskState[], isReversed: boolean): AsyncGenerator<TaskView[]> {
+    const parts = partsOf(states, this.#nowMs)
+    for (const part of isReversed ? parts.reverse() : parts)
+      for (const queue of this.#queues)
+        for await (const ids of idsIn(this.#connection, queue, part, isReversed))
+          yield (await peekAll(this.#connection, queue, ids))
+            .filter(({ place }) => place === part.place) // else it comes again, or has been listed
+            .map(job => viewOf(job, this.#nowMs))
+            .filter(({ state }) => states.includes(state))
+  }
+
+  async body({ ref }: TaskView, mostBytes = Number.POSITIVE_INFINITY): Promise<Buffer> {
+    const { redis } = this.#connection
+    for (const queue of this.#queues) {
+      const data = await queue.use(() => redis.hget(queue.key(ref), 'data'))
+      if (data !== null) return (bodyIn(data) ?? Buffer.alloc(0)).subarray(0, mostBytes)
+    }
+    throw new Error('it is gone')
+  }
+
+  async change(task: TaskView, what: Change): Promise<Changed> {
+    if (what.kind === 'move') return refused('tasks are not moved out of Redis yet')
+    for (let tries = 0; tries < TRIES; tries++) {
+      const job = await this.#peek(task.ref)
+      if (job === undefined) return { kind: 'gone' }
+      const changed =
+        what.kind === 'replace'
+          ? await this.#replace(task, job, what)
+          : await changeJob(this.#connection, job, what, this.#nowMs)
+      if (changed !== undefined) return changed
+    }
+    return refused('it changes all the time')
+  }
+
+  async #replace(
+    task: TaskView,
+    job: Peeked,
+    { request }: Extract<Change, { kind: 'replace' }>,
+  ): Promise<Changed | undefined> {
+    if (job.place === 'active') return { kind: 'running' }
+    const body = await this.body(task)
+    const { path } = await new RedisEnqueuer(this.#connection).store(request(task, () => body))
+    try {
+      const to = path.slice(path.lastIndexOf('/') + 1)
+      const removed = await remove(job)
+      return removed === undefined
+        ? refused(`the edited task is stored as ${path}, but this one runs`)
+        : { kind: 'done', to }
+    } catch (error) {
+      return refused(
+        `the edited task is stored as ${path}, but this one cannot be removed: ${messageOf(error)}`,
+      )
+    }
+  }
+
+  async countPurgeable({ maxAgeMs, maxCount }: PurgeLimits): Promise<number> {
+    const before = maxAgeMs === null ? Number.NEGATIVE_INFINITY : this.#nowMs - maxAgeMs
+    let [all, old] = [0, 0]
+    for await (const tasks of this.#walk(['dead'], false)) {
+      all += tasks.length
+      old += tasks.filter(task => (sinceMsOf(task, this.#nowMs) ?? this.#nowMs) < before).length
+    }
+    return Math.max(old, maxCount === null ? 0 : all - maxCount)
+  }
+
+  purge(limits: PurgeLimits): Promise<Purged> {
+    return new RedisUpkeep(this.#connection).purge(limits)
+  }
+
+  awaitEnds(refs: readonly Ref[], tell: (ref: Ref, how: Ended) => void, signal: AbortSignal): Promise<Ref[]> {
+    const look = (ref: Ref) => this.view(ref)
+    return awaitEnds({ connection: this.#connection, queues: this.#queues, look }, refs, tell, signal)
+  }
+
+  pauses(): Promise<Pauses> {
+    return readPauses(this.#connection)
+  }
+
+  pause(pause: Pause): Promise<Pauses> {
+    return pauseQueues(this.#connection, this.#queues, pause)
+  }
+
+  resume(which: PausedPair | null | 'all'): Promise<Resumed> {
+    return resumeQueues(this.#connection, this.#queues, which)
+  }
+
+  async audit(entry: AuditEntry): Promise<void> {
+    await writeAudit(this.#connection, (await this.hide()).texts(entry))
+  }
+
+  readAudit(most: number): Promise<AuditEntry[]> {
+    return readAudit(this.#connection, most)
+  }
+}

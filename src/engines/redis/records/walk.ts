@@ -1,0 +1,95 @@
+import { HELD_UNTIL_MS } from '../../../spool/admin/held-time.js'
+import type { TaskState } from '../../../spool/admin/task-view.js'
+import type { Connection } from '../connection.js'
+import type { SpoolQueue } from '../queues.js'
+import { type Place, SLICE } from './peek.js'
+
+/** A part of a queue. `min`, `max`: only jobs whose score in the set is between; a `(` before a number excludes it. */
+interface Part {
+  readonly place: Place
+  readonly min?: string
+  readonly max?: string
+}
+
+/** The score of a time in the set of delayed jobs is that in ms times this, and a number below it. */
+const DELAYED_FACTOR = 4096
+/** The score of what is held: no clock gets there. */
+const HELD_SCORE = String((HELD_UNTIL_MS[0] ?? 0) * DELAYED_FACTOR)
+
+export function scoreOf(dueAtMs: number): string {
+  return String(Math.floor(dueAtMs) * DELAYED_FACTOR)
+}
+
+const RUNNING: readonly TaskState[] = ['running']
+const DUE: readonly TaskState[] = ['due', 'malformed']
+const LATER: readonly TaskState[] = ['waiting', 'retrying', 'parked']
+const HELD: readonly TaskState[] = ['held']
+const DEAD: readonly TaskState[] = ['dead']
+
+/** Where tasks in these states may be, in the order in which they start. @param nowMs by the clock of Redis */
+export function partsOf(states: readonly TaskState[], nowMs: number): Part[] {
+  const has = (group: readonly TaskState[]) => group.some(state => states.includes(state))
+  const now = scoreOf(nowMs + 1)
+  return [
+    ...(has(RUNNING) ? [{ place: 'active' } as const] : []),
+    ...(has(DUE)
+      ? ([{ place: 'wait' }, { place: 'delayed', max: `(${now}` }, { place: 'prioritized' }] as const)
+      : []),
+    ...(has(LATER) ? [{ place: 'delayed', min: now, max: `(${HELD_SCORE}` } as const] : []),
+    ...(has(HELD) ? [{ place: 'delayed', min: HELD_SCORE } as const] : []),
+    ...(has(DEAD) ? [{ place: 'failed' } as const] : []),
+  ]
+}
+
+/** The ids of a part, in slices; a job may come twice, or be missed, if it moves meanwhile. */
+export function idsIn(
+  connection: Connection,
+  queue: SpoolQueue,
+  part: Part,
+  isReversed = false,
+): AsyncGenerator<string[]> {
+  const isList = part.place === 'wait' || part.place === 'active'
+  return isList ? listed(connection, queue, part, isReversed) : scored(connection, queue, part, isReversed)
+}
+
+/** A list is taken from at its end. */
+async function* listed(
+  connection: Connection,
+  queue: SpoolQueue,
+  { place }: Part,
+  isReversed: boolean,
+): AsyncGenerator<string[]> {
+  for (let from = 0; ; from += SLICE) {
+    const [start, end] = isReversed ? [from, from + SLICE - 1] : [-from - SLICE, -from - 1]
+    const ids = await connection.use(() => connection.redis.lrange(queue.key(place), start, end))
+    if (ids.length === 0) return
+    yield isReversed ? ids : ids.reverse()
+  }
+}
+
+/** From score to score: what leaves the set meanwhile does not shift the rest. */
+async function* scored(
+  connection: Connection,
+  queue: SpoolQueue,
+  { place, min = '-inf', max = '+inf' }: Part,
+  isReversed: boolean,
+): AsyncGenerator<string[]> {
+  const { redis } = connection
+  const key = queue.key(place)
+  let [bound, skip] = [isReversed ? max : min, 0]
+  for (;;) {
+    const reply = await connection.use(() =>
+      isReversed
+        ? redis.zrevrangebyscore(key, bound, min, 'WITHSCORES', 'LIMIT', skip, SLICE)
+        : redis.zrangebyscore(key, bound, max, 'WITHSCORES', 'LIMIT', skip, SLICE),
+    )
+    const ids = reply.filter((_, i) => i % 2 === 0)
+    const scores = reply.filter((_, i) => i % 2 === 1)
+    if (ids.length === 0) return
+    yield ids
+    const last = scores.at(-1) ?? bound
+    const atLast = scores.length - scores.indexOf(last)
+    skip = last === bound ? skip + atLast : atLast // more may have that score
+    bound = last
+  }
+}

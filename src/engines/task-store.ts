@@ -1,0 +1,115 @@
+import type { Hide } from '../protocol/hide.js'
+import type { AuditEntry } from '../spool/admin/audit.js'
+import type { Changed } from '../spool/admin/change.js'
+import type { Sort } from '../spool/admin/listing.js'
+import type { TaskState, TaskView } from '../spool/admin/task-view.js'
+import type { DeadLetter } from '../spool/dead-letters.js'
+import type { Pause, PausedPair, Pauses } from '../task/pause.js'
+import type { Ref } from '../task/ref.js'
+import type { Request } from '../task/request.js'
+import type { Purged, PurgeLimits } from './upkeep.js'
+
+/** What can be done to one task. Each says what it was done to, and leaves alone what is in another state by then. */
+export type Change =
+  | { readonly kind: 'hold' | 'release' | 'kick' | 'remove' }
+  /** Make a dead letter of a task that does not run. */
+  | { readonly kind: 'bury' }
+  /** The same, and end it first if it runs. */
+  | { readonly kind: 'cancel' }
+  | { readonly kind: 'requeue'; readonly keepAttempts: boolean }
+  /** With its time and its failures. */
+  | { readonly kind: 'move'; readonly to: TaskStore }
+  /** Store another task, and then remove this one. After a kill in between, both are there. @param body of this task */
+  | { readonly kind: 'replace'; request(task: TaskView, body: () => Buffer): Request }
+
+/** Which tasks are wanted. */
+export interface Wanted {
+  readonly states: readonly TaskState[]
+  /** Tests the ref alone, before the task is read. */
+  mayHave(ref: Ref): boolean
+}
+
+/** Which tasks are listed, and in which order. */
+export interface ListingPlan extends Omit<Wanted, 'states'> {
+  /** undefined: all. */
+  readonly states: readonly TaskState[] | undefined
+  readonly sort: Sort
+  readonly isReversed: boolean
+  /** So many are wanted at most. */
+  readonly limit: number
+  has(task: TaskView): boolean
+  /** Called for a part that could not be listed, for people. */
+  failed(place: string, error: unknown): void
+}
+
+/** How a task ended, as far as that can be known. */
+export type Ended =
+  /** It ran to SPOOL_OK. */
+  | { readonly kind: 'done' }
+  | { readonly kind: 'dead'; readonly letter: DeadLetter | undefined }
+  /** It was there and is not, and nobody says why: it is done, or was removed or moved. */
+  | { readonly kind: 'gone' }
+  /** It was not there from the beginning. */
+  | { readonly kind: 'unknown' }
+
+export interface Resumed {
+  readonly ended: readonly Pause[]
+  readonly left: Pauses
+}
+
+/**
+ * The tasks of one spool as people see and change them: what the command line, the dashboard and `top` act through. A store is
+ * a look of the moment in which it was opened: locks and clock are read once. Nothing that it only reads is locked or changed.
+ */
+export interface TaskStore {
+  /** The real path of a directory, or the name on Redis; one character is one byte. */
+  readonly spool: string
+  /** What its daemon hides. */
+  hide(): Hide | Promise<Hide>
+  /** Called by its daemon: the keys whose values are hidden. */
+  noteHidden(keys: readonly string[]): void | Promise<void>
+  /** The task that was stored under a caller's id, even if it has ended since; undefined: none that is remembered. */
+  find(id: string): Ref | undefined | Promise<Ref | undefined>
+  /** A task as it is now; undefined: it is gone. */
+  view(ref: Ref): TaskView | undefined | Promise<TaskView | undefined>
+  /**
+   * The tasks that may be in one of these states, dead letters last, in no order. What is done to them meanwhile does not
+   * disturb.
+   *
+   * @param counted hears how many there will be, in parts
+   * @throws why they cannot be listed
+   */
+  views(wanted: Wanted, counted?: (count: number) => void): AsyncIterable<TaskView>
+  /**
+   * Lists in bounded memory.
+   *
+   * @param take returns false to end the listing
+   * @returns where the order comes from, for people, if that is not the store itself
+   * @throws why they cannot be listed
+   */
+  list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<string | undefined>
+  /** The beginning of a task's body. @throws why it cannot be read */
+  body(task: TaskView, mostBytes?: number): Buffer | Promise<Buffer>
+  /** @param say gets what happens meanwhile, for people */
+  change(task: TaskView, change: Change, say?: (text: string) => void): Changed | Promise<Changed>
+  /** How many dead letters are beyond the limits. */
+  countPurgeable(limits: PurgeLimits): Promise<number>
+  purge(limits: PurgeLimits, passed?: () => void): Promise<Purged>
+  /**
+   * Waits until tasks have ended.
+   *
+   * @param tell called once per task
+   * @returns those that have not ended when it is aborted
+   */
+  awaitEnds(refs: readonly Ref[], tell: (ref: Ref, how: Ended) => void, signal: AbortSignal): Promise<Ref[]>
+  /** null: this user may not see what is paused. */
+  pauses(): Pauses | null | Promise<Pauses | null>
+  /** A pause of the same tasks is replaced. @returns everything that is paused now */
+  pause(pause: Pause): Promise<Pauses>
+  /** @param which null: the pause of the whole spool */
+  resume(which: PausedPair | null | 'all'): Promise<Resumed>
+  /** Writes what somebody is about to do, safely when this returns. @throws why it cannot be written */
+  audit(entry: AuditEntry): void | Promise<void>
+  /** The last lines of the audit, the newest first. */
+  readAudit(most: number): AuditEntry[] | Promise<AuditEntry[]>
+}

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict'
+import { basename } from 'node:path'
+import { before, describe, it } from 'node:test'
+import { enqueue } from '#src/client/spool.js'
+import { inProcess } from '../helpers/cli.js'
+import { startDaemon } from '../helpers/daemon.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { spoolDirectory } from '../helpers/workspace.js'
+import { daemonOn } from './redis-daemon.js'
+
+const HANDLER = `export default (env, task) => {
+  JOURNAL(env.n)
+  if (env.do === 'bury') return { bury: 'no use' }
+  if (env.do === 'retry') throw new Error('boom')
+  return task.SPOOL_OK
+}`
+const IN_AN_HOUR = () => new Date(Date.now() + 3_600_000)
+const isRedisMissing = skipUnless('redis-server')
+
+let redis: TestRedis
+if (isRedisMissing === false) redis = startRedis()
+
+/** What is the same over both engines. */
+const ENGINES = [
+  { name: 'directory', spooler: (_name: string) => spoolDirectory(), skip: false as const },
+  { name: 'redis', spooler: (name: string) => redis.address(name), skip: isRedisMissing },
+]
+
+async function run(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await inProcess(args)
+  assert.equal(code, 0, `${args.join(' ')}: ${stderr}`)
+  return stdout
+}
+
+async function listed(spooler: string, ...flags: string[]) {
+  const lines = (await run('ls', spooler, '--json', '--show', 'n', ...flags)).split('\n').filter(Boolean)
+  return lines.map(line => JSON.parse(line) as Record<string, unknown> & { values: { n: string } })
+}
+const statesOf = async (spooler: string, ...flags: string[]) =>
+  (await listed(spooler, ...flags)).map(({ state, values }) => `${values.n} ${state}`)
+
+for (const { name, spooler: newSpooler, skip } of ENGINES)
+  describe(`the tools over ${name}`, { skip }, () => {
+    before(() => (name === 'redis' ? redis.ready() : undefined))
+
+    it('ls lists in the order in which tasks start, by filters, and a few', async () => {
+      const spooler = newSpooler('ls')
+      for (const [n, options] of [
+        ['last', {}],
+        ['nine', { priority: 9, body: 'x'.repeat(1000) }],
+        ['zero', { priority: 0 }],
+        ['later', { at: IN_AN_HOUR() }],
+        ['held', {}],
+      ] as const)
+        await enqueue({ n, kind: n === 'zero' ? 'a' : 'b' }, { spooler, ...options })
+      await run('hold', spooler, '--key', 'n=held')
+      const states = await statesOf(spooler)
+      assert.deepEqual(
+        states.filter(each => !each.endsWith('held')),
+        ['zero due', 'nine due', 'last due', 'later waiting'],
+      )
+      assert.deepEqual(await statesOf(spooler, '--state', 'held'), ['held held'])
+      assert.deepEqual(await statesOf(spooler, '--state', 'due', '--limit', '1'), ['zero due'])
+      assert.deepEqual(await statesOf(spooler, '--priority', '9'), ['nine due'])
+      assert.deepEqual(await statesOf(spooler, '--key', 'kind=a'), ['zero due'])
+      assert.equal((await statesOf(spooler, '--sort', 'bytes'))[0], 'nine due')
+      assert.deepEqual(await statesOf(spooler, '--sort', 'due', '--reverse', '--limit', '1'), [
+        'later waiting',
+      ])
+      assert.match(await run('ls', spooler, '--by', 'kind'), /4 .*b\n/)
+      assert.match(await run('shape', spooler, '--by', 'kind'), /TOTAL +5/)
+      const nine = (await listed(spooler, '--priority', '9'))[0]
+      assert.deepEqual([nine?.priority, Number(nine?.bytes) > 1000], [9, true])
+    })
+
+    it('show tells keys, body and time, by name and by id', async () => {
+      const spooler = newSpooler('show')
+      const { path } = await enqueue({ to: 'joe' }, { spooler, body: 'hello', id: 'mine', at: IN_AN_HOUR() })
+      for (const file of name === 'redis' ? [path, `${spooler}/mine`] : [path]) {
+        const shown = JSON.parse(await run('show', file, '--json'))
+        assert.deepEqual([shown.state, shown.body, shown.bodyBytes], ['waiting', 'hello', 5])
+        assert.deepEqual(shown.vars[0], ['to', 'joe'])
+      }
+      assert.match(await run('show', path), /body: "hello" \(5 bytes\)/)
+      const { code, stderr } = await inProcess(['show', `${spooler}/nothing`])
+      assert.deepEqual([code !== 0, /does not exist/.test(stderr)], [true, true])
+    })
+
+    it('hold, release, kick, cancel, requeue and rm change what they are for, and nothing else', async () => {
+      const spooler = newSpooler('changes')
+      const at = IN_AN_HOUR()
+      const { path } = await enqueue({ n: 'one' }, { spooler, at })
+      await enqueue({ n: 'two' }, { spooler })
+      const due = (await listed(spooler, '--key', 'n=one'))[0]?.due
+      await run('hold', path)
+      assert.deepEqual(await statesOf(spooler, '--state', 'held'), ['one held'])
+      await run('release', path)
+      const [released] = await listed(spooler, '--key', 'n=one')
+      assert.deepEqual([released?.state, released?.due], ['waiting', due])
+      const refused = await inProcess(['release', path])
+      assert.deepEqual([refused.code, /it is not held/.test(refused.stderr)], [1, true])
+      await run('kick', path)
+      assert.deepEqual((await statesOf(spooler)).sort(), ['one due', 'two due'])
+      await run('cancel', spooler, '--key', 'n=two')
+      assert.deepEqual(await statesOf(spooler, '--reason', 'cancelled'), ['two dead'])
+      assert.match(await run('purge', spooler, '--max-age', '1h', '--dry-run'), /would remove 0 /)
+      await run('requeue', spooler, '--all')
+      assert.deepEqual((await statesOf(spooler)).sort(), ['one due', 'two due'])
+      await run('cancel', spooler, '--key', 'n=two')
+      assert.match(await run('purge', spooler, '--all'), /removed 1 dead letter\n/)
+      assert.match(await run('rm', spooler, '--all', '--dry-run'), /would remove/)
+      await run('rm', spooler, '--all')
+      assert.deepEqual(await statesOf(spooler), [])
+    })
+
+    it('what the daemon hides is in no listing', async () => {
+      const spooler = newSpooler('hidden')
+      const ini = { 'spooler-hide': 'secret' }
+      const setup = { handler: HANDLER, ini }
+      const daemon =
+        name === 'redis' ? await daemonOn(spooler, setup) : await startDaemon({ spool: spooler, ...setup })
+      const { path } = await enqueue({ secret: 'hush' }, { spooler, at: IN_AN_HOUR() })
+      await until('it is hidden', async () => /"\[hidden\]"/.test(await run('show', path)))
+      assert.doesNotMatch(await run('ls', spooler, '--vars'), /hush/)
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+    })
+
+    it('wait tells what is done, what is dead, and what has not ended', async () => {
+      const spooler = newSpooler('wait')
+      const done = await enqueue({ n: 'done' }, { spooler })
+      const dead = await enqueue({ n: 'dead', do: 'bury' }, { spooler })
+      const later = await enqueue({ n: 'later' }, { spooler, at: IN_AN_HOUR() })
+      const waiting = inProcess(['wait', done.path, dead.path, '--timeout', '60s'])
+      const ini = { 'spooler-processes': 1 }
+      const daemon =
+        name === 'redis'
+          ? await daemonOn(spooler, { handler: HANDLER, ini })
+          : await startDaemon({ spool: spooler, handler: HANDLER, ini: { 'spooler-ordered': true } })
+      const { code, stdout, stderr } = await waiting
+      assert.equal(code, 1)
+      assert.match(stdout, new RegExp(`^(done${name === 'redis' ? '' : '|gone'}) .*${basename(done.path)}`))
+      assert.match(stderr, /dead .*asked: .*no use/)
+      const { code: late, stderr: why } = await inProcess(['wait', later.path, '--timeout', '1s'])
+      assert.deepEqual([late, /it is waiting/.test(why)], [124, true])
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+    })
+
+    it('pause keeps tasks from starting, in all daemons, until resume or its time', async () => {
+      const spooler = newSpooler('paused')
+      const daemon =
+        name === 'redis'
+          ? await daemonOn(spooler, { handler: HANDLER })
+          : await startDaemon({ spool: spooler, handler: HANDLER, ini: { 'spooler-ordered': true } })
+      await run('pause', spooler)
+      await until('it is paused', () => daemon.output.includes('paused'))
+      await enqueue({ n: 'one' }, { spooler })
+      const { stderr } = await inProcess(['ls', spooler])
+      assert.match(stderr, /paused: all tasks/)
+      await run('resume', spooler)
+      await until('it has run', () => daemon.journal().length === 1)
+      await run('pause', spooler, '--until', '+2s')
+      await enqueue({ n: 'two' }, { spooler })
+      await until('it has run', () => daemon.journal().length === 2)
+      daemon.child.kill('SIGTERM')
+      await daemon.code()
+    })
+  })
