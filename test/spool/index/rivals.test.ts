@@ -86,7 +86,7 @@ describe('the queue for a slot', () => {
     const { index, refs } = waitingOf(6)
     assert.deepEqual(index.tries.takeFirst(SLOTS, 2), refs.slice(0, 2))
     index.changed('t001b', true, NOW)
-    assert.deepEqual(index.tries.takeFirst(SLOTS, 2), [])
+    assert.deepEqual([index.tries.takeFirst(SLOTS, 2), index.parkedFor('slot')], [[], 4])
     assert.deepEqual(index.take(1), ['t001b'])
     assert.deepEqual(index.tries.takeFirst(SLOTS, 9), refs.slice(2))
     assert.equal(index.tries.takeFirst(SLOTS, 9).length, 0)
