@@ -45,7 +45,7 @@ describe('spoold top --control PATH', { skip: skipUnless('tmux') }, () => {
     tmux.type('2', 'Enter')
     await tmux.waitFor(/2 processes wanted/)
     tmux.type('2')
-    await tmux.waitFor(/runs-1/)
+    await tmux.waitFor(/1 of 1/) // the tab before named it, too
     tmux.type('C')
     await tmux.waitFor(/cancel runs-1\? y/)
     tmux.type('y')
