@@ -139,7 +139,7 @@ export const COMMANDS: readonly Command[] = [
     summary:
       'show everything about a task or dead letter: its packet, its failures, and which process runs it',
     args: '[file...]',
-    argsHelp: 'files, as ls names them; with --ini, bare names',
+    argsHelp: 'files, as ls names them, or DIR/ID; with --ini, bare names and ids',
     flags: [INI, ['--json', 'as JSON, bytes that are not UTF-8 as base64']],
     load: async () => (await import('./commands/show.js')).show,
   },

@@ -36,6 +36,18 @@ export function parseTaskPath(path: string, ifGone = ''): TaskPath {
   }
 }
 
+/** Where a task would be that is named by an id instead of its file; undefined: a file has that name, or it is in no spool. */
+export function idPath(path: string): Required<TaskPath> | undefined {
+  if (redisPath(path) !== undefined || lstatSync(path, { throwIfNoEntry: false }) !== undefined)
+    return undefined
+  try {
+    const named = taskAt(path)
+    return isUsed(named.spool) ? named : undefined
+  } catch {
+    return undefined // there is no such directory
+  }
+}
+
 /** Hints at other places of a task: log lines contain only its name, without its priority or `.spoold/dead`. */
 function elsewhere(path: string): string {
   try {

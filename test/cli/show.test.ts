@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { encodePacket } from '#src/protocol/packet.js'
@@ -105,6 +105,28 @@ describe('spoold show', () => {
     )
     assert.equal(stderr, `spoold: [FILE_UNREADABLE] ${spool}/d does not exist: done or unknown\n`)
     assert.equal((await inProcess(['show', ...paths])).code, 0)
+  })
+
+  it('finds a task by the id that its caller gave it, and a named one by its UUID', async () => {
+    const spool = spoolDirectory()
+    const id = '3f1b9f6e-7c0a-4d5b-9d3e-0c1f2a3b4c5d'
+    drop(spool, 'a', packet({ task: 'send-mail', args: '[]', id }))
+    await inProcess(['enqueue', '--spooler', spool, '--id', 'order-7', 'to=joe'])
+    const [named, given] = [
+      await inProcess(['show', join(spool, id)]),
+      await inProcess(['show', join(spool, 'order-7')]),
+    ]
+    assert.match(named.stdout, /"task" = "send-mail"/)
+    assert.match(given.stdout, /"to" = "joe"/)
+    const paths = readdirSync(spool)
+      .filter(name => !name.startsWith('.'))
+      .map(name => join(spool, name))
+    assert.equal((await inProcess(['rm', ...paths])).code, 0)
+    for (const gone of [id, 'order-7']) {
+      const { code, stderr } = await inProcess(['show', join(spool, gone)])
+      assert.equal(code, 1)
+      assert.equal(stderr, `spoold: [FILE_UNREADABLE] ${spool}/${gone} does not exist: done or unknown\n`)
+    }
   })
 
   it('knows where a task is whose name alone was given', async () => {

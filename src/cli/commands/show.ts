@@ -9,18 +9,16 @@ import { arrivedMsOf, type TaskView } from '../../spool/admin/task-view.js'
 import { EAGER_BODY_BYTES } from '../../spool/spool-file.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
+import { findTask, type StoreOf, unreadable } from '../find-task.js'
 import { type IniOptions, pathsOf } from '../ini-spools.js'
 import { namedTaskOf } from '../named-rows.js'
 import type { Output } from '../output.js'
 import { isoTime, jsonBytes } from '../render.js'
-import { parseTaskPath } from '../task-paths.js'
+import { idPath, parseTaskPath } from '../task-paths.js'
 
 interface ShowOptions extends IniOptions {
   readonly json?: boolean
 }
-
-/** A task that is done leaves no trace. */
-const DONE_OR_UNKNOWN = ': done or unknown'
 
 /** The maximum length of a value on a terminal. */
 const MAX_SHOWN_CHARS = 200
@@ -44,7 +42,7 @@ export async function show(
 /** '' if the file is in no spool; `showOne` reports that. */
 function spoolOf(file: string): string {
   try {
-    return parseTaskPath(file).spool
+    return (idPath(file) ?? parseTaskPath(file)).spool
   } catch {
     return ''
   }
@@ -74,15 +72,10 @@ async function showAll(files: readonly string[], options: ShowOptions, output: O
 async function showOne(
   file: string,
   { json }: ShowOptions,
-  storeOf: (spool: string) => Promise<TaskStore>,
+  storeOf: StoreOf,
   output: Output,
 ): Promise<number> {
-  const { spool, ref } = parseTaskPath(file, DONE_OR_UNKNOWN)
-  if (ref === undefined) throw unreadable(file, 'it is a directory; see spoold ls')
-  const store = await storeOf(spool)
-  const found = (await store.view(ref)) ?? (await viewOfId(store, ref))
-  if (found === undefined)
-    throw new SpooldError('FILE_UNREADABLE', `${file} does not exist${DONE_OR_UNKNOWN}`)
+  const { store, found } = await findTask(file, storeOf)
   const hide = await store.hide()
   const task = hiddenTask(found, hide)
   const { state, detail, vars } = task.file
@@ -96,21 +89,11 @@ async function showOne(
   return 0
 }
 
-/** The name that a caller gave it. */
-async function viewOfId(store: TaskStore, id: string): Promise<TaskView | undefined> {
-  const ref = await store.find(id)
-  return ref === undefined ? undefined : store.view(ref)
-}
-
 /** @returns undefined: it has none, or it is too large to be shown */
 export async function smallBody(store: TaskStore, task: TaskView): Promise<Buffer | undefined> {
   const bytes = task.file.bytes - task.file.bodyOffset
   const isShown = task.file.vars !== undefined && bytes > 0 && bytes <= EAGER_BODY_BYTES
   return isShown ? await store.body(task) : undefined
-}
-
-function unreadable(file: string, why = ''): SpooldError {
-  return new SpooldError('FILE_UNREADABLE', `${file} cannot be read: ${why}`)
 }
 
 /** A task without what is hidden. */
