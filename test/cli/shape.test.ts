@@ -58,6 +58,6 @@ describe('spoold shape', () => {
   it('says which directory it cannot list', async () => {
     const { code, stderr } = await inProcess(['shape', '/no/such/spool'])
     assert.equal(code, 1)
-    assert.match(stderr, /\[SPOOL_UNUSABLE\] \/no\/such\/spool cannot be listed: ENOENT/)
+    assert.match(stderr, /\[SPOOL_UNUSABLE\] \/no\/such\/spool does not exist; name a spool directory/)
   })
 })
