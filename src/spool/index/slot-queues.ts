@@ -1,7 +1,6 @@
 import type { ParkedGroup } from '../../task/parked.js'
 import type { Ref } from '../../task/ref.js'
 import type { NamedSlots, SlotQueueStats } from '../../task/slots.js'
-import type { Glance } from '../glance.js'
 import type { TaskOrder } from '../task-order.js'
 import { hash, SHARDS } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
@@ -9,16 +8,9 @@ import type { Placed } from './window.js'
 
 /** 70 MB, and 150 bytes for each of the best hundred thousand of a name. */
 const MAX_PARKED = 1_000_000
-/** A worker that was given a ref to try takes so long at most to take the slot. */
-const TRY_MS = 50
 const NONE: readonly string[] = []
 /** A queue may know refs that do not wait any more: so many more than are wanted are looked at. */
 const MOST_LOOKS = 1000
-
-interface Tried {
-  readonly queue: SlotQueue
-  readonly since: number
-}
 
 /** Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing. */
 export class SlotQueues {
@@ -30,7 +22,7 @@ export class SlotQueues {
   readonly #waiting: ReadonlyArray<Map<number, SlotQueue>> = Array.from({ length: SHARDS }, () => new Map())
   #size = 0
   /** Refs that were given another try, and are not reported yet. */
-  readonly #tried = new Map<Ref, Tried>()
+  readonly #tried = new Map<Ref, SlotQueue>()
   /** Of those in which refs wait; undefined: it has changed. */
   #names: readonly string[] | undefined
 
@@ -64,9 +56,9 @@ export class SlotQueues {
     return this.#names
   }
 
-  /** The queue that it was taken from for another try, which is not reported yet. */
-  triedOf(ref: Ref): SlotQueue | undefined {
-    return this.#tried.get(ref)?.queue
+  /** It was given another try, and is not reported yet. */
+  isTried(ref: Ref): boolean {
+    return this.#tried.has(ref)
   }
 
   get stats(): SlotQueueStats[] {
@@ -129,10 +121,7 @@ export class SlotQueues {
   }
 
   remove(ref: Ref): void {
-    if (this.#size === 0) return
-    const key = hash(ref)
-    this.#shardOf(key).get(key)?.forget(ref)
-    this.#forget(key)
+    if (this.#size > 0) this.#forget(hash(ref))
   }
 
   #forget(key: number): boolean {
@@ -146,22 +135,13 @@ export class SlotQueues {
     return true
   }
 
-  /**
-   * Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known.
-   *
-   * @param glance those that are gone wait no more, and those that somebody else has begun are passed over @param isRival others run them, too
-   */
-  next(queue: SlotQueue, glance: (ref: Ref) => Glance, isRival = false): Ref | undefined {
-    for (let first = queue.pop(isRival); first !== undefined; first = queue.pop(isRival)) {
-      const { ref } = first
+  /** Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known. */
+  next(queue: SlotQueue): Ref | undefined {
+    for (let ref = queue.pop(); ref !== undefined; ref = queue.pop()) {
       const key = hash(ref)
       if (this.#shardOf(key).get(key) !== queue) continue
-      const found = glance(ref)
-      if (found === 'begun' && queue.pass(first)) continue
       this.#forget(key)
-      queue.forget(ref)
-      if (found === 'gone') continue
-      this.#tried.set(ref, { queue, since: performance.now() })
+      this.#tried.set(ref, queue)
       queue.isSpare = false
       return ref
     }
@@ -172,9 +152,7 @@ export class SlotQueues {
   /** Forgets all that wait in this queue. @returns those whose names are known, in order */
   release(queue: SlotQueue): Ref[] {
     const refs: Ref[] = []
-    queue.reconsider(0)
-    const next = () => this.next(queue, () => 'at rest')
-    for (let ref = next(); ref !== undefined; ref = next()) {
+    for (let ref = this.next(queue); ref !== undefined; ref = this.next(queue)) {
       this.#tried.delete(ref)
       refs.push(ref)
     }
@@ -190,7 +168,7 @@ export class SlotQueues {
   /** A worker reported the ref. @returns the queue that it had been taken from for another try, if it was */
   reported(ref: Ref): SlotQueue | undefined {
     if (this.#tried.size === 0) return undefined
-    const queue = this.#tried.get(ref)?.queue
+    const queue = this.#tried.get(ref)
     this.#tried.delete(ref)
     return queue
   }
@@ -202,14 +180,13 @@ export class SlotQueues {
     return queue
   }
 
-  /** How many refs are to be tried, and may not have taken a slot yet. @param placeOf where such a ref is now; undefined: it is gone */
+  /** How many refs that are to be tried no worker has yet. @param placeOf where such a ref is now; undefined: it is gone */
   pendingOf(queue: SlotQueue, placeOf: (ref: Ref) => 'ready' | 'busy' | undefined): number {
-    const now = performance.now()
     let pending = 0
-    for (const [ref, { queue: its, since }] of this.#tried) {
+    for (const [ref, its] of this.#tried) {
       if (its !== queue) continue
       const place = placeOf(ref)
-      if (place === 'ready' || (place === 'busy' && now < since + TRY_MS)) pending++
+      if (place === 'ready') pending++
       else if (place === undefined) this.#tried.delete(ref)
     }
     return pending

@@ -1,22 +1,26 @@
 import type { Ref } from '../../task/ref.js'
-import {
-  type FeedReason,
-  GONE_KINDS,
-  type ParkReason,
-  parkedNameOf,
-  type Report,
-  waitsForSlot,
-} from '../../task/report.js'
+import { type FeedReason, GONE_KINDS, type ParkReason, parkedNameOf, type Report } from '../../task/report.js'
+import type { TaskOrder } from '../task-order.js'
 import { Arrivals } from './arrivals.js'
-import { BusyRefs } from './busy-refs.js'
-import type { TaskIndexOptions } from './index-options.js'
 import { ParkedRefs } from './parked-refs.js'
 import { PATIENT_KINDS, Patience } from './patience.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
-import { Rivals } from './rivals.js'
 import { SlotQueues } from './slot-queues.js'
 import { SlotTries } from './slot-tries.js'
 import { WaitingList } from './waiting-list.js'
+
+interface TaskIndexOptions {
+  readonly order: TaskOrder
+  readonly frequencyMs: number
+  /** The maximum number of due refs in memory; the next scan finds the rest. */
+  readonly windowSize?: number
+  /** The maximum number of parked refs; further ones wait for a frequency each time. */
+  readonly parkedSize?: number
+  /** How many names are kept of those that wait for a slot of the same name. */
+  readonly namedPerSlots?: number
+  /** Asked of tasks that waited for slots. Default: no file is. */
+  readonly isGone?: (ref: Ref) => boolean
+}
 
 const WINDOW = 120_000
 
@@ -29,14 +33,17 @@ const WINDOW = 120_000
  *                                                                        | parked → ready | busy
  *                                                                        | in the queue for a slot → ready
  *
- * Nothing here opens a file, unless others run tasks of the directory, too: a worker that tries a ref too early says so in its report.
+ * Nothing here opens a file: a worker that tries a ref too early says so in its report.
  */
 export class TaskIndex {
   readonly #frequencyMs: number
   /** Of no use to an order by name. */
   readonly #isByTime: boolean
   readonly #ready: ReadyRefs
-  readonly #busy = new BusyRefs()
+  /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
+  readonly #busy = new Map<Ref, number>()
+  /** Of those with a worker, those that have changed since: the worker may have looked before. */
+  readonly #touched = new Set<Ref>()
   /** Those that wait for their time. */
   readonly later = new WaitingList()
   readonly #parked: ParkedRefs
@@ -46,26 +53,19 @@ export class TaskIndex {
   #isHarvestFull = false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
-  readonly #rivals: Rivals
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
-    const glance = more.glance ?? (() => 'at rest')
-    this.#rivals = new Rivals(glance, this.#patience, {
-      gone: ref => this.#gone(ref),
-      begun: ref => this.#waitPatiently(ref, Date.now()),
-    })
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
     this.#parked = new ParkedRefs(more.parkedSize)
     this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
     this.tries = new SlotTries(this.#slots, {
-      ready: this.#ready,
-      busy: this.#busy,
       makeReady: ref => this.#makeReady(ref),
-      takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
-      glance,
-      haveRivals: () => this.#rivals.areLikely,
+      missSome: () => this.#ready.missSome(),
+      isBusy: ref => this.#busy.has(ref),
+      isReady: ref => this.#ready.isFresh(ref),
+      isGone: ref => more.isGone?.(ref) === true,
     })
   }
 
@@ -88,7 +88,7 @@ export class TaskIndex {
 
   /** In the order in which they were taken. */
   get busyRefs(): Iterable<Ref> {
-    return this.#busy.refs
+    return this.#busy.keys()
   }
 
   /** Known, but not to run now: not yet due, or parked. */
@@ -105,6 +105,11 @@ export class TaskIndex {
     return this.#parked
   }
 
+  /** Epoch ms of the next ref that comes due by itself. */
+  get nextAtMs(): number {
+    return Math.min(this.later.nextAtMs, this.later.horizonMs)
+  }
+
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#ready.runsLow || this.#slots.runsLow
@@ -115,9 +120,19 @@ export class TaskIndex {
     return this.#ready.areAll
   }
 
+  /** Some waiting refs came due, and only a recheckWaiting scan can find their names. */
+  isPastHorizon(nowMs: number): boolean {
+    return this.later.horizonMs <= nowMs
+  }
+
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    if (this.#busy.changed(ref, renamed)) return false
+    const renames = this.#busy.get(ref)
+    if (renames !== undefined) {
+      if (renamed) this.#busy.set(ref, renames + 1)
+      else this.#touched.add(ref)
+      return false
+    }
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; and no change gives it a handler
@@ -149,28 +164,17 @@ export class TaskIndex {
     while (taken.length < limit) {
       const ref = this.#ready.next()
       if (ref === undefined) break
-      if (this.#give(ref, nowMs)) taken.push(ref)
+      if (this.#isElsewhere(ref, nowMs)) continue // named by an event and by a scan
+      this.#give(ref)
+      taken.push(ref)
     }
     return taken
-  }
-
-  /** @returns false if it is elsewhere by now: named by an event and by a scan, or run by others */
-  #give(ref: Ref, nowMs: number): boolean {
-    if (this.#isElsewhere(ref, nowMs)) return false
-    const mayBeTaken = this.#rivals.areLikely && !this.tries.isTry(ref) // that has just been looked at
-    if (mayBeTaken && this.#rivals.haveTaken(ref, nowMs)) return false
-    this.#given(ref)
-    return true
-  }
-
-  #waitPatiently(ref: Ref, nowMs: number): void {
-    this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
   }
 
   /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
   takeParked(reason: FeedReason, limit: number): Ref[] {
     const taken = this.#parked.take(reason, limit)
-    for (const ref of taken) this.#given(ref)
+    for (const ref of taken) this.#give(ref)
     return taken
   }
 
@@ -183,15 +187,15 @@ export class TaskIndex {
     this.#parked.clearReason(reason)
   }
 
-  #given(ref: Ref): void {
-    this.#busy.add(ref)
+  #give(ref: Ref): void {
+    this.#busy.set(ref, 0)
     this.#ready.given(ref)
   }
 
   /** It is with a worker, or not to run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
-    if (this.#busy.has(ref) || this.later.isWaiting(ref, nowMs)) return true
-    return this.#parked.has(ref) || this.#slots.has(ref)
+    const isBusy = this.#busy.size > 0 && this.#busy.has(ref) // an empty map computes the hash of each name, too
+    return isBusy || this.later.isWaiting(ref, nowMs) || this.#parked.has(ref) || this.#slots.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
@@ -201,11 +205,12 @@ export class TaskIndex {
   }
 
   #gone(ref: Ref): void {
-    const isRenewed = this.#busy.isRenewed(ref)
-    this.#busy.end(ref)
+    const renames = this.#busy.get(ref) ?? 0
+    this.#busy.delete(ref)
+    this.#touched.delete(ref)
     this.#patience.end(ref)
     this.#arrivals.forget(ref)
-    if (isRenewed) this.#makeReady(ref)
+    if (renames > 1) this.#makeReady(ref)
   }
 
   /** A worker has finished with it. */
@@ -216,10 +221,9 @@ export class TaskIndex {
 
   #place(report: Report, nowMs: number): void {
     const { ref } = report
-    if (report.kind === 'gone' || report.kind === 'locked') this.#rivals.met()
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
-    const isTouched = this.#busy.isTouched(ref)
-    this.#busy.end(ref)
+    this.#busy.delete(ref)
+    const isTouched = this.#touched.delete(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
     if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
@@ -227,13 +231,14 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-        return this.#waitPatiently(ref, nowMs)
+        return this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
       case 'incomplete':
         return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
-        const isParked = waitsForSlot(report)
-          ? this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
-          : this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
+        const isParked =
+          report.slots === undefined
+            ? this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
+            : this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
         return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }
       case 'later':
@@ -250,7 +255,8 @@ export class TaskIndex {
 
   /** Its worker died. */
   abandoned(ref: Ref): void {
-    this.#busy.end(ref)
+    this.#busy.delete(ref)
+    this.#touched.delete(ref)
     this.#makeReady(ref)
   }
 
