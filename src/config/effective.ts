@@ -1,6 +1,6 @@
 import { formatKeyvals } from '../base/keyval.js'
-import type { Config } from '../ini/read-config.js'
-import type { Where } from '../ini/setting.js'
+import { printable } from '../base/printable.js'
+import { formatWhere, type Where } from '../ini/setting.js'
 import { findOption, OPTION_TABLE, type OptionSpec, propertyName } from './option-table.js'
 import type { ResolvedOptions } from './options.js'
 import type { SpoolConfig, SpoolSettings } from './spools.js'
@@ -19,6 +19,11 @@ interface EffectiveSpool extends EffectiveSetting {
   readonly values: readonly EffectiveSetting[]
 }
 
+/** Where it was written, for people. */
+export function originOf({ where }: EffectiveSetting): string {
+  return where === undefined ? 'default' : printable(formatWhere(where))
+}
+
 /** In their order. */
 export function effectiveSpools({ spools }: ResolvedOptions): EffectiveSpool[] {
   return spools.map(spool => {
@@ -30,10 +35,11 @@ export function effectiveSpools({ spools }: ResolvedOptions): EffectiveSpool[] {
 }
 
 /** The value of every other option that has one, in table order; then the changes to the environment. */
-export function* effectiveSettings(
-  { settings }: Config,
-  { options, anySpool }: ResolvedOptions,
-): Generator<EffectiveSetting> {
+export function* effectiveSettings({
+  settings,
+  options,
+  anySpool,
+}: ResolvedOptions): Generator<EffectiveSetting> {
   yield* valuesOf({ ...anySpool, options: { ...options, ...anySpool.options } })
   for (const { key, value, where, isPlaceholder } of settings)
     if (isPlaceholder !== true && ['env', 'unenv'].includes(findOption(key)?.name ?? ''))

@@ -20,7 +20,7 @@ export interface ResolvedOptions {
   /** What holds for a spool that has no options of its own, or that the configuration does not name. */
   readonly anySpool: SpoolSettings
   /** Every setting in order, including unknown ones and placeholders: handlers see them as `uwsgi.opt`. */
-  readonly settings: ReadonlyArray<readonly [key: string, value: string]>
+  readonly settings: readonly Setting[]
   /** The changes by `env` and `unenv`, in order; undefined removes the variable. */
   readonly environment: ReadonlyArray<readonly [name: string, value: string | undefined]>
 }
@@ -68,7 +68,7 @@ export function resolveOptions(config: Config): ResolvedOptions {
     labels,
     spools: resolveSpools(named, anySpool, config.problems),
     anySpool,
-    settings: config.settings.map(({ key, value }) => [key, value] as const),
+    settings: config.settings,
     environment,
   }
 }

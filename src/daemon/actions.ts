@@ -21,6 +21,7 @@ export interface Acting {
   readonly parkedOf: Of<ParkedGroup>
   readonly lines: { readonly action: Action }
   readonly scale: Action
+  readonly config: Action
   /** On one schedule. */
   readonly schedules: ActionTable
   readonly quiet: Pick<Quiet, 'set' | 'toggle'>
@@ -44,6 +45,7 @@ export function actionsOf({
   parkedOf,
   lines,
   scale,
+  config,
   schedules,
   quiet,
   reload,
@@ -63,6 +65,7 @@ export function actionsOf({
     next: telling('tasks', nextOf, NAMED),
     later: telling('tasks', laterOf, NAMED),
     parked: telling('groups', parkedOf, PARKED),
+    config,
     events: lines.action,
     scale,
     ...schedules,

@@ -84,7 +84,8 @@ function planHost(
   if ('missing' in found) throw new SpooldError('CONFIG_INVALID', found.missing)
   const settings: Array<readonly [string, string]> = [['masterpid', String(process.pid)]]
   for (const path of targets) settings.push(['spooler', path])
-  for (const [key, value] of [...resolved.settings, ...describedSpools(resolved)])
+  const written = resolved.settings.map(({ key, value }) => [key, value] as const)
+  for (const [key, value] of [...written, ...describedSpools(resolved)])
     settings.push(['opt', key], ['opt', value])
   const areas = sharedAreaBytes(resolved.options.sharedarea)
   for (const bytes of areas) settings.push(['sharedarea', String(bytes)])
@@ -109,7 +110,7 @@ function planHost(
 
 /** Code that looks for a spooler in `uwsgi.opt`, as uwsgidecorators does, knows nothing of `spooler2`. */
 function describedSpools({ spools, settings }: ResolvedOptions): Array<readonly [string, string]> {
-  const named = new Set(settings.flatMap(([key, value]) => (key === 'spooler' ? [value] : [])))
+  const named = new Set(settings.flatMap(({ key, value }) => (key === 'spooler' ? [value] : [])))
   return spools
     .filter(({ describedBy, isExternal }) => describedBy === 'spooler2' && !isExternal)
     .flatMap(({ directory }) => (named.has(directory) ? [] : [['spooler', directory] as const]))

@@ -6,6 +6,7 @@ import { Maintenance } from '../supervisor/maintenance.js'
 import { Master } from '../supervisor/master.js'
 import { QuestionHandler } from '../supervisor/questions.js'
 import { type Identity, identityOf } from '../system/privileges.js'
+import { configAction } from './configuration.js'
 import type { DaemonRequest } from './daemon-request.js'
 import { Drain } from './drain.js'
 import { IdleStop } from './idle-stop.js'
@@ -104,6 +105,7 @@ export class Parts {
         config: () => daemon.config(),
       },
       acting: {
+        config: configAction({ started: daemon.config(), current: () => daemon.config() }),
         quiet: this.quietness,
         reload: () => this.reloader.ask({ kind: 'signal', signal: 'a control client' }),
         scanNow: () => this.master.lookNow(),

@@ -109,11 +109,16 @@ const FIXED = [
   'masterFifo',
 ] as const satisfies ReadonlyArray<keyof Options>
 
-/** A warning about changed options that a reload cannot apply, by their names in an ini. */
+/** The same, by their names in an ini. */
+export const FIXED_OPTIONS: readonly string[] = FIXED.map(nameOf)
+
+/** A warning about changed options that a reload cannot apply. */
 export function unappliedWarning(before: Options, after: Options): string | undefined {
-  const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(name =>
-    name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`),
-  )
+  const changed = FIXED.filter(name => String(before[name]) !== String(after[name])).map(nameOf)
   if (changed.length === 0) return undefined
   return `these options of the new configuration count only after a restart: ${changed.join(', ')}`
+}
+
+function nameOf(property: string): string {
+  return property.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
 }

@@ -225,9 +225,8 @@ describe('a spool with options of its own', () => {
 
 describe('the effective settings', () => {
   const effective = () => {
-    const config = readGiven(GIVEN)
-    const resolved = resolveOptions(config)
-    return [...effectiveSpools(resolved), ...effectiveSettings(config, resolved)]
+    const resolved = resolveOptions(readGiven(GIVEN))
+    return [...effectiveSpools(resolved), ...effectiveSettings(resolved)]
   }
 
   it('have each value with its origin, in the unit of its option', () => {

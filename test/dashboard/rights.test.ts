@@ -37,6 +37,18 @@ const EVERYBODY: readonly Who[] = ROLES.flatMap(role =>
   [false, true].map(mayReadPayload => ({ role, mayReadPayload })),
 )
 
+/** What its daemon answers. */
+const ANSWERS: Readonly<Record<string, object>> = {
+  parked: { groups: [] },
+  next: { tasks: ['due', 'held'] },
+  later: { tasks: ['due', 'held'] },
+  config: {
+    settings: [{ option: 'cron', value: `post ${SECRET}`, from: 'app.ini:7', isCode: true }],
+    isCut: false,
+    waiting: [],
+  },
+}
+
 /** A spool with a held, a due and a dead task, and a dashboard on it, which is asked without a socket. */
 async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[] } = {}) {
   const spool = spoolDirectory()
@@ -53,10 +65,7 @@ async function dashboard({ allowsNewWork = true, hidden = [] as readonly string[
   writeFileSync(file, made.map(({ line }) => line).join(''), { mode: 0o600 })
   const daemon = Object.assign(new DaemonLink([spool], process.pid), {
     snapshot: async () => daemonSnapshot(Date.now(), spoolSnapshot({ directory: spool })),
-    ask: async (verb: string) => ({
-      pid: process.pid,
-      ...(verb === 'parked' ? { groups: [] } : { tasks: ['due', 'held'] }),
-    }),
+    ask: async (verb: string) => ({ pid: process.pid, ...ANSWERS[verb] }),
   })
   const app = dashboardApp({
     spools: new Spools([spool]),

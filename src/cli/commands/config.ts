@@ -1,8 +1,13 @@
 import { printable } from '../../base/printable.js'
-import { type EffectiveSetting, effectiveSettings, effectiveSpools } from '../../config/effective.js'
+import {
+  type EffectiveSetting,
+  effectiveSettings,
+  effectiveSpools,
+  originOf,
+} from '../../config/effective.js'
 import { type ResolvedOptions, resolveOptions } from '../../config/options.js'
-import { type Config, readConfig } from '../../ini/read-config.js'
-import { formatProblem, formatWhere } from '../../ini/setting.js'
+import { readConfig } from '../../ini/read-config.js'
+import { formatProblem } from '../../ini/setting.js'
 import { type CommandContext, sourcesOf } from '../context.js'
 
 /**
@@ -15,13 +20,13 @@ export function config(files: readonly string[], _options: object, context: Comm
   const { output } = context
   output.purpose = 'look'
   const read = readConfig(sourcesOf(files, context))
-  for (const line of asIni(read, resolveOptions(read))) output.line(line)
+  for (const line of asIni(resolveOptions(read))) output.line(line)
   const { errors } = read.problems
   for (const problem of errors) output.complain(formatProblem(problem))
   return errors.length === 0 ? 0 : 1
 }
 
-function* asIni(config: Config, resolved: ResolvedOptions): Generator<string> {
+function* asIni(resolved: ResolvedOptions): Generator<string> {
   yield '[uwsgi]'
   for (const { directory, values, ...setting } of effectiveSpools(resolved)) {
     yield `; ${originOf(setting)}`
@@ -30,15 +35,11 @@ function* asIni(config: Config, resolved: ResolvedOptions): Generator<string> {
     for (const value of values) yield `;   ${lineOf(value)} (${originOf(value)})`
   }
   let above = ''
-  for (const setting of effectiveSettings(config, resolved)) {
+  for (const setting of effectiveSettings(resolved)) {
     if (originOf(setting) !== above) yield `; ${originOf(setting)}`
     above = originOf(setting)
     yield lineOf(setting)
   }
-}
-
-function originOf({ where }: EffectiveSetting): string {
-  return where === undefined ? 'default' : printable(formatWhere(where))
 }
 
 function lineOf({ option, value }: EffectiveSetting): string {

@@ -2,7 +2,6 @@ import type { PageContext } from '../context.js'
 import { namedIn } from '../models/named.js'
 import { scheduleRows } from '../models/schedules.js'
 import { Audit } from '../views/audit.js'
-import { Configuration } from '../views/configuration.js'
 import { Named } from '../views/named.js'
 import { Schedules } from '../views/schedules.js'
 import { framed, spoolScene } from './framed.js'
@@ -40,20 +39,6 @@ export async function schedulesPage(context: PageContext) {
       actor={context.viewer}
       idOf={spool => context.spools.all.find(({ directory }) => directory === spool)?.id}
     />,
-  )
-}
-
-/** What the daemon was started with. */
-export async function configurationPage(context: PageContext) {
-  const snapshot = await context.daemon.snapshot()
-  const source =
-    "From the daemon's snapshot. Values of its files are not shown, because they may be secret: `spoold config` prints them."
-  return framed(
-    context,
-    snapshot,
-    null,
-    { page: 'configuration', title: 'Configuration', source },
-    <Configuration snapshot={snapshot} />,
   )
 }
 

@@ -2,7 +2,7 @@ import type { DaemonSnapshot } from '../../stats/snapshot.js'
 import { Facts, Table, When } from './parts.js'
 import { bytesText, countText, spanText } from './text.js'
 
-/** What the daemon was started with, as far as it says so itself. Values of the files are no part of it: they may be secrets. */
+/** The daemon, its spools and its sockets, as everybody may see them. */
 export function Configuration({ snapshot }: { snapshot: DaemonSnapshot }) {
   const { daemon, spools, sockets, atMs } = snapshot
   return (
