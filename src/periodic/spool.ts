@@ -7,7 +7,6 @@ import { ARGS_KEY, DEFAULT_QUEUE, ID_KEY, QUEUE_KEY, TASK_KEY } from '../protoco
 import { encodePacket } from '../protocol/packet.js'
 import { bootId } from '../system/boot.js'
 import type { PeriodicTask } from '../task/periodic.js'
-import { baseName } from '../task/ref.js'
 import { scheduleHash } from '../task/schedule.js'
 import { storeNow } from './store-now.js'
 import { PeriodicTasks, type PeriodicTasksOptions } from './tasks.js'
@@ -120,11 +119,10 @@ export class PeriodicSpool {
       states: periodic,
       now: () => ({ epochMs: periodic.nowMs?.() ?? Date.now(), machineMs: machineNowMs(), boot: bootId() }),
       isPaused: task => schedulePauses.read().has(scheduleHash(task)),
-      async store(task) {
+      async store(task, name) {
         const packet = packetOf(task)
-        const { path } = await (await engine.enqueuer(sync)).store({ packet })
+        const { path } = await (await engine.enqueuer(sync)).store({ packet, name })
         events.emit('request-stored', { path, bytes: packet.length })
-        return baseName(path)
       },
       leftOut: ({ name }, stored) => events.emit('periodic-left-out', { spool, name, stored }),
       damaged: ({ name }) => events.emit('periodic-damaged', { spool, name }),

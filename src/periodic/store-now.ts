@@ -19,11 +19,10 @@ export async function storeNow({ states, now, store }: Options, task: PeriodicTa
     throw new Error(
       `its last run, ${last}, has not ended${fate === 'begun' ? ', and it does not overlap' : ''}`,
     )
-  const { task: _last, ...times } = entry ?? entryFrom(task, now())
+  const name = states.newTask()
   // first, so that of several daemons one stores it
-  if (!(await states.advance(times, version, true)))
+  if (!(await states.advance({ ...(entry ?? entryFrom(task, now())), task: name }, version, true)))
     throw new Error('another daemon has just stored a run of it')
-  const stored = await store(task)
-  await states.advance({ ...times, task: stored }, version + 1, false)
-  return stored
+  await store(task, name)
+  return name
 }

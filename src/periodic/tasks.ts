@@ -13,8 +13,8 @@ export interface PeriodicTasksOptions {
   now(): Moment
   /** People have paused it: its times pass, and nothing is stored. @throws why that is unknown */
   isPaused(task: PeriodicTask): boolean
-  /** Stores a run of the task. @returns the name of the stored task in its spool */
-  store(task: PeriodicTask): Promise<string>
+  /** Stores a run of the task. `name`: of `newTask` */
+  store(task: PeriodicTask, name: string): Promise<void>
   /** Its time has come, but this task is still there. Called once for each. */
   leftOut(task: PeriodicTask, stored: string): void
   /** What was remembered of it is damaged, so it starts anew. */
@@ -39,14 +39,15 @@ const MOST_CLAIMS = 3
 
 /** A run that this daemon has to store: nobody else does. */
 interface Owed {
-  readonly entry: PeriodicEntry
+  /** The name of the task to be stored. */
+  readonly stored: string
   readonly version: number
 }
 
 /**
- * The periodic tasks of one spool, as one of its daemons knows them. Who finds a task due replaces its entry first, and then
- * stores it: of several daemons one does, and one that dies in between has missed a run and never doubled one. It has no
- * timer: `look` says when to look again.
+ * The periodic tasks of one spool, as one of its daemons knows them. Who finds a task due replaces its entry first, with the name
+ * of the run, and then stores it: of several daemons one does, one that dies in between has missed a run and never doubled one, and
+ * whether a run has ended is known whenever its daemon dies. It has no timer: `look` says when to look again.
  */
 export class PeriodicTasks {
   readonly #options: PeriodicTasksOptions
@@ -146,11 +147,12 @@ export class PeriodicTasks {
   async #claim(task: PeriodicTask, from: number): Promise<void> {
     for (let version = from; version < from + MOST_CLAIMS; version++) {
       const now = this.#options.now()
-      const entry = entryFrom(task, now)
+      const stored = this.#options.states.newTask()
+      const entry = { ...entryFrom(task, now), task: stored }
       const isOurs = await this.#advance(entry, version)
       this.#owed.delete(task.name)
       if (!isOurs) return
-      this.#owed.set(task.name, { entry, version: version + 1 })
+      this.#owed.set(task.name, { stored, version: version + 1 })
       if (this.#options.now().machineMs < now.machineMs + SUSPENDED_MS) return
     }
   }
@@ -168,11 +170,16 @@ export class PeriodicTasks {
   async #deliver(task: PeriodicTask): Promise<void> {
     const owed = this.#owed.get(task.name)
     if (owed === undefined) return
-    const stored = await this.#options.store(task)
+    const { stored, version } = owed
+    await this.#options.store(task, stored)
     this.#owed.delete(task.name)
+    if (!('everyMs' in task.when)) return
     // a period begins now, if storing took long, or if this process was suspended
-    const entry = 'everyMs' in task.when ? entryFrom(task, this.#options.now()) : owed.entry
-    await this.#options.states.advance({ ...entry, task: stored }, owed.version, false)
+    await this.#options.states.advance(
+      { ...entryFrom(task, this.#options.now()), task: stored },
+      version,
+      false,
+    )
   }
 
   async #isLeftOut(task: PeriodicTask, { task: stored }: PeriodicEntry): Promise<boolean> {

@@ -27,7 +27,7 @@ export interface PeriodicEntry {
   readonly nextMs: number
   /** Of a period: the same on the clock that cannot be set, which is valid until the machine is started again. */
   readonly machine?: { readonly boot: string; readonly nextMs: number }
-  /** The task that was stored last; missing if the daemon died between scheduling and storing it. */
+  /** The task that was stored last, or that a daemon was about to store when it wrote this. */
   readonly task?: string
 }
 
@@ -51,6 +51,8 @@ export interface PeriodicStates {
   /** The latest entries, by key. */
   read(): Maybe<ReadonlyMap<string, PeriodicState>>
   keyOf(name: string): string
+  /** A name for a task to be stored, which no other task of this spool has had. */
+  newTask(): string
   /**
    * Replaces the version `from` of an entry, 0 if there is none, by `from + 1`.
    *

@@ -15,6 +15,8 @@ export interface Request {
    * what is stored there. Letters, digits and `-`.
    */
   readonly mark?: string
+  /** The name that it has in its spool, which whoever stores it has written down before: new, and made by that spool. */
+  readonly name?: string
 }
 
 /** Where a task was stored. */

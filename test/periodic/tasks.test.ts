@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { before, describe, it } from 'node:test'
 import { PeriodicTasks } from '#src/periodic/tasks.js'
 import type { PeriodicEntry, PeriodicStates, PeriodicTask, Rhythm } from '#src/task/periodic.js'
+import { until } from '../helpers/until.js'
 import { STORES, type Store } from './stores.js'
 
 const [SECOND, MINUTE, HOUR, DAY] = [1000, 60_000, 3_600_000, 86_400_000] as const
@@ -48,12 +49,16 @@ class World {
   /** What is still there, and whether its run has begun. */
   readonly lasting = new Map<string, 'waiting' | 'begun'>()
   refusal: string | undefined
-  #stored = 0
+  #named = 0
 
   readonly paused = new Set<string>()
 
   get states(): PeriodicStates {
-    return { ...this.store.states, fateOf: task => this.lasting.get(task) ?? 'gone' }
+    return {
+      ...this.store.states,
+      newTask: () => `task-${++this.#named}`,
+      fateOf: task => this.lasting.get(task) ?? 'gone',
+    }
   }
 
   pass(ms: number): void {
@@ -75,7 +80,6 @@ class World {
         if (this.refusal !== undefined) throw new Error(this.refusal)
         await storing()
         this.runs.push({ name, by, machineMs: this.machineMs, epochMs: this.epochMs })
-        return `task-${++this.#stored}`
       },
       leftOut: ({ name }, stored) => this.lines.push(`${name} left out: ${stored}`),
       damaged: ({ name }) => this.lines.push(`${name} damaged`),
@@ -401,6 +405,26 @@ for (const [engine, open] of Object.entries(STORES))
         world.lasting.set('task-1', 'begun')
         await world.live(daemon, MINUTE)
         assert.deepEqual(world.times, [MINUTE, 4 * MINUTE])
+      })
+
+      it('does so although the daemon that stored it was killed at that moment', async () => {
+        const { world } = await living([every(MINUTE)])
+        world.lasting.set('task-1', 'begun')
+        const killed = world.daemon('killed', {
+          ...world.states,
+          advance: (entry, from, isLasting) =>
+            world.runs.length > 0 ? new Promise(() => {}) : world.states.advance(entry, from, isLasting),
+        })
+        killed.set([every(MINUTE)])
+        world.pass(MINUTE)
+        void killed.look()
+        await until('it is stored', () => world.runs.length === 1)
+        const { daemon } = await living([every(MINUTE)], world)
+        await world.live(daemon, 5 * MINUTE)
+        assert.deepEqual(world.times, [MINUTE])
+        world.lasting.clear()
+        await world.live(daemon, MINUTE)
+        assert.equal(world.times.length, 2)
       })
 
       it('does so after a restart and with another rhythm, too', async () => {

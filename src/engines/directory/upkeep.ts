@@ -5,6 +5,7 @@ import { sweepRecords } from '../../spool/admin/sweep-records.js'
 import { noteFormat } from '../../spool/format.js'
 import { PauseWatch } from '../../spool/index/pause-watch.js'
 import { takeSpoolLease } from '../../spool/locker.js'
+import { createTaskName } from '../../spool/names.js'
 import { currentPauses } from '../../spool/pauses.js'
 import {
   advancePeriodic,
@@ -16,7 +17,7 @@ import {
 import { pauseSchedule, readSchedulePauses, resumeSchedule } from '../../spool/schedule-pauses.js'
 import type { Pauses } from '../../task/pause.js'
 import type { PeriodicStates } from '../../task/periodic.js'
-import { toByteString } from '../../task/ref.js'
+import { displayName, toByteString } from '../../task/ref.js'
 import type { SchedulePauses } from '../../task/schedule.js'
 import type {
   Lease,
@@ -76,6 +77,7 @@ export class DirectoryUpkeep implements Upkeep {
     return {
       read: () => readPeriodic(spool),
       keyOf: periodicKey,
+      newTask: () => displayName(createTaskName()),
       advance: (entry, from, isLasting) => advancePeriodic(spool, entry, from, isLasting),
       forget: (key, version) => forgetPeriodic(spool, key, version),
       fateOf: task => fateOfRun(spool, toByteString(task)),

@@ -52,19 +52,22 @@ export class MemoryEnqueuer implements Enqueuer {
     })
   }
 
-  #store({ packet, atSeconds, priority, id }: Request, body: Buffer | undefined): Stored {
+  #store({ packet, atSeconds, priority, id, name }: Request, body: Buffer | undefined): Stored {
     const path = id === undefined ? undefined : this.#spool.ids.get(id)?.path
     if (path !== undefined) return { path, isDuplicate: true }
     const { size, ids, capacity } = this.#spool
     if (size >= capacity || (id !== undefined && ids.size >= capacity)) throw this.#full()
     const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
     if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
-    const task = this.#spool.add({
-      vars,
-      body: body === undefined || body.length === 0 ? undefined : body,
-      priority: priority === undefined ? null : Number(priority),
-      dueAtMs: atSeconds === undefined ? Date.now() : atSeconds * 1000,
-    })
+    const task = this.#spool.add(
+      {
+        vars,
+        body: body === undefined || body.length === 0 ? undefined : body,
+        priority: priority === undefined ? null : Number(priority),
+        dueAtMs: atSeconds === undefined ? Date.now() : atSeconds * 1000,
+      },
+      name,
+    )
     const stored: Stored = { path: this.#spool.pathOf(task), isDuplicate: false }
     if (id !== undefined) ids.set(id, { path: stored.path, sinceMs: Date.now() })
     return stored

@@ -93,12 +93,17 @@ export class MemorySpool {
     return this.tasks.size + this.dead.size
   }
 
-  add(task: Pick<MemoryTask, 'vars' | 'body' | 'priority' | 'dueAtMs'>): MemoryTask {
-    const number = this.#next++
+  /** A name for a task to be added. */
+  newName(): string {
+    return `task-${this.#next++}`
+  }
+
+  add(task: Pick<MemoryTask, 'vars' | 'body' | 'priority' | 'dueAtMs'>, name = this.newName()): MemoryTask {
+    const number = Number(name.slice('task-'.length))
     const added: MemoryTask = {
       ...task,
       number,
-      name: `task-${number}`,
+      name,
       attempts: 0,
       crashes: 0,
       policy: {},

@@ -93,6 +93,7 @@ export class MemoryUpkeep implements Upkeep {
     return {
       read: () => new Map(periodic),
       keyOf: name => name,
+      newTask: () => this.#spool.newName(),
       async advance(entry, from) {
         if (versionOf(entry.name) !== from) return false
         periodic.set(entry.name, { version: from + 1, entry })

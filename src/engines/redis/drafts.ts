@@ -26,8 +26,9 @@ interface Identity {
 const MARK = /^(id)-([0-9a-f]{64})$|^(add)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
 
 /** The name of a task in the spool that it is forwarded to, for its file's name; see Request.mark. */
-export function markOf({ id, mark }: Request): string {
+export function markOf({ id, mark, name }: Request): string {
   if (mark !== undefined) return mark
+  if (name !== undefined) return `add-${name}`
   return id === undefined ? `add-${randomUUID()}` : `id-${sha256(id)}`
 }
 

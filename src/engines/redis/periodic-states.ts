@@ -31,6 +31,7 @@ export function periodicStates(connection: Connection): PeriodicStates {
       return new Map(Object.entries(found).map(([name, text]) => [name, stateIn(text, name)]))
     },
     keyOf: name => name,
+    newTask: () => randomUUID(),
     async advance(entry, from) {
       const text = `${from + 1} ${randomUUID()} ${JSON.stringify(entry)}`
       for (let tries = 1; ; tries++)

@@ -1,7 +1,7 @@
 import { closeSync, constants, futimesSync, writeSync } from 'node:fs'
 import { errnoOf, SpooldError } from '../../base/errors.js'
 import { openSync, renameSync, unlinkSync, utimesSync } from '../../files/anchored-path.js'
-import { baseName, displayName, type Ref, toFsPath } from '../../task/ref.js'
+import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
 import type { Request } from '../../task/request.js'
 import { createTaskName } from '../names.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
@@ -40,8 +40,9 @@ export class Draft {
   #isOpen = true
 
   /** @throws SpooldError REQUEST_INVALID, or the file system's error; then nothing is left behind */
-  constructor(spool: string, { priority, mark }: Pick<Request, 'priority' | 'mark'>) {
-    const name = createTaskName(undefined, mark)
+  constructor(spool: string, request: Pick<Request, 'priority' | 'mark' | 'name'>) {
+    const { priority } = request
+    const name = nameOf(request)
     this.spool = spool
     this.ref = priority === undefined ? name : `${priority}/${name}`
     this.directory = priority === undefined ? spool : `${spool}/${priority}`
@@ -106,8 +107,12 @@ export class Draft {
 }
 
 /** The path of a new task at the top of a spool, a byte string. */
-export function newTaskPath(spool: string, mark?: string): string {
-  return `${spool}/${createTaskName(undefined, mark)}`
+export function newTaskPath(spool: string, request: Pick<Request, 'mark' | 'name'> = {}): string {
+  return `${spool}/${nameOf(request)}`
+}
+
+function nameOf({ mark, name }: Pick<Request, 'mark' | 'name'>): string {
+  return name === undefined ? createTaskName(undefined, mark) : toByteString(name)
 }
 
 /** Straight under its final name, in one write: a reader sees nothing or all of it, as long as it fits a page. */

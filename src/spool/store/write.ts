@@ -99,7 +99,7 @@ function performSync(wait: Wait): void {
  */
 export function writeAtOnce(request: Request, options: WriteOptions): Stored | undefined {
   if (!needsNoWaiting(request, options)) return undefined
-  const path = newTaskPath(options.spool, request.mark)
+  const path = newTaskPath(options.spool, request)
   try {
     writeInPlace(path, request.packet)
     return { path: displayName(path), isDuplicate: false }
