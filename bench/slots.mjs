@@ -43,6 +43,13 @@ function fill(spool, task, count, first) {
     )
 }
 
+/** It needed less than a fifth of a processor for a second. */
+async function isQuiet(pid) {
+  const before = cpuSecondsOf(pid)
+  await setTimeout(1000)
+  return cpuSecondsOf(pid) - before < 0.2
+}
+
 /** One task runs for ever, `count` wait for it, and others come behind them. */
 function measure(count) {
   return withDirectory('memory', async directory => {
@@ -56,7 +63,8 @@ function measure(count) {
     try {
       await until('another one starts', () => existsSync(join(directory, 'other')), LONGEST_MS)
       const first = (performance.now() - since) / 1000
-      await setTimeout(REST_MS) // those that were given to workers meanwhile have come back
+      await until('all are opened', () => isQuiet(daemon.pid), LONGEST_MS) // another one may start before
+      await setTimeout(REST_MS)
       const before = leftOnTmpfs(spool)
       const [cpu, at] = [cpuSecondsOf(daemon.pid), performance.now()]
       await setTimeout(REST_MS)
@@ -66,6 +74,7 @@ function measure(count) {
       await until('the others have run', () => leftOnTmpfs(spool) <= before, LONGEST_MS)
       return { first, share, work: (await counted()) / OTHERS }
     } finally {
+      process.kill(daemon.pid, 'SIGQUIT') // one task never ends
       await daemon.stop()
     }
   })

@@ -4,7 +4,7 @@ import type { LastRun } from '../task/last-run.js'
 import type { Company, Outcome } from '../task/outcome.js'
 import type { Ref } from '../task/ref.js'
 import type { FeedReason, Report } from '../task/report.js'
-import type { SlotNews } from '../task/slots.js'
+import type { NamedSlots, SlotNews } from '../task/slots.js'
 import type { Terms } from '../task/terms.js'
 
 /** A plain value where the engine can give one, which saves a promise and a turn of the event loop. */
@@ -69,6 +69,12 @@ export interface Claims {
    */
   claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report>
   /**
+   * A task that would find no slot, as far as this worker knows, is parked at once: it need not wait for its begin.
+   *
+   * @returns the report if it is; then the claim is given up
+   */
+  queue?(claim: Claim): Report | undefined
+  /**
    * Marks the start of the run. Call it right before the handler. `beside` means that other tasks run in this
    * process, so if the process dies, it is unknown which one is to blame.
    *
@@ -88,10 +94,15 @@ export interface Claims {
    * handler ignored is parked.
    *
    * @param next will be claimed after that, as far as is known: an engine may fetch its task by the same command
+   * @param isFollowed keeps the slot for the next claim of the name that begins. Only if there is `dropKept`
    */
-  settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref): Awaitable<Report>
+  settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref, isFollowed?: boolean): Awaitable<Report>
   /** No ref waits to be claimed: what `settle` fetched and nobody has claimed is given up. */
   giveBack?(): void
+  /** A slot that `settle` has kept is given back: none follows. @returns whether there was one */
+  dropKept?(slots: NamedSlots): boolean
+  /** How many slots of a name the claims have that have begun; those that are kept, too. */
+  heldSlots?(name: string): number
   /**
    * Gives up a claim that did not begin. No attempt is counted.
    *

@@ -2,7 +2,7 @@ import type { LastRun } from '../task/last-run.js'
 import type { ParkedGroup } from '../task/parked.js'
 import type { Ref } from '../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../task/report.js'
-import type { SlotQueueStats } from '../task/slots.js'
+import type { NamedSlots, SlotQueueStats } from '../task/slots.js'
 
 export interface Counts {
   /** Due now. It may be an estimate. */
@@ -114,6 +114,11 @@ export interface Feed {
   unpark(reason: FeedReason): void
   /** Absent: a task takes any slot that it finds, though others wait. */
   readonly slotHints?: SlotHints
+  /**
+   * For a worker that runs tasks of this name: the next ones that wait for a slot of it, as long as they come before all other due
+   * tasks. Absent if there are no `slotHints`.
+   */
+  takeFollowers?(slots: NamedSlots, limit: number): readonly Ref[]
   /** The workers have other handlers: they may know more names, and other numbers of slots. */
   handlersReplaced(): void
   /** Workers have announced their claims of these. Absent if the engine's claims have no notices, or if it need not know. */

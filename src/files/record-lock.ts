@@ -32,13 +32,18 @@ export function loadRecordLocks(): RecordLocks {
   }
 }
 
+/** The library says by an exception that somebody else has the lock; a stack would cost ten times what the call does. */
 function tryLock(binding: Binding, fd: number, isExclusive: boolean): boolean {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
   try {
     binding.tryLock(fd, 0, 0, isExclusive)
     return true
   } catch (error) {
     if (errnoOf(error) === 'EAGAIN') return false
     throw error
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
   }
 }
 

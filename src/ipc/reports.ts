@@ -2,7 +2,8 @@ import type { ClaimNotice } from '../task/claim-notice.js'
 import { Histogram } from '../task/histogram.js'
 import type { NamedRuns } from '../task/named-runs.js'
 import type { Ref } from '../task/ref.js'
-import { REPORT_KINDS, type Report } from '../task/report.js'
+import { REPORT_KINDS, type Report, waitsForSlot } from '../task/report.js'
+import type { NamedSlots, SlotWish } from '../task/slots.js'
 import { NamedRunCounts } from './named-runs.js'
 
 /** Reports as flat numbers: at 50,000 tasks per second, JSON of objects would cost more than running the tasks. */
@@ -10,6 +11,8 @@ export interface PackedReports {
   readonly type: 'reports'
   /** Runs that ended with SPOOL_OK and need no details: pairs of first number and count. */
   readonly done: readonly number[]
+  /** Tasks that found no slot, by name: pairs of first number and count. There may be thousands in a row. */
+  readonly waiting?: ReadonlyArray<{ readonly slots: NamedSlots; readonly numbers: readonly number[] }>
   /** Triples of number, kind (index in REPORT_KINDS) and run time in ms. */
   readonly packed: readonly number[]
   /** Further fields of the few reports that have any, by number. */
@@ -22,6 +25,10 @@ export interface PackedReports {
   readonly started: readonly number[]
   /** How long the worker was busy with all of this. */
   readonly busyMs: number
+  /** Of names whose tasks have ended: how many more could follow. */
+  readonly wishes?: readonly SlotWish[]
+  /** How many tasks wait in the worker until others of their name end there; absent: none. */
+  readonly following?: number
 }
 
 type MoreOfReport = Omit<Report, 'ref' | 'kind' | 'ranMs'>
@@ -50,6 +57,7 @@ export class Outbox {
   readonly #waited = new Histogram()
   readonly named = new NamedRunCounts()
   #done: number[] = []
+  readonly #waiting = new Map<string, { readonly slots: NamedSlots; readonly numbers: number[] }>()
   #packed: number[] = []
   #more: Record<string, MoreOfReport> | undefined
 
@@ -66,12 +74,13 @@ export class Outbox {
   }
 
   get isEmpty(): boolean {
-    return this.#done.length === 0 && this.#packed.length === 0
+    return this.#done.length === 0 && this.#packed.length === 0 && this.#waiting.size === 0
   }
 
   add(number: number, report: Report): void {
     if (report.kind === 'ok' && !this.#listening.tasks && report.slots === undefined)
-      return this.#count(number)
+      return addTo(this.#done, number)
+    if (waitsForSlot(report) && report.detail === undefined) return this.#wait(number, report.slots)
     this.#packed.push(number, KIND_NUMBERS.get(report.kind) ?? 0, Math.round(report.ranMs))
     const { name, task, atMs, reason, slots, detail, attempt, waitMs } = report
     const isPlain =
@@ -87,11 +96,10 @@ export class Outbox {
     this.#waited.add(waitedMs * 1000)
   }
 
-  #count(number: number): void {
-    const done = this.#done
-    const last = done.length - 1
-    if (last > 0 && (done[last - 1] ?? 0) + (done[last] ?? 0) === number) done[last] = (done[last] ?? 0) + 1
-    else done.push(number, 1)
+  #wait(number: number, slots: NamedSlots): void {
+    const waiting = this.#waiting.get(slots.name) ?? { slots, numbers: [] } // a worker knows one count per name
+    this.#waiting.set(slots.name, waiting)
+    addTo(waiting.numbers, number)
   }
 
   take(started: readonly number[], busyMs: number): PackedReports {
@@ -101,6 +109,7 @@ export class Outbox {
       done: this.#done,
       packed: this.#packed,
       ...(this.#more === undefined ? {} : { more: this.#more }),
+      ...(this.#waiting.size === 0 ? {} : { waiting: [...this.#waiting.values()] }),
       ...(this.#ran.count === 0 ? {} : { times: this.#takeTimes() }),
       ...(named === undefined ? {} : { named }),
       started,
@@ -109,6 +118,7 @@ export class Outbox {
     this.#done = []
     this.#packed = []
     this.#more = undefined
+    this.#waiting.clear()
     return message
   }
 
@@ -120,12 +130,23 @@ export class Outbox {
   }
 }
 
+/** Numbers as pairs of the first one and how many follow each other. */
+function addTo(pairs: number[], number: number): void {
+  const last = pairs.length - 1
+  if (last > 0 && (pairs[last - 1] ?? 0) + (pairs[last] ?? 0) === number) pairs[last] = (pairs[last] ?? 0) + 1
+  else pairs.push(number, 1)
+}
+
+function eachOf(pairs: readonly number[], tell: (number: number) => void): void {
+  for (let i = 0; i < pairs.length; i += 2) {
+    const first = pairs[i] ?? 0
+    for (let left = pairs[i + 1] ?? 0, number = first; left > 0; left--, number++) tell(number)
+  }
+}
+
 /** The reverse of `Outbox`: calls `tell` with the number of each task in `done`. */
 export function eachDone({ done }: PackedReports, tell: (number: number) => void): void {
-  for (let i = 0; i < done.length; i += 2) {
-    const first = done[i] ?? 0
-    for (let left = done[i + 1] ?? 0, number = first; left > 0; left--, number++) tell(number)
-  }
+  eachOf(done, tell)
 }
 
 /** A task that a worker was given, and what it has announced of its claim. */
@@ -140,7 +161,7 @@ export function eachReport(
   given: (number: number) => GivenTask | undefined,
   tell: (number: number, report: Report) => void,
 ): void {
-  const { packed, more } = message
+  const { packed, more, waiting = [] } = message
   for (let i = 0; i < packed.length; i += 3) {
     const number = packed[i] ?? 0
     const kind = REPORT_KINDS[packed[i + 1] ?? 0]
@@ -153,4 +174,11 @@ export function eachReport(
     const isPlain = rest === undefined && name === undefined
     tell(number, isPlain ? { ref, kind, ranMs } : { ref, kind, ranMs, ...name, ...rest }) // one object per task
   }
+  for (const { slots, numbers } of waiting)
+    eachOf(numbers, number => {
+      const task = given(number)
+      if (task === undefined) return
+      const name = task.notice === undefined ? undefined : { name: task.notice.name }
+      tell(number, { ref: task.ref, ...name, kind: 'parked', ranMs: 0, reason: 'slot', slots })
+    })
 }

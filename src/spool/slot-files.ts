@@ -38,23 +38,25 @@ function directoryOf(name: string): string {
 /** Takes a slot of a name, whichever is free; this process may have several. */
 export interface SlotFiles {
   /**
-   * @param spool a byte string @param from the slot that is tried first @returns undefined if all are taken
+   * @param spool a byte string @param from the slot that is tried first @param held not tried: this process has them
+   * @returns undefined if all are taken
    * @throws the error of a call, if it is unknown whether one is free
    */
-  take(spool: string, slots: NamedSlots, from: number): HeldSlot | undefined
+  take(spool: string, slots: NamedSlots, from: number, held: ReadonlySet<number>): HeldSlot | undefined
 }
 
 export function openSlotFiles(kind: LockKind): SlotFiles {
   const tryTake = kind === 'ofd' ? lockTaker() : leaseTaker()
   const isLease = kind === 'lockfile' // it is renewed by its path, so its directory is held as long
   return {
-    take(spool, { name, count }, from) {
+    take(spool, { name, count }, from, held) {
       const directory = holdSlots(spool, name, true)
       if (directory === undefined) return undefined
       let isHeld = false
       try {
         for (let i = 0; i < count; i++) {
           const number = (from + i) % count
+          if (held.has(number)) continue
           const release = tryTake(directory, number)
           if (release === undefined) continue
           isHeld = isLease

@@ -62,7 +62,8 @@ function give({ worker, room, batch }: Open, share: number, source: Source): voi
   }
 }
 
-function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
+/** How the last runs of these were cut short. */
+export function lastRunsOf(refs: readonly Ref[], source: Pick<Source, 'lastRun'>): LastRuns {
   const found: Array<readonly [number, LastRun]> = []
   for (const [place, ref] of refs.entries()) {
     const lastRun = source.lastRun(ref)
@@ -76,7 +77,8 @@ function lastRunsOf(refs: readonly Ref[], source: Source): LastRuns {
  * run now.
  */
 function openingOf(worker: WorkerProcess, now: number, isShrinking: boolean): Open {
-  const { outstanding, concurrency, runningSince = now, pace } = worker.work
+  const { concurrency, following, runningSince = now, pace } = worker.work
+  const outstanding = worker.work.outstanding - following
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
   if (pace.ms === undefined || pace.ms > BATCH_MS || now - runningSince > BATCH_MS)
     return { worker, room: concurrency - outstanding, batch: concurrency }

@@ -2,9 +2,10 @@ import { Stall } from '../base/stall.js'
 import type { Feed } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Ref, TaskName } from '../task/ref.js'
+import type { SlotWish } from '../task/slots.js'
 import type { Cancellations } from './cancellations.js'
 import { lastRunOf } from './cut-short.js'
-import { dispatch } from './dispatcher.js'
+import { dispatch, lastRunsOf } from './dispatcher.js'
 import type { Begun } from './given-tasks.js'
 import type { Lane } from './lane.js'
 import type { Roster } from './roster.js'
@@ -90,10 +91,12 @@ export class Feeder {
     this.#watchdog.look()
   }
 
-  reported({ pid }: WorkerProcess, { done, doneNames, reports, late, known }: Reported): void {
+  reported(worker: WorkerProcess, { done, doneNames, reports, late, known, wishes }: Reported): void {
     const { spool, feed, events } = this.#context
+    const { pid } = worker
     if (done.length > 0) feed.done(done)
     if (reports.length > 0) feed.returned(reports)
+    for (const wish of wishes) this.#follow(worker, wish)
     events.emit('tasks-reported', {
       spool,
       pid,
@@ -101,6 +104,17 @@ export class Feeder {
       reports: late.length === 0 ? reports : [...reports, ...late],
       known,
     })
+  }
+
+  /** Gives a worker more tasks of a name that it runs: they begin there as soon as the slots are free that it has. */
+  #follow(worker: WorkerProcess, { wanted, name, count }: SlotWish): void {
+    const { roster, lane, feed, isBraked } = this.#context
+    if (roster.isClosed || roster.excess > 0 || isBraked() || !worker.isOpen) return
+    const refs = lane.takeFollowers?.({ name, count }, wanted) ?? []
+    if (refs.length === 0) return
+    this.#given += refs.length
+    const lastRuns = lastRunsOf(refs, { lastRun: ref => feed.lastRunOf(ref) })
+    worker.run(refs, lastRuns, feed.slotHints, name)
   }
 
   dropped(refs: readonly Ref[]): void {

@@ -1,5 +1,6 @@
 import type { Feed } from '../engines/feed.js'
 import type { Ref } from '../task/ref.js'
+import type { NamedSlots } from '../task/slots.js'
 
 /** The source of tasks of one group of workers. */
 export interface Lane {
@@ -7,6 +8,8 @@ export interface Lane {
   readonly ready: number
   /** The most urgent tasks, at most `limit`. */
   take(limit: number): readonly Ref[]
+  /** @see Feed.takeFollowers */
+  takeFollowers?(slots: NamedSlots, limit: number): readonly Ref[]
 }
 
 /** All due tasks. */
@@ -16,6 +19,7 @@ export function dueLane(feed: Feed): Lane {
       return feed.counts().ready
     },
     take: limit => feed.take(limit),
+    takeFollowers: (slots, limit) => feed.takeFollowers?.(slots, limit) ?? [],
   }
 }
 

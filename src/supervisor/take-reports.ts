@@ -34,5 +34,5 @@ export function takeReports(message: PackedReports, given: GivenTasks): Reported
     const list = ended.isRecalled ? late : reports
     list.push(report)
   })
-  return { done, doneNames: names ?? done, reports, late, known }
+  return { done, doneNames: names ?? done, reports, late, known, wishes: message.wishes ?? [] }
 }

@@ -4,6 +4,7 @@ import type { NamedRuns } from '../task/named-runs.js'
 import type { RecycleReason } from '../task/recycle-reason.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import type { Report } from '../task/report.js'
+import type { SlotWish } from '../task/slots.js'
 import type { HostEventListener } from './host-messages.js'
 import type { PortExit } from './worker-port.js'
 
@@ -18,6 +19,8 @@ export interface Reported {
   readonly late: readonly Report[]
   /** The tasks whose start was announced before. */
   readonly known: ReadonlySet<TaskName>
+  /** How many more tasks of a name could follow those that the worker runs. */
+  readonly wishes: readonly SlotWish[]
 }
 
 /** What a worker reports. */

@@ -90,11 +90,13 @@ export class WorkerProcess {
     this.#send({ type: 'signal', number })
   }
 
-  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints): void {
+  /** @param follow the name of them all, if they may wait until others of it end there */
+  run(refs: readonly Ref[], lastRuns: LastRuns, hints?: SlotHints, follow?: string): void {
     const first = this.#work.giveTasks(refs)
+    if (follow !== undefined) this.#work.following += refs.length
     const sentAtMs = Math.floor(machineNowMs())
     const more = lastRuns.length === 0 ? undefined : { lastRuns }
-    this.#send({ type: 'run', first, refs, sentAtMs, ...more, ...this.#slots.newsOf(refs, hints) })
+    this.#send({ type: 'run', first, refs, sentAtMs, ...more, ...this.#slots.newsOf(refs, hints, follow) })
   }
 
   /**

@@ -15,6 +15,8 @@ export class Workload {
   readonly signals = new GivenSignals()
   readonly activity = new Activity()
   readonly pace = new Pace()
+  /** How many of its tasks wait until others of their name end there, as far as it has told. */
+  following = 0
   /** The worker was asked to hand back what it has not started, and has not answered yet. */
   isRecalling = false
   #lastHeardAt = performance.now()
@@ -98,12 +100,14 @@ export class Workload {
   /** @returns what the worker has handed back now */
   recalled(begun: readonly number[]): Ref[] {
     this.isRecalling = false
+    this.following = 0
     return this.tasks.confirmed(begun, this.#lastHeardAt)
   }
 
   settle(message: Extract<WorkerMessage, { type: 'reports' }>): Reported & { readonly count: number } {
     const reported = takeReports(message, this.tasks)
     const { done, reports, late } = reported
+    this.following = message.following ?? 0
     const count = done.length + reports.length + late.length
     const ran = done.length + ranOf(reports) + ranOf(late)
     this.activity.reported(count, ran)

@@ -76,6 +76,11 @@ export function nameOf({ ref, name }: Pick<Report, 'ref' | 'name'>): TaskName {
   return name ?? ref
 }
 
+/** It is parked until one of its slots is free. */
+export function waitsForSlot(report: Report): report is Report & { readonly slots: NamedSlots } {
+  return report.kind === 'parked' && report.reason === 'slot' && report.slots !== undefined
+}
+
 /** The kinds that end a handler's call, except `ignore`: `spooler-max-tasks` counts these, as in uWSGI. */
 export function isHandled(kind: ReportKind): boolean {
   return kind === 'ok' || kind === 'retry' || kind === 'error' || kind === 'unsettled' || kind === 'buried'

@@ -17,4 +17,11 @@ export interface SlotNews {
   readonly queued?: readonly string[]
   /** Of the refs that come with it, those that may take a slot though others wait. */
   readonly tries: readonly Ref[]
+  /** The refs that come with it are tasks of this name, and may wait until others of the name end in this worker. */
+  readonly follow?: string
+}
+
+/** So many more tasks of a name could follow those that a worker runs. */
+export interface SlotWish extends NamedSlots {
+  readonly wanted: number
 }

@@ -10,6 +10,7 @@ import { afterMessages } from './after-messages.js'
 import type { Assignment } from './assignment.js'
 import { ClaimNotices } from './claim-notices.js'
 import { Run, type RunLimits } from './run.js'
+import { Succession, type SuccessionNews } from './succession.js'
 
 /** Limits the bodies of a batch, because the large ones may be in memory twice. */
 const BATCH_BYTES = 1024 * 1024
@@ -58,6 +59,7 @@ export class Claimer {
   readonly #options: ClaimerOptions
   readonly #notices: ClaimNotices
   readonly #queue = new Queue<Assignment>()
+  readonly #succession: Succession
   /** Batches whose claims are awaited. */
   readonly #pending = new Set<Batch>()
   /** Claimed, and waiting until nothing runs. */
@@ -72,11 +74,12 @@ export class Claimer {
   constructor(options: ClaimerOptions) {
     this.#options = options
     this.#notices = new ClaimNotices(options.announce)
+    this.#succession = new Succession(options.claims)
   }
 
-  /** How many tasks have not begun, without those that are being claimed. */
+  /** How many tasks have not begun, without those that are being claimed, or that wait for others to end. */
   get size(): number {
-    return this.#queue.size + (this.#waitsToBeAlone === undefined ? 0 : 1)
+    return this.#queue.size + this.#succession.ready + (this.#waitsToBeAlone === undefined ? 0 : 1)
   }
 
   get isEmpty(): boolean {
@@ -86,6 +89,16 @@ export class Claimer {
   /** What will be claimed after so many others. */
   peek(place: number): Ref | undefined {
     return this.#queue.peek(place)?.ref
+  }
+
+  /** @see Succession.takeNews */
+  takeNews(): SuccessionNews {
+    return this.#succession.takeNews()
+  }
+
+  /** None waits for anything. */
+  get isDry(): boolean {
+    return this.isEmpty && this.#succession.following === 0
   }
 
   /** True if the last task that began is alone, or the next one has to be. */
@@ -113,8 +126,16 @@ export class Claimer {
     return isDone
   }
 
-  push(assignment: Assignment): void {
-    this.#queue.push(assignment)
+  /** @param follow they follow tasks of this name */
+  push(assignments: readonly Assignment[], follow?: string): void {
+    if (follow !== undefined) return this.#succession.add(follow, assignments)
+    for (const each of assignments) this.#queue.push(each)
+  }
+
+  /** It has ended. @returns whether another task begins in its slot next */
+  isFollowed({ claim }: Run, ranMs: number): boolean {
+    const slots = claim.terms?.slots
+    return slots !== undefined && this.#succession.ended(slots, ranMs)
   }
 
   /** Claims and begins tasks that can begin together, at most `room`. @param isIdle nothing runs */
@@ -151,14 +172,15 @@ export class Claimer {
     const waited = this.#waitsToBeAlone
     this.#waitsToBeAlone = undefined
     if (waited !== undefined) this.#release(waited)
-    for (let next = this.#queue.pop(); next !== undefined; next = this.#queue.pop())
-      this.#options.refused(next.number, { ref: next.ref, kind: 'untouched', ranMs: 0 })
+    for (const { number, ref } of [...this.#succession.drop(), ...this.#queue])
+      this.#refused(number, { ref, kind: 'untouched', ranMs: 0 })
+    this.#queue.clear()
     for (const batch of this.#pending) batch.isDropped = true
   }
 
   #claimMore(batch: Batch): Awaitable<readonly Run[]> {
     while (!batch.isFull && !batch.isDropped) {
-      const next = this.#queue.pop()
+      const next = this.#succession.pop() ?? this.#queue.pop()
       if (next === undefined) break
       if (next.isLast) this.#isMessageDone = true
       const claim = this.#claim(next)
@@ -181,10 +203,11 @@ export class Claimer {
   }
 
   #parked(claim: Claim | Report): Awaitable<Claim | Report> {
+    if ('kind' in claim) return claim
     const { isConcurrent, claims } = this.#options
-    if (this.paused.length > 0 && !('kind' in claim) && this.#isPaused(claim))
-      return claims.release(claim, 'paused')
-    return isConcurrent && !('kind' in claim) && claim.mustBeAlone ? claims.release(claim, 'alone') : claim
+    if (this.paused.length > 0 && this.#isPaused(claim)) return claims.release(claim, 'paused')
+    if (isConcurrent && claim.mustBeAlone) return claims.release(claim, 'alone')
+    return claims.queue?.(claim) ?? claim
   }
 
   #isPaused({ vars }: Claim): boolean {
@@ -192,7 +215,7 @@ export class Claimer {
   }
 
   #claimed({ number }: Assignment, claim: Claim | Report, batch: Batch): void {
-    if ('kind' in claim) return this.#options.refused(number, claim)
+    if ('kind' in claim) return this.#refused(number, claim)
     if (claim.notice !== undefined) {
       batch.notices ??= []
       batch.notices.push([number, claim.notice])
@@ -254,19 +277,24 @@ export class Claimer {
   }
 
   #release({ claim, number }: Run): void {
-    const { claims, refused, released } = this.#options
+    const { claims, released } = this.#options
     const report = claims.release(claim)
-    if (!(report instanceof Promise)) return refused(number, report)
+    if (!(report instanceof Promise)) return this.#refused(number, report)
     this.#releasing++
     void report.then(late => {
       this.#releasing--
-      refused(number, late)
+      this.#refused(number, late)
       released()
     })
   }
 
   #began(run: Run, refusal: Report | undefined, begun: Run[]): void {
-    if (refusal === undefined) begun.push(run)
-    else this.#options.refused(run.number, refusal)
+    if (refusal !== undefined) return this.#refused(run.number, refusal)
+    this.#succession.began(run.number)
+    begun.push(run)
+  }
+
+  #refused(number: number, report: Report): void {
+    this.#options.refused(number, this.#succession.refused(number, report))
   }
 }

@@ -3,6 +3,7 @@ import { type Listening, Outbox } from '../ipc/reports.js'
 import { isHandled, type Report } from '../task/report.js'
 import type { Run } from './run.js'
 import type { RunFollower } from './run-follower.js'
+import type { SuccessionNews } from './succession.js'
 
 /**
  * If the last report is older than this, the master gets a report before a task begins. It also gets one of running
@@ -22,6 +23,7 @@ export interface ReportBufferOptions {
 export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
   readonly #inFlight: ReadonlySet<Run>
+  readonly #succession: () => SuccessionNews
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
   /**
@@ -34,11 +36,16 @@ export class ReportBuffer {
   #timer: NodeJS.Timeout | undefined
   #follower: RunFollower | undefined
 
-  /** @param inFlight each message also announces those of these runs that have started since the last one */
-  constructor({ isListenedTo, isDetailed, send }: ReportBufferOptions, inFlight: ReadonlySet<Run>) {
+  /** @param inFlight each message also announces those of these runs that have started since the last one @param succession is told with each */
+  constructor(
+    { isListenedTo, isDetailed, send }: ReportBufferOptions,
+    inFlight: ReadonlySet<Run>,
+    succession: () => SuccessionNews,
+  ) {
     this.#outbox = new Outbox({ tasks: isListenedTo, times: false })
     this.#isDetailed = isDetailed
     this.#inFlight = inFlight
+    this.#succession = succession
     this.#send = send
   }
 
@@ -113,7 +120,7 @@ export class ReportBuffer {
     const now = performance.now()
     for (const run of unannounced) run.isAnnounced = true
     const started = unannounced.map(({ number }) => number)
-    this.#send(this.#outbox.take(started, now - this.#busySince))
+    this.#send({ ...this.#outbox.take(started, now - this.#busySince), ...this.#succession() })
     this.#reportedAt = now
     if (!hasEnded) return // the busy time belongs to tasks that are still running
     this.#busySince = now

@@ -50,7 +50,7 @@ export class Runner implements ExecutorListener {
     this.#executor = open(this)
     this.#signals = new SignalRunner(options)
     this.#retirement = new Retirement(options, () => this.#lookAtMemory())
-    this.#reports = new ReportBuffer(options, this.#inFlight)
+    this.#reports = new ReportBuffer(options, this.#inFlight, () => this.#claimer.takeNews())
     this.#claimer = new Claimer({
       claims,
       isConcurrent,
@@ -65,7 +65,7 @@ export class Runner implements ExecutorListener {
   take({ first, refs, sentAtMs, lastRuns = [], slots }: GivenRun): void {
     if (this.#claimer.isEmpty && this.#inFlight.size === 0) this.#reports.busy()
     this.#claims.refresh?.(slots)
-    for (const each of assignmentsOf(first, refs, lastRuns)) this.#claimer.push(each)
+    this.#claimer.push(assignmentsOf(first, refs, lastRuns), slots?.follow)
     if (this.#state !== 'running') this.#handBack()
     if (isStale(sentAtMs)) this.#turnLater()
     else this.#turn()
@@ -158,7 +158,8 @@ export class Runner implements ExecutorListener {
   ended(run: Run, outcome: Outcome, ranMs: number): void {
     run.end()
     const next = this.#state === 'running' ? this.#claimer.peek(this.#fetching) : undefined
-    const report = this.#claims.settle(run.claim, run.outcomeOf(outcome), ranMs, next)
+    const isFollowed = this.#claimer.isFollowed(run, ranMs)
+    const report = this.#claims.settle(run.claim, run.outcomeOf(outcome), ranMs, next, isFollowed)
     if (!(report instanceof Promise)) return this.#settled(run, report)
     this.#inFlight.add(run)
     if (next !== undefined) this.#fetching++
@@ -206,7 +207,7 @@ export class Runner implements ExecutorListener {
     }
     if (this.#retirement.reason !== undefined) this.#leave(this.#retirement.reason)
     if (this.#claimer.isEmpty) this.#claims.giveBack?.()
-    this.#reports.turnEnded(this.#claimer.isEmpty)
+    this.#reports.turnEnded(this.#claimer.isDry)
     this.#endIfDrained()
   }
 
@@ -262,8 +263,7 @@ export class Runner implements ExecutorListener {
     }
     this.#executor.start(runs, now)
     for (const run of runs) if (!run.hasEnded) this.#inFlight.add(run)
-    // so that the next batch arrives while this one runs
-    if (this.#claimer.takeMessageDone() && !this.#claimer.isEmpty) this.#reports.tell()
+    if (this.#claimer.takeMessageDone() && !this.#claimer.isEmpty) this.#reports.tell() // the next batch comes meanwhile
   }
 
   #settled(run: Run, report: Report): void {

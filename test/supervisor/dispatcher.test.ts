@@ -7,19 +7,21 @@ interface State {
   readonly isOpen?: boolean
   readonly paceMs?: number
   readonly outstanding?: number
+  readonly following?: number
   readonly concurrency?: number
   /** Of its oldest task. */
   readonly ranMs?: number
 }
 
 /** A worker in this state, and what it is given. */
-function workerIn({ isOpen = true, paceMs, outstanding = 0, concurrency = 1, ranMs }: State) {
+function workerIn({ isOpen = true, paceMs, outstanding = 0, following = 0, concurrency = 1, ranMs }: State) {
   const given: Array<readonly string[]> = []
   const signals: number[] = []
   const state = {
     isOpen,
     work: {
       outstanding,
+      following,
       concurrency,
       pace: { ms: paceMs },
       runningSince: ranMs === undefined ? undefined : performance.now() - ranMs,
@@ -73,6 +75,11 @@ describe('what a worker is given', () => {
     ['a fast one whose oldest task has become slow nothing ahead', { ...FAST, outstanding: 1, ranMs: 3 }, []],
     ['a slow one nothing ahead', { ...SLOW, outstanding: 1, ranMs: 1 }, []],
     ['a slow one as many as it has room for', { ...SLOW, concurrency: 4, outstanding: 1 }, [3]],
+    [
+      'those that wait for others take no room',
+      { ...SLOW, concurrency: 4, outstanding: 3, following: 2 },
+      [3],
+    ],
     ['one that drains, is silent or lost its interpreter nothing', { ...FAST, isOpen: false }, []],
   ] as const)
     it(what, () => assert.deepEqual(batchesOf(state), expected))

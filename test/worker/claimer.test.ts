@@ -34,8 +34,8 @@ async function queueOf(...names: readonly string[]) {
     refused: (_number, { ref, kind }) => reports.push({ ref, kind }),
     released() {},
   })
-  for (const [number, ref] of names.entries())
-    ahead.push({ number, ref, lastRun: undefined, isLast: number === names.length - 1 })
+  const last = names.length - 1
+  ahead.push(names.map((ref, number) => ({ number, ref, lastRun: undefined, isLast: number === last })))
   const stateOf = (name: string) => readFileSync(join(spool, name))[3]
   /** At once, or after the messages of a busy machine. */
   const next = async (isIdle: boolean) =>

@@ -16,7 +16,8 @@ export function directoryStats(
   backlog: BacklogCount,
   scanner: ScannerStats,
 ): FeedStats {
-  const { busy, waiting, knowsAll, nextAtMs } = index
+  const { busy, waiting, knowsAll } = index
+  const nextAtMs = index.later.wakesAtMs
   const ready = Math.max(0, index.ready - census.surplus)
   const counted = knowsAll ? undefined : backlog.ask()
   const parked = PARK_REASONS.map(reason => [reason, index.parkedFor(reason)] as const)

@@ -1,7 +1,7 @@
 import { Rationed } from '../../base/rationed.js'
 import type { Emitter } from '../../events/emitter.js'
-import { lstatSync } from '../../files/anchored-path.js'
 import type { WatchChoice } from '../../files/directory-watch.js'
+import { type Glance, glance } from '../../spool/glance.js'
 import { BacklogCount } from '../../spool/index/backlog-count.js'
 import { bestReady } from '../../spool/index/best-ready.js'
 import { type Census, censusOf } from '../../spool/index/census.js'
@@ -13,8 +13,9 @@ import type { TaskOrder } from '../../spool/task-order.js'
 import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { ParkedGroup } from '../../task/parked.js'
-import { type Ref, toByteString, toFsPath } from '../../task/ref.js'
+import { type Ref, toByteString } from '../../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../../task/report.js'
+import type { NamedSlots } from '../../task/slots.js'
 import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { directoryStats } from './feed-stats.js'
@@ -58,7 +59,7 @@ export class DirectoryFeed implements Feed {
     const { rules, order, frequencyMs, watch } = options
     const spool = toByteString(options.spool)
     this.#options = options
-    this.#index = new TaskIndex({ order, frequencyMs, isGone: ref => isGone(`${spool}/${ref}`) })
+    this.#index = new TaskIndex({ order, frequencyMs, glance: ref => this.#glance(spool, ref) })
     this.#scanner = new Scanner({ spool, rules, frequencyMs, watch }, this.#index, events, () =>
       this.#wakeUp(),
     )
@@ -74,6 +75,12 @@ export class DirectoryFeed implements Feed {
   async open(wakeUp: () => void): Promise<void> {
     this.#wakeUp = wakeUp
     await this.#scanner.start()
+  }
+
+  #glance(spool: string, ref: Ref): Glance {
+    const found = glance(spool, ref)
+    if (found === 'gone') this.#lastRuns.done([ref])
+    return found
   }
 
   take(limit: number): readonly Ref[] {
@@ -98,6 +105,10 @@ export class DirectoryFeed implements Feed {
 
   get slotHints(): SlotHints {
     return this.#index.tries
+  }
+
+  takeFollowers(slots: NamedSlots, limit: number): readonly Ref[] {
+    return this.#index.tries.takeFirst(slots, limit)
   }
 
   handlersReplaced(): void {
@@ -191,13 +202,5 @@ export class DirectoryFeed implements Feed {
     this.#wakeUp = () => {}
     this.#scanner.close()
     this.#slotWatch.close()
-  }
-}
-
-function isGone(path: string): boolean {
-  try {
-    return lstatSync(toFsPath(path)) === undefined
-  } catch {
-    return false // a worker says why
   }
 }

@@ -51,6 +51,7 @@ const KIND_WHEN_UNSETTLED = {
   crash: 'later',
 } as const satisfies Record<Outcome['kind'], Report['kind']>
 
+// Longer than others: what becomes of a claim, from its first to its last step, is here.
 /** Claims, begins, settles and releases the tasks of one spool: a worker's part in the life of a task. */
 export class Claims {
   readonly #options: ClaimsOptions
@@ -96,6 +97,13 @@ export class Claims {
   #isOnce({ vars, terms }: ClaimedFile): boolean {
     if (this.#options.forwards === true) return false
     return (lastValue(vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery) === 'at-most-once'
+  }
+
+  /** @see Claims.queue */
+  queue(claim: ClaimedTask): Report | undefined {
+    const slots = claim.terms?.slots
+    if (slots === undefined || this.#slots.mayTake(claim.ref, slots, claim.mustBeAlone)) return undefined
+    return this.#parkForSlot(claim, slots)
   }
 
   /** @see Claims.begin */
@@ -178,9 +186,23 @@ export class Claims {
     return { kind: 'later', atMs: nextRunAt }
   }
 
-  settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {
+  settle(claim: ClaimedTask, outcome: Outcome, ranMs: number, _next?: Ref, isFollowed = false): Report {
     const report = this.#settle(claim, outcome, ranMs)
-    return claim.slot === undefined ? report : { ...report, ...this.#giveSlotBack(claim) }
+    const { slot, terms } = claim
+    if (slot === undefined || terms?.slots === undefined) return report
+    if (!isFollowed) return { ...report, ...this.#giveSlotBack(claim) }
+    this.#slots.keep(terms.slots, slot)
+    return { ...report, slots: terms.slots }
+  }
+
+  /** @see Claims.dropKept */
+  dropKept(slots: NamedSlots): boolean {
+    return this.#slots.dropKept(slots)
+  }
+
+  /** @see Claims.heldSlots */
+  heldSlots(name: string): number {
+    return this.#slots.heldOf(name)
   }
 
   #settle(claim: ClaimedTask, outcome: Outcome, ranMs: number): Report {

@@ -89,6 +89,18 @@ export class ReadyRefs {
     this.#fresh.push({ ref, time })
   }
 
+  /** The first one. */
+  peek(): Placed | undefined {
+    const fresh = this.#fresh.peek()
+    return fresh !== undefined && this.#comesFirst(fresh) ? fresh : this.#window.peek()
+  }
+
+  /** Would it be the first one? */
+  isFirst(placed: Placed): boolean {
+    const first = this.peek()
+    return first === undefined ? this.#window.isBeforeTheRest(placed) : this.#isBefore(placed, first)
+  }
+
   /** Removes and returns the first one. */
   next(): Ref | undefined {
     const fresh = this.#fresh.peek()
@@ -166,6 +178,10 @@ export class ReadyRefs {
   #comesFirst(fresh: Placed): boolean {
     const first = this.#window.peek()
     if (first === undefined) return this.#window.isBeforeTheRest(fresh)
-    return this.#compare(fresh.ref, fresh.time, first.ref, first.time) < 0
+    return this.#isBefore(fresh, first)
+  }
+
+  #isBefore(a: Placed, b: Placed): boolean {
+    return this.#compare(a.ref, a.time, b.ref, b.time) < 0
   }
 }

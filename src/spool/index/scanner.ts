@@ -129,7 +129,7 @@ export class Scanner {
 
   async #scanIfNeeded(): Promise<void> {
     this.#index.promote(Date.now())
-    if (this.#index.isPastHorizon(Date.now())) this.#timetable.want(performance.now(), true)
+    if (this.#index.later.horizonMs <= Date.now()) this.#timetable.want(performance.now(), true)
     if (this.#isSuspended) this.#judge()
     const startedAt = performance.now()
     const isPass = this.#timetable.isPassDue(startedAt, this.#isPolled)
@@ -249,7 +249,7 @@ export class Scanner {
   }
 
   #wakeWhenDue(): void {
-    this.#wakeAt(performance.now() + Math.max(0, this.#index.nextAtMs - Date.now()))
+    this.#wakeAt(performance.now() + Math.max(0, this.#index.later.wakesAtMs - Date.now()))
   }
 
   /** @param at on the clock of `performance.now()`; what workers report late must not keep alive what was closed */

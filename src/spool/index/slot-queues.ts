@@ -1,6 +1,7 @@
 import type { ParkedGroup } from '../../task/parked.js'
 import type { Ref } from '../../task/ref.js'
 import type { NamedSlots, SlotQueueStats } from '../../task/slots.js'
+import type { Glance } from '../glance.js'
 import type { TaskOrder } from '../task-order.js'
 import { hash, SHARDS } from './ref-hash.js'
 import { SlotQueue } from './slot-queue.js'
@@ -8,9 +9,16 @@ import type { Placed } from './window.js'
 
 /** 70 MB, and 150 bytes for each of the best hundred thousand of a name. */
 const MAX_PARKED = 1_000_000
+/** A worker that was given a ref to try takes so long at most to take the slot. */
+const TRY_MS = 50
 const NONE: readonly string[] = []
 /** A queue may know refs that do not wait any more: so many more than are wanted are looked at. */
 const MOST_LOOKS = 1000
+
+interface Tried {
+  readonly queue: SlotQueue
+  readonly since: number
+}
 
 /** Tasks that wait for a slot of their name: a hash each, and the names of the best. They keep their place, and cost nothing. */
 export class SlotQueues {
@@ -22,7 +30,7 @@ export class SlotQueues {
   readonly #waiting: ReadonlyArray<Map<number, SlotQueue>> = Array.from({ length: SHARDS }, () => new Map())
   #size = 0
   /** Refs that were given another try, and are not reported yet. */
-  readonly #tried = new Map<Ref, SlotQueue>()
+  readonly #tried = new Map<Ref, Tried>()
   /** Of those in which refs wait; undefined: it has changed. */
   #names: readonly string[] | undefined
 
@@ -56,9 +64,9 @@ export class SlotQueues {
     return this.#names
   }
 
-  /** It was given another try, and is not reported yet. */
-  isTried(ref: Ref): boolean {
-    return this.#tried.has(ref)
+  /** The queue that it was taken from for another try, which is not reported yet. */
+  triedOf(ref: Ref): SlotQueue | undefined {
+    return this.#tried.get(ref)?.queue
   }
 
   get stats(): SlotQueueStats[] {
@@ -121,7 +129,10 @@ export class SlotQueues {
   }
 
   remove(ref: Ref): void {
-    if (this.#size > 0) this.#forget(hash(ref))
+    if (this.#size === 0) return
+    const key = hash(ref)
+    this.#shardOf(key).get(key)?.forget(ref)
+    this.#forget(key)
   }
 
   #forget(key: number): boolean {
@@ -135,13 +146,22 @@ export class SlotQueues {
     return true
   }
 
-  /** Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known. */
-  next(queue: SlotQueue): Ref | undefined {
-    for (let ref = queue.pop(); ref !== undefined; ref = queue.pop()) {
+  /**
+   * Removes and returns the first that waits in this queue, which is to be tried; undefined: none is known.
+   *
+   * @param glance those that are gone wait no more, and those that somebody else has begun are passed over @param isRival others run them, too
+   */
+  next(queue: SlotQueue, glance: (ref: Ref) => Glance, isRival = false): Ref | undefined {
+    for (let first = queue.pop(isRival); first !== undefined; first = queue.pop(isRival)) {
+      const { ref } = first
       const key = hash(ref)
       if (this.#shardOf(key).get(key) !== queue) continue
+      const found = glance(ref)
+      if (found === 'begun' && queue.pass(first)) continue
       this.#forget(key)
-      this.#tried.set(ref, queue)
+      queue.forget(ref)
+      if (found === 'gone') continue
+      this.#tried.set(ref, { queue, since: performance.now() })
       queue.isSpare = false
       return ref
     }
@@ -152,7 +172,9 @@ export class SlotQueues {
   /** Forgets all that wait in this queue. @returns those whose names are known, in order */
   release(queue: SlotQueue): Ref[] {
     const refs: Ref[] = []
-    for (let ref = this.next(queue); ref !== undefined; ref = this.next(queue)) {
+    queue.reconsider(0)
+    const next = () => this.next(queue, () => 'at rest')
+    for (let ref = next(); ref !== undefined; ref = next()) {
       this.#tried.delete(ref)
       refs.push(ref)
     }
@@ -168,7 +190,7 @@ export class SlotQueues {
   /** A worker reported the ref. @returns the queue that it had been taken from for another try, if it was */
   reported(ref: Ref): SlotQueue | undefined {
     if (this.#tried.size === 0) return undefined
-    const queue = this.#tried.get(ref)
+    const queue = this.#tried.get(ref)?.queue
     this.#tried.delete(ref)
     return queue
   }
@@ -180,13 +202,14 @@ export class SlotQueues {
     return queue
   }
 
-  /** How many refs that are to be tried no worker has yet. @param placeOf where such a ref is now; undefined: it is gone */
+  /** How many refs are to be tried, and may not have taken a slot yet. @param placeOf where such a ref is now; undefined: it is gone */
   pendingOf(queue: SlotQueue, placeOf: (ref: Ref) => 'ready' | 'busy' | undefined): number {
+    const now = performance.now()
     let pending = 0
-    for (const [ref, its] of this.#tried) {
+    for (const [ref, { queue: its, since }] of this.#tried) {
       if (its !== queue) continue
       const place = placeOf(ref)
-      if (place === 'ready') pending++
+      if (place === 'ready' || (place === 'busy' && now < since + TRY_MS)) pending++
       else if (place === undefined) this.#tried.delete(ref)
     }
     return pending

@@ -1,26 +1,22 @@
 import type { Ref } from '../../task/ref.js'
-import { type FeedReason, GONE_KINDS, type ParkReason, parkedNameOf, type Report } from '../../task/report.js'
-import type { TaskOrder } from '../task-order.js'
+import {
+  type FeedReason,
+  GONE_KINDS,
+  type ParkReason,
+  parkedNameOf,
+  type Report,
+  waitsForSlot,
+} from '../../task/report.js'
 import { Arrivals } from './arrivals.js'
+import { BusyRefs } from './busy-refs.js'
+import type { TaskIndexOptions } from './index-options.js'
 import { ParkedRefs } from './parked-refs.js'
 import { PATIENT_KINDS, Patience } from './patience.js'
 import { ReadyRefs, type Scanned } from './ready-refs.js'
+import { Rivals } from './rivals.js'
 import { SlotQueues } from './slot-queues.js'
 import { SlotTries } from './slot-tries.js'
 import { WaitingList } from './waiting-list.js'
-
-interface TaskIndexOptions {
-  readonly order: TaskOrder
-  readonly frequencyMs: number
-  /** The maximum number of due refs in memory; the next scan finds the rest. */
-  readonly windowSize?: number
-  /** The maximum number of parked refs; further ones wait for a frequency each time. */
-  readonly parkedSize?: number
-  /** How many names are kept of those that wait for a slot of the same name. */
-  readonly namedPerSlots?: number
-  /** Asked of tasks that waited for slots. Default: no file is. */
-  readonly isGone?: (ref: Ref) => boolean
-}
 
 const WINDOW = 120_000
 
@@ -33,17 +29,14 @@ const WINDOW = 120_000
  *                                                                        | parked → ready | busy
  *                                                                        | in the queue for a slot → ready
  *
- * Nothing here opens a file: a worker that tries a ref too early says so in its report.
+ * Nothing here opens a file, unless others run tasks of the directory, too: a worker that tries a ref too early says so in its report.
  */
 export class TaskIndex {
   readonly #frequencyMs: number
   /** Of no use to an order by name. */
   readonly #isByTime: boolean
   readonly #ready: ReadyRefs
-  /** With a worker; the number counts the renames seen since: one is our own unlink, a second a new file of that name. */
-  readonly #busy = new Map<Ref, number>()
-  /** Of those with a worker, those that have changed since: the worker may have looked before. */
-  readonly #touched = new Set<Ref>()
+  readonly #busy = new BusyRefs()
   /** Those that wait for their time. */
   readonly later = new WaitingList()
   readonly #parked: ParkedRefs
@@ -53,19 +46,26 @@ export class TaskIndex {
   #isHarvestFull = false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
+  readonly #rivals: Rivals
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
+    const glance = more.glance ?? (() => 'at rest')
+    this.#rivals = new Rivals(glance, this.#patience, {
+      gone: ref => this.#gone(ref),
+      begun: ref => this.#waitPatiently(ref, Date.now()),
+    })
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
     this.#parked = new ParkedRefs(more.parkedSize)
     this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
     this.tries = new SlotTries(this.#slots, {
+      ready: this.#ready,
+      busy: this.#busy,
       makeReady: ref => this.#makeReady(ref),
-      missSome: () => this.#ready.missSome(),
-      isBusy: ref => this.#busy.has(ref),
-      isReady: ref => this.#ready.isFresh(ref),
-      isGone: ref => more.isGone?.(ref) === true,
+      takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
+      glance,
+      haveRivals: () => this.#rivals.areLikely,
     })
   }
 
@@ -88,7 +88,7 @@ export class TaskIndex {
 
   /** In the order in which they were taken. */
   get busyRefs(): Iterable<Ref> {
-    return this.#busy.keys()
+    return this.#busy.refs
   }
 
   /** Known, but not to run now: not yet due, or parked. */
@@ -105,11 +105,6 @@ export class TaskIndex {
     return this.#parked
   }
 
-  /** Epoch ms of the next ref that comes due by itself. */
-  get nextAtMs(): number {
-    return Math.min(this.later.nextAtMs, this.later.horizonMs)
-  }
-
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
   get runsLow(): boolean {
     return this.#ready.runsLow || this.#slots.runsLow
@@ -120,19 +115,9 @@ export class TaskIndex {
     return this.#ready.areAll
   }
 
-  /** Some waiting refs came due, and only a recheckWaiting scan can find their names. */
-  isPastHorizon(nowMs: number): boolean {
-    return this.later.horizonMs <= nowMs
-  }
-
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    const renames = this.#busy.get(ref)
-    if (renames !== undefined) {
-      if (renamed) this.#busy.set(ref, renames + 1)
-      else this.#touched.add(ref)
-      return false
-    }
+    if (this.#busy.changed(ref, renamed)) return false
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; and no change gives it a handler
@@ -164,17 +149,28 @@ export class TaskIndex {
     while (taken.length < limit) {
       const ref = this.#ready.next()
       if (ref === undefined) break
-      if (this.#isElsewhere(ref, nowMs)) continue // named by an event and by a scan
-      this.#give(ref)
-      taken.push(ref)
+      if (this.#give(ref, nowMs)) taken.push(ref)
     }
     return taken
+  }
+
+  /** @returns false if it is elsewhere by now: named by an event and by a scan, or run by others */
+  #give(ref: Ref, nowMs: number): boolean {
+    if (this.#isElsewhere(ref, nowMs)) return false
+    const mayBeTaken = this.#rivals.areLikely && !this.tries.isTry(ref) // that has just been looked at
+    if (mayBeTaken && this.#rivals.haveTaken(ref, nowMs)) return false
+    this.#given(ref)
+    return true
+  }
+
+  #waitPatiently(ref: Ref, nowMs: number): void {
+    this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
   }
 
   /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
   takeParked(reason: FeedReason, limit: number): Ref[] {
     const taken = this.#parked.take(reason, limit)
-    for (const ref of taken) this.#give(ref)
+    for (const ref of taken) this.#given(ref)
     return taken
   }
 
@@ -187,15 +183,15 @@ export class TaskIndex {
     this.#parked.clearReason(reason)
   }
 
-  #give(ref: Ref): void {
-    this.#busy.set(ref, 0)
+  #given(ref: Ref): void {
+    this.#busy.add(ref)
     this.#ready.given(ref)
   }
 
   /** It is with a worker, or not to run now. */
   #isElsewhere(ref: Ref, nowMs: number): boolean {
-    const isBusy = this.#busy.size > 0 && this.#busy.has(ref) // an empty map computes the hash of each name, too
-    return isBusy || this.later.isWaiting(ref, nowMs) || this.#parked.has(ref) || this.#slots.has(ref)
+    if (this.#busy.has(ref) || this.later.isWaiting(ref, nowMs)) return true
+    return this.#parked.has(ref) || this.#slots.has(ref)
   }
 
   /** A worker ran it to SPOOL_OK, and it is gone, unless there is a new file of that name. */
@@ -205,12 +201,11 @@ export class TaskIndex {
   }
 
   #gone(ref: Ref): void {
-    const renames = this.#busy.get(ref) ?? 0
-    this.#busy.delete(ref)
-    this.#touched.delete(ref)
+    const isRenewed = this.#busy.isRenewed(ref)
+    this.#busy.end(ref)
     this.#patience.end(ref)
     this.#arrivals.forget(ref)
-    if (renames > 1) this.#makeReady(ref)
+    if (isRenewed) this.#makeReady(ref)
   }
 
   /** A worker has finished with it. */
@@ -221,9 +216,10 @@ export class TaskIndex {
 
   #place(report: Report, nowMs: number): void {
     const { ref } = report
+    if (report.kind === 'gone' || report.kind === 'locked') this.#rivals.met()
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
-    this.#busy.delete(ref)
-    const isTouched = this.#touched.delete(ref)
+    const isTouched = this.#busy.isTouched(ref)
+    this.#busy.end(ref)
     if (!PATIENT_KINDS.includes(report.kind)) this.#patience.end(ref)
     if (isTouched && report.kind === 'later') return this.#makeReady(ref) // the worker has written nothing: somebody else did
     switch (report.kind) {
@@ -231,14 +227,13 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-        return this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
+        return this.#waitPatiently(ref, nowMs)
       case 'incomplete':
         return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
-        const isParked =
-          report.slots === undefined
-            ? this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
-            : this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
+        const isParked = waitsForSlot(report)
+          ? this.#slots.add({ ref, time: this.#timeOf(ref, nowMs) }, report.slots)
+          : this.#parked.add(ref, report.reason ?? 'alone', parkedNameOf(report))
         return isParked ? undefined : this.later.add(ref, nowMs + this.#frequencyMs, true)
       }
       case 'later':
@@ -255,8 +250,7 @@ export class TaskIndex {
 
   /** Its worker died. */
   abandoned(ref: Ref): void {
-    this.#busy.delete(ref)
-    this.#touched.delete(ref)
+    this.#busy.end(ref)
     this.#makeReady(ref)
   }
 

@@ -35,6 +35,11 @@ export class WaitingList {
     return this.#horizonMs
   }
 
+  /** When something comes due by itself; epoch ms. */
+  get wakesAtMs(): number {
+    return Math.min(this.nextAtMs, this.#horizonMs)
+  }
+
   add(ref: Ref, atMs: number, endsOnChange: boolean): void {
     const second = Math.ceil(atMs / 1000)
     const key = hash(ref)

@@ -76,6 +76,24 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.equal((await beginOf(another, again)).attempt, 1, 'what was parked was counted')
     })
 
+    it('stay with a worker if it says that another task follows, and are free if none does', async t => {
+      const { spool, refs, claims } = await withTasks(['few', 'few', 'few'])
+      if (claims.dropKept === undefined) return t.skip('only where a slot costs a lock')
+      const another = await claimsOf(spool, 1)
+      const [one = '', two = '', three = ''] = refs
+      const slots = { name: 'few', count: 1 }
+      const { slots: told } = await claims.settle(await beginOf(claims, one), OK, 1, undefined, true)
+      assert.deepEqual([told, claims.heldSlots?.('few')], [slots, 1])
+      assert.equal((await refusedBegin(another, three)).reason, 'slot')
+      await claims.settle(await beginOf(claims, two), OK, 1, undefined, true)
+      assert.deepEqual(
+        [claims.dropKept(slots), claims.dropKept(slots), claims.heldSlots?.('few')],
+        [true, false, 0],
+      )
+      another.refresh?.()
+      await beginOf(another, three)
+    })
+
     it('are given back whatever the outcome, and by a run that was handed back', async () => {
       const { spool, refs, claims } = await withTasks(['few', 'few'])
       const [one = '', two = ''] = refs

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Emitter } from '#src/events/emitter.js'
 import { takeStampSync } from '#src/files/stamps.js'
+import { type Glance, glance } from '#src/spool/glance.js'
 import { Scanner } from '#src/spool/index/scanner.js'
 import { TaskIndex } from '#src/spool/index/task-index.js'
 import { Watches } from '#src/spool/index/watches.js'
@@ -11,8 +12,8 @@ import { drop } from '../../helpers/files.js'
 import { until } from '../../helpers/until.js'
 import { spoolDirectory } from '../../helpers/workspace.js'
 
-function scannerOf(spool: string, frequencyMs = 1_000_000, isGone: (ref: string) => boolean = () => false) {
-  const index = new TaskIndex({ order: 'name', frequencyMs, isGone })
+function scannerOf(spool: string, frequencyMs = 1_000_000, glance?: (ref: string) => Glance) {
+  const index = new TaskIndex({ order: 'name', frequencyMs, ...(glance && { glance }) })
   const found: string[] = []
   const options = { spool, rules: { ordered: true, strictNames: false }, frequencyMs, watch: 'auto' as const }
   const scanner = new Scanner(options, index, new Emitter(), () => found.push(...index.take(1000)))
@@ -54,7 +55,7 @@ describe('a scanner', () => {
   it('forgets what waits for a slot and is removed; what is replaced is looked at again', async () => {
     const spool = spoolDirectory()
     for (const name of ['removed', 'replaced']) drop(spool, name)
-    const { scanner, index, found } = scannerOf(spool, 1_000_000, ref => !existsSync(join(spool, ref)))
+    const { scanner, index, found } = scannerOf(spool, 1_000_000, ref => glance(spool, ref))
     await scanner.start()
     const slots = { name: 'few', count: 1 }
     for (const ref of found.splice(0))
@@ -71,7 +72,9 @@ describe('a scanner', () => {
     const spool = spoolDirectory()
     const there = new Set(['a', 'b', 'c'])
     for (const name of there) drop(spool, name)
-    const { scanner, index, found } = scannerOf(spool, 1_000_000, ref => !there.has(ref))
+    const { scanner, index, found } = scannerOf(spool, 1_000_000, ref =>
+      there.has(ref) ? 'at rest' : 'gone',
+    )
     await scanner.start()
     const slots = { name: 'few', count: 1 }
     for (const ref of found.splice(0))

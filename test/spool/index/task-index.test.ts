@@ -316,7 +316,7 @@ describe('what a report does to its ref', () => {
   for (const kind of ['retry', 'error', 'later'] as const)
     it(`${kind}: it waits for its time`, () => {
       returned(kind, NOW + 5000)
-      assert.equal(index.nextAtMs, NOW + 5000)
+      assert.equal(index.later.wakesAtMs, NOW + 5000)
       assert.ok(!isGivenAt(NOW + 4999))
       assert.ok(isGivenAt(NOW + 5000))
     })
@@ -332,7 +332,7 @@ describe('what a report does to its ref', () => {
     const waits: number[] = []
     for (let i = 0; i < 14; i++) {
       returned('locked')
-      waits.push(index.nextAtMs - NOW)
+      waits.push(index.later.wakesAtMs - NOW)
       index.promote(NOW + 1000)
       index.take(1)
     }
@@ -406,7 +406,7 @@ describe('a parked ref', () => {
 
   it('waits for its reason to end, whatever the time, and whatever a scan meets', () => {
     assert.deepEqual([index.busy, index.ready, index.waiting], [0, 0, 2])
-    assert.equal(index.nextAtMs, Number.POSITIVE_INFINITY)
+    assert.equal(index.later.wakesAtMs, Number.POSITIVE_INFINITY)
     index.promote(NOW + 1e9)
     scan(index, ['a', 'b'])
     index.unpark('unknown-name')
@@ -509,8 +509,8 @@ describe('many refs that wait', () => {
     assert.ok(liveBytes() - before < 60e6, `${liveBytes() - before} bytes`)
     index.promote(NOW + 1500)
     assert.deepEqual(index.take(9), ['uwsgi_spoolfile_on_host_1234_299999_840383826_1795238706_994353'])
-    assert.equal(index.isPastHorizon(NOW + 1500), false)
-    assert.equal(index.isPastHorizon(NOW + 400_000_000), true)
+    assert.equal(index.later.horizonMs <= NOW + 1500, false)
+    assert.equal(index.later.horizonMs <= NOW + 400_000_000, true)
   })
 })
 

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Claims } from '#src/engines/claims.js'
+import { Succession } from '#src/worker/succession.js'
+
+const SLOTS = { name: 'few', count: 3 }
+const given = (...numbers: number[]) =>
+  numbers.map(number => ({ number, ref: `t${number}`, lastRun: undefined, isLast: false }))
+
+/** @param held how many slots the worker has */
+function successionOf(held: number) {
+  const slots = { held, kept: 0 }
+  const claims: Pick<Claims, 'heldSlots' | 'dropKept'> = {
+    heldSlots: () => slots.held,
+    dropKept: () => {
+      if (slots.kept === 0) return false
+      slots.kept--
+      slots.held--
+      return true
+    },
+  }
+  const succession = new Succession(claims as Claims)
+  /** What settling a task does with its slot. */
+  const end = (ranMs = 1) => {
+    if (succession.ended(SLOTS, ranMs)) slots.kept++
+    else slots.held--
+  }
+  const begin = () => {
+    const number = succession.pop()?.number
+    if (number === undefined) return undefined
+    succession.began(number)
+    if (slots.kept > 0) slots.kept--
+    else slots.held++
+    return number
+  }
+  return { succession, slots, end, begin }
+}
+
+describe('tasks of one name in one worker', () => {
+  it('follow each other in its slots, and it asks for as many as run', () => {
+    const { succession, slots, end, begin } = successionOf(2)
+    end()
+    assert.deepEqual(succession.takeNews(), { wishes: [{ ...SLOTS, wanted: 3 }] }) // one for the free place, and one behind each
+    succession.add('few', given(1, 2, 3))
+    assert.equal(begin(), 1)
+    assert.deepEqual([begin(), slots.held, succession.takeNews()], [undefined, 2, { following: 2 }])
+    for (const number of [2, 3]) {
+      end()
+      assert.deepEqual([begin(), slots.held, slots.kept], [number, 2, 0])
+    }
+    assert.deepEqual(succession.takeNews(), { wishes: [{ ...SLOTS, wanted: 2 }] })
+  })
+
+  it('have none behind them if they take long', () => {
+    const { succession, end } = successionOf(1)
+    end(41)
+    assert.deepEqual(succession.takeNews(), { wishes: [{ ...SLOTS, wanted: 1 }] })
+  })
+
+  it('begin at once, or find that there is no slot, where there is none to follow', () => {
+    const { succession } = successionOf(0)
+    succession.add('few', given(1, 2))
+    assert.deepEqual([succession.ready, succession.following], [2, 0])
+  })
+
+  it('leave the slot to the next one if they do not begin, and give it back if there is none', () => {
+    const { succession, slots, end } = successionOf(1)
+    succession.add('few', given(1, 2))
+    end()
+    const gone = { kind: 'gone', ranMs: 0 } as const
+    assert.equal(succession.pop()?.number, 1)
+    assert.deepEqual(succession.refused(1, { ref: 't1', ...gone }), { ref: 't1', ...gone })
+    assert.deepEqual([succession.pop()?.number, slots.kept], [2, 1])
+    const report = succession.refused(2, { ref: 't2', ...gone })
+    assert.deepEqual([report, slots.held], [{ ref: 't2', ...gone, slots: SLOTS }, 0])
+  })
+
+  it('leave it to one that has to be alone, which only another worker can run', () => {
+    const { succession, slots, end } = successionOf(1)
+    succession.add('few', given(1, 2))
+    end()
+    const alone = { ref: 't1', kind: 'parked', reason: 'alone', ranMs: 0 } as const
+    assert.deepEqual(succession.refused(succession.pop()?.number ?? 0, alone), { ...alone, slots: SLOTS })
+    assert.deepEqual([slots.held, succession.pop()?.number], [0, 2], 'one waits for nobody')
+  })
+
+  it('give the slot back if they are recalled', () => {
+    const { succession, slots, end } = successionOf(1)
+    succession.add('few', given(1, 2))
+    end()
+    for (const { number, ref } of succession.drop())
+      succession.refused(number, { ref, kind: 'untouched', ranMs: 0 })
+    assert.deepEqual([slots.held, succession.ready, succession.following], [0, 0, 0])
+  })
+})
