@@ -78,13 +78,16 @@ export class DirectoryFeed implements Feed {
   }
 
   #glance(spool: string, ref: Ref): Glance {
+    if (this.#lastRuns.of(ref) !== undefined) return 'at rest' // it was begun here, and its process has died
     const found = glance(spool, ref)
     if (found === 'gone') this.#lastRuns.done([ref])
     return found
   }
 
   take(limit: number): readonly Ref[] {
-    return this.#index.take(limit)
+    const refs = this.#index.take(limit)
+    this.#scanner.wakeWhenDue() // what others have begun waits from now on
+    return refs
   }
 
   parkedFor(reason: ParkReason): number {

@@ -88,7 +88,7 @@ export class Scanner {
     } else this.scanIfLow()
     // a scan that was too expensive costs little once the tasks have run
     if (this.#timetable.isWanted && this.#index.ready === 0) this.#wantUnclearScan()
-    this.#wakeWhenDue()
+    this.wakeWhenDue()
   }
 
   /** Scans if refs are due whose names are not known. */
@@ -244,11 +244,12 @@ export class Scanner {
 
   #setAlarm(): void {
     this.#wakeAt(this.#nextTurnAt)
-    this.#wakeWhenDue()
+    this.wakeWhenDue()
     if (this.#isSuspended) this.#wakeAt(this.#race.judgeableAt)
   }
 
-  #wakeWhenDue(): void {
+  /** Call it when refs may wait for another time than before. */
+  wakeWhenDue(): void {
     this.#wakeAt(performance.now() + Math.max(0, this.#index.later.wakesAtMs - Date.now()))
   }
 
