@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 /** A figure that is costly to take: taken when asked, and so seldom that it costs a small share of the time. */
 export class Rationed<T> {
   readonly #take: () => T
@@ -17,6 +19,37 @@ export class Rationed<T> {
     const value = this.#take()
     const endedAt = performance.now()
     this.#last = { value, nextAt: endedAt + this.#pause * (endedAt - now) }
+    return value
+  }
+}
+
+/** The same of parts that are asked for one by one, by its share of the processor: whoever asks for another one waits until that may be taken. */
+export class RationedPart<T> {
+  readonly #take: (from: number) => T
+  readonly #pause: number
+  #last: { readonly from: number; readonly value: T; readonly nextAt: number } | undefined
+  #turn: Promise<unknown> = Promise.resolve()
+
+  /** @param take takes the part that begins there @param pause as for `Rationed` */
+  constructor(take: (from: number) => T, pause: number) {
+    this.#take = take
+    this.#pause = pause
+  }
+
+  get(from: number): Promise<T> {
+    const taken = this.#turn.then(() => this.#get(from))
+    this.#turn = taken.catch(() => {})
+    return taken
+  }
+
+  async #get(from: number): Promise<T> {
+    const restMs = (this.#last?.nextAt ?? 0) - performance.now()
+    if (restMs > 0 && this.#last?.from === from) return this.#last.value
+    if (restMs > 0) await sleep(restMs)
+    const before = process.cpuUsage()
+    const value = this.#take(from)
+    const { user, system } = process.cpuUsage(before) // of a busy machine, others have the rest of the time
+    this.#last = { from, value, nextAt: performance.now() + (this.#pause * (user + system)) / 1000 }
     return value
   }
 }

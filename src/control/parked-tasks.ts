@@ -13,6 +13,8 @@ import { askDaemon, controlSocketsOf } from './client.js'
 /** What a daemon's answer may have at most. */
 const MOST_GROUPS = 200
 const MOST_TOLD = 2000
+/** How many tasks of each reason and name a daemon can name. */
+export const MOST_PARKED_NAMED = 1000
 /** A daemon that is busy for longer is not waited for. */
 const ANSWER_MS = 1000
 
@@ -49,7 +51,7 @@ class ParkedTasks {
 const ALONE = 'runs alone, because the process that ran it with others died'
 
 /** Why the tasks of a group may not run, for people. */
-function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
+export function describeGroup({ reason, name = '', slots = 0 }: ParkedGroup): string {
   switch (reason) {
     case 'slot':
       return `${slots} of ${printable(name)} run already`

@@ -8,8 +8,9 @@ export interface TaskNames {
   readonly refs: readonly Ref[]
 }
 
-/** A daemon names no more. */
+/** A daemon names no more at once, and none that has so many before it. */
 export const MOST_NAMED = 2000
+export const MOST_REACHED = 50_000
 
 /** Whoever owns the spool can answer with anything. @returns undefined if it is no such answer */
 export function readTaskNames(value: unknown): TaskNames | undefined {

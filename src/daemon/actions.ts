@@ -2,23 +2,21 @@ import type { Action, ActionTable } from '../control/actions.js'
 import { ControlError } from '../control/protocol.js'
 import type { Collector } from '../stats/collector.js'
 import type { DaemonSnapshot } from '../stats/snapshot.js'
-import type { ParkedGroup } from '../task/parked.js'
+import type { Told } from '../supervisor/master.js'
+import type { ParkedGroup, ParkedPart } from '../task/parked.js'
 import type { Ref } from '../task/ref.js'
 import { type Cancel, cancelAction } from './cancel-action.js'
 import type { Quiet } from './quiet.js'
-
-/** Undefined: the spool is not run here. */
-type Of<Told> = (spool: string, limit: number) => readonly Told[] | undefined
 
 export interface Acting {
   readonly stats: Collector
   readonly watch: { readonly action: Action }
   /** What runs in a spool, and what will be started next; undefined: it is not run here. */
-  readonly nextOf: Of<Ref>
+  nextOf(spool: string, limit: number, from: number): Told<Ref>
   /** What waits for its time, the next one to come due first. */
-  readonly laterOf: Of<Ref>
+  laterOf(spool: string, limit: number, from: number): Told<Ref>
   /** What is parked, and why; the limit is that of each reason and name. */
-  readonly parkedOf: Of<ParkedGroup>
+  parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup>
   readonly lines: { readonly action: Action }
   readonly scale: Action
   readonly config: Action
@@ -62,9 +60,9 @@ export function actionsOf({
       run: async ({ spool }: { readonly spool?: string }) => onlyOf(await stats.snapshot(), spool),
     },
     wait: watch.action,
-    next: telling('tasks', nextOf, NAMED),
-    later: telling('tasks', laterOf, NAMED),
-    parked: telling('groups', parkedOf, PARKED),
+    next: naming(nextOf),
+    later: naming(laterOf),
+    parked: parkedAction(parkedOf),
     config,
     events: lines.action,
     scale,
@@ -79,16 +77,40 @@ export function actionsOf({
   }
 }
 
-function telling<Told>(word: string, of: Of<Told>, usual: number): Action {
+interface Named {
+  readonly spool: string
+  readonly limit?: number
+  readonly from?: number
+}
+
+const NAMED_ARGS = { spool: 'text', 'limit?': 'count', 'from?': 'count' } as const
+
+function naming(of: Acting['nextOf']): Action {
   return {
     role: 'viewer',
-    args: { spool: 'text', 'limit?': 'count' },
-    run: ({ spool, limit = usual }: { readonly spool: string; readonly limit?: number }) => {
-      const told = of(spool, limit)
-      if (told === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
-      return { pid: process.pid, [word]: told }
+    args: NAMED_ARGS,
+    run: async ({ spool, limit = NAMED, from = 0 }: Named) => ({
+      pid: process.pid,
+      tasks: known(spool, await of(spool, limit, from)),
+    }),
+  }
+}
+
+function parkedAction(of: Acting['parkedOf']): Action {
+  return {
+    role: 'viewer',
+    args: { ...NAMED_ARGS, 'reason?': 'text', 'name?': 'text' },
+    run: async ({ spool, limit = PARKED, from = 0, ...group }: Named & Partial<ParkedPart>) => {
+      const { reason } = group
+      const part = reason === undefined ? undefined : { ...group, reason, from }
+      return { pid: process.pid, groups: known(spool, await of(spool, limit, part)) }
     },
   }
+}
+
+function known<T>(spool: string, told: readonly T[] | undefined): readonly T[] {
+  if (told === undefined) throw new ControlError('failed', `this daemon does not run ${spool}`)
+  return told
 }
 
 function onlyOf(snapshot: DaemonSnapshot, spool: string | undefined): DaemonSnapshot {

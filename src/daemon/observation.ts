@@ -52,9 +52,9 @@ export class Observation {
     this.#log = log
     this.#watch = new TaskWatch({ events, spools: () => observed.master.stats.map(({ spool }) => spool) })
     const { master } = observed
-    const nextOf: Acting['nextOf'] = (spool, limit) => master.nextOf(spool, limit)
-    const laterOf: Acting['laterOf'] = (spool, limit) => master.laterOf(spool, limit)
-    const parkedOf: Acting['parkedOf'] = (spool, limit) => master.parkedOf(spool, limit)
+    const nextOf: Acting['nextOf'] = (...which) => master.nextOf(...which)
+    const laterOf: Acting['laterOf'] = (...which) => master.laterOf(...which)
+    const parkedOf: Acting['parkedOf'] = (...which) => master.parkedOf(...which)
     this.#lines = new LogStream(log)
     const scale = scaleAction(observed.master)
     const actions = actionsOf({

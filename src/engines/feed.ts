@@ -1,5 +1,5 @@
 import type { LastRun } from '../task/last-run.js'
-import type { ParkedGroup } from '../task/parked.js'
+import type { ParkedGroup, ParkedPart } from '../task/parked.js'
 import type { Ref } from '../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../task/report.js'
 import type { NamedSlots, SlotQueueStats } from '../task/slots.js'
@@ -166,15 +166,19 @@ export interface Feed {
   /**
    * The refs that are taken, and then those that `take` would give, in that order: at most `limit`, and fewer than there are
    * if the feed does not know more. It may be a moment old. Absent if tasks have no refs before they are taken.
+   *
+   * @param from how many of them are passed over; whoever asks for a part that is not the first may have to wait
    */
-  next?(limit: number): readonly Ref[]
+  next?(limit: number, from?: number): readonly Ref[] | Promise<readonly Ref[]>
   /** The refs that wait for their time, the next one to come due first; otherwise as `next`. */
-  later?(limit: number): readonly Ref[]
+  later?(limit: number, from?: number): readonly Ref[] | Promise<readonly Ref[]>
   /**
    * What is parked, and why: at most `limit` refs of each reason and name, and a bounded number of them and of names altogether;
    * otherwise as `next`.
+   *
+   * @param part of one group alone
    */
-  parked?(limit: number): readonly ParkedGroup[]
+  parked?(limit: number, part?: ParkedPart): readonly ParkedGroup[]
   /**
    * True when every due task has run and no worker has one. Tasks that wait for people (`paused`, `unknown-name`) do
    * not count.

@@ -2,7 +2,7 @@ import { SpooldError } from '../base/errors.js'
 import type { Counts } from '../engines/feed.js'
 import type { Emitter } from '../events/emitter.js'
 import type { CancelNews, CancelResult } from '../task/cancel.js'
-import type { ParkedGroup } from '../task/parked.js'
+import type { ParkedGroup, ParkedPart } from '../task/parked.js'
 import type { Ref, TaskName } from '../task/ref.js'
 import { PoolChecks } from './pool-checks.js'
 import type { SpoolControls } from './questions.js'
@@ -21,6 +21,9 @@ export interface Stall {
   readonly what: 'scan' | 'dispatch'
   readonly ms: number
 }
+
+/** What a feed says of some of its tasks; undefined: no such spool is run, or it cannot say. */
+export type Told<T> = readonly T[] | Promise<readonly T[]> | undefined
 
 /** How often `--drain` checks whether any task is left. */
 const DRAIN_CHECK_MS = 50
@@ -60,19 +63,19 @@ export class Master {
     return this.#spools.map(({ spool, feed, pool }) => ({ spool, feed: feed.stats(), pool: pool.stats }))
   }
 
-  /** @returns `Feed.next`; undefined: no such spool is run, or it cannot say */
-  nextOf(spool: string, limit: number): readonly Ref[] | undefined {
-    return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit)
+  /** @returns `Feed.next` */
+  nextOf(spool: string, limit: number, from: number): Told<Ref> {
+    return this.#spools.find(each => each.spool === spool)?.feed.next?.(limit, from)
   }
 
-  /** @returns `Feed.later`; undefined as for `nextOf` */
-  laterOf(spool: string, limit: number): readonly Ref[] | undefined {
-    return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit)
+  /** @returns `Feed.later` */
+  laterOf(spool: string, limit: number, from: number): Told<Ref> {
+    return this.#spools.find(each => each.spool === spool)?.feed.later?.(limit, from)
   }
 
-  /** @returns `Feed.parked`; undefined as for `nextOf` */
-  parkedOf(spool: string, limit: number): readonly ParkedGroup[] | undefined {
-    return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit)
+  /** @returns `Feed.parked` */
+  parkedOf(spool: string, limit: number, part?: ParkedPart): Told<ParkedGroup> {
+    return this.#spools.find(each => each.spool === spool)?.feed.parked?.(limit, part)
   }
 
   /** The running tasks, including those of spools that are being replaced. */

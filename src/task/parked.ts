@@ -19,3 +19,8 @@ export interface ParkedGroup {
   /** Some of them. */
   readonly tasks: readonly Ref[]
 }
+
+/** Which of the tasks of a group are wanted: those from a place on. */
+export interface ParkedPart extends Pick<ParkedGroup, 'reason' | 'name'> {
+  readonly from: number
+}

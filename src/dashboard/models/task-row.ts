@@ -24,6 +24,8 @@ export interface TaskRow {
   /** Of a dead letter. */
   readonly buriedAtMs: number | null
   readonly reason: string | null
+  /** Why a daemon keeps it back. */
+  readonly parked: string | null
   /** The beginning of its keys and values; null as for `error`. */
   readonly summary: string | null
   /** The first line of the last error; null: there is none, or the viewer may not read it. */
@@ -54,6 +56,7 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
     startedAtMs: file.startedAtMs ?? null,
     buriedAtMs: letter?.buriedAt ?? null,
     reason: letter?.reason ?? null,
+    parked: task.parked?.detail ?? null,
     summary: mayReadPayload && file.vars !== undefined ? summaryOf(file.vars) : null,
     error: mayReadPayload && why !== undefined ? firstLine(why) : null,
   }

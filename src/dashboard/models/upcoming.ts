@@ -1,5 +1,6 @@
-import { MOST_NAMED, readTaskNames } from '../../control/task-names.js'
-import type { Names } from './listings.js'
+import { readTaskNames } from '../../control/task-names.js'
+import type { Ref } from '../../task/ref.js'
+import { PAGE_SIZE } from './listings.js'
 
 /** Asks the daemon one verb of the control protocol. @throws why it was not answered */
 export type Ask = (verb: string, args: object) => Promise<unknown>
@@ -8,12 +9,21 @@ export type Ask = (verb: string, args: object) => Promise<unknown>
 type Upcoming = 'next' | 'later'
 
 /**
- * The tasks of a spool in the order of the daemon, which knows them without a look at the directory.
+ * A page of the tasks of a spool in the order of the daemon, which knows them without a look at the directory.
  *
  * @param spool its real path
+ * @param from how many are before it
  */
-export async function upcomingRefs(ask: Ask, spool: string, which: Upcoming): Promise<Names> {
-  const answer = readTaskNames(await ask(which, { spool, limit: MOST_NAMED }))
+export async function upcomingRefs(
+  ask: Ask,
+  spool: string,
+  which: Upcoming,
+  from: number,
+): Promise<{ refs: readonly Ref[]; next: number | null }> {
+  const answer = readTaskNames(await ask(which, { spool, limit: PAGE_SIZE + 1, from }))
   if (answer === undefined) throw new Error(`the daemon answered ${which} with something else than names`)
-  return { refs: answer.refs, isCut: answer.refs.length === MOST_NAMED }
+  return {
+    refs: answer.refs.slice(0, PAGE_SIZE),
+    next: answer.refs.length > PAGE_SIZE ? from + PAGE_SIZE : null,
+  }
 }

@@ -1,7 +1,5 @@
-import { readParkedGroups } from '../../control/parked-tasks.js'
 import type { PageContext } from '../context.js'
 import { spoolHref } from '../views/links.js'
-import { Parked } from '../views/parked.js'
 import { Spool } from '../views/spool.js'
 import { EnqueueForm, PauseForms, ScaleForms } from '../views/spool-forms.js'
 import { Workers } from '../views/workers.js'
@@ -48,24 +46,5 @@ export async function workersPage(context: PageContext, params: Params) {
       next={spoolHref(place.id, 'workers')}
       isByHand={isByHand}
     />,
-  )
-}
-
-/** Of each reason and name. */
-const NAMED_EACH = 20
-
-/** What keeps due tasks from running. */
-export async function parkedPage(context: PageContext, params: Params) {
-  const { snapshot, place, spool } = await spoolScene(context, params)
-  const groups = readParkedGroups(
-    await context.daemon.ask('parked', { spool: place.directory, limit: NAMED_EACH }),
-  )
-  const source = `From the daemon, which names at most ${NAMED_EACH} tasks of each reason and name, of 200 of these; no file is opened.`
-  return framed(
-    context,
-    snapshot,
-    place,
-    { page: 'parked', title: 'Parked', source, isLive: true },
-    <Parked spool={spool} groups={groups} urlOf={ref => place.urlOf(ref)} nowMs={snapshot.atMs} />,
   )
 }

@@ -1,82 +1,36 @@
-import type { Child } from 'hono/jsx'
-import type { TaskState, TaskView } from '../../spool/admin/task-view.js'
+import { MOST_REACHED } from '../../control/task-names.js'
+import type { TaskView } from '../../spool/admin/task-view.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { PageContext } from '../context.js'
-import { deadRefs, MOST_NAMES, type Names, type Page, pageOf, recordedRefs } from '../models/listings.js'
+import { deadRefs, MOST_NAMES, type Names, pageOf, recordedRefs } from '../models/listings.js'
 import { runningIn } from '../models/running.js'
-import { type TaskRow, taskRow } from '../models/task-row.js'
 import { upcomingRefs } from '../models/upcoming.js'
-import { bulkActions, TaskActions } from '../views/actions.js'
-import { BulkLinks } from '../views/find.js'
-import { type SpoolPage, spoolHref } from '../views/links.js'
-import type { Column } from '../views/parts.js'
+import { TaskActions } from '../views/actions.js'
+import { spoolHref } from '../views/links.js'
 import { Running } from '../views/running.js'
-import { buriedColumn, dueColumn, FAILED, Paging, Reasons, Tasks, WHY } from '../views/tasks.js'
+import { buriedColumn, dueColumn, FAILED, Reasons, WHY } from '../views/tasks.js'
 import { countText } from '../views/text.js'
-import { framed, fromIn, type SpoolScene, spoolScene } from './framed.js'
+import { framed, fromIn, spoolScene } from './framed.js'
+import { listing } from './listing.js'
 
 type Params = Readonly<Record<string, string>>
-
-/** A listing, and where it comes from. */
-interface Scene {
-  readonly page: SpoolPage
-  readonly title: string
-  readonly source: string
-  readonly empty: string
-  readonly query?: Readonly<Record<string, string>>
-  readonly columns: ReadonlyArray<Column<TaskRow>>
-  /** What selects all of them, for acts on many at once; absent: nothing does. */
-  readonly filter?: Readonly<Record<'state', TaskState> & Partial<Record<'reason', string>>>
-  /** Above the listing. */
-  readonly before?: Child
-}
-
-function listing(context: PageContext, at: SpoolScene, shown: Page, scene: Scene) {
-  const { viewer } = context
-  const { place, snapshot } = at
-  const { page, title, source, empty, query = {}, columns, filter, before = '' } = scene
-  const rows = shown.tasks.map(task => taskRow(task, viewer.mayReadPayload, snapshot.atMs))
-  const next = spoolHref(place.id, page, { ...query, from: shown.from === 0 ? undefined : shown.from })
-  return framed(
-    context,
-    snapshot,
-    place,
-    { page, title, source },
-    <>
-      {before}
-      <Tasks
-        name={title}
-        place={place}
-        actor={viewer}
-        next={next}
-        rows={rows}
-        nowMs={snapshot.atMs}
-        empty={empty}
-        columns={columns}
-      />
-      <Paging id={place.id} page={page} query={query} from={shown.from} next={shown.next} />
-      {filter !== undefined && rows.length > 0 && (
-        <BulkLinks at={spoolHref(place.id, 'spool')} actions={bulkActions(viewer)} filter={filter} />
-      )}
-    </>,
-  )
-}
 
 /** What starts next, and what waits for its time: in the daemon's own order. */
 export async function waitingPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const { place, snapshot } = at
   const isLater = context.query.get('show') === 'later'
+  const from = fromIn(context)
   const ask = (verb: string, args: object) => context.daemon.ask(verb, args)
-  const { refs, isCut } = await upcomingRefs(ask, place.directory, isLater ? 'later' : 'next')
-  const shown = pageOf(place.look(), refs, fromIn(context))
+  const { refs, next } = await upcomingRefs(ask, place.directory, isLater ? 'later' : 'next', from)
+  const shown = { ...pageOf(place.look(), refs, 0), from, next }
   const which = isLater
     ? 'that wait for their time, the next one first'
     : 'that run, and then those that start next'
   return listing(context, at, shown, {
     page: 'waiting',
     title: isLater ? 'Waiting for their time' : 'Waiting',
-    source: `The ${isCut ? 'first ' : ''}${countText(refs.length)} tasks ${which}, as the daemon knows them; the files of this page are opened.`,
+    source: `Of the tasks ${which}: ${countText(from + 1)} to ${countText(from + refs.length)}, as the daemon knows them; it names ${countText(MOST_REACHED)} of them at most. The files of this page are opened.`,
     empty: isLater ? 'No task waits for its time.' : 'No task is due.',
     columns: [dueColumn(snapshot.atMs), FAILED],
     ...(isLater ? { query: { show: 'later' } } : {}),

@@ -47,7 +47,8 @@ function taskActions(actor: Actor, state: TaskState): ActionName[] {
 /** Is this something that is done to tasks in this state? */
 export function canHave(name: ActionName, state: TaskState): boolean {
   const action = ACTIONS[name]
-  return action.on === 'task' && (action.states as readonly TaskState[]).includes(state)
+  const stored = state === 'parked' ? 'due' : state // only its daemon keeps it back
+  return action.on === 'task' && (action.states as readonly TaskState[]).includes(stored)
 }
 
 /** Those that can be done to many tasks at once. */

@@ -4,6 +4,7 @@ import type { ParkedGroup } from '../../task/parked.js'
 import { describePair } from '../../task/pause.js'
 import { baseName, displayName, type Ref } from '../../task/ref.js'
 import type { ParkReason } from '../../task/report.js'
+import { spoolHref } from './links.js'
 import { Table, When } from './parts.js'
 import { countText } from './text.js'
 
@@ -14,15 +15,22 @@ const MEANINGS: Readonly<Record<ParkReason, string>> = {
   'unknown-name': 'No handler knows the name of the task; they run after a reload with one that does.',
 }
 
+/** A spool, as URLs have it. */
+interface Place {
+  readonly id: string
+  /** The page of a task. */
+  urlOf(ref: Ref): string
+}
+
 interface ParkedProps {
+  readonly place: Place
   readonly spool: SpoolSnapshot
   readonly groups: readonly ParkedGroup[]
-  urlOf(ref: Ref): string
   readonly nowMs: number
 }
 
 /** What keeps due tasks from running, and which ones. */
-export function Parked({ spool: { tasks, paused }, groups, urlOf, nowMs }: ParkedProps) {
+export function Parked({ place, spool: { tasks, paused }, groups, nowMs }: ParkedProps) {
   return (
     <>
       <section class="card" aria-labelledby="reasons">
@@ -32,8 +40,8 @@ export function Parked({ spool: { tasks, paused }, groups, urlOf, nowMs }: Parke
           columns={[
             { title: 'Reason', cell: ({ reason }) => reason },
             { title: 'Name', cell: ({ name = '' }) => name },
-            { title: 'Tasks', isNumber: true, cell: ({ count }) => countText(count) },
-            { title: 'The first', cell: group => <First group={group} urlOf={urlOf} /> },
+            { title: 'Tasks', isNumber: true, cell: group => <Count group={group} id={place.id} /> },
+            { title: 'The first', cell: group => <First group={group} place={place} /> },
             { title: 'What it means', cell: ({ reason }) => MEANINGS[reason] },
           ]}
           rows={groups}
@@ -73,13 +81,20 @@ export function Parked({ spool: { tasks, paused }, groups, urlOf, nowMs }: Parke
   )
 }
 
-function First({ group, urlOf }: { group: ParkedGroup; urlOf(ref: Ref): string }) {
+/** To all of them. */
+function Count({ group: { reason, name, count }, id }: { group: ParkedGroup; id: string }) {
+  return <a href={spoolHref(id, 'parked', { reason, name })}>{countText(count)}</a>
+}
+
+function First({ group, place }: { group: ParkedGroup; place: Place }) {
   return (
     <>
       {group.tasks.map((ref, i) => (
         <>
           {i > 0 && ' '}
-          <a href={urlOf(ref)}>{printable(displayName(baseName(ref)).replace('uwsgi_spoolfile_on_', ''))}</a>
+          <a class="path" href={place.urlOf(ref)}>
+            {printable(displayName(baseName(ref)).replace('uwsgi_spoolfile_on_', ''))}
+          </a>
         </>
       ))}
     </>

@@ -15,6 +15,7 @@ export function When({ ms, nowMs }: { ms: number | null; nowMs: number }) {
 
 const TONES: Readonly<Partial<Record<TaskState, string>>> = {
   running: 'good',
+  parked: 'warn',
   retrying: 'warn',
   held: 'warn',
   incomplete: 'bad',

@@ -132,6 +132,9 @@ export const FAILED: Column<TaskRow> = {
     attempts === 0 ? '' : `${countText(attempts)}${crashes > 0 ? `, ${crashes} crashed` : ''}`,
 }
 
+/** What a parked task waits for. */
+export const PARKED: Column<TaskRow> = { title: 'Waits because', cell: ({ parked }) => parked ?? '' }
+
 /** Why; for those who may not read errors, the reason alone. */
 export const WHY: Column<TaskRow> = {
   title: 'Why',
@@ -151,13 +154,23 @@ interface PagingProps {
   readonly next: number | null
 }
 
-/** To the beginning, and to what follows. */
+/** To the beginning, to what follows, and to any other part. */
 export function Paging({ id, page, query, from, next }: PagingProps) {
   if (from === 0 && next === null) return null
   return (
     <nav class="paging" aria-label="Parts of the listing">
       {from > 0 && <a href={spoolHref(id, page, query)}>To the beginning</a>}
       {next !== null && <a href={spoolHref(id, page, { ...query, from: next })}>Next</a>}
+      <form method="get" action={spoolHref(id, page)}>
+        {Object.entries(query).map(([name, value]) => (
+          <input type="hidden" name={name} value={value} />
+        ))}
+        <label>
+          Pass over{' '}
+          <input name="from" value={String(from)} inputmode="numeric" pattern="[0-9]{1,6}" size={7} />
+        </label>{' '}
+        <button type="submit">Go</button>
+      </form>
     </nav>
   )
 }

@@ -1,4 +1,5 @@
-import { Rationed } from '../../base/rationed.js'
+import { Rationed, RationedPart } from '../../base/rationed.js'
+import { MOST_NAMED, MOST_REACHED } from '../../control/task-names.js'
 import type { Emitter } from '../../events/emitter.js'
 import type { WatchChoice } from '../../files/directory-watch.js'
 import { type Glance, glance } from '../../spool/glance.js'
@@ -12,7 +13,7 @@ import type { NameRules } from '../../spool/names.js'
 import type { TaskOrder } from '../../spool/task-order.js'
 import { hasOpen } from '../../system/open-files.js'
 import type { LastRun } from '../../task/last-run.js'
-import type { ParkedGroup } from '../../task/parked.js'
+import type { ParkedGroup, ParkedPart } from '../../task/parked.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { FeedReason, ParkReason, Report } from '../../task/report.js'
 import type { NamedSlots } from '../../task/slots.js'
@@ -20,7 +21,7 @@ import type { Counts, Feed, FeedStats, SlotHints } from '../feed.js'
 import { LastRuns } from '../last-runs.js'
 import { directoryStats } from './feed-stats.js'
 import { LongLocks } from './long-locks.js'
-import { limited, parkedGroups } from './parked-groups.js'
+import { limited, parkedGroups, partOf } from './parked-groups.js'
 
 export interface DirectoryFeedOptions {
   /** The spool's real path. */
@@ -37,8 +38,6 @@ const CENSUS_PAUSE = 200
 const BEST_PAUSE = 20
 /** How many of those that wait for a slot are tried by new handlers, whose number of slots is not known. */
 const MOST_TRIES = 64
-/** How many of the tasks that start next, or come due next, are known at most. */
-const MOST_NEXT = 2000
 
 /** The task files of a directory, as in uWSGI's spool. A ref is a path relative to it. */
 export class DirectoryFeed implements Feed {
@@ -51,6 +50,8 @@ export class DirectoryFeed implements Feed {
   readonly #census: Rationed<Census>
   readonly #best: Rationed<readonly Ref[]>
   readonly #later: Rationed<readonly Ref[]>
+  readonly #furtherBest: RationedPart<readonly Ref[]>
+  readonly #furtherLater: RationedPart<readonly Ref[]>
   readonly #parked: Rationed<readonly ParkedGroup[]>
   readonly #backlog: BacklogCount
   #wakeUp = () => {}
@@ -66,8 +67,12 @@ export class DirectoryFeed implements Feed {
     this.#slotWatch = new SlotWatch(spool, this.#index, () => this.#wakeUp())
     this.#longLocks = new LongLocks(spool, events)
     this.#census = new Rationed(() => censusOf(this.#index), CENSUS_PAUSE)
-    this.#best = new Rationed(() => bestReady(this.#index, order, MOST_NEXT), BEST_PAUSE)
-    this.#later = new Rationed(() => this.#index.later.soonest(MOST_NEXT, Date.now()), BEST_PAUSE)
+    const best = reachable((from, count) => bestReady(this.#index, order, from, count))
+    const later = reachable((from, count) => this.#index.later.soonest(from, count, Date.now()))
+    this.#best = new Rationed(() => best(0), BEST_PAUSE)
+    this.#later = new Rationed(() => later(0), BEST_PAUSE)
+    this.#furtherBest = new RationedPart(best, BEST_PAUSE)
+    this.#furtherLater = new RationedPart(later, BEST_PAUSE)
     this.#parked = new Rationed(() => parkedGroups(this.#index), BEST_PAUSE)
     this.#backlog = new BacklogCount(spool, rules)
   }
@@ -179,18 +184,22 @@ export class DirectoryFeed implements Feed {
     return directoryStats(this.#index, this.#census.get(), this.#backlog, this.#scanner.stats)
   }
 
-  next(limit: number): readonly Ref[] {
+  async next(limit: number, from = 0): Promise<readonly Ref[]> {
     const given = [...this.#index.busyRefs]
+    const bestFrom = Math.max(0, from - given.length)
+    const best = bestFrom === 0 ? this.#best.get() : await this.#furtherBest.get(bestFrom)
     const isGiven = new Set(given)
-    return [...given, ...this.#best.get().filter(ref => !isGiven.has(ref))].slice(0, limit)
+    return [...given.slice(from), ...best.filter(ref => !isGiven.has(ref))].slice(0, limit)
   }
 
-  later(limit: number): readonly Ref[] {
-    return this.#later.get().slice(0, limit)
+  async later(limit: number, from = 0): Promise<readonly Ref[]> {
+    const refs = from === 0 ? this.#later.get() : await this.#furtherLater.get(from)
+    return refs.slice(0, limit)
   }
 
-  parked(limit: number): readonly ParkedGroup[] {
-    return limited(this.#parked.get(), limit)
+  parked(limit: number, part?: ParkedPart): readonly ParkedGroup[] {
+    const groups = this.#parked.get()
+    return part === undefined ? limited(groups, limit) : partOf(groups, limit, part)
   }
 
   get isDrained(): boolean {
@@ -206,4 +215,9 @@ export class DirectoryFeed implements Feed {
     this.#scanner.close()
     this.#slotWatch.close()
   }
+}
+
+/** As many names from a place on as may be told. */
+function reachable(part: (from: number, count: number) => readonly Ref[]): (from: number) => readonly Ref[] {
+  return from => (from < MOST_REACHED ? part(from, Math.min(MOST_NAMED, MOST_REACHED - from)) : [])
 }

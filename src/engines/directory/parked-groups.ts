@@ -1,15 +1,15 @@
+import { MOST_PARKED_NAMED } from '../../control/parked-tasks.js'
 import type { TaskIndex } from '../../spool/index/task-index.js'
-import type { ParkedGroup } from '../../task/parked.js'
+import type { ParkedGroup, ParkedPart } from '../../task/parked.js'
 
 /** Of more groups, the largest are told. */
 const MOST_GROUPS = 200
-/** How many refs are told of each group, and of all together. */
-const MOST_PER_GROUP = 1000
+/** How many refs are told of all groups together. */
 const MOST_TOLD = 2000
 
 /** What an index has parked: what has to run alone, because only its names say which it is, and then the largest groups first. */
 export function parkedGroups(index: TaskIndex): ParkedGroup[] {
-  const groups = [...index.parked.groups(MOST_PER_GROUP), ...index.tries.groups(MOST_PER_GROUP)]
+  const groups = [...index.parked.groups(MOST_PARKED_NAMED), ...index.tries.groups(MOST_PARKED_NAMED)]
   const isAlone = ({ reason }: ParkedGroup) => Number(reason === 'alone')
   return groups.sort((a, b) => isAlone(b) - isAlone(a) || b.count - a.count).slice(0, MOST_GROUPS)
 }
@@ -22,4 +22,15 @@ export function limited(groups: readonly ParkedGroup[], limit: number): ParkedGr
     left -= told.length
     return { ...group, tasks: told }
   })
+}
+
+/** One group, with part of its refs; nothing if there is none of that reason and name. */
+export function partOf(
+  groups: readonly ParkedGroup[],
+  limit: number,
+  { reason, name, from }: ParkedPart,
+): ParkedGroup[] {
+  return groups
+    .filter(group => group.reason === reason && group.name === name)
+    .map(({ tasks, ...group }) => ({ ...group, tasks: tasks.slice(from, from + limit) }))
 }

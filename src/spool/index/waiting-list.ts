@@ -1,4 +1,4 @@
-import { Heap, select } from '../../base/heap.js'
+import { Heap, orderedPart } from '../../base/heap.js'
 import type { Ref } from '../../task/ref.js'
 import { hash, SHARDS } from './ref-hash.js'
 
@@ -78,14 +78,13 @@ export class WaitingList {
     return next
   }
 
-  /** The names of those that come due next, in that order. They go on waiting. */
-  soonest(limit: number, nowMs: number): Ref[] {
-    const items = [...this.#soonest.values()]
-    const most = Math.min(2 * limit, items.length) // a time that was changed leaves an entry behind
-    select(items, most - 1, (a, b) => a.atMs < b.atMs)
-    const first = items.slice(0, most).sort((a, b) => a.atMs - b.atMs)
+  /** Part of those that come due next, in that order, as far as their names are known. They go on waiting. */
+  soonest(from: number, count: number, nowMs: number): Ref[] {
+    // a time that was changed leaves an entry behind
     const isSo = ({ ref, atMs }: Waiting) => atMs > nowMs && this.#secondOf(ref) === Math.ceil(atMs / 1000)
-    return [...new Set(first.filter(isSo).map(({ ref }) => ref))].slice(0, limit)
+    const waiting = [...this.#soonest.values()].filter(isSo)
+    const part = orderedPart(waiting, from, count, (a, b) => a.atMs < b.atMs)
+    return [...new Set(part.map(({ ref }) => ref))]
   }
 
   /** Forgets everything: a scan finds what still waits. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limited, parkedGroups } from '#src/engines/directory/parked-groups.js'
+import { limited, parkedGroups, partOf } from '#src/engines/directory/parked-groups.js'
 import { TaskIndex } from '#src/spool/index/task-index.js'
-import type { Report } from '#src/task/report.js'
+import type { ParkReason, Report } from '#src/task/report.js'
 
 const NOW = 1_700_000_000_000
 
@@ -65,6 +65,24 @@ describe('what is parked', () => {
     index.take(1, NOW)
     index.returned({ ref: 'a', kind: 'parked', ranMs: 0, ...unknown('sms') }, NOW)
     assert.deepEqual(parkedGroups(index), [{ reason: 'unknown-name', name: 'sms', count: 1, tasks: ['a'] }])
+  })
+
+  it('is told in parts, of one reason and name', () => {
+    const index = parkedIn(
+      ...['a', 'b', 'c'].map(ref => [ref, unknown('mail')] as const),
+      ['d', unknown('sms')],
+      ['e', { reason: 'paused' }],
+    )
+    const part = (limit: number, from: number, name?: string, reason: ParkReason = 'unknown-name') =>
+      partOf(parkedGroups(index), limit, { reason, from, ...(name === undefined ? {} : { name }) }).map(
+        ({ count, tasks }) => [count, ...tasks],
+      )
+    assert.deepEqual(part(2, 0, 'mail'), [[3, 'a', 'b']])
+    assert.deepEqual(part(2, 2, 'mail'), [[3, 'c']])
+    assert.deepEqual(part(2, 3, 'mail'), [[3]])
+    assert.deepEqual(part(2, 0, undefined, 'paused'), [[1, 'e']])
+    assert.deepEqual(part(2, 0, 'mail', 'slot'), [])
+    assert.deepEqual(part(2, 0), [])
   })
 
   it('is bounded: of many names and long ones the rest is counted without them, and few tasks are named', () => {
