@@ -1,9 +1,10 @@
-import { realpathSync } from 'node:fs'
 import { messageOf } from '../base/errors.js'
-import { askDaemon, controlSocketsOf } from '../control/client.js'
-import { isRedisAddress } from '../protocol/redis-address.js'
+import { printable } from '../base/printable.js'
+import { askDaemon } from '../control/client.js'
+import { daemonSocketsOf, openEngine } from '../engines/open-engine.js'
 import { readDaemonFacts } from '../stats/read-snapshot.js'
 import type { DaemonFacts } from '../stats/snapshot.js'
+import { spoolAt } from './redis-paths.js'
 
 /** A daemon that answers. */
 export interface LiveDaemon {
@@ -21,17 +22,14 @@ interface FoundDaemons {
   readonly silent: ReadonlyArray<{ readonly directory: string; readonly because: string }>
 }
 
-const ON_REDIS =
-  '[NOT_ON_REDIS] the daemons of a spool on Redis listen at no socket that is found by its address: use signals of their processes'
-
 /** Finds the daemons of spools, by their control sockets. */
 export async function findDaemons(directories: readonly string[]): Promise<FoundDaemons> {
   const daemons = new Map<string, LiveDaemon>()
   const silent: Array<{ directory: string; because: string }> = []
-  silent.push(...directories.filter(isRedisAddress).map(directory => ({ directory, because: ON_REDIS })))
-  for (const directory of directories.filter(each => !isRedisAddress(each)))
+  for (const directory of directories)
     try {
-      const sockets = controlSocketsOf(realpathSync(directory))
+      const spool = spoolAt(directory)
+      const sockets = await daemonSocketsOf(spool)
       const answers = await Promise.allSettled(sockets.map(factsAt))
       const found = answers.flatMap((answer, i) =>
         answer.status === 'fulfilled' ? [{ path: sockets[i] ?? '', directory, facts: answer.value }] : [],
@@ -41,11 +39,23 @@ export async function findDaemons(directories: readonly string[]): Promise<Found
         const key = `${host} ${pid} ${startedAtMs}`
         if (!daemons.has(key)) daemons.set(key, each)
       }
-      if (found.length === 0) silent.push({ directory, because: whySilent(answers) })
+      const elsewhere = found.length > 0 ? [] : await hostsOf(spool)
+      if (found.length === 0)
+        silent.push({ directory, because: elsewhere.length > 0 ? askThere(elsewhere) : whySilent(answers) })
     } catch (error) {
       silent.push({ directory, because: messageOf(error) })
     }
   return { daemons: [...daemons.values()], silent }
+}
+
+/** The machines with daemons of a spool on a server. */
+async function hostsOf(spool: string): Promise<string[]> {
+  const members = (await openEngine(spool).members?.()) ?? []
+  return [...new Set(members.filter(({ isDaemon }) => isDaemon).map(({ host }) => host))]
+}
+
+function askThere(hosts: readonly string[]): string {
+  return `no daemon on this machine can be asked; its daemons run on ${printable(hosts.join(', '))}: use this command there, as their user or root`
 }
 
 async function factsAt(path: string): Promise<DaemonFacts> {

@@ -5,7 +5,7 @@ import { isRedisAddress } from '../protocol/redis-address.js'
 const WITH_REDIS: ReadonlySet<string> = new Set([
   ...['check', 'config', 'enqueue', 'unit'],
   ...['ls', 'show', 'shape', 'wait', 'rm', 'cancel', 'requeue', 'kick', 'hold', 'release'],
-  ...['purge', 'pause', 'resume'],
+  ...['purge', 'pause', 'resume', 'status', 'top', 'quiet', 'scale', 'logs', 'schedules', 'scaling'],
 ])
 
 /**
@@ -14,21 +14,18 @@ const WITH_REDIS: ReadonlySet<string> = new Set([
  * @throws SpooldError NOT_ON_REDIS
  */
 export function refuseRedis(command: string, values: readonly unknown[]): void {
-  if (!WITH_REDIS.has(command) && values.flat().some(isOnRedis)) throw notOnRedis(`spoold ${command}`)
+  if (!WITH_REDIS.has(command) && values.flat().some(isOnRedis)) throw notOnRedis(command)
 }
 
-/** @param file names these spools @throws SpooldError NOT_ON_REDIS */
-export function refuseRedisIn(file: string, spools: readonly string[]): void {
-  if (spools.some(isOnRedis)) throw notOnRedis(`this command, for the spools of ${file},`)
-}
-
-function isOnRedis(value: unknown): boolean {
+export function isOnRedis(value: unknown): boolean {
   return typeof value === 'string' && isRedisAddress(value)
 }
 
-function notOnRedis(what: string): SpooldError {
-  return new SpooldError(
-    'NOT_ON_REDIS',
-    `${what} does not work with a spool on Redis yet: name spools in directories`,
-  )
+export function notOnRedis(command: string): SpooldError {
+  const why = WHY[command] ?? `spoold ${command} does not work with a spool on Redis yet`
+  return new SpooldError('NOT_ON_REDIS', `${why}: name spools in directories`)
+}
+
+const WHY: Readonly<Record<string, string>> = {
+  fsck: 'spoold fsck repairs the files of a directory, and there are none of a spool on Redis (spoold doctor app.ini examines that)',
 }

@@ -1,3 +1,4 @@
+import { realpathSync } from 'node:fs'
 import { isRedisAddress, nameOfRedis } from '../protocol/redis-address.js'
 import type { Ref } from '../task/ref.js'
 
@@ -29,6 +30,11 @@ function nameIfAny(address: string): string | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The real path of a spool, or its name on Redis. @throws the file system's error, SpooldError ADDRESS_INVALID */
+export function spoolAt(directory: string): string {
+  return isRedisAddress(directory) ? nameOfRedis(directory) : realpathSync(directory)
 }
 
 /** A path as it may be shown: of an address on Redis, this process remembers user and password, and the name is left. */

@@ -13,12 +13,14 @@ import { probeSpool } from '../spool/probe.js'
 import type { TaskOrder } from '../spool/task-order.js'
 import { ForkedPort } from '../supervisor/forked-port.js'
 import type { MaintainedSpool } from '../supervisor/maintenance.js'
+import { memberOf } from '../supervisor/member.js'
 import type { PoolOptions, SizeOptions } from '../supervisor/pool-options.js'
 import type { QuestionHandler } from '../supervisor/questions.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpareWorker } from '../supervisor/spare-worker.js'
 import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
 import { WorkerPool } from '../supervisor/worker-pool.js'
+import { controlHomeOf } from './control-home.js'
 import { planChain } from './handler-plan.js'
 import { sizeOptions, workerLimits } from './pool-plan.js'
 import type { PreparedSpool } from './prepared-spools.js'
@@ -113,7 +115,8 @@ async function planSpoolWorkers(
       })
       const workers = new WorkerPool(pool, feed, context.events, context.signals)
       const pauses = upkeep.followPauses(now => workers.setPauses(now))
-      return { spool, engineKey, feed, pool: workers, pauses }
+      const leave = upkeep.join?.(memberOf(workers, { isDaemon: true, controls: controlHomeOf(spool) }))
+      return { spool, engineKey, feed, pool: workers, pauses, leave }
     },
   }
 }

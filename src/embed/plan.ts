@@ -9,6 +9,7 @@ import { prepareSpool } from '../spool/layout.js'
 import { checkSpool } from '../spool/permissions.js'
 import { probeSpool } from '../spool/probe.js'
 import type { MaintainedSpool } from '../supervisor/maintenance.js'
+import { memberOf } from '../supervisor/member.js'
 import type { PoolOptions } from '../supervisor/pool-options.js'
 import type { SignalRouter } from '../supervisor/signal-router.js'
 import type { SpoolWorkersPlan } from '../supervisor/spool-workers.js'
@@ -74,7 +75,8 @@ export async function planQueue(
       upkeep.prepare()
       const workers = new WorkerPool(pool, feed, events, signals)
       const pauses = upkeep.followPauses(now => workers.setPauses(now))
-      return { spool, engineKey: spool, feed, pool: workers, pauses }
+      const leave = upkeep.join?.(memberOf(workers, { isDaemon: false, controls: null }))
+      return { spool, engineKey: spool, feed, pool: workers, pauses, leave }
     },
   }
 }

@@ -138,6 +138,8 @@ export interface Feed {
   cutShort(ref: Ref, lastRun: LastRun, lease?: string): void
   /** How the last run of a ref was cut short, for the worker that gets it next. */
   lastRunOf(ref: Ref): LastRun | undefined
+  /** A ref that brings the task of this lease, and no other. Absent: a ref always brings the same task. */
+  refOfLease?(lease: string): Ref | undefined
   /**
    * Whether this process has claimed a task that it was given, as far as the system tells. For workers that are too busy to
    * answer; for claims with a notice it need not be known.

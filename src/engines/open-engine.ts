@@ -1,5 +1,8 @@
+import { hostname } from 'node:os'
+import { controlSocketsOf } from '../control/client.js'
 import type { Emitter } from '../events/emitter.js'
 import { isRedisAddress, redisAddressOf } from '../protocol/redis-address.js'
+import type { MemberFacts } from '../task/member.js'
 import type { Claims } from './claims.js'
 import type { DirectoryClaimsOptions } from './directory/claims.js'
 import type { DirectoryFeedOptions } from './directory/feed.js'
@@ -8,7 +11,7 @@ import type { Feed } from './feed.js'
 import type { AwayListener, Forwarder } from './forwarder.js'
 import type { MemorySpool } from './memory/spool.js'
 import { redisEngine } from './redis/engine.js'
-import type { RedisFacts } from './server-facts.js'
+import type { RedisFacts, ServerOverview } from './server-facts.js'
 import type { TaskStore } from './task-store.js'
 import type { Upkeep } from './upkeep.js'
 
@@ -28,6 +31,9 @@ export interface Engine {
   forwarder?(away: AwayListener): Promise<Forwarder>
   /** Absent: its tasks are on no server. */
   facts?(): Promise<RedisFacts>
+  overview?(): Promise<ServerOverview>
+  /** The processes of all machines that run its tasks. Absent: they are found in the spool. */
+  members?(): Promise<readonly MemberFacts[]>
 }
 
 /** The only place that chooses the engine of a spool. @param spool its real path, or its name or address on Redis */
@@ -37,6 +43,30 @@ export function openEngine(spool: string): Engine {
 
 function redis(spool: string) {
   return redisEngine(redisAddressOf(spool), (directory, sync) => directoryEngine(directory).enqueuer(sync))
+}
+
+/**
+ * The sockets on this machine on which daemons of a spool may listen. A dead daemon may have left one.
+ *
+ * @param spool its real path, or its name on Redis
+ * @throws as `controlSocketsOf`; SpooldError REDIS_UNREACHABLE
+ */
+export async function daemonSocketsOf(spool: string): Promise<string[]> {
+  if (!isRedisAddress(spool)) return controlSocketsOf(spool)
+  const members = await redis(spool).members()
+  const homes = members.flatMap(({ host, controls }) =>
+    host === hostname() && controls !== null ? [controls] : [],
+  )
+  return [...new Set(homes)].flatMap(socketsIn)
+}
+
+/** A directory that a member names: it may be another machine's of the same name, or closed to us. */
+function socketsIn(home: string): string[] {
+  try {
+    return controlSocketsOf(home)
+  } catch {
+    return []
+  }
 }
 
 interface StoreOptions {

@@ -1,3 +1,4 @@
+import type { Member } from '../task/member.js'
 import type { Pauses } from '../task/pause.js'
 import type { PeriodicStates } from '../task/periodic.js'
 import type { SchedulePauses } from '../task/schedule.js'
@@ -112,6 +113,13 @@ export interface Upkeep {
   takeLease(name: string, listener: LeaseListener): Promise<Lease | undefined>
   /** @param changed called within a second of a change, with all that is paused */
   followPauses(changed: (pauses: Pauses) => void): PauseFollower
+  /**
+   * Makes a process known that runs tasks of this spool, and lets people on other machines end what it runs. Absent: a spool
+   * whose processes are found in it.
+   *
+   * @returns called when it runs none any more
+   */
+  join?(member: Member): () => Promise<void>
   readonly periodic: PeriodicStates
   readonly schedulePauses: SchedulePauses
 }

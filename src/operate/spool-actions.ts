@@ -1,7 +1,7 @@
 import { messageOf } from '../base/errors.js'
 import { hasFields } from '../base/json-guard.js'
-import { askDaemon, controlSocketsOf } from '../control/client.js'
-import { openTaskStore } from '../engines/open-engine.js'
+import { askDaemon } from '../control/client.js'
+import { daemonSocketsOf, openTaskStore } from '../engines/open-engine.js'
 import { describePair, describePauses, type PausedPair } from '../task/pause.js'
 import { type Args, given, givenTime, wrongArg } from './args.js'
 import { pairOf } from './selection.js'
@@ -34,13 +34,10 @@ function pairIn(args: Args): PausedPair | null {
 }
 
 /** Sets how many processes the daemons of a spool have for it, until `auto`. */
-export async function scale(
-  spool: string,
-  args: Args,
-  sockets: readonly string[] = controlSocketsOf(spool),
-): Promise<string> {
+export async function scale(spool: string, args: Args, known?: readonly string[]): Promise<string> {
   const to = given(args, 'to') ?? ''
   if (!WISH.test(to)) throw wrongArg('to', 'N, +N, -N or auto', to)
+  const sockets = known ?? (await daemonSocketsOf(spool))
   const answers = await Promise.allSettled(sockets.map(path => askDaemon(path, 'scale', { spool, to })))
   const sizes = answers.flatMap(answer => (answer.status === 'fulfilled' ? [sizeText(answer.value)] : []))
   if (sizes.length > 0) return sizes.join('; ')

@@ -118,7 +118,7 @@ export class PeriodicSpool {
     return {
       states: periodic,
       now: () => ({ epochMs: periodic.nowMs?.() ?? Date.now(), machineMs: machineNowMs(), boot: bootId() }),
-      isPaused: task => schedulePauses.read().has(scheduleHash(task)),
+      isPaused: async task => (await schedulePauses.read()).has(scheduleHash(task)),
       async store(task, name) {
         const packet = packetOf(task)
         const { path } = await (await engine.enqueuer(sync)).store({ packet, name })

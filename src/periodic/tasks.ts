@@ -12,7 +12,7 @@ export interface PeriodicTasksOptions {
   readonly states: PeriodicStates
   now(): Moment
   /** People have paused it: its times pass, and nothing is stored. @throws why that is unknown */
-  isPaused(task: PeriodicTask): boolean
+  isPaused(task: PeriodicTask): boolean | Promise<boolean>
   /** Stores a run of the task. `name`: of `newTask` */
   store(task: PeriodicTask, name: string): Promise<void>
   /** Its time has come, but this task is still there. Called once for each. */
@@ -133,7 +133,7 @@ export class PeriodicTasks {
     if (this.#owed.get(task.name)?.version !== version) this.#owed.delete(task.name)
     if (isAstray(entry, now)) return startOver()
     if (leftMs(entry, now) > 0) return this.#deliver(task)
-    if (this.#options.isPaused(task)) return startOver()
+    if (await this.#options.isPaused(task)) return startOver()
     if (isMissed(entry, now) && task.missed === 'skip') return startOver()
     if (await this.#isLeftOut(task, entry)) return startOver()
     await this.#claim(task, version)

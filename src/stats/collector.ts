@@ -1,9 +1,11 @@
+import { LastKnown } from '../base/last-known.js'
 import { openEngine } from '../engines/open-engine.js'
-import type { Upkeep } from '../engines/upkeep.js'
+import type { UpkeepStats } from '../engines/upkeep.js'
 import type { Emitter } from '../events/emitter.js'
 import type { WorkerStats } from '../supervisor/pool-stats.js'
 import type { SpoolWorkersStats } from '../supervisor/spool-workers.js'
 import { memoryOf } from '../system/process-memory.js'
+import { NO_PAUSES } from '../task/pause.js'
 import { displayName, type Ref, toByteString } from '../task/ref.js'
 import type { SlotQueueStats } from '../task/slots.js'
 import { NamedCounters } from './named-counters.js'
@@ -36,13 +38,21 @@ interface Sources {
 const MOST_QUEUES = 100
 /** However many ask, a snapshot is taken this often at most. */
 const SHARED_MS = 200
+/** While a file system, or Redis, does not answer, a snapshot has what was known last. */
+const PATIENCE_MS = 800
+const NOTHING_KNOWN: UpkeepStats = {
+  dead: { count: 0, isWhole: false, byReason: {}, oldestMs: null, newestMs: null },
+  records: { count: 0, isWhole: false },
+  paused: NO_PAUSES,
+  disk: null,
+}
 
 /** Counts what happens in a daemon, and takes its snapshot when asked. */
 export class Collector {
   readonly #sources: Sources
   readonly #counters = new Map<string, SpoolCounters>()
   readonly #named = new Map<string, NamedCounters>()
-  readonly #upkeeps = new Map<string, Promise<Upkeep>>()
+  readonly #upkeeps = new Map<string, LastKnown<UpkeepStats>>()
   readonly #times: RunTimes
   #stored = 0
   #refused = 0
@@ -102,10 +112,10 @@ export class Collector {
     }
   }
 
-  async #upkeep(spool: string) {
-    const upkeep = this.#upkeeps.get(spool) ?? openEngine(spool).upkeep()
+  #upkeep(spool: string): Promise<UpkeepStats> {
+    const upkeep = this.#upkeeps.get(spool) ?? upkeepOf(spool)
     this.#upkeeps.set(spool, upkeep)
-    return (await upkeep).stats()
+    return upkeep.get()
   }
 
   /** Forgets spools that a reload removed; a spool that stays keeps its counters. */
@@ -145,6 +155,11 @@ export class Collector {
     events.on('request-stored', () => this.#stored++)
     events.on('request-refused', () => this.#refused++)
   }
+}
+
+function upkeepOf(spool: string): LastKnown<UpkeepStats> {
+  const upkeep = openEngine(spool).upkeep()
+  return new LastKnown(async () => (await upkeep).stats(), NOTHING_KNOWN, PATIENCE_MS)
 }
 
 function tasksOf({ feed, pool }: SpoolWorkersStats): TaskCounts {

@@ -7,6 +7,7 @@ import type { Report } from '../task/report.js'
 import { askAside } from './ask-aside.js'
 import { Cancellation, isHeld } from './cancellation.js'
 import { howOf } from './cut-short.js'
+import type { Given } from './given-tasks.js'
 import type { Exit } from './worker-listener.js'
 import type { SpawnOptions } from './worker-port.js'
 import type { WorkerProcess } from './worker-process.js'
@@ -84,7 +85,10 @@ export class Cancellations {
       killed?.kind === 'cancel'
         ? 'did not end by itself, so its process was killed'
         : `its process ${howOf(exit)}`
-    const tasks = mine.map(({ given }) => ({ ref: given.ref, detail: cancelledDetail(how) }))
+    const { feed } = this.#context
+    const refOf = ({ ref, notice }: Given) =>
+      (notice?.lease === undefined ? undefined : feed.refOfLease?.(notice.lease)) ?? ref
+    const tasks = mine.map(({ given }) => ({ ref: refOf(given), detail: cancelledDetail(how) }))
     const options = this.#context.options()
     const reply = await askAside(options, { type: 'bury-cancelled', options: options.worker, tasks })
     for (const [i, cancellation] of mine.entries())
@@ -115,7 +119,7 @@ function reportOf(reply: AsideReply | string, i: number, { name, given }: Cancel
   if (report === undefined) return 'the process that was to bury it has answered something else'
   if (report.kind === 'locked' || report.kind === 'unreadable')
     return report.detail ?? 'another process holds it'
-  return given.notice === undefined ? report : { ...report, name }
+  return given.notice === undefined ? report : { ...report, ref: given.ref, name }
 }
 
 function resultOf({ kind, detail }: Report): CancelResult {

@@ -239,6 +239,7 @@ export class Master {
       if (!this.isStopping) {
         await workers.pool.kill()
         this.#aside.delete(workers)
+        await workers.leave?.()
       }
       throw error
     }
@@ -248,7 +249,10 @@ export class Master {
   #retire(workers: SpoolWorkers): void {
     this.#aside.add(workers)
     closeSources(workers)
-    void workers.pool.stop().then(() => this.#aside.delete(workers))
+    void workers.pool.stop().then(() => {
+      this.#aside.delete(workers)
+      return workers.leave?.()
+    })
   }
 
   /** @param mercyMs how long running tasks may take; else each pool's own */
@@ -269,6 +273,11 @@ export class Master {
     this.checks.stop()
     const spools = [...this.#spools, ...this.#aside]
     for (const workers of spools) closeSources(workers)
-    await Promise.all(spools.map(({ pool }) => endPool(pool)))
+    await Promise.all(
+      spools.map(async ({ pool, leave }) => {
+        await endPool(pool)
+        await leave?.()
+      }),
+    )
   }
 }

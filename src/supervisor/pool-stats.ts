@@ -76,7 +76,7 @@ function workerStats(worker: WorkerProcess, isLone: boolean): WorkerStats {
     busyMs: pace.busyMs,
     paceMs: pace.ms ?? null,
     outstanding,
-    running: begun.map(({ ref, startedAt }) => ({ ref, sinceMs: epochMs(startedAt) })),
+    running: begun.map(({ name, startedAt }) => ({ ref: name, sinceMs: epochMs(startedAt) })),
     signals: signals.running,
   }
 }

@@ -10,6 +10,8 @@ export interface SpoolWorkers {
   readonly feed: Feed
   readonly pool: WorkerPool
   readonly pauses: PauseFollower
+  /** Other machines no longer know of it. Absent: they never did. */
+  readonly leave?: (() => Promise<void>) | undefined
   /** What the spool was opened with. If a reload changes it, the spool needs a new feed. */
   readonly engineKey: string
 }

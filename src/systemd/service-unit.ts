@@ -18,6 +18,8 @@ export interface ServicePlan {
   readonly spools: readonly string[]
   /** Further directories that the daemon creates files in. */
   readonly written: readonly string[]
+  /** Its control sockets are in no spool: those of spools on Redis. */
+  readonly needsRuntimeDirectory: boolean
   /** What has to be readable. */
   readonly needed: readonly string[]
   /** How long the handlers may take to load; 0: no limit. */
@@ -80,7 +82,13 @@ function kindLines({ isOnce, command, systemdVersion, startMs }: ServicePlan): s
   ]
 }
 
-function placeLines({ owner, workingDirectory, name, isUserUnit }: ServicePlan): string[] {
+function placeLines({
+  owner,
+  workingDirectory,
+  name,
+  isUserUnit,
+  needsRuntimeDirectory,
+}: ServicePlan): string[] {
   return [
     ...(owner === null ? [] : [`User=${value(owner.user)}`]),
     ...(owner?.group == null ? [] : [`Group=${value(owner.group)}`]),
@@ -88,6 +96,7 @@ function placeLines({ owner, workingDirectory, name, isUserUnit }: ServicePlan):
       ? []
       : [`SupplementaryGroups=${owner.groups.map(word).join(' ')}`]),
     `WorkingDirectory=${value(workingDirectory)}`,
+    ...(needsRuntimeDirectory ? [`RuntimeDirectory=${value(name)}`] : []),
     `EnvironmentFile=-${isUserUnit ? `%h/.config/${value(name)}.env` : `/etc/default/${value(name)}`}`,
   ]
 }

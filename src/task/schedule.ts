@@ -75,7 +75,7 @@ function hashOf(text: string): string {
  */
 export interface SchedulePauses {
   /** Since when, epoch ms, by `scheduleHash`. */
-  read(): ReadonlyMap<string, number>
+  read(): ReadonlyMap<string, number> | Promise<ReadonlyMap<string, number>>
   /** It survives power loss, when this resolves. One that is paused already stays as it is. @throws why it cannot be remembered */
   pause(hash: string): Promise<void>
   /** @returns false if it was not paused */

@@ -11,7 +11,7 @@ import { realPathOf } from '../../system/file-stats.js'
 import { identityOf } from '../../system/privileges.js'
 import { ownerOf } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { refuseRedisIn } from '../not-on-redis.js'
+import { isOnRedis, notOnRedis } from '../not-on-redis.js'
 import type { OwnProcess } from '../own-process.js'
 import { Progress } from '../progress.js'
 import { jsonBytes, terminalName } from '../render.js'
@@ -38,8 +38,8 @@ export async function fsck(
   const own = config.spools.filter(({ isExternal }) => !isExternal).map(({ directory }) => directory)
   const spools = directories.length > 0 ? directories : own
   if (spools.length === 0) throw new SpooldError('USAGE', 'name a spool directory, or --ini FILE')
-  refuseRedisIn(ini ?? '', spools)
-  const all = [...new Set(spools)]
+  const all = [...new Set(spools)].filter(spool => !isOnRedis(spool))
+  if (all.length === 0) throw notOnRedis('fsck')
   // each spool needs root first, for owners and modes, and then a process that becomes its user for good
   if (process.geteuid?.() === 0 && all.length > 1 && part === undefined) {
     let exitCode = 0

@@ -1,4 +1,3 @@
-import { realpathSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { askDaemon } from '../../control/client.js'
 import { openTaskStore } from '../../engines/open-engine.js'
@@ -7,6 +6,7 @@ import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { findDaemons } from '../daemons.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { spoolAt } from '../redis-paths.js'
 
 interface QuietOptions extends IniOptions {
   readonly json?: boolean
@@ -34,7 +34,7 @@ export async function quiet(
     for (const { directory, because } of silent) output.complain(`${directory}: ${because}`)
     for (const { path, directory, facts } of daemons)
       try {
-        await audit(await openTaskStore(realpathSync(directory)), { action: VERBS[state] }, output)
+        await audit(await openTaskStore(spoolAt(directory)), { action: VERBS[state] }, output)
         await askDaemon(path, VERBS[state], {})
         output.line(
           options.json === true

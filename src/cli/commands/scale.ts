@@ -1,4 +1,3 @@
-import { realpathSync } from 'node:fs'
 import { describe, messageOf, SpooldError } from '../../base/errors.js'
 import { hasFields } from '../../base/json-guard.js'
 import { askDaemon } from '../../control/client.js'
@@ -8,6 +7,7 @@ import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { findDaemons } from '../daemons.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { spoolAt } from '../redis-paths.js'
 
 interface ScaleOptions extends IniOptions {
   readonly json?: boolean
@@ -35,10 +35,10 @@ export async function scale(
       for (const { because } of silent) output.complain(`${directory}: ${because}`)
       if (silent.length > 0) code = 1
       if (daemons.length > 0)
-        await audit(await openTaskStore(realpathSync(directory)), { action: `scale ${wish}` }, output)
+        await audit(await openTaskStore(spoolAt(directory)), { action: `scale ${wish}` }, output)
       for (const { path, facts } of daemons)
         try {
-          const answer = await askDaemon(path, 'scale', { spool: realpathSync(directory), to: wish })
+          const answer = await askDaemon(path, 'scale', { spool: spoolAt(directory), to: wish })
           output.line(
             options.json === true
               ? JSON.stringify({ command: 'scale', spooler: directory, answer })

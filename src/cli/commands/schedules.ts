@@ -1,4 +1,3 @@
-import { realpathSync } from 'node:fs'
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import { ACTIONS } from '../../operate/actions.js'
@@ -7,6 +6,7 @@ import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
 import type { CommandContext } from '../context.js'
 import { type IniOptions, spoolsOf } from '../ini-spools.js'
+import { spoolAt } from '../redis-paths.js'
 import { type DaemonStatus, statusOf } from '../status/spool-status.js'
 import { Table } from '../table.js'
 import { cellText } from '../text-width.js'
@@ -81,7 +81,7 @@ async function act(
   json: boolean,
   { output }: CommandContext,
 ): Promise<void> {
-  const spool = realpathSync(directory)
+  const spool = spoolAt(directory)
   const action = `${verb}-schedule` as const
   const store = await openTaskStore(spool)
   await audit(store, { action, filter: JSON.stringify({ schedule }) }, output)

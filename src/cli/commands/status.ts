@@ -4,8 +4,8 @@ import { resolveOptions } from '../../config/options.js'
 import { readConfig } from '../../ini/read-config.js'
 import { asOwners } from '../acting-owner.js'
 import type { CommandContext } from '../context.js'
-import { refuseRedisIn } from '../not-on-redis.js'
 import type { Output } from '../output.js'
+import { shownPath } from '../redis-paths.js'
 import { screenOf, summaryOf } from '../status/screen.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import {
@@ -43,7 +43,7 @@ export async function status(
   const needsCount = thresholds.due !== undefined
   const { control, ini } = options
   if (control !== undefined) return report(await statusAt(control, needsCount), thresholds, options, output)
-  const spools = directories.length > 0 ? directories : spoolsOf(ini)
+  const spools = directories.length > 0 ? directories.map(shownPath) : spoolsOf(ini)
   if (spools.length === 0)
     throw new SpooldError('USAGE', 'name a spool directory, --ini FILE or --control PATH')
   return asOwners(ownProcess, [...new Set(spools)], async mine => {
@@ -58,9 +58,7 @@ function spoolsOf(ini: string | undefined): string[] {
   const { spools } = resolveOptions(config)
   const [problem] = config.problems.errors
   if (problem !== undefined) throw new SpooldError('CONFIG_INVALID', `${ini}: ${problem.message}`)
-  const directories = spools.map(({ directory }) => directory)
-  refuseRedisIn(ini, directories)
-  return directories
+  return spools.map(({ directory }) => shownPath(directory))
 }
 
 function report(

@@ -9,6 +9,7 @@ import { parseControlSocket } from '../../control/option.js'
 import { longestMercyMs } from '../../daemon/spool-plan.js'
 import { formatProblem } from '../../ini/setting.js'
 import { type Address, formatAddress, parseAddress } from '../../protocol/address.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { isPriorityDirectory } from '../../spool/names.js'
 import { statsOf } from '../../system/file-stats.js'
 import { findGroupName, findPrimaryGroup, findUserName } from '../../system/identity.js'
@@ -93,6 +94,7 @@ function servicePlan({ config, files, name, owner }: Origin, { hardened, user }:
     name,
     spools: [...new Set(directoriesOf(spools))],
     written: [...new Set(made.filter(file => file !== null).map(file => dirname(resolve(file))))],
+    needsRuntimeDirectory: own(config).some(({ directory }) => isRedisAddress(directory)),
     needed: [...config.files, ...imports, options.chdir ?? '.'].map(path => resolve(path)),
     startMs: starts.includes(0) ? 0 : Math.max(0, ...starts),
     mercyMs: longestMercyMs(config),

@@ -1,4 +1,5 @@
 import { Slices } from '../../base/slices.js'
+import type { ServerOverview } from '../../engines/server-facts.js'
 import { isLocal } from '../../files/local.js'
 import { readLocks } from '../../files/lock-table.js'
 import { SpoolSummary } from '../../spool/admin/summary.js'
@@ -52,6 +53,26 @@ export async function lookAlone(spool: string): Promise<AloneSnapshot> {
     states,
     ...summary,
     paused: maySeePauses(bytes) ? currentPauses(bytes) : null,
+  }
+}
+
+/** The same of a spool on a server. @param spool its name */
+export function aloneOnServer(
+  spool: string,
+  { atMs, tasks, upkeep }: ServerOverview,
+): AloneSnapshot & { readonly atMs: number } {
+  const { due, running, waiting, retrying, held, ...order } = tasks
+  const states = Object.entries({ due, running, waiting, retrying, held }).filter(([, count]) => count > 0)
+  const later = waiting + retrying + held
+  return {
+    directory: spool,
+    atMs,
+    tasks: {
+      ...{ due, running, waiting: later, isWhole: true, parked: {}, stored: due + running + later },
+      ...{ countedAtMs: null, ...order },
+    },
+    states: Object.fromEntries(states),
+    ...upkeep,
   }
 }
 

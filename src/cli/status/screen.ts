@@ -2,12 +2,12 @@ import { printable } from '../../base/printable.js'
 import type { Distribution, Rate, SpoolSnapshot, TaskCounts, WorkerSnapshot } from '../../stats/snapshot.js'
 import { describePauses, isWholePaused } from '../../task/pause.js'
 import { shortDuration } from '../render.js'
+import { redisRows } from './on-redis.js'
 import { periodicOf } from './periodic.js'
+import { bytes, clipped, LABEL, row, wrapped } from './rows.js'
 import type { AloneStatus, DaemonStatus, SpoolStatus } from './spool-status.js'
 import { dueOf } from './thresholds.js'
 
-const WIDTH = 80
-const LABEL = 12
 /** More names of tasks that wait for slots than this are only counted. */
 const MOST_QUEUES = 5
 /** More workers than this are only counted. */
@@ -29,6 +29,8 @@ export function* screenOf(status: SpoolStatus): Generator<string> {
   if (status.source === 'daemon') yield* activity(status)
   yield* row('dead', deadOf(status))
   if (status.disk !== null) yield* row('disk', diskOf(status.disk))
+  if (status.redis !== undefined)
+    for (const [label, parts] of redisRows(status.redis)) yield* row(label, parts)
   if (status.source === 'daemon') yield* processes(status)
 }
 
@@ -60,10 +62,10 @@ function daemonOf({ daemon, atMs }: DaemonStatus): string[] {
   ]
 }
 
-function noDaemon({ because }: AloneStatus): string {
-  return because === null
-    ? 'none answers; this is what the directory itself shows'
-    : `cannot be asked (${printable(because)}); this is what the directory shows`
+function noDaemon({ because, source }: AloneStatus): string {
+  const shows = source === 'redis' ? 'what Redis shows' : 'what the directory itself shows'
+  if (because === null) return `none answers${source === 'redis' ? ' here' : ''}; this is ${shows}`
+  return `cannot be asked (${printable(because)}); this is ${shows}`
 }
 
 function tasksOf(status: AloneStatus | DaemonStatus): string[] {
@@ -73,7 +75,7 @@ function tasksOf(status: AloneStatus | DaemonStatus): string[] {
   const age = oldestDueMs === null ? '' : ` (oldest ${shortDuration(atMs - oldestDueMs)})`
   const next = nextDueMs === null ? '' : ` (next in ${shortDuration(nextDueMs - atMs)})`
   const counted = countedAtMs === null ? '' : ` (counted ${shortDuration(atMs - countedAtMs)} ago)`
-  const more = status.source === 'directory' ? otherStates(status) : []
+  const more = status.source === 'daemon' ? [] : otherStates(status)
   return [
     `${due.isWhole ? '' : 'at least '}${count(due.count)} due${age}`,
     `${running} running`,
@@ -196,28 +198,6 @@ function workerLine({ pid, state, running, ran, rssBytes }: WorkerSnapshot, atMs
   return `${at}${shortDuration(atMs - first.sinceMs)}; ${facts}; ${printable(first.task)}${more}`
 }
 
-function clipped(line: string): string {
-  return line.length > WIDTH ? `${line.slice(0, WIDTH - 1)}…` : line
-}
-
-function* row(label: string, parts: readonly string[]): Generator<string> {
-  yield* wrapped(`  ${label}`.padEnd(LABEL + 2), parts)
-}
-
-/** Joins the parts with commas, and goes on below where a line would be too long. */
-function* wrapped(label: string, parts: readonly string[]): Generator<string> {
-  let line = label
-  const indent = ' '.repeat(Math.min(label.length, LABEL + 2))
-  for (const [i, part] of parts.entries()) {
-    const text = i < parts.length - 1 ? `${part},` : part
-    if (i > 0 && line.length + 1 + text.length > WIDTH) {
-      yield line
-      line = `${indent}${text}`
-    } else line += i === 0 && line.endsWith(' ') ? text : ` ${text}`
-  }
-  yield line
-}
-
 function perSecond({ m1, m5, m15 }: Rate): string {
   return [m1, m5, m15]
     .map(rate => (rate < 10 ? rate.toFixed(2) : Math.round(rate).toLocaleString('en')))
@@ -239,12 +219,4 @@ function count(number: number): string {
 
 function percent(share: number): string {
   return `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
-}
-
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
-
-export function bytes(number: number): string {
-  const power = number < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log10(number) / 3))
-  const value = number / 1000 ** power
-  return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${UNITS[power]}`
 }

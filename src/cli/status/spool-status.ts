@@ -1,11 +1,13 @@
 import { realpathSync, statSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { errnoOf, messageOf } from '../../base/errors.js'
-import { askDaemon, controlSocketsOf } from '../../control/client.js'
-import { isRedisAddress } from '../../protocol/redis-address.js'
+import { askDaemon } from '../../control/client.js'
+import { daemonSocketsOf, openEngine } from '../../engines/open-engine.js'
+import type { ServerStatus } from '../../engines/server-facts.js'
+import { isRedisAddress, nameOfRedis } from '../../protocol/redis-address.js'
 import { readSnapshot } from '../../stats/read-snapshot.js'
 import type { DaemonFacts, DaemonSnapshot, ScheduleSnapshot, SpoolSnapshot } from '../../stats/snapshot.js'
-import { type AloneSnapshot, lookAlone } from './alone.js'
+import { type AloneSnapshot, aloneOnServer, lookAlone } from './alone.js'
 
 /** One spool, as one of its daemons sees it; or as it looks, if none answers. */
 export type SpoolStatus = DaemonStatus | AloneStatus | UnknownStatus
@@ -13,14 +15,17 @@ export type SpoolStatus = DaemonStatus | AloneStatus | UnknownStatus
 export interface DaemonStatus extends SpoolSnapshot {
   readonly source: 'daemon'
   readonly atMs: number
+  /** Of a spool on Redis. */
+  readonly redis?: ServerStatus
   readonly daemon: DaemonFacts
   /** Those that are fired for this spool, and the periodic tasks that are stored in it. */
   readonly schedules: readonly ScheduleSnapshot[]
 }
 
 export interface AloneStatus extends AloneSnapshot {
-  readonly source: 'directory'
+  readonly source: 'directory' | 'redis'
   readonly atMs: number
+  readonly redis?: ServerStatus
   /** Why no daemon was asked, if there may be one; null: none runs. */
   readonly because: string | null
 }
@@ -36,17 +41,15 @@ interface UnknownStatus {
 const COUNT_MS = 10_000
 const COUNT_RETRY_MS = 250
 
-const ON_REDIS =
-  'of a spool on Redis, only its daemon can say it: name its socket of spooler-control (--control PATH)'
-
 /**
  * Asks every daemon of a spool.
  *
  * @param needsCount the number of due tasks has to be whole: wait while a daemon counts a long backlog
  */
 export async function statusOf(directory: string, needsCount: boolean): Promise<SpoolStatus[]> {
-  if (isRedisAddress(directory)) return [unknown(directory, ON_REDIS)]
   try {
+    if (isRedisAddress(directory)) return await statusOnRedis(nameOfRedis(directory), needsCount)
+
     const spool = realpathSync(directory)
     if (!statSync(spool).isDirectory()) return [unknown(directory, 'it is not a directory')]
     const { answered, because } = await askAll(spool, needsCount)
@@ -66,6 +69,16 @@ export async function statusAt(path: string, needsCount: boolean): Promise<Spool
   }
 }
 
+/** As its daemons on this machine see it, and as Redis does; of those on other machines, what they tell there. */
+async function statusOnRedis(spool: string, needsCount: boolean): Promise<SpoolStatus[]> {
+  const overview = await openEngine(spool).overview?.()
+  if (overview === undefined) return [unknown(spool, 'it is not on a server')]
+  const { answered, because } = await askAll(spool, needsCount)
+  const { server: redis } = overview
+  if (answered.length > 0) return answered.map(each => ({ ...each, redis }))
+  return [{ source: 'redis', because, redis, ...aloneOnServer(spool, overview) }]
+}
+
 function unknown(directory: string, because: string): UnknownStatus {
   return { source: 'none', directory, because }
 }
@@ -80,7 +93,7 @@ async function askAll(
 ): Promise<{ answered: DaemonStatus[]; because: string | null }> {
   let sockets: string[]
   try {
-    sockets = controlSocketsOf(spool)
+    sockets = await daemonSocketsOf(spool)
   } catch (error) {
     return { answered: [], because: messageOf(error) }
   }

@@ -1,7 +1,7 @@
 import { SpooldError } from '../../base/errors.js'
 import { ageOf } from '../../operate/selection.js'
 import { shortDuration } from '../render.js'
-import type { SpoolStatus } from './spool-status.js'
+import type { AloneStatus, SpoolStatus } from './spool-status.js'
 
 /** As monitoring plugins name and number them. */
 export const LEVELS = ['OK', 'WARNING', 'CRITICAL', 'UNKNOWN'] as const
@@ -90,7 +90,7 @@ export function judge(status: SpoolStatus, thresholds: Thresholds): Verdict {
   if (status.source === 'none') return { level: 'UNKNOWN', reasons: [status.because], performance: [] }
   const measured = measure(status, thresholds)
   const complaints = measured.flatMap(complaintOf)
-  if (status.source === 'directory') complaints.push(absence(status.because))
+  if (isUnattended(status)) complaints.push(absence(status.because))
   return {
     level: worst(complaints.map(({ level }) => level)),
     reasons: complaints.map(({ reason }) => reason),
@@ -159,6 +159,12 @@ function complaintOf({
   if (limit.warning !== null && value > limit.warning)
     return [{ level: 'WARNING', reason: `${text}, more than ${limitText(limit.warning)}` }]
   return []
+}
+
+/** No daemon could be asked, and none of another machine says that it is there. */
+function isUnattended(status: SpoolStatus): status is AloneStatus {
+  const isAlone = status.source === 'directory' || status.source === 'redis'
+  return isAlone && (status.redis?.members.length ?? 0) === 0
 }
 
 function absence(because: string | null): { level: Level; reason: string } {

@@ -1,4 +1,3 @@
-import { realpathSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { openTaskStore } from '../../engines/open-engine.js'
 import type { TaskStore } from '../../engines/task-store.js'
@@ -6,6 +5,7 @@ import { actOnTasks, type Tally } from '../../operate/act.js'
 import { findAction, type TaskAction } from '../../operate/actions.js'
 import { type AuditEntry, namesForAudit } from '../../spool/admin/audit.js'
 import { audit } from '../audit.js'
+import { spoolAt } from '../redis-paths.js'
 import type { Daemons } from './source.js'
 import type { Intent } from './state.js'
 
@@ -18,7 +18,7 @@ export async function perform(directory: string, intent: Intent, { sockets }: Da
   const announced = (store: TaskStore, about: Partial<AuditEntry>) =>
     audit(store, { action: name, ...about }, { complain: text => unaudited.push(text) })
   const done = async () => {
-    const spool = realpathSync(directory)
+    const spool = spoolAt(directory)
     if (action.on === 'task') return onTasks(spool, action, intent, sockets, announced)
     const store = await openTaskStore(spool)
     await announced(store, Object.keys(args).length === 0 ? {} : { filter: JSON.stringify(args) })

@@ -58,9 +58,12 @@ function sourceOf(status: SpoolStatus, others: number): string {
     case 'none':
       return printable(status.because)
     case 'directory':
+    case 'redis': {
+      const itself = status.source === 'redis' ? 'what Redis knows' : 'the directory itself'
       return status.because === null
-        ? 'no daemon answers; this is the directory itself'
-        : `its daemon cannot be asked (${printable(status.because)}); this is the directory itself`
+        ? `no daemon answers; this is ${itself}`
+        : `its daemon cannot be asked (${printable(status.because)}); this is ${itself}`
+    }
     case 'daemon': {
       const { pid, host, state, startedAtMs, isQuiet } = status.daemon
       const more = others > 0 ? ` and ${others} more daemons` : ''

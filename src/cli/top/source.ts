@@ -1,16 +1,16 @@
-import { realpathSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { printable } from '../../base/printable.js'
 import { Slices } from '../../base/slices.js'
-import { findParked } from '../../control/parked-tasks.js'
 import { openTaskStore } from '../../engines/open-engine.js'
+import type { ListingPlan, TaskStore } from '../../engines/task-store.js'
 import { readLocks } from '../../files/lock-table.js'
 import { selectionOf } from '../../operate/selection.js'
+import { isRedisAddress } from '../../protocol/redis-address.js'
 import { hiddenTask } from '../../spool/admin/hidden-task.js'
 import { SpoolView, sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
-import { hiddenKeysOf } from '../../spool/hidden-keys.js'
 import { displayName, type Ref, toByteString } from '../../task/ref.js'
 import { asText, smallBody } from '../commands/show.js'
+import { spoolAt } from '../redis-paths.js'
 import { type SpoolStatus, statusAt, statusOf } from '../status/spool-status.js'
 import { candidatesOf, STATES_OF } from './candidates.js'
 import { cellsOf, TASK_COLUMNS, type TaskTab, taskOf } from './columns.js'
@@ -61,18 +61,13 @@ export async function showTask(
   ref: Ref,
   daemons: Daemons,
 ): Promise<readonly string[] | undefined> {
-  const spool = toByteString(realpathSync(directory))
-  const task = (await openView(spool, daemons)).view(ref)
+  const store = await openTaskStore(spoolAt(directory), { asksDaemons: true, ...daemons })
+  const task = await store.view(ref)
   if (task === undefined) return undefined
-  const hide = hiddenKeysOf(spool)
-  const body = await smallBody(await openTaskStore(displayName(spool)), task).catch(() => undefined)
-  const file = displayName(`${spool}/${ref}`)
+  const hide = await store.hide()
+  const body = await smallBody(store, task).catch(() => undefined)
+  const file = displayName(`${store.spool}/${ref}`)
   return asText({ file, task: hiddenTask(task, hide), body: body && hide.body(body) }).split('\n')
-}
-
-async function openView(spool: string, { sockets }: Daemons): Promise<SpoolView> {
-  const parked = await findParked(spool, sockets)
-  return new SpoolView(spool, readLocks(), Date.now(), (ref, vars) => parked.whyOf(ref, vars))
 }
 
 async function rowsOf(
@@ -82,8 +77,8 @@ async function rowsOf(
   if (tab === 'overview') return { rows: [], scope: '' }
   if (tab === 'workers' || tab === 'schedules')
     return { rows: matching(factRows(tab, statuses, Date.now()), filter), scope: '' }
-  const spool = toByteString(realpathSync(directory))
-  const where = { spool, view: await openView(spool, daemons), statuses, daemons }
+  const spool = toByteString(spoolAt(directory))
+  const where = { spool, statuses, daemons }
   if (tab === 'names') return namesOf(where, filter)
   const { seen, isCut, scope } = await tasksOf(tab, where, filter)
   const sorted = [...seen].sort((a, b) => a.order - b.order)
@@ -96,7 +91,6 @@ async function rowsOf(
 
 interface Where {
   readonly spool: string
-  readonly view: SpoolView
   readonly statuses: readonly SpoolStatus[]
   readonly daemons: Daemons
 }
@@ -127,28 +121,49 @@ interface Found {
   readonly scope: string
 }
 
-async function tasksOf(
-  tab: TaskTab,
-  { spool, view, statuses, daemons }: Where,
-  filter: string,
-): Promise<Found> {
+async function tasksOf(tab: TaskTab, where: Where, filter: string): Promise<Found> {
   const nowMs = Date.now()
-  const { refs, scope } = await candidatesOf(tab, spool, view, statuses, daemons.sockets)
+  const store = await openTaskStore(displayName(where.spool), { asksDaemons: true, ...where.daemons })
   const selection = selectionOf(filter === '' ? {} : { grep: [filter] })
-  const hide = hiddenKeysOf(spool)
-  const slices = new Slices()
+  const hide = await store.hide()
   const seen = new Map<Ref, Seen>()
   let looks = 0
-  for await (const ref of refs) {
-    if (looks++ >= MOST_LOOKED_AT) return { seen: [...seen.values()], isCut: true, scope }
-    const found = view.view(ref)
-    if (found !== undefined && STATES_OF[tab].includes(found.state)) {
-      const task = hiddenTask(found, hide)
-      if (selection.has(task)) seen.set(ref, seenAs(tab, task, nowMs))
+  /** @returns false: these are enough */
+  const visit = (found: TaskView | undefined): boolean => {
+    if (looks++ >= MOST_LOOKED_AT) return false
+    if (found === undefined || !STATES_OF[tab].includes(found.state)) return true
+    const task = hiddenTask(found, hide)
+    if (selection.has(task)) seen.set(task.ref, seenAs(tab, task, nowMs))
+    return true
+  }
+  const scope = await visitTasks(tab, where, store, visit)
+  return { seen: [...seen.values()], isCut: looks > MOST_LOOKED_AT, scope }
+}
+
+/** @returns which tasks these are, for people */
+async function visitTasks(
+  tab: TaskTab,
+  { spool, statuses, daemons }: Where,
+  store: TaskStore,
+  visit: (task: TaskView | undefined) => boolean,
+): Promise<string> {
+  const slices = new Slices()
+  if (isRedisAddress(spool)) {
+    const plan: ListingPlan = {
+      ...{ states: STATES_OF[tab], isReversed: tab === 'dead', limit: MOST_LOOKED_AT },
+      ...{ mayHave: () => true, has: () => true, failed() {} },
+      sort: 'run',
     }
+    await store.list(plan, visit)
+    return ''
+  }
+  const view = new SpoolView(spool, readLocks(), Date.now())
+  const { refs, scope } = await candidatesOf(tab, spool, view, statuses, daemons.sockets)
+  for await (const ref of refs) {
+    if (!visit(await store.view(ref))) break
     await slices.rest()
   }
-  return { seen: [...seen.values()], isCut: false, scope }
+  return scope
 }
 
 function seenAs(tab: TaskTab, task: TaskView, nowMs: number): Seen {

@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { hasFields } from '../../base/json-guard.js'
 import { askDaemon, controlSocketsOf } from '../../control/client.js'
 import { cancel } from '../../spool/admin/cancel.js'
-import { type Changed, change, DONE, type OpenSpool, refused } from '../../spool/admin/change.js'
+import { type Changed, change, type OpenSpool, refused } from '../../spool/admin/change.js'
 import type { TaskView } from '../../spool/admin/task-view.js'
 import { commandOf } from '../../spool/neighbours.js'
 import { CANCEL_RESULTS, type CancelNews, type CancelResult } from '../../task/cancel.js'
 import { displayName, type Ref } from '../../task/ref.js'
+import { changedBy, waitsFor } from '../cancelled.js'
 
 /** A daemon says every two seconds that it is still at it. */
 const ANSWER_MS = 15_000
@@ -38,23 +39,6 @@ export async function finishCancel(
   return now.kind === 'gone' ? refused('it is gone: it has run, was removed, or was buried by another') : now
 }
 
-/** undefined: it does not run there any more, or never did. */
-function changedBy({ result, detail = '' }: CancelResult): Changed | undefined {
-  switch (result) {
-    case 'cancelled':
-      return DONE
-    case 'done':
-      return refused('it ended with SPOOL_OK before it could be cancelled')
-    case 'buried':
-      return refused('it had failed for the last time, and is a dead letter of another reason')
-    case 'unburied':
-      return refused(`it was ended, and waits to be buried, which is not possible now: ${detail}`)
-    case 'waiting':
-    case 'elsewhere':
-      return undefined
-  }
-}
-
 interface Answer {
   /** undefined: no daemon runs it. */
   readonly result?: CancelResult
@@ -82,9 +66,7 @@ async function ask(socket: string, spool: string, task: Ref, say: Say): Promise<
   const event = (news: unknown) => {
     if (hasSaid || !isNews(news) || news.others === 0) return
     hasSaid = true
-    say(
-      `waits until ${news.others} more in its process (pid ${news.pid}) ended: it is not killed before that, and is given nothing more`,
-    )
+    say(waitsFor(news))
   }
   try {
     const result = await askDaemon(socket, 'cancel', { spool, task }, { timeoutMs: ANSWER_MS, event })

@@ -61,7 +61,7 @@ export class DirectoryTaskStore implements TaskStore {
   ): Promise<DirectoryTaskStore> {
     const spool = toByteString(path)
     const locks = readLocks()
-    const parked = asksDaemons ? await findParked(spool) : undefined
+    const parked = asksDaemons ? await findParked(spool, sockets) : undefined
     return new DirectoryTaskStore(
       path,
       nowMs => new SpoolView(spool, locks, nowMs, (ref, vars) => parked?.whyOf(ref, vars)),

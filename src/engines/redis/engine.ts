@@ -57,6 +57,14 @@ export function redisEngine(
       const { factsOf } = await import('./facts.js')
       return factsOf(await connectionTo(address))
     },
+    async overview() {
+      const { overviewOf } = await import('./overview.js')
+      return overviewOf(await connectionTo(address))
+    },
+    async members() {
+      const { readMembers } = await import('./membership.js')
+      return readMembers(await connectionTo(address))
+    },
     async feed(_options: unknown, events: Emitter) {
       const { RedisFeed } = await import('./feed.js')
       return new RedisFeed(await connectionTo(address), await connect(address), events)

@@ -14,7 +14,7 @@ import type { Connection } from './connection.js'
 import { HeldJobs } from './held-jobs.js'
 import { LockedJobs, renew } from './locked-jobs.js'
 import { SpoolQueue } from './queues.js'
-import { type HeldJob, jobOfLease, ticketOf, tokenFor } from './refs.js'
+import { type HeldJob, heldRef, jobOfLease, ticketOf, tokenFor } from './refs.js'
 import { Tickets } from './tickets.js'
 import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
 import { Watch } from './watch.js'
@@ -170,6 +170,11 @@ export class RedisFeed implements Feed {
 
   #jobsLike({ task }: HeldJob): LockedJobs {
     return new LockedJobs(new SpoolQueue(this.#connection, task))
+  }
+
+  refOfLease(lease: string): Ref | undefined {
+    const job = jobOfLease(lease)
+    return job === undefined ? undefined : heldRef(job)
   }
 
   /** The claim brings it. */

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { SpooldError } from '../../base/errors.js'
+import type { Member } from '../../task/member.js'
 import type { Pauses } from '../../task/pause.js'
 import type { PeriodicStates } from '../../task/periodic.js'
 import type { SchedulePauses } from '../../task/schedule.js'
@@ -17,9 +17,11 @@ import type {
 } from '../upkeep.js'
 import type { Connection } from './connection.js'
 import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
+import { Membership } from './membership.js'
 import { periodicStates } from './periodic-states.js'
 import { queuesOf, type SpoolQueue } from './queues.js'
 import { PauseWatch, readPauses } from './records/pauses.js'
+import { schedulePauses } from './schedule-pauses.js'
 import { recordOf } from './task-job.js'
 
 const LEASE_MS = 15_000
@@ -149,21 +151,16 @@ export class RedisUpkeep implements Upkeep {
     return new PauseWatch(this.#connection, changed)
   }
 
+  join(member: Member): () => Promise<void> {
+    const membership = new Membership(this.#connection, member)
+    return () => membership.leave()
+  }
+
   get periodic(): PeriodicStates {
     return periodicStates(this.#connection)
   }
 
   get schedulePauses(): SchedulePauses {
-    const { name } = this.#connection
-    return {
-      read: () => new Map(),
-      async pause() {
-        throw new SpooldError(
-          'NOT_ON_REDIS',
-          `${name}: a spool on Redis cannot remember paused schedules yet`,
-        )
-      },
-      resume: async () => false,
-    }
+    return schedulePauses(this.#connection)
   }
 }

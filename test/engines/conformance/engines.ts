@@ -56,14 +56,12 @@ export interface TestSpool {
 export interface Differences {
   /** A feed remembers how a run was cut short. Else the next claim finds it with the task. */
   readonly remembersRuns: boolean
-  /** Schedules that people have paused. */
-  readonly pausesSchedules: boolean
 }
 
 export const DIFFERENCES: Readonly<Record<string, Differences>> = {
-  directory: { remembersRuns: true, pausesSchedules: true },
-  memory: { remembersRuns: true, pausesSchedules: true },
-  redis: { remembersRuns: false, pausesSchedules: false },
+  directory: { remembersRuns: true },
+  memory: { remembersRuns: true },
+  redis: { remembersRuns: false },
 }
 
 /** For the `skip` option of a test: false if the engine has this. */

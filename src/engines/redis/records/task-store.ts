@@ -6,10 +6,13 @@ import { type Changed, refused } from '../../../spool/admin/change.js'
 import { sinceMsOf, type TaskState, type TaskView } from '../../../spool/admin/task-view.js'
 import type { Pause, PausedPair, Pauses } from '../../../task/pause.js'
 import { type Ref, toByteString } from '../../../task/ref.js'
+import { changedBy, waitsFor } from '../../cancelled.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../../task-store.js'
 import type { Purged, PurgeLimits } from '../../upkeep.js'
+import { orderCancel } from '../cancel-orders.js'
 import type { Connection } from '../connection.js'
 import { RedisEnqueuer } from '../enqueuer.js'
+import { readMembers } from '../membership.js'
 import { queuesOf, type SpoolQueue } from '../queues.js'
 import { bodyIn } from '../task-job.js'
 import { RedisUpkeep } from '../upkeep.js'
@@ -135,7 +138,7 @@ export class RedisTaskStore implements TaskStore {
     throw new Error('it is gone')
   }
 
-  async change(task: TaskView, what: Change): Promise<Changed> {
+  async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
     if (what.kind === 'move') return refused('tasks are not moved out of Redis yet')
     for (let tries = 0; tries < TRIES; tries++) {
       const job = await this.#peek(task.ref)
@@ -144,9 +147,26 @@ export class RedisTaskStore implements TaskStore {
         what.kind === 'replace'
           ? await this.#replace(task, job, what)
           : await changeJob(this.#connection, job, what, this.#nowMs)
-      if (changed !== undefined) return changed
+      const isToEnd = changed?.kind === 'running' && what.kind === 'cancel'
+      const ended = isToEnd ? await this.#end(task.ref, say) : changed
+      if (ended !== undefined) return ended
     }
     return refused('it changes all the time')
+  }
+
+  /** @returns undefined: it does not run any more, and has to be looked at again */
+  async #end(ref: Ref, say: (text: string) => void): Promise<Changed | undefined> {
+    const result = await orderCancel({
+      ...{ connection: this.#connection, task: ref },
+      isRunning: async () => (await this.#peek(ref))?.place === 'active',
+      tell: news => say(waitsFor(news)),
+    })
+    if (result.result !== 'elsewhere') return changedBy(result)
+    const members = await readMembers(this.#connection)
+    const known = members.map(({ host, pid }) => `process ${pid} on ${host}`).join(', ') || 'none is known'
+    return refused(
+      `it is not ended: none of those that run tasks here (${known}) answers that it has this one; the claim of a machine that died ends within seconds`,
+    )
   }
 
   async #replace(

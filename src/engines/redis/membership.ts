@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hasFields } from '../../base/json-guard.js'
+import type { Member, MemberFacts } from '../../task/member.js'
+import { obeyCancels } from './cancel-orders.js'
+import type { Connection } from './connection.js'
+
+/** So often orders are looked for. */
+const LOOK_MS = 1000
+/** So often a member says that it is there, and for so long it is believed. */
+const TELL_MS = 5000
+const BELIEVED_MS = 16_000
+/** How long a process that ends waits to say so. */
+const LEAVE_MS = 500
+
+/** The field of each is a random word; its value has the time, by the clock of Redis. */
+function keyOf(connection: Connection): string {
+  return connection.key('spoold:members')
+}
+
+/** A process that runs tasks of a spool: it says so in Redis, and does there what people on other machines ask for. */
+export class Membership {
+  readonly #connection: Connection
+  readonly #member: Member
+  readonly #id = randomUUID()
+  readonly #timer: NodeJS.Timeout
+  #toldAt = Number.NEGATIVE_INFINITY
+  #looking: Promise<void> | undefined
+  #hasLeft = false
+
+  constructor(connection: Connection, member: Member) {
+    this.#connection = connection
+    this.#member = member
+    this.#timer = setInterval(() => this.#look(), LOOK_MS).unref()
+    this.#look(true)
+  }
+
+  async leave(): Promise<void> {
+    if (this.#hasLeft) return
+    this.#hasLeft = true
+    clearInterval(this.#timer)
+    if (!this.#connection.isReady) return // nobody believes it for long
+    const gone = (async () => {
+      await this.#looking
+      await this.#connection.redis.hdel(keyOf(this.#connection), this.#id)
+    })().catch(() => {})
+    await Promise.race([gone, sleep(LEAVE_MS, undefined, { ref: false })])
+  }
+
+  /** While Redis is away, there is nobody to tell. */
+  #look(isFirst = false): void {
+    if (this.#looking !== undefined || !(isFirst || this.#connection.isReady)) return
+    const looking = Promise.all([this.#tell(), obeyCancels(this.#connection, this.#member)])
+    this.#looking = looking
+      .then(
+        () => {},
+        () => {},
+      )
+      .finally(() => {
+        this.#looking = undefined
+      })
+  }
+
+  async #tell(): Promise<void> {
+    if (performance.now() - this.#toldAt < TELL_MS) return
+    const { redis } = this.#connection
+    const key = keyOf(this.#connection)
+    const atMs = Math.floor(await this.#connection.nowMs())
+    const text = JSON.stringify({ ...this.#member.facts(), atMs })
+    await this.#connection.use(() => redis.hset(key, this.#id, text))
+    this.#toldAt = performance.now()
+    for (const [id, { atMs: before }] of await membersIn(this.#connection))
+      if (before < atMs - BELIEVED_MS) await this.#connection.use(() => redis.hdel(key, id))
+  }
+}
+
+/** Those that have said lately that they are there, the oldest first. */
+export async function readMembers(connection: Connection): Promise<MemberFacts[]> {
+  const nowMs = await connection.nowMs()
+  const found = (await membersIn(connection)).filter(([, { atMs }]) => atMs > nowMs - BELIEVED_MS)
+  return found
+    .map(([, { atMs: _, ...facts }]) => facts)
+    .sort((a, b) => a.startedAtMs - b.startedAtMs || a.pid - b.pid)
+}
+
+type Told = MemberFacts & { readonly atMs: number }
+
+async function membersIn(connection: Connection): Promise<Array<[id: string, told: Told]>> {
+  const found = await connection.use(() => connection.redis.hgetall(keyOf(connection)))
+  return Object.entries(found).map(([id, text]) => [id, toldIn(text)])
+}
+
+/** Of another version: it is removed as one that has gone. */
+const UNKNOWN: Told = {
+  ...{ host: '', pid: 0, startedAtMs: 0, isDaemon: false, wanted: 0, present: 0, running: 0 },
+  ...{ isBraked: false, controls: null, atMs: 0 },
+}
+
+function toldIn(text: string): Told {
+  const value: unknown = JSON.parse(text)
+  const isTold = hasFields(
+    value,
+    {
+      ...{ host: 'text', pid: 'count', startedAtMs: 'time' },
+      ...{ wanted: 'count', present: 'count', running: 'count', atMs: 'time' },
+    },
+    {},
+  )
+  return isTold ? { ...UNKNOWN, ...(value as Told) } : UNKNOWN
+}

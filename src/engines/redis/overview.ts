@@ -1,0 +1,70 @@
+import { HELD_UNTIL_MS } from '../../spool/admin/held-time.js'
+import type { ServerOverview, ServerStatus } from '../server-facts.js'
+import type { Connection } from './connection.js'
+import { readMembers } from './membership.js'
+import { limitedKey, queuesOf } from './queues.js'
+import { scoreOf } from './records/walk.js'
+import { RedisUpkeep } from './upkeep.js'
+import { PRIORITIES_SHOWN, type SpoolView, statsFrom, sumOf, viewFrom } from './view.js'
+
+/** What a spool holds and who runs it, as Redis knows it. It changes nothing, and reads a bounded number of tasks. */
+export async function overviewOf(connection: Connection): Promise<ServerOverview> {
+  const args = [limitedKey(connection), connection.key(''), PRIORITIES_SHOWN]
+  const view = viewFrom(await connection.run('look', ...args))
+  const [upkeep, held, members, server] = await Promise.all([
+    new RedisUpkeep(connection).stats(),
+    heldIn(connection),
+    readMembers(connection),
+    serverOf(connection),
+  ])
+  const retrying = upkeep.records.count
+  return {
+    atMs: view.nowMs,
+    tasks: {
+      ...statsFrom(view),
+      ...{ due: sumOf(view, 'due'), retrying, held },
+      running: view.queues.reduce((sum, { active }) => sum + active, 0),
+      waiting: Math.max(0, sumOf(view, 'later') - held - retrying),
+    },
+    upkeep,
+    server: { members, limits: limitsIn(view), ...server },
+  }
+}
+
+async function heldIn(connection: Connection): Promise<number> {
+  const { redis } = connection
+  const from = scoreOf(HELD_UNTIL_MS[0] ?? 0)
+  const counts = await Promise.all(
+    (await queuesOf(connection)).map(queue =>
+      queue.use(() => redis.zcount(queue.key('delayed'), from, '+inf')),
+    ),
+  )
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
+function limitsIn({ queues }: SpoolView): ServerStatus['limits'] {
+  return queues.flatMap(({ task: name, limit: count, active: running, due }) =>
+    name === undefined || count === undefined ? [] : [{ name, count, running, due }],
+  )
+}
+
+/** A user of an ACL may not be told. */
+async function serverOf(connection: Connection): Promise<Omit<ServerStatus, 'members' | 'limits'>> {
+  const { redis } = connection
+  const key = connection.key('meta') // in a cluster, the node that has the spool is asked
+  const [, info, config] = await connection.use(
+    async () => (await redis.pipeline().exists(key).info().config('GET', 'append*').exec()) ?? [],
+  )
+  const told = info?.[0] == null ? String(info?.[1] ?? '') : ''
+  const value = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(told)?.[1] ?? null
+  const number = (name: string) => (value(name) === null ? null : Number(value(name)))
+  const settings = config?.[0] == null && Array.isArray(config?.[1]) ? config[1].map(String) : []
+  const setting = (name: string) => settings[settings.indexOf(name) + 1] ?? null
+  const appends = settings.includes('appendonly') ? setting('appendonly') : null
+  return {
+    ...{ version: value('redis_version'), role: value('role') },
+    ...{ usedBytes: number('used_memory'), maxBytes: number('maxmemory') },
+    appends: appends === null ? null : appends === 'yes',
+    syncs: settings.includes('appendfsync') ? setting('appendfsync') : null,
+  }
+}

@@ -1,0 +1,27 @@
+import type { CancelNews, CancelResult } from './cancel.js'
+import type { TaskName } from './ref.js'
+
+/** A process that runs tasks of a spool which several machines share, as it was some seconds ago. */
+export interface MemberFacts {
+  readonly host: string
+  readonly pid: number
+  readonly startedAtMs: number
+  /** False: a program that runs its own tasks. */
+  readonly isDaemon: boolean
+  /** How many workers there should be, and how many there are. */
+  readonly wanted: number
+  readonly present: number
+  /** How many tasks it runs. */
+  readonly running: number
+  /** It gives out no tasks. */
+  readonly isBraked: boolean
+  /** On its machine, the directory with its control socket in `.spoold`; null: it has none. */
+  readonly controls: string | null
+}
+
+/** What others may know of such a process, and have it do. */
+export interface Member {
+  facts(): MemberFacts
+  /** Ends a task that it runs. @param tell hears what it waits for */
+  cancel(task: TaskName, tell: (news: CancelNews) => void): Promise<CancelResult>
+}

@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { enqueue } from '#src/client/spool.js'
+import { inProcess } from '../helpers/cli.js'
+import type { Daemon } from '../helpers/daemon.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { daemonOn } from './redis-daemon.js'
+
+const HANDLER = `
+import { Tasks } from 'spoold'
+export const tasks = new Tasks()
+tasks.task('tick', { periodicity: 3600 }, async () => {})
+tasks.task('one', { maxConcurrency: 1, maxRetries: 1 }, async () => {})
+export default async (env, task) => {
+  JOURNAL(env.n ?? 'task')
+  if (env.do === 'listen') await new Promise((_, no) => task.signal.addEventListener('abort', () => no(new Error('told'))))
+  if (env.do === 'block') for (;;) {}
+  return task.SPOOL_OK
+}`
+
+describe('operating a spool on Redis', { skip: skipUnless('redis-server') }, () => {
+  let redis: TestRedis
+  if (skipUnless('redis-server') === false) redis = startRedis()
+  before(() => redis.ready())
+
+  /** @returns stdout @param code expected */
+  async function run(args: readonly string[], code = 0): Promise<string> {
+    const result = await inProcess(args)
+    assert.equal(result.code, code, `${args.join(' ')}: ${result.stdout}${result.stderr}`)
+    return result.stdout + result.stderr
+  }
+  const start = (name: string, ini: Readonly<Record<string, string | number>> = {}) =>
+    daemonOn(redis.address(name), { handler: HANDLER, ini: { 'spooler-processes': 1, ...ini } })
+  const stop = async (daemon: Daemon) => {
+    daemon.child.kill('SIGTERM')
+    await daemon.code()
+  }
+  const statusOf = async (spooler: string, code: number) =>
+    JSON.parse(await run(['status', spooler, '--json'], code)) as {
+      level: string
+      spools: Array<
+        Record<string, unknown> & { tasks: Record<string, number>; states: Record<string, number> }
+      >
+    }
+
+  it('status tells of Redis itself, and of every machine that runs its tasks', async () => {
+    const spooler = redis.address('status')
+    await enqueue({ n: 'due' }, { spooler, priority: 3 })
+    await enqueue({ n: 'later' }, { spooler, at: new Date(Date.now() + 3_600_000) })
+    const { path } = await enqueue({ n: 'held' }, { spooler })
+    await run(['hold', path])
+    const { level, spools } = await statusOf(spooler, 1)
+    const [alone] = spools
+    assert.deepEqual(
+      [level, alone?.source, alone?.states],
+      ['WARNING', 'redis', { due: 1, waiting: 1, held: 1 }],
+    )
+    assert.deepEqual([alone?.tasks.stored, alone?.tasks.priorities], [3, [{ priority: '3', due: 1 }]])
+    const text = await run(['status', spooler, '--max-due', '5'], 1)
+    assert.match(text, /no daemon answers;[\s\S]*due=1;[\s\S]*redis +version \d[\s\S]*appendonly is off/)
+    await run(['status', spooler, '--max-due', '0'], 2)
+    const daemon = await start('status')
+    await until('it is known', async () =>
+      /daemon \d+ on /.test((await inProcess(['status', spooler])).stdout),
+    )
+    const [known] = (await statusOf(spooler, 0)).spools
+    const { members, version } = (known ?? assert.fail()).redis as {
+      members: Array<{ pid: number }>
+      version: string
+    }
+    assert.deepEqual([known?.source, members.map(({ pid }) => pid)], ['daemon', [daemon.pid]])
+    assert.match(version, /^\d/)
+    await stop(daemon)
+    assert.equal((await statusOf(spooler, 1)).spools[0]?.source, 'redis')
+  })
+
+  it('a daemon without a socket here is known all the same', async () => {
+    const spooler = redis.address('elsewhere')
+    const daemon = await start('elsewhere', { 'spooler-control': 'off' })
+    await until('it is known', async () => (await inProcess(['status', spooler])).code === 0)
+    const { level, spools } = await statusOf(spooler, 0)
+    assert.deepEqual([level, spools[0]?.source], ['OK', 'redis'])
+    assert.match(await run(['scale', spooler, '2'], 1), /its daemons run on .*: use this command there/)
+    await stop(daemon)
+  })
+
+  it('quiet, scale, logs and schedules reach the daemon of this machine', async () => {
+    const spooler = redis.address('orders')
+    const daemon = await start('orders', { 'spooler-processes': 2, 'spooler-cheaper': 1 })
+    await until('it is known', async () => (await inProcess(['logs', spooler])).code === 0)
+    assert.match(await run(['logs', spooler]), /daemon|spooler/)
+    assert.match(await run(['quiet', spooler]), /is quiet/)
+    await enqueue({ n: 'quiet' }, { spooler })
+    await until('it is due', async () => (await statusOf(spooler, 0)).spools[0]?.tasks.due === 1)
+    assert.match(await run(['quiet', spooler, 'off']), /is not quiet/)
+    await until('it has run', () => daemon.journal().includes('quiet'))
+    assert.match(await run(['scale', spooler, '2']), /2 processes/)
+    assert.match(await run(['schedules', spooler]), /tick/)
+    assert.match(await run(['schedules', spooler, '--pause', 'tick']), /paused/)
+    assert.match(await run(['schedules', spooler]), /tick +paused/)
+    await stop(daemon)
+    const again = await start('orders')
+    await until('it is paused still', async () =>
+      /tick +paused/.test((await inProcess(['schedules', spooler])).stdout),
+    )
+    assert.match(await run(['schedules', spooler, '--run', 'tick']), /stored as/)
+    assert.match(await run(['schedules', spooler, '--resume', 'tick']), /resumed/)
+    await until('it is not paused', async () => !/tick +paused/.test(await run(['schedules', spooler])))
+    assert.match(await run(['schedules', spooler, '--remove', 'tick'], 1), /the handlers have it/)
+    const audit = await redis.client.lrange('bull:orders:spoold:audit', 0, -1)
+    const actions = audit.map(line => (JSON.parse(line) as { action: string }).action)
+    assert.deepEqual(actions.slice(0, 4), [
+      'remove-schedule',
+      'resume-schedule',
+      'run-schedule',
+      'pause-schedule',
+    ])
+    await stop(again)
+  })
+
+  for (const [how, detail] of [
+    ['listen', /it was cancelled, and .*told/],
+    ['block', /it was cancelled, and did not end by itself, so its process was killed/],
+  ] as const)
+    it(`cancel ends a task that runs and would ${how}, without a socket`, async () => {
+      const spooler = redis.address(`cancel-${how}`)
+      const daemon = await start(`cancel-${how}`, { 'spooler-control': 'off' })
+      const { path } = await enqueue({ n: 'long', do: how }, { spooler })
+      await until('it runs', () => daemon.journal().includes('long'))
+      assert.match(await run(['cancel', path]), /cancelled/)
+      const shown = JSON.parse(await run(['show', path, '--json'])) as {
+        state: string
+        dead: { detail: string }
+      }
+      assert.equal(shown.state, 'dead', JSON.stringify(shown))
+      assert.match(JSON.stringify(shown), detail)
+      const { path: next } = await enqueue({ n: 'next' }, { spooler })
+      await until('the next one has run', () => daemon.journal().includes('next'))
+      assert.match(await run(['cancel', next], 1), /gone|does not exist/)
+      assert.deepEqual(await redis.client.hkeys(`bull:cancel-${how}:spoold:cancel`), [])
+      await stop(daemon)
+    })
+
+  it('cancel of what nobody who answers runs says so, and changes nothing', async () => {
+    const spooler = redis.address('stopped')
+    const daemon = await start('stopped')
+    const { path } = await enqueue({ n: 'long', do: 'listen' }, { spooler })
+    await until('it runs', () => daemon.journal().includes('long'))
+    process.kill(daemon.pid, 'SIGSTOP')
+    assert.match(await run(['cancel', path], 1), /none of those that run tasks here/)
+    assert.deepEqual(await redis.client.hkeys('bull:stopped:spoold:cancel'), [])
+    process.kill(daemon.pid, 'SIGCONT')
+    assert.match(await run(['cancel', path]), /cancelled/)
+    await stop(daemon)
+  })
+})
