@@ -5,7 +5,8 @@ import type { Enqueuer, StoreResult } from './enqueuer.js'
 export class DeferredEnqueuer implements Enqueuer {
   readonly name: string
   readonly #open: () => Promise<Enqueuer>
-  #opened: Promise<Enqueuer> | undefined
+  #opening: Promise<Enqueuer> | undefined
+  #opened: Enqueuer | undefined
 
   /** @param name that of the enqueuer which `open` returns */
   constructor(name: string, open: () => Promise<Enqueuer>) {
@@ -14,15 +15,16 @@ export class DeferredEnqueuer implements Enqueuer {
   }
 
   async store(request: Request): Promise<Stored> {
-    return (await this.#enqueuer).store(request)
+    return (this.#opened ?? (await this.#enqueuer())).store(request)
   }
 
   async storeAll(requests: readonly Request[], isAllOrNothing?: boolean): Promise<readonly StoreResult[]> {
-    return (await this.#enqueuer).storeAll(requests, isAllOrNothing)
+    return (this.#opened ?? (await this.#enqueuer())).storeAll(requests, isAllOrNothing)
   }
 
-  get #enqueuer(): Promise<Enqueuer> {
-    this.#opened ??= this.#open()
+  async #enqueuer(): Promise<Enqueuer> {
+    this.#opening ??= this.#open()
+    this.#opened = await this.#opening
     return this.#opened
   }
 }

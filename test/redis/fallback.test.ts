@@ -130,7 +130,7 @@ describe('a spool on Redis with a directory for when that is away', {
     assert.equal(daemon.output.split('tasks wait here').length, 2, 'it is said once')
     await until(
       'nothing is left to be asked for',
-      async () => (await redis.client.keys('bull:kept:spoold:add:*')).length === 0,
+      async () => (await redis.client.keys('bull:kept:de:*')).length === 0,
     )
   })
 

@@ -6,7 +6,7 @@ import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './
 
 export const CONNECT_TIMEOUT_MS = 5000
 /** A reply takes at most this long; a blocking read is shorter. A connection without one is given up: its machine may be gone. */
-export const REPLY_TIMEOUT_MS = 10_000
+const REPLY_TIMEOUT_MS = 10_000
 const RECONNECT_CAP_MS = 1000
 
 /**
@@ -44,8 +44,8 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
     ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
-    ...{ connectTimeout: CONNECT_TIMEOUT_MS, commandTimeout: REPLY_TIMEOUT_MS, keepAlive: 10_000 },
-    socketTimeout: REPLY_TIMEOUT_MS,
+    ...{ connectTimeout: CONNECT_TIMEOUT_MS, keepAlive: 10_000 },
+    socketTimeout: REPLY_TIMEOUT_MS, // replies come in order, so one that is late is seen without a timer for each command
     retryStrategy: again,
     // what was a master is a replica now: the next connection finds the new master
     reconnectOnError: ({ message }) => /^(READONLY|MASTERDOWN)/.test(message),
@@ -88,4 +88,13 @@ function contentsOf(name: string, file: string): Buffer {
 /** With jitter, so that the workers of many machines do not come back in one moment. */
 export function pauseMs(times: number): number {
   return Math.min(RECONNECT_CAP_MS, 50 * 2 ** Math.min(times, 10)) * (0.5 + Math.random() / 2)
+}
+
+/** A client of a cluster that has lost its nodes keeps commands until it finds them again. */
+export async function inTime<T>(operation: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error('Command timed out')), 2 * REPLY_TIMEOUT_MS)
+  })
+  return Promise.race([operation, late]).finally(() => clearTimeout(timer))
 }

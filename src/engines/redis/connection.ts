@@ -1,7 +1,8 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { parseRedisAddress, type RedisAddress } from '../../protocol/redis-address.js'
-import { CONNECT_TIMEOUT_MS, openClient, REPLY_TIMEOUT_MS } from './client.js'
+import { CONNECT_TIMEOUT_MS, inTime, openClient } from './client.js'
 import {
+  type Client,
   type Cluster,
   type JobJson,
   type Libraries,
@@ -10,6 +11,7 @@ import {
   type Redis,
   type RedisCommander,
 } from './libraries.js'
+import { OneWrite } from './one-write.js'
 import { commandOf, SCRIPTS, type ScriptName } from './scripts.js'
 
 /** A cluster's connections, which cannot let a process end, are closed after so long without use. */
@@ -18,10 +20,9 @@ const CLOCK_VALID_MS = 30_000
 /** Whoever crashes is counted by us; BullMQ is to give no job up. */
 const NO_LIMIT = 1_000_000_000
 
-/** What BullMQ was asked to do with a job, and could not: a number of its scripts. */
-export function refusalCode(error: unknown): number | undefined {
-  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
-  return typeof error.code === 'number' ? error.code : undefined
+interface Opened {
+  readonly queue: Queue
+  readonly client: Client
 }
 
 /**
@@ -38,7 +39,10 @@ export class Connection {
   readonly #client: Redis | Cluster
   readonly #newQueue: (name: string) => Queue
   readonly #Job: Libraries['Job']
-  readonly #queues = new Map<string, Promise<Queue>>()
+  readonly #queues = new Map<string, Promise<Opened>>()
+  /** Those of `#queues` that are open. */
+  readonly #opened = new Map<string, Opened>()
+  readonly #oneWrite = new OneWrite()
   /** Operations that are going on, and those who want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
@@ -77,7 +81,7 @@ export class Connection {
     this.#newQueue = name => new libraries.Queue(name, options)
   }
 
-  #queueOf(name: string): Promise<Queue> {
+  #queueOf(name: string): Promise<Opened> {
     let queue = this.#queues.get(name)
     if (queue === undefined) {
       queue = this.#open(name)
@@ -87,15 +91,17 @@ export class Connection {
     return queue
   }
 
-  async #open(name: string): Promise<Queue> {
+  async #open(name: string): Promise<Opened> {
     const queue = this.#newQueue(name).on('error', () => {}) // operations fail with it
-    await queue.getBackend().client
+    const client = await queue.getBackend().client
     for (const [script, { keys, lua }] of Object.entries(SCRIPTS))
       this.#client.defineCommand(
         commandOf(script as ScriptName),
         keys === undefined ? { lua } : { lua, numberOfKeys: keys },
       )
-    return queue
+    const opened = { queue, client }
+    this.#opened.set(name, opened)
+    return opened
   }
 
   /** For people. */
@@ -139,16 +145,31 @@ export class Connection {
    * @param name of the queue; the spool's own unless given
    * @throws SpooldError REDIS_UNREACHABLE if there is no connection, so that nothing was sent; else what the operation throws
    */
-  async use<T>(
-    operation: (queue: Queue) => Promise<T>,
+  use<T>(
+    operation: (queue: Queue, client: Client) => Promise<T>,
     patienceMs = CONNECT_TIMEOUT_MS,
     name = this.address.queue,
+  ): Promise<T> {
+    const opened = this.#opened.get(name)
+    if (opened === undefined || !this.isReady || this.#client.isCluster)
+      return this.#useLater(operation, patienceMs, name)
+    this.#hold()
+    this.#oneWrite.begin(streamOf(this.#client))
+    return operation(opened.queue, opened.client).finally(this.#done)
+  }
+
+  readonly #done = () => this.#letGo()
+
+  async #useLater<T>(
+    operation: (queue: Queue, client: Client) => Promise<T>,
+    patienceMs: number,
+    name: string,
   ): Promise<T> {
     this.#hold()
     try {
       await this.#connected(patienceMs)
-      const queue = await this.#queueOf(name)
-      return await (this.#client.isCluster ? inTime(operation(queue)) : operation(queue))
+      const { queue, client } = await this.#queueOf(name)
+      return await (this.#client.isCluster ? inTime(operation(queue, client)) : operation(queue, client))
     } finally {
       this.#letGo()
     }
@@ -160,32 +181,24 @@ export class Connection {
   }
 
   #run(name: ScriptName, args: ReadonlyArray<string | number>, patienceMs?: number): Promise<unknown> {
-    const call = async (queue: Queue) =>
-      (await queue.getBackend().client).runCommand(commandOf(name), [...args])
-    return this.use(call, patienceMs)
-  }
-
-  /** A client sends a script once, and then its hash; it does not see in a transaction that Redis lacks it. */
-  async loadScripts(): Promise<void> {
-    const { scriptsSet } = this.#client as { readonly scriptsSet: Readonly<Record<string, { lua: string }>> }
-    const loading = this.redis.pipeline().exists(this.key('meta')) // of a cluster, at the node that has the spool
-    for (const [name, { lua }] of Object.entries(scriptsSet))
-      if (/^(spoold:|add\w*Job)/.test(name)) loading.script('LOAD', lua)
-    for (const [error] of (await loading.exec()) ?? []) if (error !== null) throw error
+    return this.use((_queue, client) => client.runCommand(commandOf(name), [...args]), patienceMs)
   }
 
   /** The time by the clock of Redis, which all machines share; epoch ms. */
   async nowMs(patienceMs?: number): Promise<number> {
-    const { redisMs, atMs } = await this.#clockNow(patienceMs)
-    return redisMs + performance.now() - atMs
+    const nowMs = this.knownNowMs
+    if (nowMs !== undefined) return nowMs
+    const redisMs = Number(await this.#run('now', [this.key('meta')], patienceMs))
+    this.#clock = { redisMs, atMs: performance.now() }
+    return redisMs
   }
 
-  async #clockNow(patienceMs?: number) {
-    if (this.#clock === undefined || performance.now() - this.#clock.atMs > CLOCK_VALID_MS) {
-      const redisMs = Number(await this.#run('now', [this.key('meta')], patienceMs))
-      this.#clock = { redisMs, atMs: performance.now() }
-    }
-    return this.#clock
+  /** The same, unless it has to be asked for. */
+  get knownNowMs(): number | undefined {
+    if (this.#clock === undefined) return undefined
+    const { redisMs, atMs } = this.#clock
+    const agoMs = performance.now() - atMs
+    return agoMs > CLOCK_VALID_MS ? undefined : redisMs + agoMs
   }
 
   close(): void {
@@ -228,15 +241,6 @@ export class Connection {
       this.#waiting.add(ready)
     })
   }
-}
-
-/** A client of a cluster that has lost its nodes keeps commands until it finds them again. */
-async function inTime<T>(operation: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error('Command timed out')), 2 * REPLY_TIMEOUT_MS)
-  })
-  return Promise.race([operation, late]).finally(() => clearTimeout(timer))
 }
 
 /** Undefined before the first connection. */

@@ -15,8 +15,15 @@ export interface Draft {
 }
 
 /**
+ * How long Redis knows the identity of a task whose reply nobody has seen: longer than it may take until somebody asks again,
+ * who was cut off, or stopped, over a long weekend. All others are forgotten as soon as it has been seen.
+ */
+const TOMBSTONE_MS = 7 * 86_400_000
+
+/**
  * `id`: the hash of an id that the caller gave. `add`: the id of the job, which is the same for whoever tries again to store
- * this task.
+ * this task, and which BullMQ remembers by the script that adds it: it stores one job of a deduplication id while that lasts,
+ * whatever becomes of the job.
  */
 interface Identity {
   readonly kind: 'id' | 'add'
@@ -40,41 +47,64 @@ export function markOfFile(name: string): string {
   return `add-${a}-${b}-${c}-${d}-${e}`
 }
 
-/** Behind the prefix of a spool's keys. */
+/** Behind the prefix of a spool's keys: ours, or that of BullMQ. */
 export function identityKey({ kind, text }: Identity): string {
-  return `spoold:${kind}:${text}`
+  return kind === 'id' ? `spoold:id:${text}` : addKey(text)
 }
 
-/** @throws SpooldError REQUEST_INVALID if no spool on Redis can have it; and what the body throws */
-export async function wholeRequest(request: Request): Promise<Request> {
+/** @param job its id */
+export function addKey(job: string): string {
+  return `de:${job}`
+}
+
+/** A request whose body is read. */
+type WholeRequest = Request & { readonly body?: Buffer }
+
+/**
+ * A promise only for a body that is a stream.
+ *
+ * @throws SpooldError REQUEST_INVALID if no spool on Redis can have it; and what the body throws
+ */
+export function wholeRequest(request: Request): WholeRequest | Promise<WholeRequest> {
   jobPriority(request.priority)
-  const body = await wholeBody(request, MAX_TASK_BYTES - request.packet.length)
-  return body === undefined ? request : { ...request, body }
+  const most = MAX_TASK_BYTES - request.packet.length
+  if (hasBodyWithin(request, most)) return request
+  return wholeBody(request, most).then((body = Buffer.alloc(0)) => ({ ...request, body }))
 }
 
-/** @throws SpooldError REQUEST_INVALID, and what the body throws */
-export async function draftOf(request: Request, nowMs: number): Promise<Draft> {
-  const { packet, atSeconds = 0, body } = await wholeRequest(request)
+function hasBodyWithin(request: Request, most: number): request is WholeRequest {
+  const { body } = request
+  return body === undefined || (Buffer.isBuffer(body) && body.length <= most)
+}
+
+/** @throws SpooldError REQUEST_INVALID */
+export function draftOf(request: WholeRequest, nowMs: number): Draft {
+  const { packet, atSeconds = 0, body } = request
   const priority = jobPriority(request.priority)
   const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
   if ('fault' in vars) throw new SpooldError('REQUEST_INVALID', vars.fault)
   const delay = Math.max(0, atSeconds * 1000 - nowMs)
-  const identity = identityOf(markOf(request))
-  const id = identity.kind === 'add' ? identity.text : randomUUID()
+  const identity = identityOf(request)
+  const isAdd = identity.kind === 'add'
+  const id = isAdd ? identity.text : randomUUID()
+  const opts = { priority, attempts: 1, ...(delay === 0 ? {} : { delay }) }
   return {
     json: {
-      ...{ id, name: jobNameOf(vars), data: dataOf(packet, body as Buffer | undefined), timestamp: nowMs },
-      opts: { priority, delay, attempts: 1 },
+      ...{ id, name: jobNameOf(vars), data: dataOf(packet, body), timestamp: nowMs },
+      opts: isAdd ? { ...opts, deduplication: { id, ttl: TOMBSTONE_MS } } : opts,
       ...{ delay, priority, attemptsMade: 0, attemptsStarted: 0, stalledCounter: 0 },
       ...{ progress: 0, failedReason: '', returnvalue: '' },
+      ...(isAdd ? { deduplicationId: id } : {}),
     },
     identity,
   }
 }
 
-function identityOf(mark: string): Identity {
-  const [, id, hash, , job] = MARK.exec(mark) ?? []
-  return id === undefined ? { kind: 'add', text: job ?? randomUUID() } : { kind: 'id', text: hash ?? '' }
+function identityOf({ id, mark }: Request): Identity {
+  if (mark === undefined)
+    return id === undefined ? { kind: 'add', text: randomUUID() } : { kind: 'id', text: sha256(id) }
+  const [, isId, hash, , job] = MARK.exec(mark) ?? []
+  return isId === undefined ? { kind: 'add', text: job ?? randomUUID() } : { kind: 'id', text: hash ?? '' }
 }
 
 function sha256(text: string): string {

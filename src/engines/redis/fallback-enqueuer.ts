@@ -38,7 +38,15 @@ export class FallbackEnqueuer implements Enqueuer {
 
   /** What Redis would refuse for its own fault is refused in any case: nobody would be told later. */
   async storeAll(requests: readonly Request[], isAllOrNothing = false): Promise<readonly StoreResult[]> {
-    const checked = await Promise.all(requests.map(request => wholeRequest(request).catch(toError)))
+    const checked = await Promise.all(
+      requests.map(async request => {
+        try {
+          return await wholeRequest(request)
+        } catch (error) {
+          return toError(error)
+        }
+      }),
+    )
     const fault = checked.find(each => each instanceof Error)
     if (isAllOrNothing && fault !== undefined) return requests.map(() => ({ error: fault as Error }))
     const whole = checked.flatMap(each => (each instanceof Error ? [] : { ...each, mark: markOf(each) }))

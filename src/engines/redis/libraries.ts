@@ -2,6 +2,8 @@ import { errnoOf, SpooldError } from '../../base/errors.js'
 
 export type { JobJson, Queue } from 'bullmq'
 export type { Cluster, ClusterOptions, Redis, RedisCommander, RedisOptions } from 'ioredis'
+/** The client of a queue, as BullMQ uses it. */
+export type Client = Awaited<ReturnType<import('bullmq').Queue['getBackend']>['client']>
 export type Libraries = Awaited<ReturnType<typeof loadLibraries>>
 
 const MISSING = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])

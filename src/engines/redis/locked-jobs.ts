@@ -7,6 +7,12 @@ import { limitedKey, SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'
 import type { TaskRecord } from './task-job.js'
 
+/** What BullMQ was asked to do with a job, and could not: a number of its scripts. */
+export function refusalCode(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
+  return typeof error.code === 'number' ? error.code : undefined
+}
+
 /** What is done with the jobs of one queue by those who have their locks. Without the lock each operation fails. */
 export class LockedJobs {
   readonly queue: SpoolQueue

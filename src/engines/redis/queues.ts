@@ -1,5 +1,5 @@
 import type { Connection } from './connection.js'
-import type { Queue } from './libraries.js'
+import type { Client, Queue } from './libraries.js'
 
 /** A queue of a spool: the one that tasks are stored in, or that of the tasks of one name, of which only so many may run. */
 export class SpoolQueue {
@@ -22,8 +22,20 @@ export class SpoolQueue {
   }
 
   /** @see Connection.use */
-  use<T>(operation: (queue: Queue) => Promise<T>): Promise<T> {
+  use<T>(operation: (queue: Queue, client: Client) => Promise<T>): Promise<T> {
     return this.connection.use(operation, undefined, this.name)
+  }
+
+  /** @returns how many jobs were removed: 0 if a worker has its lock */
+  remove(job: string): Promise<number> {
+    return this.use(async queue => {
+      // BullMQ forgets the identity together with the job; somebody may still ask for it
+      const [, removed] = await Promise.all([
+        this.connection.redis.hdel(this.key(job), 'deid'),
+        queue.getBackend().remove(job, false),
+      ])
+      return removed
+    })
   }
 }
 

@@ -57,23 +57,19 @@ for i = 2, #ARGV, 3 do
 end`
 
 /**
- * KEYS times of ids, identities; ARGV prefix, ms, and for each identity its job, its id (empty: it is no id of a caller's, and
- * is forgotten after `ms`), now. In the transaction that adds the jobs: what could not be added is not remembered.
+ * KEYS times of ids, keys of ids; ARGV prefix, and for each id its job, the id, now. In the transaction that adds the jobs: what
+ * could not be added is not remembered.
  */
 const REMEMBER = `
 for i = 2, #KEYS do
-  local job, id, now = ARGV[3 * i - 3], ARGV[3 * i - 2], ARGV[3 * i - 1]
-  if redis.call('EXISTS', ARGV[1] .. job) == 0 then
-    -- an error has kept it out
-  elseif id == '' then
-    redis.call('SET', KEYS[i], job, 'PX', ARGV[2])
-  else
+  local job, id, now = ARGV[3 * i - 4], ARGV[3 * i - 3], ARGV[3 * i - 2]
+  if redis.call('EXISTS', ARGV[1] .. job) == 1 then
     redis.call('SET', KEYS[i], job)
     redis.call('ZADD', KEYS[1], now, id)
   end
 end`
 
-/** KEYS identities. @returns their jobs, or '' for those that are not known; the others are written as they were */
+/** KEYS keys of ids. @returns their jobs, or '' for those that are not known; the others are written as they were */
 const RECALL = `
 local jobs = {}
 for i, key in ipairs(KEYS) do

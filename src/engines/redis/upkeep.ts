@@ -55,7 +55,7 @@ export class RedisUpkeep implements Upkeep {
         i < tooMany || (maxAgeMs !== null && atMs < Math.floor(nowMs - maxAgeMs))
       const over = jobs.filter(({ atMs }, i) => isOver(atMs, i))
       let gone = 0
-      for (const { queue, id } of over) gone += await queue.use(all => all.getBackend().remove(id, false))
+      for (const { queue, id } of over) gone += await queue.remove(id)
       removed += gone
       if (over.length === 0) return { removed, fault: undefined }
       if (gone === 0) return { removed, fault: `BullMQ removed none of ${over.length} failed jobs` }

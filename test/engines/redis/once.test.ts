@@ -5,6 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { Connection } from '#src/engines/redis/connection.js'
 import { RedisEnqueuer } from '#src/engines/redis/enqueuer.js'
 import { type Libraries, loadLibraries } from '#src/engines/redis/libraries.js'
+import { SpoolQueue } from '#src/engines/redis/queues.js'
 import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
 import { parseRedisAddress } from '#src/protocol/redis-address.js'
 import { freePort, startRedis } from '../../helpers/redis.js'
@@ -14,7 +15,10 @@ import { until } from '../../helpers/until.js'
 
 const missing = skipUnless('redis-server')
 
-/** Passes bytes on; what Redis says after EXEC gets lost as often as it is told to. */
+/** What only the storing of a task has: a transaction, or the script that adds a job. */
+const STORING = /\r\nexec\r\n|:prioritized\r\n/i
+
+/** Passes bytes on; what Redis says after a task is stored gets lost as often as it is told to. */
 class LossyProxy {
   readonly port = freePort()
   readonly #server: Server
@@ -26,7 +30,7 @@ class LossyProxy {
       const redis = connectTo(redisPort, '127.0.0.1')
       let isDeaf = false
       client.on('data', chunk => {
-        if (this.losses > 0 && /\r\nexec\r\n/i.test(chunk.toString('latin1'))) {
+        if (this.losses > 0 && STORING.test(chunk.toString('latin1'))) {
           this.losses--
           isDeaf = true
         }
@@ -77,7 +81,7 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     }
     const key = (type: string) => `bull:${name}:${type}`
     const tasks = () => redis.client.zcard(key('prioritized'))
-    const tombstones = async () => (await redis.client.keys(key('spoold:add:*'))).length
+    const tombstones = async () => (await redis.client.keys(key('de:*'))).length
     return { connect, key, tasks, tombstones }
   }
 
@@ -115,10 +119,34 @@ describe('an enqueuer on Redis', { skip: missing }, () => {
     await redis.client.multi().zrem(key('prioritized'), id).del(key(id)).exec() // as if it had run
     await enqueuer.store(request)
     assert.equal(await tasks(), 0)
-    const ttl = await redis.client.pttl(key(`spoold:add:${id}`))
+    const ttl = await redis.client.pttl(key(`de:${id}`))
     assert.ok(ttl > 6 * 86_400_000, `it is known for ${ttl} ms`)
     enqueuer.forget([mark])
     await until('it is forgotten', async () => (await tombstones()) === 0)
+  })
+
+  it('adds nothing for a task that somebody has removed, if its storing is repeated', async () => {
+    const { connect, tasks } = openSpool()
+    const connection = connect(redis.port)
+    const enqueuer = new RedisEnqueuer(connection, { remembers: true })
+    const request = { ...requestFrom({ n: 1 }), mark: `add-${randomUUID()}` }
+    const { path } = await enqueuer.store(request)
+    const removed = await new SpoolQueue(connection).remove(path.split('/').at(-1) ?? '')
+    assert.deepEqual([removed, await tasks()], [1, 0])
+    await enqueuer.store(request)
+    assert.equal(await tasks(), 0)
+  })
+
+  it('forgets the first identity at once, and those that follow together', async () => {
+    const { connect, tombstones } = openSpool()
+    const enqueuer = new RedisEnqueuer(connect(redis.port))
+    await enqueuer.store(requestFrom({ n: 0 }))
+    await until('the first is forgotten', async () => (await tombstones()) === 0)
+    await redis.client.config('RESETSTAT')
+    await Promise.all(Array.from({ length: 300 }, (_, n) => enqueuer.store(requestFrom({ n }))))
+    await until('all are forgotten', async () => (await tombstones()) === 0)
+    const calls = Number(/cmdstat_unlink:calls=(\d+)/.exec(await redis.client.info('commandstats'))?.[1])
+    assert.ok(calls > 0 && calls < 100, `UNLINK was called ${calls} times`)
   })
 
   it('stores together what many ask for at the same time, in their order, each id once', async () => {

@@ -42,8 +42,7 @@ export async function changeJob(
 
 /** Fails if a worker has its lock. */
 export async function remove({ id, queue }: Peeked): Promise<Changed | undefined> {
-  const removed = await queue.use(all => all.getBackend().remove(id, false))
-  return removed === 1 ? DONE : undefined
+  return (await queue.remove(id)) === 1 ? DONE : undefined
 }
 
 function relocationFor(
