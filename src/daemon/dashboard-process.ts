@@ -4,6 +4,7 @@ import type { Emitter } from '../events/emitter.js'
 import { parseDashboard } from '../net/dashboard-address.js'
 import { parseAddress } from '../protocol/address.js'
 import { keysOf } from '../protocol/hide.js'
+import { isRedisAddress, redisAddressOf } from '../protocol/redis-address.js'
 import { AsideProcess } from './aside-process.js'
 
 interface DashboardContext {
@@ -34,9 +35,14 @@ export class DashboardProcess {
     })
   }
 
-  /** Puts a configuration into service. @param spools real paths of those that the daemon runs */
-  serve(options: Options, spools: readonly string[]): Promise<void> {
-    const wanted = this.#wanted(options, spools)
+  /**
+   * Puts a configuration into service.
+   *
+   * @param spools those that the daemon runs: real paths, and names on Redis
+   * @param controls the directories with its control sockets
+   */
+  serve(options: Options, spools: readonly string[], controls: readonly string[]): Promise<void> {
+    const wanted = this.#wanted(options, spools, controls)
     if (wanted === undefined || process.geteuid?.() !== 0) return this.#process.serve(wanted)
     const message = 'the dashboard is left closed, because it does not run as root: set uid'
     this.#context.events.emit('dashboard-trouble', { message })
@@ -48,7 +54,11 @@ export class DashboardProcess {
     return this.#process.stop()
   }
 
-  #wanted(options: Options, spools: readonly string[]): DashboardOptions | undefined {
+  #wanted(
+    options: Options,
+    spools: readonly string[],
+    controls: readonly string[],
+  ): DashboardOptions | undefined {
     const { spoolerDashboard, spoolerDashboardTokens: tokens, spoolerDashboardEnqueue } = options
     if (spoolerDashboard.length === 0) return undefined
     const at = (path: string) => this.#context.resolve(path)
@@ -64,6 +74,8 @@ export class DashboardProcess {
       allowsNewWork: spoolerDashboardEnqueue,
       hide: keysOf(options.spoolerHide),
       spools,
+      redisAddresses: spools.filter(isRedisAddress).map(redisAddressOf),
+      controls,
       pid: process.pid,
     }
   }

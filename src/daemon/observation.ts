@@ -91,8 +91,9 @@ export class Observation {
     this.#hidden.serve(onRedis, hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
-    await this.#control.serve(options, [...spools, ...this.#homesOf(onRedis)])
-    void this.#dashboard.serve(options, spools)
+    const controls = [...spools, ...this.#homesOf(onRedis)]
+    await this.#control.serve(options, controls)
+    void this.#dashboard.serve(options, [...spools, ...onRedis], controls)
   }
 
   /** Where the control sockets are of spools that are no directories. */

@@ -1,5 +1,6 @@
 import { type Context, Hono } from 'hono'
 import { messageOf } from '../base/errors.js'
+import type { TaskStore } from '../engines/task-store.js'
 import { actOnTask, actOnTasks, type Tally } from '../operate/act.js'
 import {
   ACTIONS,
@@ -9,9 +10,9 @@ import {
   type TaskAction,
 } from '../operate/actions.js'
 import { given } from '../operate/args.js'
-import { type AuditEntry, writeAudit } from '../spool/admin/audit.js'
+import type { AuditEntry } from '../spool/admin/audit.js'
 import type { Changed } from '../spool/admin/change.js'
-import { displayName, toByteString } from '../task/ref.js'
+import { displayName } from '../task/ref.js'
 import { type Form, formOf, pathIn } from './access/form.js'
 import { mayDo } from './access/rights.js'
 import { meantBy } from './meant.js'
@@ -76,7 +77,7 @@ interface Outcome {
 
 async function onTask(c: Context<Env>, { name, place, form }: Act, action: TaskAction): Promise<Outcome> {
   const ref = refIn(place, c.req.param('ref') ?? '')
-  const task = ref === undefined ? undefined : place.view().view(ref)
+  const task = ref === undefined ? undefined : await (await place.look())(ref)
   if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
   return audited(c, place, { action: name, task: displayName(task.ref) }, async () => {
     const changed = await actOnTask(await place.open(), task, action, form)
@@ -149,14 +150,15 @@ function argsFor({ isNewWork, args }: SpoolAction, form: Form): Pick<AuditEntry,
 /** Nothing is done that is not written down before. */
 async function audited(
   c: Context<Env>,
-  { directory }: SpoolPlace,
+  place: SpoolPlace,
   about: Omit<AuditEntry, 'at' | 'who' | 'role'>,
   act: () => Promise<Outcome>,
 ): Promise<Outcome> {
   const { name: who, role } = c.var.visitor
-  const spool = toByteString(directory)
+  let store: TaskStore
   try {
-    writeAudit(spool, { at: Date.now(), who, role, ...about })
+    store = await place.open()
+    await store.audit({ at: Date.now(), who, role, ...about })
   } catch (error) {
     throw new PageError(
       503,
@@ -165,7 +167,7 @@ async function audited(
   }
   const outcome = await act()
   try {
-    writeAudit(spool, { at: Date.now(), who, role, ...about, result: outcome.text })
+    await store.audit({ at: Date.now(), who, role, ...about, result: outcome.text })
   } catch {} // it is done, and the line before says so
   return outcome
 }

@@ -11,14 +11,14 @@ const WATCH_MS = 5000
 
 /** What the dashboard asks of its daemon: through a control socket, as every other client. */
 export class DaemonLink {
-  readonly #spools: readonly string[]
+  readonly #controls: readonly string[]
   readonly #pid: number
   readonly history = new History()
   #asked: { readonly snapshot: Promise<DaemonSnapshot>; readonly untilMs: number } | undefined
 
-  /** @param spools their real paths @param pid which daemon, of those that run them */
-  constructor(spools: readonly string[], pid: number) {
-    this.#spools = spools
+  /** @param controls real paths of directories with control sockets: spools, or homes @param pid which daemon, of those that run them */
+  constructor(controls: readonly string[], pid: number) {
+    this.#controls = controls
     this.#pid = pid
   }
 
@@ -59,9 +59,9 @@ export class DaemonLink {
   }
 
   *#sockets(): Generator<string> {
-    for (const spool of this.#spools)
+    for (const directory of this.#controls)
       try {
-        yield* controlSocketsOf(spool)
+        yield* controlSocketsOf(directory)
       } catch {} // its .spoold is gone, or not ours
   }
 }

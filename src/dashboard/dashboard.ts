@@ -4,6 +4,7 @@ import { RetriedListener } from '../http/listener.js'
 import type { DashboardAddress } from '../net/dashboard-address.js'
 import { parseAddress } from '../protocol/address.js'
 import { Hide } from '../protocol/hide.js'
+import { nameOfRedis } from '../protocol/redis-address.js'
 import { Sessions } from './access/sessions.js'
 import { Tokens } from './access/tokens.js'
 import { DaemonLink } from './daemon-link.js'
@@ -60,10 +61,11 @@ export class Dashboard {
 }
 
 function appOf(
-  { spools, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
+  { spools, redisAddresses, controls, pid, tokensFile, allowsNewWork, hide }: DashboardOptions,
   trouble: (message: string) => void,
 ): DashboardApp {
-  const daemon = new DaemonLink(spools, pid)
+  for (const address of redisAddresses) nameOfRedis(address)
+  const daemon = new DaemonLink(controls, pid)
   daemon.watch()
   return dashboardApp({
     spools: new Spools(spools),

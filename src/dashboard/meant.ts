@@ -31,10 +31,13 @@ export async function meantBy(
   visitor: Visitor,
   hide: Hide,
 ): Promise<Meant> {
-  const view = place.view()
   if (form.ref !== undefined) {
-    const isFit = (ref: Ref) => states.some(state => state === view.view(ref)?.state)
-    const refs = selectedIn(place, form.ref).filter(isFit)
+    const look = await place.look()
+    const refs: Ref[] = []
+    for (const ref of selectedIn(place, form.ref)) {
+      const task = await look(ref)
+      if (task !== undefined && states.includes(task.state)) refs.push(ref)
+    }
     return { refs, isWhole: true, about: { task: namesForAudit(refs) } }
   }
   const filter = filterIn(form)

@@ -9,8 +9,12 @@ export interface DashboardOptions {
   readonly allowsNewWork: boolean
   /** The keys whose values are hidden. */
   readonly hide: readonly string[]
-  /** The spools that the daemon runs: their real paths. */
+  /** The spools that the daemon runs: their real paths, and names on Redis. */
   readonly spools: readonly string[]
+  /** How those on Redis are reached, with user and password. */
+  readonly redisAddresses: readonly string[]
+  /** The directories with the daemon's control sockets. */
+  readonly controls: readonly string[]
   /** The daemon, as its control sockets know it. */
   readonly pid: number
 }

@@ -1,19 +1,17 @@
-import { closeSync, constants } from 'node:fs'
-import { openSafely } from '../files/quiet-open.js'
+import type { ListingPlan } from '../engines/task-store.js'
 import type { TaskAction } from '../operate/actions.js'
-import type { SelectionOptions } from '../operate/selection.js'
+import type { Selection, SelectionOptions } from '../operate/selection.js'
 import type { Hide } from '../protocol/hide.js'
-import { type AuditEntry, readAudit } from '../spool/admin/audit.js'
+import type { AuditEntry } from '../spool/admin/audit.js'
 import { hiddenTask } from '../spool/admin/hidden-task.js'
-import type { TaskView } from '../spool/admin/task-view.js'
-import { inDirectoryOf } from '../spool/priority-directory.js'
-import { readBody } from '../spool/spool-file.js'
-import { baseName, type Ref, toByteString } from '../task/ref.js'
+import type { TaskState, TaskView } from '../spool/admin/task-view.js'
+import type { Ref } from '../task/ref.js'
 import type { Form } from './access/form.js'
 import { withoutPayload } from './access/payload.js'
 import type { Visitor } from './access/visitor.js'
 import { selectionFor } from './filter.js'
 import { type Meant, meantBy } from './meant.js'
+import { MOST_OPENED, PAGE_SIZE, type Page } from './models/listings.js'
 import { PageError } from './page-error.js'
 import { refIn, type SpoolPlace, type Spools, urlTextOf } from './spools.js'
 
@@ -76,28 +74,52 @@ export class ReadableSpool {
   }
 
   /** @param urlText as `urlOf` has it @throws PageError */
-  task(urlText: string): TaskView {
+  async task(urlText: string): Promise<TaskView> {
     const ref = refIn(this.#place, urlText)
-    const task = ref === undefined ? undefined : this.#place.view().view(ref)
+    const task = ref === undefined ? undefined : await (await this.#place.look())(ref)
     if (task === undefined) throw new PageError(404, 'this task is gone: it has run, or was removed')
     return this.#seen(task)
   }
 
   /** The beginning of a task's body, without what is hidden: all of it, if that cannot be known. @throws PageError, and the file system's error */
-  body({ ref, file: { bodyOffset, bytes } }: TaskView, most = MOST_BODY_BYTES): Buffer {
+  async body(task: TaskView, most = MOST_BODY_BYTES): Promise<Buffer> {
     if (!this.#visitor.mayReadPayload) throw new PageError(403, 'the payload of tasks is not for you')
-    const wanted = Math.min(bytes - bodyOffset, most, MOST_BODY_BYTES)
-    return inDirectoryOf(toByteString(this.directory), ref, directory => {
-      const fd = openSafely(`${directory}/${baseName(ref)}`, constants.O_RDONLY)
-      try {
-        return this.#hide.body(readBody(fd, bodyOffset, wanted))
-      } finally {
-        closeSync(fd)
-      }
-    })
+    return this.#hide.body(await (await this.#place.open()).body(task, Math.min(most, MOST_BODY_BYTES)))
   }
 
-  /** Looks at tasks, as they are now. */
+  /** Its tasks are in no directory: a page of them is a `part`. */
+  get isOnRedis(): boolean {
+    return this.#place.isOnRedis
+  }
+
+  /**
+   * Tasks in these states, from a place in the store's own order on: as many as a page has. Those that are not wanted are passed over.
+   *
+   * @throws Error for people
+   */
+  async part(
+    states: readonly TaskState[],
+    from: number,
+    isWanted: (task: TaskView) => boolean,
+    isReversed = false,
+  ): Promise<Page> {
+    const store = await this.#place.open()
+    const tasks: TaskView[] = []
+    for (let at = from; ; ) {
+      const found = await store.part?.(states, at, PAGE_SIZE, isReversed)
+      if (found === undefined) throw new Error('this spool has no such listing')
+      for (const [i, task] of found.tasks.entries()) {
+        if (!isWanted(task)) continue
+        if (tasks.length === PAGE_SIZE) return { tasks, from, next: at + i, opened: at + i - from }
+        tasks.push(this.#seen(task))
+      }
+      at += found.looked
+      if (found.looked < PAGE_SIZE) return { tasks, from, next: null, opened: at - from }
+      if (at - from >= MOST_OPENED) return { tasks, from, next: at, opened: at - from }
+    }
+  }
+
+  /** Looks at tasks of the directory, as they are now. */
   look(): (ref: Ref) => TaskView | undefined {
     const view = this.#place.view()
     return ref => {
@@ -114,6 +136,7 @@ export class ReadableSpool {
   async find(filter: SelectionOptions, most: number): Promise<Listed> {
     const selection = selectionFor(filter, this.#visitor, this.#hide)
     const { states } = selection
+    if (this.isOnRedis) return this.#findOnRedis(selection, most)
     const view = this.#place.view()
     const tasks: TaskView[] = []
     let looked = 0
@@ -131,14 +154,33 @@ export class ReadableSpool {
     return { tasks, isWhole }
   }
 
+  async #findOnRedis({ states, mayHave, has }: Selection, most: number): Promise<Listed> {
+    const tasks: TaskView[] = []
+    let looked = 0
+    const plan: ListingPlan = {
+      ...{ states, sort: 'run', isReversed: false, limit: most, mayHave },
+      has: () => true,
+      failed: (_place, error) => {
+        throw error
+      },
+    }
+    let isWhole = true
+    await (await this.#place.open()).list(plan, task => {
+      isWhole = tasks.length < most && looked++ < MOST_LOOKED_AT
+      if (isWhole && has(task)) tasks.push(this.#seen(task))
+      return isWhole
+    })
+    return { tasks, isWhole }
+  }
+
   /** Which tasks an action would be done to. @throws as `meantBy` */
   meant(action: Pick<TaskAction, 'states'>, form: Form): Promise<Meant> {
     return meantBy(form, action, this.#place, this.#visitor, this.#hide)
   }
 
   /** The last lines of the audit, the newest first. */
-  audit(most: number): AuditEntry[] {
-    const entries = readAudit(toByteString(this.directory), most)
+  async audit(most: number): Promise<AuditEntry[]> {
+    const entries = await (await this.#place.open()).readAudit(most)
     if (this.#visitor.mayReadPayload) return entries
     return entries.map(({ filter: _filter, result: _result, ...entry }) => entry) // a filter may have values
   }

@@ -2,7 +2,8 @@ import { basename } from 'node:path'
 import { openTaskStore } from '../engines/open-engine.js'
 import type { TaskStore } from '../engines/task-store.js'
 import { readLocks } from '../files/lock-table.js'
-import { SpoolView } from '../spool/admin/task-view.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
+import { SpoolView, type TaskView } from '../spool/admin/task-view.js'
 import { deadNameOf } from '../spool/dead-letters.js'
 import { isPriorityDirectory, isTaskName } from '../spool/names.js'
 import { holdDirectoryOf } from '../spool/priority-directory.js'
@@ -23,35 +24,47 @@ const NAMES = { ordered: true, strictNames: false }
 export interface SpoolPlace {
   /** What URLs call it. */
   readonly id: string
-  /** Its real path. */
+  /** Its real path, or its name on Redis. */
   readonly directory: string
-  /** A view of now. */
+  /** Its tasks are in no directory. */
+  readonly isOnRedis: boolean
+  /** A view of the directory as it is now. */
   view(): SpoolView
-  /** To act in it. */
+  /** Looks at tasks as they are now; undefined: it is gone. */
+  look(): Promise<(ref: Ref) => TaskView | undefined | Promise<TaskView | undefined>>
+  /** To list it, or to act in it. */
   open(): Promise<TaskStore>
 }
 
 export class Spools {
   readonly all: readonly SpoolPlace[]
 
-  /** @param directories real paths */
+  /** @param directories real paths, and names on Redis */
   constructor(directories: readonly string[]) {
     const used = new Map<string, number>()
     this.all = directories.map(directory => {
       const name = basename(directory).replace(/[^A-Za-z0-9._-]/g, '-')
       const count = (used.get(name) ?? 0) + 1
       used.set(name, count)
-      return {
-        id: count === 1 ? name : `${name}~${count}`,
-        directory,
-        view: () => new SpoolView(toByteString(directory), readLocks(), Date.now()),
-        open: () => openTaskStore(directory),
-      }
+      return placeOf(count === 1 ? name : `${name}~${count}`, directory)
     })
   }
 
   find(id: string): SpoolPlace | undefined {
     return this.all.find(each => each.id === id)
+  }
+}
+
+function placeOf(id: string, directory: string): SpoolPlace {
+  const isOnRedis = isRedisAddress(directory)
+  const view = () => new SpoolView(toByteString(directory), readLocks(), Date.now())
+  const open = () => openTaskStore(directory)
+  return {
+    ...{ id, directory, isOnRedis, view, open },
+    async look() {
+      const at = isOnRedis ? await open() : view()
+      return ref => at.view(ref)
+    },
   }
 }
 
@@ -61,10 +74,12 @@ export function urlTextOf(ref: Ref): string {
 }
 
 /** @returns undefined for what cannot be a task or dead letter of this spool */
-export function refIn({ directory }: SpoolPlace, urlText: string): Ref | undefined {
+export function refIn({ directory, isOnRedis }: SpoolPlace, urlText: string): Ref | undefined {
   if (urlText.length > MAX_URL_CHARS) return undefined
   const ref = Buffer.from(urlText, 'base64url').toString('latin1')
-  if (urlTextOf(ref) !== urlText || !isTaskRef(ref)) return undefined
+  if (urlTextOf(ref) !== urlText) return undefined
+  if (isOnRedis) return ref.length > 0 && ref.length <= MAX_NAME_BYTES ? ref : undefined
+  if (!isTaskRef(ref)) return undefined
   try {
     holdDirectoryOf(toByteString(directory), ref).release()
     return ref

@@ -88,6 +88,19 @@ export interface TaskStore {
    * @throws why they cannot be listed
    */
   list(plan: ListingPlan, take: (task: TaskView) => boolean): Promise<string | undefined>
+  /**
+   * A part of the tasks that may be in these states, from a place in their order on, without a look at those before it.
+   * Absent: the store has no such order.
+   *
+   * @param from how many places are passed over
+   * @param most so many places are looked at
+   */
+  part?(
+    states: readonly TaskState[],
+    from: number,
+    most: number,
+    isReversed: boolean,
+  ): Promise<{ readonly tasks: readonly TaskView[]; readonly looked: number }>
   /** The beginning of a task's body. @throws why it cannot be read */
   body(task: TaskView, mostBytes?: number): Buffer | Promise<Buffer>
   /** @param say gets what happens meanwhile, for people */

@@ -62,13 +62,13 @@ describe('one task on a dashboard', () => {
   const detailOf = (spool: string, ref: string, mayReadPayload: boolean) => {
     const task = lookIn(spool)(ref)
     assert.ok(task !== undefined)
-    const readBody = (most: number) => Buffer.from('a body').subarray(0, most)
+    const readBody = async (most: number) => Buffer.from('a body').subarray(0, most)
     return taskDetail(task, { mayReadPayload, nowMs: Date.now(), readBody })
   }
 
-  it('has keys and body', () => {
+  it('has keys and body', async () => {
     const { spool, names } = filled(1)
-    const { payload, row } = detailOf(spool, names[0] ?? '', true)
+    const { payload, row } = await detailOf(spool, names[0] ?? '', true)
     assert.deepEqual(
       payload?.pairs.map(({ key, value }) => [key, value.text]),
       [
@@ -82,7 +82,7 @@ describe('one task on a dashboard', () => {
   it('says nothing of what is in it to those who may not read payloads', async () => {
     const { spool, names } = filled(1)
     await changed('cancel', spool, names[0] ?? '')
-    const detail = detailOf(spool, `.spoold/dead/${names[0]}`, false)
+    const detail = await detailOf(spool, `.spoold/dead/${names[0]}`, false)
     assert.equal(detail.payload, null)
     assert.doesNotMatch(JSON.stringify(detail), /joe|zq-31|a body/)
     assert.deepEqual(

@@ -50,8 +50,8 @@ describe('what somebody may see of a spool', () => {
     const path = await spool()
     const seen = seenBy(path, false)
     const views = [
-      seen.task(urlTextOf('failed')),
-      seen.task(urlTextOf('.spoold/dead/dead')),
+      await seen.task(urlTextOf('failed')),
+      await seen.task(urlTextOf('.spoold/dead/dead')),
       ...(await seen.find({}, 9)).tasks,
     ]
     assert.equal(views.length, 4)
@@ -59,9 +59,9 @@ describe('what somebody may see of a spool', () => {
       assert.ok(!JSON.stringify(task).includes(SECRET), JSON.stringify(task))
       const vars = task.file.vars ?? assert.fail()
       assert.deepEqual(toPairs(vars).map(String), ['task,mail.send'])
-      assert.throws(() => seen.body(task), { status: 403 })
+      await assert.rejects(() => seen.body(task), { status: 403 })
     }
-    assert.ok(!JSON.stringify(seen.audit(9)).includes(SECRET))
+    assert.ok(!JSON.stringify(await seen.audit(9)).includes(SECRET))
     for (const filter of [{ key: ['a=b'] }, { match: ['a=*'] }, { grep: ['x'] }]) {
       await assert.rejects(seen.find(filter, 9), { status: 403 })
       await assert.rejects(seen.meant(ACTIONS.hold, textsOf(filter)), { status: 403 })
@@ -71,14 +71,14 @@ describe('what somebody may see of a spool', () => {
   it('is all of it with the right, but what is hidden', async () => {
     const path = await spool()
     const whole = seenBy(path, true)
-    const task = whole.task(urlTextOf('failed'))
-    assert.equal(whole.body(task).toString(), SECRET)
+    const task = await whole.task(urlTextOf('failed'))
+    assert.equal((await whole.body(task)).toString(), SECRET)
     assert.match(JSON.stringify(task), /"lastError":"the-payload"/)
-    assert.equal(whole.audit(1)[0]?.filter, SECRET)
+    assert.equal((await whole.audit(1))[0]?.filter, SECRET)
     const hidden = seenBy(path, true, new Hide([SECRET]))
-    const pairs = toPairs(hidden.task(urlTextOf('failed')).file.vars ?? assert.fail()).map(String)
+    const pairs = toPairs((await hidden.task(urlTextOf('failed'))).file.vars ?? assert.fail()).map(String)
     assert.ok(pairs.includes(`${SECRET},[hidden]`))
-    assert.equal(hidden.body(task).toString(), '[hidden]')
+    assert.equal((await hidden.body(task)).toString(), '[hidden]')
     const filter = { key: [`${SECRET}=${SECRET}`] }
     assert.equal((await hidden.find(filter, 9)).tasks.length, 0)
     assert.equal((await whole.find(filter, 9)).tasks.length, 2)
@@ -102,8 +102,8 @@ describe('what somebody may see of a spool', () => {
     symlinkSync(outside, join(path, '7'))
     symlinkSync(join(outside, 'x'), join(path, 'y'))
     const seen = seenBy(path, true)
-    assert.throws(() => seen.task(urlTextOf('7/x')), { status: 404 })
-    assert.equal(seen.task(urlTextOf('y')).state, 'unreadable')
-    assert.ok(!JSON.stringify(seen.task(urlTextOf('y'))).includes(SECRET))
+    await assert.rejects(() => seen.task(urlTextOf('7/x')), { status: 404 })
+    assert.equal((await seen.task(urlTextOf('y'))).state, 'unreadable')
+    assert.ok(!JSON.stringify(await seen.task(urlTextOf('y'))).includes(SECRET))
   })
 })

@@ -28,7 +28,7 @@ export interface Page {
 export const MOST_NAMES = 10_000
 export const PAGE_SIZE = 50
 /** A page that shows only some of the tasks opens at most so many. */
-const MOST_OPENED = 500
+export const MOST_OPENED = 500
 
 /** The dead letters, the newest first. Only the names and the times of the files are read. */
 export async function deadRefs(spool: string): Promise<Names> {

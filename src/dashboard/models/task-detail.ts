@@ -43,17 +43,17 @@ interface DetailOptions {
   readonly mayReadPayload: boolean
   readonly nowMs: number
   /** The beginning of the body. @throws Error if the task has ended */
-  readBody(most: number): Buffer
+  readBody(most: number): Promise<Buffer>
 }
 
-export function taskDetail(task: TaskView, options: DetailOptions): TaskDetail {
+export async function taskDetail(task: TaskView, options: DetailOptions): Promise<TaskDetail> {
   const { mayReadPayload, nowMs } = options
   const { record, letter, file } = task
   const row = taskRow(task, mayReadPayload, nowMs)
   return {
     row,
     fault: file.vars === undefined ? (file.detail ?? 'it is no packet') : null,
-    payload: mayReadPayload ? payloadOf(task, options) : null,
+    payload: mayReadPayload ? await payloadOf(task, options) : null,
     moments: momentsOf(task, row, mayReadPayload),
     lastError: mayReadPayload ? ((letter ?? record)?.lastError ?? null) : null,
     buried:
@@ -67,18 +67,18 @@ export function taskDetail(task: TaskView, options: DetailOptions): TaskDetail {
   }
 }
 
-function payloadOf({ file }: TaskView, { readBody }: DetailOptions): Payload | null {
+async function payloadOf({ file }: TaskView, { readBody }: DetailOptions): Promise<Payload | null> {
   const { vars, bytes, bodyOffset } = file
   if (vars === undefined) return null
   const pairs = toPairs(vars).map(([key, value]) => ({ key: key.toString('utf8'), value: showBytes(value) }))
   const bodyBytes = Math.max(0, bytes - bodyOffset)
-  return { pairs, body: bodyBytes === 0 ? null : beginningOf(bodyBytes, readBody), bodyBytes }
+  return { pairs, body: bodyBytes === 0 ? null : await beginningOf(bodyBytes, readBody), bodyBytes }
 }
 
-function beginningOf(bytes: number, readBody: DetailOptions['readBody']): ShownBytes | null {
+async function beginningOf(bytes: number, readBody: DetailOptions['readBody']): Promise<ShownBytes | null> {
   try {
     const wanted = Math.min(bytes, MOST_BODY_BYTES)
-    const body = readBody(wanted)
+    const body = await readBody(wanted)
     const isOther = body.length !== wanted // what is hidden in it changes its length
     return showBytes(body, isOther ? body.length : bytes)
   } catch {

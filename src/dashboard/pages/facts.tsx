@@ -47,8 +47,8 @@ const MOST_LINES = 200
 /** What people did in a spool, here and on the command line. */
 export async function auditPage(context: PageContext, params: Params) {
   const { snapshot, place } = await spoolScene(context, params)
-  const entries = place.audit(MOST_LINES)
-  const source = `The last ${MOST_LINES} lines at most of .spoold/audit, the newest first. A line comes before each act, and one with its result after it.`
+  const entries = await place.audit(MOST_LINES)
+  const source = `The last ${MOST_LINES} lines at most of ${place.isOnRedis ? 'the audit in Redis' : '.spoold/audit'}, the newest first. A line comes before each act, and one with its result after it.`
   return framed(
     context,
     snapshot,

@@ -73,5 +73,5 @@ export async function spoolScene(
 /** Where a listing begins: `from` of the query. */
 export function fromIn({ query }: PageContext): number {
   const text = query.get('from') ?? '0'
-  return /^[0-9]{1,6}$/.test(text) ? Number(text) : 0
+  return /^[0-9]{1,9}$/.test(text) ? Number(text) : 0
 }

@@ -4,6 +4,7 @@ import { bulkPage, chosenPage } from './bulk.js'
 import { configurationPage } from './configuration.js'
 import { auditPage, namedPage, schedulesPage } from './facts.js'
 import { findPage } from './find.js'
+import { orOnRedis } from './on-redis.js'
 import { overviewPage } from './overview.js'
 import { parkedPage } from './parked.js'
 import { spoolPage, workersPage } from './spool.js'
@@ -18,12 +19,12 @@ export const PAGES: readonly Page[] = [
   { path: '/schedules', right: VIEWER, render: schedulesPage },
   { path: '/configuration', right: VIEWER, render: configurationPage },
   { path: '/spools/:spool', right: VIEWER, render: spoolPage },
-  { path: '/spools/:spool/waiting', right: VIEWER, render: waitingPage },
-  { path: '/spools/:spool/running', right: VIEWER, render: runningPage },
-  { path: '/spools/:spool/retrying', right: VIEWER, render: retryingPage },
-  { path: '/spools/:spool/held', right: VIEWER, render: heldPage },
-  { path: '/spools/:spool/parked', right: VIEWER, render: parkedPage },
-  { path: '/spools/:spool/dead', right: VIEWER, render: deadPage },
+  { path: '/spools/:spool/waiting', right: VIEWER, render: orOnRedis('waiting', waitingPage) },
+  { path: '/spools/:spool/running', right: VIEWER, render: orOnRedis('running', runningPage) },
+  { path: '/spools/:spool/retrying', right: VIEWER, render: orOnRedis('retrying', retryingPage) },
+  { path: '/spools/:spool/held', right: VIEWER, render: orOnRedis('held', heldPage) },
+  { path: '/spools/:spool/parked', right: VIEWER, render: orOnRedis('parked', parkedPage) },
+  { path: '/spools/:spool/dead', right: VIEWER, render: orOnRedis('dead', deadPage) },
   { path: '/spools/:spool/find', right: VIEWER, render: findPage },
   { path: '/spools/:spool/bulk/:action', right: VIEWER, render: bulkPage },
   { path: '/spools/:spool/named', right: VIEWER, render: namedPage },

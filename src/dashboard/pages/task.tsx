@@ -14,10 +14,10 @@ type Params = Readonly<Record<string, string>>
 export async function taskPage(context: PageContext, params: Params) {
   const { snapshot, place } = await spoolScene(context, params)
   const { viewer } = context
-  const task = place.task(params.ref ?? '')
+  const task = await place.task(params.ref ?? '')
   const [at, nowMs] = [place.urlOf(task.ref), snapshot.atMs]
   const { mayReadPayload } = viewer
-  const detail = taskDetail(task, {
+  const detail = await taskDetail(task, {
     mayReadPayload,
     nowMs,
     readBody: most => place.body(task, most),
@@ -32,7 +32,9 @@ export async function taskPage(context: PageContext, params: Params) {
     {
       page: 'task',
       title: detail.row.kind ?? detail.row.name,
-      source: 'From the file of the task, its record or the letter beside it, and the table of locks.',
+      source: place.isOnRedis
+        ? 'From the job of the task in Redis.'
+        : 'From the file of the task, its record or the letter beside it, and the table of locks.',
     },
     <>
       <Task
@@ -55,7 +57,7 @@ function listingOf({ state }: TaskView): SpoolPage {
 /** The body, as a file to be saved: it is never shown as what it says it is. */
 export async function bodyPage(context: PageContext, params: Params): Promise<Raw> {
   const place = context.spools.get(params.spool ?? '')
-  const task = place.task(params.ref ?? '')
+  const task = await place.task(params.ref ?? '')
   if (task.file.vars === undefined) throw new PageError(404, 'it is no packet, and has no body')
-  return { type: 'application/octet-stream', body: place.body(task), filename: 'body.bin' }
+  return { type: 'application/octet-stream', body: await place.body(task), filename: 'body.bin' }
 }

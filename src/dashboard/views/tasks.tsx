@@ -125,6 +125,12 @@ export const dueColumn = (nowMs: number): Column<TaskRow> => ({
   cell: ({ state, dueAtMs }) => (state === 'due' ? 'now' : <When ms={dueAtMs} nowMs={nowMs} />),
 })
 
+/** Of a task that runs. */
+export const sinceColumn = (nowMs: number): Column<TaskRow> => ({
+  title: 'Runs since',
+  cell: ({ startedAtMs }) => <When ms={startedAtMs} nowMs={nowMs} />,
+})
+
 export const FAILED: Column<TaskRow> = {
   title: 'Failed',
   isNumber: true,

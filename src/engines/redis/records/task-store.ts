@@ -22,6 +22,7 @@ import { awaitEnds } from './ends.js'
 import { listTasks } from './list.js'
 import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
 import { type Peeked, peekAll, SLICE } from './peek.js'
+import { placesFrom } from './places.js'
 import { viewOf } from './task-view.js'
 import { idsIn, partsOf } from './walk.js'
 
@@ -127,6 +128,19 @@ export class RedisTaskStore implements TaskStore {
             .filter(({ place }) => place === part.place) // else it comes again, or has been listed
             .map(job => viewOf(job, this.#nowMs))
             .filter(({ state }) => states.includes(state))
+  }
+
+  async part(states: readonly TaskState[], from: number, most: number, isReversed: boolean) {
+    const found = await placesFrom(
+      this.#connection,
+      { parts: partsOf(states, this.#nowMs), queues: this.#queues, isReversed },
+      from,
+      most,
+    )
+    const tasks: TaskView[] = []
+    for (const { queue, ids } of found)
+      for (const job of await peekAll(this.#connection, queue, ids)) tasks.push(viewOf(job, this.#nowMs))
+    return { tasks, looked: found.reduce((sum, { ids }) => sum + ids.length, 0) }
   }
 
   async body({ ref }: TaskView, mostBytes = Number.POSITIVE_INFINITY): Promise<Buffer> {

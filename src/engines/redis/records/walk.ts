@@ -5,7 +5,7 @@ import type { SpoolQueue } from '../queues.js'
 import { type Place, SLICE } from './peek.js'
 
 /** A part of a queue. `min`, `max`: only jobs whose score in the set is between; a `(` before a number excludes it. */
-interface Part {
+export interface Part {
   readonly place: Place
   readonly min?: string
   readonly max?: string
