@@ -16,6 +16,8 @@ interface AsideContext<Wanted, Heard, Said extends object> {
 /** A process that keeps dying is started less and less often, up to once per minute. */
 const FIRST_RESPAWN_MS = 1000
 const LAST_RESPAWN_MS = 60_000
+/** A crowd of short requests leaves holes in each heap that glibc's malloc has for threads: one heap has fewer. */
+const ONE_ARENA = { MALLOC_ARENA_MAX: '1' }
 /** It only closes sockets, and awaits answers to what is on its way. */
 const END_MS = 1000
 
@@ -71,7 +73,10 @@ export class AsideProcess<Wanted extends object, Heard, Said extends object> {
     const { name, log, open, hear, trouble } = this.#context
     let child: ChildProcess
     try {
-      child = fork(entryFile(name), [], { stdio: ['ignore', log.fd, log.fd, 'ipc'], execArgv: [] })
+      child = fork(entryFile(name), [], {
+        ...{ stdio: ['ignore', log.fd, log.fd, 'ipc'], execArgv: [] },
+        env: { ...process.env, ...ONE_ARENA },
+      })
     } catch (error) {
       return this.#died(wanted, messageOf(error), 0) // the system has no memory for another process
     }

@@ -14,6 +14,8 @@ import { Spools } from './spools.js'
 
 /** A form with a task is larger than what a scraper sends. */
 const REQUEST_MS = 10_000
+/** That with an edited task is the largest. */
+const MAX_FORM_BYTES = 4 * 1024 * 1024
 /** An act on many tasks takes its time. */
 const ANSWER_MS = 60_000
 
@@ -42,6 +44,7 @@ export class Dashboard {
       headers: SECURITY_HEADERS,
       requestMs: REQUEST_MS,
       answerMs: ANSWER_MS,
+      mostBodyBytes: MAX_FORM_BYTES,
       answer: getRequestListener((request, env) => app.fetch(request, { ...env, at }), {
         overrideGlobalObjects: false,
       }),

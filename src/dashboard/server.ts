@@ -1,5 +1,4 @@
 import { type Context, Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
 import { messageOf, SpooldError } from '../base/errors.js'
 import { giveId, idIn } from './access/cookie.js'
 import { type Form, formOf } from './access/form.js'
@@ -16,9 +15,6 @@ import { ReadableSpools } from './readable-spools.js'
 import { type Env, type World, whoseOf } from './world.js'
 
 export type DashboardApp = Hono<Env>
-
-/** A form: that with an edited task is the largest. */
-const MAX_FORM_BYTES = 4 * 1024 * 1024
 
 /** Of every answer. No script, style or address of another site, nothing written into a page, and nobody may frame one. */
 export const SECURITY_HEADERS = {
@@ -39,8 +35,6 @@ export function dashboardApp(world: World): DashboardApp {
     await next()
     secure(c.res.headers)
   })
-  const onError = (c: Context) => said(c, 400, `expected a form of at most ${MAX_FORM_BYTES} bytes`)
-  app.use(bodyLimit({ maxSize: MAX_FORM_BYTES, onError }))
   for (const { path, asset } of ASSETS) app.get(path, async c => raw(c, await asset()))
   app.get('/login', c => (world.tokens === null ? c.redirect('/', 303) : c.html(loginPage())))
   app.post('/login', c => logIn(c, world))

@@ -36,6 +36,7 @@ export class HttpServer {
       headers: HEADERS,
       requestMs: REQUEST_MS,
       answerMs: ANSWER_MS,
+      mostBodyBytes: 0,
       answer: (request, response) => this.#answer(request, response),
     })
   }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 
-const MAX_CLIENTS = 256
+const MAX_CLIENTS = 128
 
 /** The clients of one server, not too many: a new one takes the place of the oldest, which had its time. */
 export class Clients {

@@ -11,6 +11,8 @@ interface GuardOptions {
   readonly requestMs: number
   /** An answer has to be made, and taken, within this time. */
   readonly answerMs: number
+  /** A request has no larger body. */
+  readonly mostBodyBytes: number
   answer(request: IncomingMessage, response: ServerResponse): void | Promise<void>
 }
 
@@ -19,6 +21,15 @@ const KEEP_ALIVE_MS = 15_000
 const HEADERS_MS = 4000
 const CHECK_MS = 1000
 const MAX_HEADER_BYTES = 8192
+/** So many answers are made at a time: what each needs meanwhile is not bounded by the number of connections, because clients come and go. */
+const MOST_ANSWERS = 32
+
+/** Why a request gets no answer of its own. */
+interface Refusal {
+  readonly status: number
+  readonly why: string
+  readonly headers?: Record<string, string>
+}
 
 /** An HTTP server for sockets that are accepted elsewhere, with limits for clients that mean no good. */
 export class GuardedServer {
@@ -27,6 +38,8 @@ export class GuardedServer {
   readonly #clients = new Clients()
   /** Those whose answer is not taken yet. */
   readonly #answering = new WeakSet<Socket>()
+  /** How many answers are being made. */
+  #making = 0
 
   constructor(options: GuardOptions) {
     this.#options = options
@@ -54,7 +67,7 @@ export class GuardedServer {
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
-    const { socket, headers } = request
+    const { socket } = request
     // Node hears all requests of a chunk at once, and would keep an answer for each; no client of ours pipelines
     if (this.#answering.has(socket)) return void socket.destroy()
     this.#answering.add(socket)
@@ -63,9 +76,35 @@ export class GuardedServer {
       clearTimeout(deadline)
       this.#answering.delete(socket)
     })
-    if (this.#isOurs(headers.host)) return void this.#options.answer(request, response)
-    const host = JSON.stringify(headers.host ?? '')
-    this.refuse(response, 421, `this server does not answer for the host ${host}`)
+    const refusal = this.#refusal(request)
+    if (refusal !== undefined) {
+      const { status, why, headers } = refusal
+      return this.refuse(response, status, why, headers)
+    }
+    // nothing is done for a client that pipelines: it is gone by then
+    setImmediate(() => socket.destroyed || void this.#answer(request, response))
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#making++
+    try {
+      await this.#options.answer(request, response)
+    } finally {
+      this.#making--
+    }
+  }
+
+  #refusal({ headers }: IncomingMessage): Refusal | undefined {
+    const { host, 'content-length': length = '0', 'transfer-encoding': coding } = headers
+    const { mostBodyBytes } = this.#options
+    if (!this.#isOurs(host))
+      return { status: 421, why: `this server does not answer for the host ${JSON.stringify(host ?? '')}` }
+    if (coding !== undefined) return { status: 411, why: 'expected Content-Length, got Transfer-Encoding' }
+    if (Number(length) > mostBodyBytes)
+      return { status: 413, why: `expected a request of at most ${mostBodyBytes} bytes, got ${length}` }
+    if (this.#making < MOST_ANSWERS) return undefined
+    const why = 'too many requests at once: try again'
+    return { status: 503, why, headers: { 'Retry-After': '1' } }
   }
 
   /**

@@ -110,7 +110,7 @@ async function withstands(told: (text: string) => void, under: readonly string[]
   assert.ok(besides.ms <= 10 * alone.ms + 5000 * patience(), `${besides.ms} ms, and ${alone.ms} ms alone`)
   for (const [pid, descriptors] of [
     [daemon.pid, 2 * 64 + 100],
-    [exporter, 2 * 256 + 50],
+    [exporter, 2 * 128 + 50],
   ] as const) {
     assert.ok(openFiles(pid) < descriptors, `${openFiles(pid)} descriptors`)
     const megabytes = peakMemoryMb(pid)

@@ -5,6 +5,7 @@ import { makeToken } from '#src/operate/dashboard-tokens.js'
 import type { Role } from '#src/task/roles.js'
 import { USER } from './canaries.js'
 import { type Daemon, type DaemonSetup, startDaemon } from './daemon.js'
+import { drop, leftIn, packet, taskName } from './files.js'
 import { childrenOf } from './process.js'
 import { until } from './until.js'
 import { spoolDirectory } from './workspace.js'
@@ -43,6 +44,26 @@ export interface TestDashboard {
 /** Gives a file to who runs the daemon. */
 export function give(path: string): void {
   if (isRoot) chownSync(path, USER, USER)
+}
+
+/** A task that is due in a hundred years, so that it stays. */
+export function dropLater(spool: string, name = taskName()): string {
+  give(drop(spool, name, packet({ to: 'joe' }), 4_000_000_000))
+  return name
+}
+
+/** Stores tasks, and waits until they have run. */
+export async function runs(spool: string, count: number): Promise<void> {
+  const before = leftIn(spool).length
+  for (let i = 0; i < count; i++) give(drop(spool))
+  await until('the tasks have run', () => leftIn(spool).length <= before)
+}
+
+/** What a page has in its form. */
+export function csrfIn(page: string): string {
+  const [, csrf] = /name="csrf" value="([^"]+)"/.exec(page) ?? []
+  if (csrf === undefined) throw new Error(`no form in ${page}`)
+  return csrf
 }
 
 /** A daemon with a dashboard, with a token for each role and right unless `hasTokens` is false. */
