@@ -30,6 +30,10 @@ export interface Action {
   readonly target?: string
   /** Called once before the first change, with the identity that makes the changes. */
   prepare?(): Promise<void>
+  /** So many go on at the same time, begun in order; one unless given. */
+  readonly atOnce?: number
+  /** What was done is summed up in the end. */
+  readonly isSummedUp?: boolean
   /** It ends tasks that run, which may take long: several go on at the same time. */
   readonly endsRuns?: boolean
   act(store: TaskStore, task: TaskView, say: (text: string) => void): Changed | Promise<Changed>
@@ -45,6 +49,7 @@ export class ChangeReport {
   readonly #output: Output
   #exitCode = 0
   #count = 0
+  readonly #results = new Map<Result['kind'], number>()
 
   constructor(action: Action, options: ChangeOptions, output: Output) {
     this.#action = action
@@ -54,6 +59,7 @@ export class ChangeReport {
 
   add(taskPath: TaskPath, ref: Ref, result: Result): void {
     this.#count++
+    this.#results.set(result.kind, (this.#results.get(result.kind) ?? 0) + 1)
     if (this.#options.json === true)
       this.#output.line(JSON.stringify(asJson(this.#action, taskPath, ref, result)))
     const path = pathOf(taskPath.shown, ref)
@@ -87,7 +93,26 @@ export class ChangeReport {
 
   end(): number {
     if (this.#count === 0 && this.#options.quiet !== true) this.#output.complain('no task fits')
+    if (this.#action.isSummedUp === true && this.#options.dryRun !== true) this.#sumUp()
     return this.#exitCode
+  }
+
+  #sumUp(): void {
+    const countOf = (kind: Result['kind']) => this.#results.get(kind) ?? 0
+    const [done, running, refused, gone] = [
+      countOf('done'),
+      countOf('running'),
+      countOf('refused'),
+      countOf('gone'),
+    ]
+    if (done + running + refused + gone < 2) return
+    const rest = [
+      [running, 'running, left alone'],
+      [refused, 'refused'],
+      [gone, 'gone meanwhile'],
+    ] as const
+    const parts = rest.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`)
+    this.say(`${this.#action.done} ${done}${parts.join('')}`)
   }
 
   #print(text: string): void {

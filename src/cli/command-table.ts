@@ -194,10 +194,10 @@ export const COMMANDS: readonly Command[] = [
   change(
     {
       name: 'move',
-      summary: 'move tasks to another spool, with their time and their failures',
+      summary: 'move tasks to another spool, in a directory or on Redis, with their time and their failures',
       load: async () => (await tasks()).move,
     },
-    ['--to <dir>', 'the other spool', 'required'],
+    ['--to <spool>', 'the other spool: a directory, or an address on Redis', 'required'],
   ),
   {
     name: 'pause',

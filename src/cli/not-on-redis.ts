@@ -4,7 +4,7 @@ import { isRedisAddress } from '../protocol/redis-address.js'
 /** The commands that work with a spool on Redis. */
 const WITH_REDIS: ReadonlySet<string> = new Set([
   ...['check', 'config', 'enqueue', 'unit'],
-  ...['ls', 'show', 'shape', 'wait', 'rm', 'cancel', 'requeue', 'kick', 'hold', 'release'],
+  ...['ls', 'show', 'shape', 'wait', 'rm', 'cancel', 'requeue', 'kick', 'hold', 'release', 'move'],
   ...['purge', 'pause', 'resume', 'status', 'top', 'quiet', 'scale', 'logs', 'schedules', 'scaling'],
 ])
 

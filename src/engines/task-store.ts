@@ -2,6 +2,7 @@ import type { Hide } from '../protocol/hide.js'
 import type { AuditEntry } from '../spool/admin/audit.js'
 import type { Changed } from '../spool/admin/change.js'
 import type { Sort } from '../spool/admin/listing.js'
+import type { Parcel, Received } from '../spool/admin/parcel.js'
 import type { TaskState, TaskView } from '../spool/admin/task-view.js'
 import type { DeadLetter } from '../spool/dead-letters.js'
 import type { Pause, PausedPair, Pauses } from '../task/pause.js'
@@ -27,6 +28,8 @@ export interface Wanted {
   readonly states: readonly TaskState[]
   /** Tests the ref alone, before the task is read. */
   mayHave(ref: Ref): boolean
+  /** Living tasks come by priority and arrival. */
+  readonly isInOrder?: boolean
 }
 
 /** Which tasks are listed, and in which order. */
@@ -73,7 +76,7 @@ export interface TaskStore {
   /** A task as it is now; undefined: it is gone. */
   view(ref: Ref): TaskView | undefined | Promise<TaskView | undefined>
   /**
-   * The tasks that may be in one of these states, dead letters last, in no order. What is done to them meanwhile does not
+   * The tasks that may be in one of these states, dead letters last, in no order unless one is wanted. What is done to them meanwhile does not
    * disturb.
    *
    * @param counted hears how many there will be, in parts
@@ -105,6 +108,15 @@ export interface TaskStore {
   body(task: TaskView, mostBytes?: number): Buffer | Promise<Buffer>
   /** @param say gets what happens meanwhile, for people */
   change(task: TaskView, change: Change, say?: (text: string) => void): Changed | Promise<Changed>
+  /**
+   * Stores a task of another store that is on its way here, with all that is known of it; once per key, however often it is
+   * brought, until the key is forgotten.
+   *
+   * @throws what leaves it unknown whether it is there: it may be brought again
+   */
+  receive(parcel: Parcel, key: string): Promise<Received>
+  /** Nobody brings the task of this key any more. */
+  forget(key: string): void | Promise<void>
   /** How many dead letters are beyond the limits. */
   countPurgeable(limits: PurgeLimits): Promise<number>
   purge(limits: PurgeLimits, passed?: () => void): Promise<Purged>

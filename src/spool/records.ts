@@ -33,8 +33,13 @@ export interface TaskRecord {
   readonly burial?: { readonly reason: BuryReason; readonly detail: string }
   /** Held by `spoold hold`: the mtime is far in the future, and this is the one from before. */
   readonly heldMtime?: number
-  /** `spoold move` copied it to this path but did not get to remove it here. It is held, because the copy may run. */
+  /** It is held because `spoold move` takes it to this spool, where it may be already. */
   readonly movedTo?: string
+  /** What that spool knows it by. */
+  readonly moveKey?: string
+  readonly movedAt?: number
+  /** It was held before. */
+  readonly wasHeld?: boolean
   /** Written by spoold 0.1.0: the file with this inode ran to SPOOL_OK but could not be removed. It must not run again. */
   readonly doneInode?: number
 }
@@ -133,6 +138,9 @@ const OPTIONAL = {
   heldMtime: 'time',
   countedRun: 'time',
   movedTo: 'text',
+  moveKey: 'text',
+  movedAt: 'time',
+  wasHeld: 'flag',
 } as const
 
 /** Adds a failed run to a record. */

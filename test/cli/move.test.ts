@@ -46,7 +46,8 @@ for (const [where, base, skip] of [
       assert.equal(after.mode, before.mode)
       assert.ok(readFileSync(moved).equals(bytes))
       assert.equal(byteOf(moved), 0x01)
-      assert.deepEqual(recordOf(to, `5/${NAME}`), record)
+      const { nextRunAt: _next, ...failures } = record
+      assert.deepEqual(recordOf(to, `5/${NAME}`), base === undefined ? record : failures)
       assert.equal(await stateOf(to, `5/${NAME}`), 'retrying')
       assert.equal(await stateOf(to, NAME), 'waiting')
       assert.equal(daemon.journal().length, 0)
@@ -57,7 +58,8 @@ for (const [where, base, skip] of [
       const name = 'x'.repeat(255)
       const { code, stderr } = await inProcess(['move', '--to', to, drop(from, name)])
       assert.deepEqual([code, stderr], [0, ''])
-      assert.deepEqual([leftIn(from), leftIn(to)], [[], [name]])
+      assert.deepEqual(leftIn(from), [])
+      assert.match(leftIn(to).join(), base === undefined ? /^x{255}$/ : /^uwsgi_spoolfile_on_[^,]*$/)
     })
 
     it('keeps what is held held, and runs what is due there at once', async () => {

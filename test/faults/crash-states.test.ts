@@ -5,9 +5,9 @@ import { describe, it } from 'node:test'
 import { setTimeout } from 'node:timers/promises'
 import type { DirectoryClaims } from '#src/engines/directory/claims.js'
 import { enqueueSync } from '#src/index.js'
-import { type Changed, change, openSpool, remove, type TargetFile } from '#src/spool/admin/change.js'
+import { type Changed, change, openSpool, refused, remove, type TargetFile } from '#src/spool/admin/change.js'
 import { hold, kick, release } from '#src/spool/admin/hold.js'
-import { move } from '#src/spool/admin/move.js'
+import { rename } from '#src/spool/admin/rename.js'
 import { requeue } from '#src/spool/admin/requeue.js'
 import { sweepSpool } from '#src/spool/admin/sweep.js'
 import { fromThrown, toOutcome } from '#src/task/answer.js'
@@ -173,7 +173,10 @@ const SCENARIOS: Readonly<Record<string, Scenario>> = {
       mkdirSync(`${spool}-2/.spoold`, { recursive: true })
       bare(spool)
     },
-    act: changing(NAME, (spool, file) => move(at(spool), at(`${spool}-2`), file)),
+    act: changing(
+      NAME,
+      (spool, file) => rename(at(spool), at(`${spool}-2`), file) ?? refused('they are on two file systems'),
+    ),
     ends: ['run'],
   },
 }

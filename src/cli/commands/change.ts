@@ -12,6 +12,7 @@ import type { CommandContext } from '../context.js'
 import { pathsOf } from '../ini-spools.js'
 import { Progress } from '../progress.js'
 import { parseTaskPath, type TaskPath } from '../task-paths.js'
+import { Turns } from '../turns.js'
 
 /**
  * Changes the named tasks, or the tasks of whole spools that the filters select. Reports each, changed or not.
@@ -124,6 +125,7 @@ async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Or
   const { options, action, report, progress } = order
   const store = await openTaskStore(spool)
   const running: Array<() => Promise<void>> = []
+  const turns = new Turns(action.atOnce ?? 1)
   let hasBegun = options.dryRun === true
   for (const taskPath of taskPaths)
     for await (const task of candidates(taskPath, store, order)) {
@@ -143,8 +145,9 @@ async function changeIn(spool: string, taskPaths: readonly TaskPath[], order: Or
       }
       if (task.state === 'running' && action.endsRuns === true && options.dryRun !== true)
         running.push(perform)
-      else await perform()
+      else await turns.take(perform)
     }
+  await turns.end()
   const ending = Array.from({ length: FINISHED_AT_ONCE }, async () => {
     for (let next = running.shift(); next !== undefined; next = running.shift()) await next()
   })
@@ -164,6 +167,7 @@ async function* candidates(
     return
   }
   const wanted = {
+    isInOrder: action.atOnce !== undefined,
     states: selection.states ?? action.states,
     mayHave: (each: Ref) => selection.mayHave(each),
   }
@@ -178,7 +182,8 @@ async function* candidates(
 /** Selected by its path, by a state that was asked for, or by one of the command's default states. */
 function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
-  return ref !== undefined || selection.states !== undefined || action.states.includes(task.state)
+  const state = task.state === 'parked' ? 'due' : task.state // it is due, and a daemon keeps it back
+  return ref !== undefined || selection.states !== undefined || action.states.includes(state)
 }
 
 async function resultOf(

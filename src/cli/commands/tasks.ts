@@ -85,13 +85,20 @@ export function requeue(
   return changeTasks(paths, options, action, context)
 }
 
+/** They share round trips and syncs. */
+const MOVED_AT_ONCE = 32
+
 export async function move(
   paths: readonly string[],
   options: ChangeOptions & { readonly to: string },
   context: CommandContext,
 ): Promise<number> {
   const { spool, ref, shown: target } = parseTaskPath(options.to)
-  if (ref !== undefined) throw new SpooldError('USAGE', `--to: expected a spool directory, got ${options.to}`)
+  if (ref !== undefined)
+    throw new SpooldError(
+      'USAGE',
+      `--to: expected a spool directory, or the address of a spool on Redis, got ${options.to}`,
+    )
   let to: TaskStore | undefined
   const action: Action = {
     command: 'move',
@@ -100,6 +107,8 @@ export async function move(
     states: ALIVE,
     isForDead: false,
     target,
+    atOnce: MOVED_AT_ONCE,
+    isSummedUp: true,
     async prepare() {
       const owner = ownerOf(spool) // still root here, so the tasks are root's, and the target is not
       if (owner !== null)

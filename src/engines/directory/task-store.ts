@@ -1,4 +1,4 @@
-import { closeSync, constants } from 'node:fs'
+import { closeSync, constants, statSync } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { findParked } from '../../control/parked-tasks.js'
 import { readLocks } from '../../files/lock-table.js'
@@ -8,6 +8,7 @@ import { cancel } from '../../spool/admin/cancel.js'
 import {
   type Changed,
   change,
+  changeInSteps,
   type OpenSpool,
   openSpool,
   refused,
@@ -16,20 +17,26 @@ import {
 } from '../../spool/admin/change.js'
 import { taskOfId } from '../../spool/admin/fate.js'
 import { hold, kick, release } from '../../spool/admin/hold.js'
-import { move } from '../../spool/admin/move.js'
+import type { Parcel, Received } from '../../spool/admin/parcel.js'
 import { pauseSpool, resumeSpool } from '../../spool/admin/pause.js'
 import { overLimits, purge } from '../../spool/admin/purge.js'
+import { OldKeys, receive } from '../../spool/admin/receive.js'
+import { type Keyed, keyed, windowsInOrder } from '../../spool/admin/ref-window.js'
+import { rename } from '../../spool/admin/rename.js'
 import { requeue } from '../../spool/admin/requeue.js'
 import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { hiddenKeysOf, noteHiddenKeys } from '../../spool/hidden-keys.js'
+import { createdAtMicros } from '../../spool/names.js'
 import { currentPauses, maySeePauses } from '../../spool/pauses.js'
 import { inDirectoryOf } from '../../spool/priority-directory.js'
 import { readBody } from '../../spool/spool-file.js'
 import type { Pause, PausedPair } from '../../task/pause.js'
-import { baseName, type Ref, toByteString } from '../../task/ref.js'
+import { baseName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
+import { isAway } from '../redis/store-failure.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
 import type { Purged, PurgeLimits } from '../upkeep.js'
 import { finishCancel } from './cancel-running.js'
+import { carry } from './carry.js'
 import { listTasks } from './list-tasks.js'
 import { replaceTask } from './replace-task.js'
 import { SpoolWaiter } from './spool-waiter.js'
@@ -42,6 +49,7 @@ export class DirectoryTaskStore implements TaskStore {
   readonly #look: SpoolView
   readonly #sockets: readonly string[] | undefined
   #locking: Promise<OpenSpool> | undefined
+  readonly #oldKeys: OldKeys
 
   private constructor(
     path: string,
@@ -50,6 +58,7 @@ export class DirectoryTaskStore implements TaskStore {
   ) {
     this.spool = toByteString(path)
     this.#path = path
+    this.#oldKeys = new OldKeys(this.spool)
     this.#look = look(this.#nowMs)
     this.#sockets = sockets
   }
@@ -86,24 +95,48 @@ export class DirectoryTaskStore implements TaskStore {
   }
 
   async *views(
-    { states, mayHave }: Wanted,
+    { states, mayHave, isInOrder }: Wanted,
     counted: (count: number) => void = () => {},
   ): AsyncGenerator<TaskView> {
-    const refs: Ref[] = [] // all of them first: changes would change the listing
     if (states.some(state => state !== 'dead'))
-      await this.#look.scan(
-        ref => !mayHave(ref) || refs.push(ref) > 0,
-        (_prefix, error) => {
-          throw error
-        },
-      )
-    counted(refs.length)
-    for (const ref of refs) yield* this.#viewOf(ref)
+      for await (const refs of isInOrder === true ? this.#inOrder(mayHave) : this.#atOnce(mayHave)) {
+        counted(refs.length)
+        for (const ref of refs) yield* this.#viewOf(ref)
+      }
     if (!states.includes('dead')) return
     for await (const ref of this.#look.dead()) {
       counted(1)
       if (mayHave(ref)) yield* this.#viewOf(ref)
     }
+  }
+
+  /** All of them first: changes would change the listing. */
+  async *#atOnce(mayHave: Wanted['mayHave']): AsyncGenerator<readonly Ref[]> {
+    const refs: Ref[] = []
+    await this.#scan(ref => {
+      if (mayHave(ref)) refs.push(ref)
+    })
+    yield refs
+  }
+
+  /** By what their names say, which no change changes; as many at a time as a window has. */
+  async *#inOrder(mayHave: Wanted['mayHave']): AsyncGenerator<readonly Ref[]> {
+    const scan = (offer: (task: Keyed) => void) =>
+      this.#scan(ref => {
+        if (mayHave(ref)) offer(keyed(ref, createdAtMicros(ref) ?? 0))
+      })
+    for await (const window of windowsInOrder(scan, { byPriority: true, isReversed: false }))
+      yield [...window.inOrder()].map(({ ref }) => ref)
+  }
+
+  #scan(visit: (ref: Ref) => void): Promise<void> {
+    const each = (ref: Ref) => {
+      visit(ref)
+      return true
+    }
+    return this.#look.scan(each, (_prefix, error) => {
+      throw error
+    })
   }
 
   *#viewOf(ref: Ref): Generator<TaskView> {
@@ -129,14 +162,34 @@ export class DirectoryTaskStore implements TaskStore {
   async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
     const at = { ...(await this.lock()), sockets: this.#sockets }
     try {
-      const to = what.kind === 'move' ? await targetOf(what.to) : undefined
-      if (to !== undefined && 'kind' in to) return to
-      const changed = change(at, task.ref, file => actOn(at, task, file, what, to))
+      if (what.kind === 'move') return await this.#move(at, task.ref, what.to)
+      const changed = change(at, task.ref, file => actOn(at, task, file, what))
       const isOver = changed.kind === 'done' || changed.kind === 'refused'
       return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
     } catch (error) {
+      if (isAway(error)) throw error
       return refused(messageOf(error))
     }
+  }
+
+  /** By a rename, if that can be. */
+  async #move(from: OpenSpool, ref: Ref, to: TaskStore): Promise<Changed> {
+    if (to.spool === this.spool) return refused('it is there already')
+    const target = to instanceof DirectoryTaskStore ? await to.lock() : undefined
+    const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
+    return changeInSteps(
+      from,
+      ref,
+      async file => (isNear ? rename(from, target, file) : undefined) ?? carry(from, file, to),
+    )
+  }
+
+  async receive(parcel: Parcel, key: string): Promise<Received> {
+    return receive(await this.lock(), parcel, key)
+  }
+
+  forget(key: string): void {
+    this.#oldKeys.add(key)
   }
 
   /** With the locking of any daemon that may run on it. */
@@ -181,14 +234,14 @@ export class DirectoryTaskStore implements TaskStore {
   }
 }
 
-async function targetOf(store: TaskStore): Promise<OpenSpool | Changed> {
-  return store instanceof DirectoryTaskStore ? store.lock() : refused(NO_WAY)
+function isOnOneFileSystem(...spools: readonly string[]): boolean {
+  const [one, other] = spools.map(spool => statSync(toFsPath(spool)).dev)
+  return one === other
 }
 
-const NO_WAY = 'tasks are not moved between a directory and Redis yet'
+type OwnChange = Exclude<Change, { kind: 'move' }>
 
-/** @param to where it is moved */
-function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: Change, to?: OpenSpool): Changed {
+function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: OwnChange): Changed {
   switch (what.kind) {
     case 'hold':
       return hold(at, file)
@@ -203,8 +256,6 @@ function actOn(at: OpenSpool, task: TaskView, file: TargetFile, what: Change, to
       return cancel(at, file)
     case 'requeue':
       return requeue(at, file, what)
-    case 'move':
-      return to === undefined ? refused('there is no target') : move(at, to, file)
     case 'replace':
       return replaceTask(at, task, file, what.request)
   }

@@ -18,7 +18,7 @@ export interface Draft {
  * How long Redis knows the identity of a task whose reply nobody has seen: longer than it may take until somebody asks again,
  * who was cut off, or stopped, over a long weekend. All others are forgotten as soon as it has been seen.
  */
-const TOMBSTONE_MS = 7 * 86_400_000
+export const TOMBSTONE_MS = 7 * 86_400_000
 
 /**
  * `id`: the hash of an id that the caller gave. `add`: the id of the job, which is the same for whoever tries again to store

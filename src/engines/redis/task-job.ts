@@ -39,8 +39,11 @@ export interface TaskRecord extends Runs {
   readonly lastError?: string
   /** By people. It is delayed until it is released, and is due then at the time that it had. */
   readonly isHeld?: boolean
-  /** It is held because it is on its way to this place. The other half of `carry`. */
+  /** It is held because it is moved to this spool, where it may be already. @see Journey */
   readonly movedTo?: string
+  readonly moveKey?: string
+  readonly movedAt?: number
+  readonly wasHeld?: boolean
 }
 
 const NEW: TaskRecord = { attempts: 0, crashes: 0, policy: {}, past: 'none' }
@@ -99,10 +102,22 @@ export function taskOf(json: JobJson): TaskJob | undefined {
   }
 }
 
+export function withoutJourney(record: TaskRecord): TaskRecord {
+  const { movedTo: _to, moveKey: _key, movedAt: _at, wasHeld: _was, ...rest } = record
+  return rest
+}
+
+/** @param text the data of a job */
+export function packetIn(text: string): { readonly packet: Buffer; readonly body?: Buffer } | undefined {
+  const data = dataIn(text)
+  if (data === undefined) return undefined
+  const packet = Buffer.from(data.packet, 'base64')
+  return data.body === undefined ? { packet } : { packet, body: Buffer.from(data.body, 'base64') }
+}
+
 /** @param text the data of a job */
 export function bodyIn(text: string): Buffer | undefined {
-  const body = dataIn(text)?.body
-  return body === undefined ? undefined : Buffer.from(body, 'base64')
+  return packetIn(text)?.body
 }
 
 function dataIn(text: string): JobData | undefined {

@@ -8,7 +8,7 @@ import { isNoRoom } from '../store/write-error.js'
 import type { OpenSpool } from './change.js'
 
 /** A name reserved in a spool: an empty, locked file, which no daemon runs, and which a rename replaces. */
-export interface Arrival {
+interface Arrival {
   readonly ref: Ref
   /** Its directory, a byte string; valid until `end`. */
   readonly directory: string

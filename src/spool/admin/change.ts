@@ -3,7 +3,7 @@ import { errnoOf, messageOf } from '../../base/errors.js'
 import { unlinkSync } from '../../files/anchored-path.js'
 import { isInPlace } from '../../files/exact-move.js'
 import { openSafely } from '../../files/quiet-open.js'
-import { baseName, displayName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
+import { baseName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
 import { DeadLetters, deadNameOf } from '../dead-letters.js'
 import { type Locker, leasesOf, openLocker } from '../locker.js'
 import { type FileDirectory, holdDirectoryOf } from '../priority-directory.js'
@@ -81,28 +81,61 @@ function all(lockers: readonly Locker[], kind: Locker['kind']): Locker {
  *
  * @throws the file system's error if the file cannot be changed
  */
-export function change({ spool, locker }: OpenSpool, ref: Ref, act: (file: TargetFile) => Changed): Changed {
+export function change(at: OpenSpool, ref: Ref, act: (file: TargetFile) => Changed): Changed {
+  const target = lockTarget(at, ref)
+  if ('kind' in target) return target
+  try {
+    return act(target.file)
+  } finally {
+    target.unlock()
+  }
+}
+
+/** As `change`. The file stays locked until the change is over. */
+export async function changeInSteps(
+  at: OpenSpool,
+  ref: Ref,
+  act: (file: TargetFile) => Promise<Changed>,
+): Promise<Changed> {
+  const target = lockTarget(at, ref)
+  if ('kind' in target) return target
+  try {
+    return await act(target.file)
+  } finally {
+    target.unlock()
+  }
+}
+
+function lockTarget(
+  { spool, locker }: OpenSpool,
+  ref: Ref,
+): { readonly file: TargetFile; unlock(): void } | Changed {
   let directory: FileDirectory | undefined
+  let fd: number | undefined
+  let isLocked = false
+  const unlock = () => {
+    if (isLocked) locker.unlock(ref)
+    if (fd !== undefined) closeSync(fd)
+    directory?.release()
+  }
   let path: string
-  let fd: number
   try {
     directory = holdDirectoryOf(spool, ref)
     path = `${directory.path}/${baseName(ref)}`
     fd = openSafely(path, constants.O_RDWR)
   } catch (error) {
-    directory?.release()
+    unlock()
     return refusalOfOpen(error)
   }
-  let isLocked = false
   try {
     isLocked = locker.tryLock(fd, ref)
-    if (!isLocked) return { kind: 'running' }
-    const file = examine(ref, toFsPath(path), fd)
-    return 'kind' in file ? file : act(file)
-  } finally {
-    if (isLocked) locker.unlock(ref)
-    closeSync(fd)
-    directory.release()
+    const file: TargetFile | Changed = isLocked ? examine(ref, toFsPath(path), fd) : { kind: 'running' }
+    if (!('kind' in file)) return { file, unlock }
+    unlock()
+    return file
+  } catch (error) {
+    unlock()
+    throw error
   }
 }
 
@@ -139,9 +172,4 @@ export function remove({ spool }: OpenSpool, { ref, fsPath }: TargetFile): Chang
     else new DeadLetters(spool).forget(name)
   } catch {} // the task is gone
   return DONE
-}
-
-/** The full path of a file in a spool, for people. */
-export function displayPath({ spool }: Pick<OpenSpool, 'spool'>, ref: Ref): string {
-  return displayName(`${spool}/${ref}`)
 }

@@ -7,6 +7,8 @@ import { type Changed, DONE, type OpenSpool, refused, type TargetFile } from './
 import { HELD_UNTIL_MS, heldMtimeOf, heldTimeFor } from './held-time.js'
 
 const DAY_MS = 86_400_000
+/** @see Journey */
+type MoveNote = Pick<TaskRecord, 'movedTo' | 'moveKey' | 'movedAt' | 'wasHeld'>
 export const NO_PACKET = refused('it is not a spool packet')
 
 /**
@@ -15,11 +17,7 @@ export const NO_PACKET = refused('it is not a spool packet')
  * The record is written first, because writing the state byte sets the mtime to now. A kill after the record leaves the
  * task unchanged. A kill after the byte leaves it held, but a plain uWSGI would run it; another `hold` fixes that.
  */
-export function hold(
-  { spool }: OpenSpool,
-  file: TargetFile,
-  note: Pick<TaskRecord, 'movedTo'> = {},
-): Changed {
+export function hold({ spool }: OpenSpool, file: TargetFile, note: MoveNote = {}): Changed {
   const { ref, fd, stats, state } = file
   if (state === undefined) return NO_PACKET
   if (!isOwner(stats.uid)) return refused(`only its owner, uid ${stats.uid}, can hold it`)
@@ -75,12 +73,21 @@ export function release({ spool }: OpenSpool, file: TargetFile): Changed {
   if (record === undefined || heldMtime === undefined) return refused('it is not held')
   if (movedTo !== undefined)
     return refused(
-      `it is held because a move to ${movedTo} did not end: it may be there, or have run; then rm it here, else kick it`,
+      `it is held because a move to ${movedTo} did not end: move it there again, which ends that; or, if it has not arrived, kick it`,
     )
-  const isSet = setTime(file.fd, heldMtime)
-  const unset = isSet ? {} : { isTimeUnset: true }
-  records.write(file.ref, { ...withoutTimes(record), nextRunAt: heldMtime, ...unset })
+  restoreTime({ spool }, file, { ...record, heldMtime })
   return DONE
+}
+
+/** Ends a hold. */
+export function restoreTime(
+  { spool }: Pick<OpenSpool, 'spool'>,
+  { ref, fd }: TargetFile,
+  record: TaskRecord & { readonly heldMtime: number },
+): void {
+  const isSet = setTime(fd, record.heldMtime)
+  const unset = isSet ? {} : { isTimeUnset: true }
+  new Records(spool).write(ref, { ...withoutTimes(record), nextRunAt: record.heldMtime, ...unset })
 }
 
 /**
@@ -122,12 +129,14 @@ function timeOf({ stats }: TargetFile, record: TaskRecord | undefined): number {
   return record?.isTimeUnset === true ? (record.nextRunAt ?? stats.mtimeMs) : stats.mtimeMs
 }
 
-function withoutTimes(record: TaskRecord): TaskRecord {
-  const { heldMtime: _held, movedTo: _moved, nextRunAt: _next, isTimeUnset: _unset, ...rest } = record
+/** What is left of a record when the task has another time, and stays. */
+export function withoutTimes(record: TaskRecord): TaskRecord {
+  const { heldMtime: _held, nextRunAt: _next, isTimeUnset: _unset, ...more } = record
+  const { movedTo: _to, moveKey: _key, movedAt: _at, wasHeld: _was, ...rest } = more
   return rest
 }
 
-function isWorthKeeping({ attempts, crashes, ...more }: TaskRecord): boolean {
+export function isWorthKeeping({ attempts, crashes, ...more }: TaskRecord): boolean {
   return attempts > 0 || crashes > 0 || Object.keys(more).length > 0
 }
 

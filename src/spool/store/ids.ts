@@ -21,19 +21,20 @@ export function idsDirectory(spool: string): string {
   return stateRoom(spool, 'ids')
 }
 
-function linkOf(spool: string, id: string): string {
+/** The path of its link. */
+export function idLink(spool: string, id: string): string {
   return `${idsDirectory(spool)}/${crypto().createHash('sha256').update(id).digest('hex')}`
 }
 
 /** @returns the task that has this id; undefined when none has */
 export function findId(spool: string, id: string): Ref | undefined {
-  return readId(linkOf(spool, id))
+  return readId(idLink(spool, id))
 }
 
 /** @returns the task that has the id now: `ref`, or another one that was quicker */
 export function takeId(spool: string, id: string, ref: Ref): Ref {
   makeStateRoom(spool, 'ids', '')
-  const link = linkOf(spool, id)
+  const link = idLink(spool, id)
   for (;;)
     try {
       symlinkSync(toFsPath(ref), link)

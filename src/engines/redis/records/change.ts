@@ -4,7 +4,7 @@ import { HELD_UNTIL_MS } from '../../../spool/admin/held-time.js'
 import { cancelledDetail } from '../../../task/cancel.js'
 import type { Change } from '../../task-store.js'
 import type { Connection } from '../connection.js'
-import type { TaskRecord } from '../task-job.js'
+import { type TaskRecord, withoutJourney } from '../task-job.js'
 import type { Peeked } from './peek.js'
 import { scoreOf } from './walk.js'
 
@@ -57,7 +57,8 @@ function relocationFor(
     return { to: 'delayed', atMs: nowMs, record: requeued(record, what.keepAttempts, nowMs) }
   }
   if (isDead) return refused('it is a dead letter: requeue it first')
-  const { isHeld: _held, movedTo, unwanted: _unwanted, ...rest } = record
+  const { movedTo } = record
+  const { isHeld: _held, unwanted: _unwanted, ...rest } = withoutJourney(record)
   switch (what.kind) {
     case 'hold':
       return heldAs(record)
@@ -75,7 +76,7 @@ function relocationFor(
 }
 
 /** No clock gets to where it is put. */
-function heldAs(record: TaskRecord): Relocation {
+export function heldAs(record: TaskRecord): Relocation {
   return { to: 'delayed', atMs: HELD_UNTIL_MS[0] ?? 0, record: { ...record, isHeld: true } }
 }
 
@@ -91,7 +92,7 @@ function requeued(record: TaskRecord, keepAttempts: boolean, nowMs: number): Tas
 }
 
 /** @returns false: it is elsewhere by now, or has changed */
-async function relocate(
+export async function relocate(
   connection: Connection,
   { id, queue, place, recordText }: Peeked,
   { to, atMs, record, failedReason }: Relocation,

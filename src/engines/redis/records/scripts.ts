@@ -47,7 +47,28 @@ redis.call('HSET', KEYS[1], unpack(ARGV, 7))
 redis.call('XADD', KEYS[6], 'MAXLEN', '~', 10000, '*', 'event', ARGV[6], 'jobId', id)
 return 1`
 
+/**
+ * KEYS key, job, delayed, prioritized, wait, pc, events; ARGV id, ms that the key is remembered, priority, score among the
+ * delayed (empty: it may run now), fields and values. @returns the job that has the key
+ */
+const ARRIVE = `
+local id = ARGV[1]
+local known = redis.call('GET', KEYS[1])
+if known then return known end
+redis.call('HSET', KEYS[2], unpack(ARGV, 5))
+if ARGV[4] ~= '' then
+  redis.call('ZADD', KEYS[3], ARGV[4], id)
+elseif ARGV[3] == '0' then
+  redis.call('LPUSH', KEYS[5], id)
+else
+  redis.call('ZADD', KEYS[4], ARGV[3] * 4294967296 + redis.call('INCR', KEYS[6]) % 4294967296, id)
+end
+redis.call('SET', KEYS[1], id, 'PX', ARGV[2])
+redis.call('XADD', KEYS[7], 'MAXLEN', '~', 10000, '*', 'event', 'spoold:arrived', 'jobId', id)
+return id`
+
 export const RECORD_SCRIPTS = {
   peek: { keys: 4, lua: PEEK },
   relocate: { keys: 6, lua: RELOCATE },
+  arrive: { keys: 7, lua: ARRIVE },
 } as const

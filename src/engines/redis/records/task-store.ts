@@ -3,6 +3,7 @@ import { messageOf } from '../../../base/errors.js'
 import { Hide } from '../../../protocol/hide.js'
 import type { AuditEntry } from '../../../spool/admin/audit.js'
 import { type Changed, refused } from '../../../spool/admin/change.js'
+import type { Parcel, Received } from '../../../spool/admin/parcel.js'
 import { sinceMsOf, type TaskState, type TaskView } from '../../../spool/admin/task-view.js'
 import type { Pause, PausedPair, Pauses } from '../../../task/pause.js'
 import { type Ref, toByteString } from '../../../task/ref.js'
@@ -23,8 +24,12 @@ import { listTasks } from './list.js'
 import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
 import { type Peeked, peekAll, SLICE } from './peek.js'
 import { placesFrom } from './places.js'
+import { forgetKey, receive } from './receive.js'
+import { Sending } from './send.js'
 import { viewOf } from './task-view.js'
 import { idsIn, partsOf } from './walk.js'
+
+const CHANGING = 'it changes all the time'
 
 /** The tasks of a spool on Redis. */
 export class RedisTaskStore implements TaskStore {
@@ -153,7 +158,7 @@ export class RedisTaskStore implements TaskStore {
   }
 
   async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
-    if (what.kind === 'move') return refused('tasks are not moved out of Redis yet')
+    if (what.kind === 'move') return this.#move(task, what.to)
     for (let tries = 0; tries < TRIES; tries++) {
       const job = await this.#peek(task.ref)
       if (job === undefined) return { kind: 'gone' }
@@ -165,7 +170,25 @@ export class RedisTaskStore implements TaskStore {
       const ended = isToEnd ? await this.#end(task.ref, say) : changed
       if (ended !== undefined) return ended
     }
-    return refused('it changes all the time')
+    return refused(CHANGING)
+  }
+
+  async #move({ ref }: TaskView, to: TaskStore): Promise<Changed> {
+    if (to.spool === this.spool) return refused('it is there already')
+    const sending = new Sending(this.#connection, to, () => this.#peek(ref))
+    for (let tries = 0; tries < TRIES; tries++) {
+      const changed = await sending.try()
+      if (changed !== undefined) return changed
+    }
+    return refused(CHANGING)
+  }
+
+  receive(parcel: Parcel, key: string): Promise<Received> {
+    return receive(this.#connection, parcel, key)
+  }
+
+  forget(key: string): Promise<void> {
+    return forgetKey(this.#connection, key)
   }
 
   /** @returns undefined: it does not run any more, and has to be looked at again */

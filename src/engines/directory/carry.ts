@@ -1,0 +1,27 @@
+import { type Changed, type OpenSpool, refused, remove, type TargetFile } from '../../spool/admin/change.js'
+import { send } from '../../spool/admin/send.js'
+import { displayName } from '../../task/ref.js'
+import type { TaskStore } from '../task-store.js'
+
+/**
+ * Takes a task to another store, in steps. After a kill after each of them, the same move goes on where it was:
+ *
+ * 1. it is held here, with the key that the other store will know it by: no daemon runs it;
+ * 2. it is there, and runs: whoever brings it once more, with its key, brings nothing;
+ * 3. it is removed here;
+ * 4. the other store may forget the key.
+ *
+ * @throws what leaves it unknown whether it has arrived
+ */
+export async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<Changed> {
+  const sent = send(from, file, displayName(to.spool))
+  if ('kind' in sent) return sent
+  const received = await to.receive(sent.parcel, sent.key)
+  if (received.kind === 'refused') {
+    sent.takeBack()
+    return refused(received.detail)
+  }
+  remove(from, file)
+  await to.forget(sent.key)
+  return { kind: 'done', to: received.ref }
+}

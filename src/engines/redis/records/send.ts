@@ -1,0 +1,115 @@
+import { randomUUID } from 'node:crypto'
+import { type Changed, refused } from '../../../spool/admin/change.js'
+import { type Journey, type Parcel, whyNoJourney } from '../../../spool/admin/parcel.js'
+import { displayName, type Ref } from '../../../task/ref.js'
+import type { TaskStore } from '../../task-store.js'
+import type { Connection } from '../connection.js'
+import { packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
+import { heldAs, relocate, remove } from './change.js'
+import { patiently } from './patience.js'
+import type { Peeked } from './peek.js'
+
+/** Takes a job to another store. It is looked at again and again, since Redis may be away for a while in any of its steps. */
+export class Sending {
+  readonly #connection: Connection
+  readonly #to: TaskStore
+  readonly #look: () => Promise<Peeked | undefined>
+  #arrived: Ref | undefined
+
+  constructor(connection: Connection, to: TaskStore, look: () => Promise<Peeked | undefined>) {
+    this.#connection = connection
+    this.#to = to
+    this.#look = look
+  }
+
+  /**
+   * The same steps as from a directory: it is held, with its key; it is brought; it is removed here; the key is forgotten.
+   *
+   * @returns undefined: it has changed meanwhile, and has to be looked at again
+   * @throws what leaves it unknown whether it has arrived
+   */
+  async try(): Promise<Changed | undefined> {
+    const job = await this.#reach(this.#look)
+    if (job === undefined) return this.#arrived === undefined ? { kind: 'gone' } : this.#done(this.#arrived)
+    const { place, packet, record } = job
+    if (place === 'active') return { kind: 'running' }
+    if (place === 'failed') return refused('it is a dead letter: requeue it first')
+    if (packet === undefined) return refused('it is not a task of spoold: nothing could run it')
+    const refusal = record.movedTo === undefined ? undefined : whyNoJourney(journeyOf(record), this.#name)
+    if (refusal !== undefined) return refused(refusal)
+    if (record.moveKey === undefined) return this.#hold(job)
+    const parcel = await this.#parcelOf(job)
+    if (parcel === undefined) return undefined
+    const received = await this.#to.receive(parcel, record.moveKey)
+    if (received.kind === 'refused') return this.#takeBack(job, received.detail)
+    this.#arrived = received.ref
+    if ((await this.#reach(() => remove(job))) === undefined) return undefined
+    await this.#to.forget(record.moveKey)
+    return this.#done(received.ref)
+  }
+
+  get #name(): string {
+    return displayName(this.#to.spool)
+  }
+
+  #done(to: Ref): Changed {
+    return { kind: 'done', to }
+  }
+
+  #reach<T>(operation: () => Promise<T>): Promise<T> {
+    return patiently(this.#connection, operation)
+  }
+
+  /** Then it is looked at again, with its note. */
+  async #hold(job: Peeked): Promise<undefined> {
+    const { record } = job
+    const note = {
+      ...{ movedTo: this.#name, moveKey: randomUUID(), movedAt: Date.now() },
+      ...(record.isHeld === true ? { wasHeld: true } : {}),
+    }
+    await this.#reach(() => relocate(this.#connection, job, heldAs({ ...record, ...note })))
+  }
+
+  async #takeBack(job: Peeked, detail: string): Promise<Changed> {
+    const record = withoutJourney(job.record)
+    const back =
+      job.record.wasHeld === true
+        ? heldAs(record)
+        : ({ to: 'delayed', atMs: job.dueAtMs, record: { ...record, isHeld: false } } as const)
+    await this.#reach(() => relocate(this.#connection, job, back))
+    return refused(detail)
+  }
+
+  async #parcelOf({ id, queue, record, dueAtMs, storedAtMs, priority }: Peeked): Promise<Parcel | undefined> {
+    const data = await this.#reach(() => queue.use(() => this.#connection.redis.hget(queue.key(id), 'data')))
+    const task = data === null ? undefined : packetIn(data)
+    if (task === undefined) return undefined
+    const { packet, body = Buffer.alloc(0) } = task
+    return {
+      ...{ packet, dueAtMs, arrivedAtMs: storedAtMs, bodyBytes: body.length, body: () => [body] },
+      priority: priority === null ? undefined : String(priority),
+      ...{ isHeld: record.wasHeld === true, past: record.past, record: failuresOf(record) },
+    }
+  }
+}
+
+function journeyOf({
+  movedTo: to = '',
+  moveKey: key = '',
+  movedAt: since = 0,
+  wasHeld,
+}: TaskRecord): Journey {
+  return { to, key, since, wasHeld: wasHeld === true }
+}
+
+function failuresOf(record: TaskRecord): Parcel['record'] {
+  const { attempts, crashes, policy, firstFailureAt, lastFailureAt, lastError } = record
+  const hasPolicy = Object.keys(policy).length > 0
+  if (attempts === 0 && crashes === 0 && !hasPolicy) return undefined
+  return {
+    ...{ attempts, crashes, ...(hasPolicy ? { policy } : {}) },
+    ...(firstFailureAt === undefined ? {} : { firstFailureAt }),
+    ...(lastFailureAt === undefined ? {} : { lastFailureAt }),
+    ...(lastError === undefined ? {} : { lastError }),
+  }
+}
