@@ -34,7 +34,7 @@ export async function receive(connection: Connection, parcel: Parcel, key: strin
     const { name, ...times } = { name: jobNameOf(vars), ...timesOf(parcel, nowMs) }
     const fields = { name, data, priority, ...fieldsOf(parcel, times, priority) }
     const where = times.untilMs === undefined ? [''] : [scoreOf(times.untilMs)]
-    const keys = [`spoold:add:${key}`, key, 'delayed', 'prioritized', 'wait', 'pc', 'events']
+    const keys = [`spoold:moved:${key}`, key, 'delayed', 'prioritized', 'wait', 'pc', 'events']
     const ref = await connection.run(
       'arrive',
       ...keys.map(type => connection.key(type)),
@@ -48,7 +48,7 @@ export async function receive(connection: Connection, parcel: Parcel, key: strin
 /** The key is not asked for again. */
 export async function forgetKey(connection: Connection, key: string): Promise<void> {
   const { redis } = connection
-  const name = connection.key(`spoold:add:${key}`)
+  const name = connection.key(`spoold:moved:${key}`)
   await connection.use(() => redis.pexpire(name, FORGET_AFTER_MS)).catch(() => {}) // it goes with time
 }
 
@@ -93,7 +93,8 @@ async function replicate(connection: Connection): Promise<void> {
   const { address, name, redis } = connection
   const wanted = address.replicas
   if (wanted === 0) return
-  const [[, confirmed = 0] = []] = (await redis.pipeline().wait(wanted, REPLICATION_MS).exec()) ?? []
-  if (Number(confirmed) < wanted)
-    throw unreplicated(name, { confirmed: Number(confirmed), wanted, afterMs: REPLICATION_MS })
+  // the first command says which node of a cluster is asked
+  const replies = await redis.pipeline().exists(connection.key('meta')).wait(wanted, REPLICATION_MS).exec()
+  const confirmed = Number(replies?.[1]?.[1] ?? 0)
+  if (confirmed < wanted) throw unreplicated(name, { confirmed, wanted, afterMs: REPLICATION_MS })
 }
