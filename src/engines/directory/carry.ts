@@ -1,7 +1,43 @@
-import { type Changed, type OpenSpool, refused, remove, type TargetFile } from '../../spool/admin/change.js'
+import { statSync } from 'node:fs'
+import {
+  type Changed,
+  changeInSteps,
+  type OpenSpool,
+  refused,
+  remove,
+  type TargetFile,
+} from '../../spool/admin/change.js'
+import { rename } from '../../spool/admin/rename.js'
 import { send } from '../../spool/admin/send.js'
-import { displayName } from '../../task/ref.js'
+import { displayName, type Ref, toFsPath } from '../../task/ref.js'
 import type { TaskStore } from '../task-store.js'
+
+/**
+ * Moves a task to another store: by a rename, if that can be.
+ *
+ * @param directory of the other store, if it is one
+ * @throws what leaves it unknown whether it has arrived
+ */
+export async function moveTask(
+  from: OpenSpool,
+  ref: Ref,
+  to: TaskStore,
+  directory: Promise<OpenSpool> | undefined,
+): Promise<Changed> {
+  if (to.spool === from.spool) return refused('it is there already')
+  const target = await directory
+  const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
+  return changeInSteps(
+    from,
+    ref,
+    async file => (isNear ? rename(from, target, file) : undefined) ?? carry(from, file, to),
+  )
+}
+
+function isOnOneFileSystem(...spools: readonly string[]): boolean {
+  const [one, other] = spools.map(spool => statSync(toFsPath(spool)).dev)
+  return one === other
+}
 
 /**
  * Takes a task to another store, in steps. After a kill after each of them, the same move goes on where it was:
@@ -13,7 +49,7 @@ import type { TaskStore } from '../task-store.js'
  *
  * @throws what leaves it unknown whether it has arrived
  */
-export async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<Changed> {
+async function carry(from: OpenSpool, file: TargetFile, to: TaskStore): Promise<Changed> {
   const sent = send(from, file, displayName(to.spool))
   if ('kind' in sent) return sent
   const received = await to.receive(sent.parcel, sent.key)

@@ -1,4 +1,4 @@
-import { closeSync, constants, statSync } from 'node:fs'
+import { closeSync, constants } from 'node:fs'
 import { messageOf } from '../../base/errors.js'
 import { findParked } from '../../control/parked-tasks.js'
 import { readLocks } from '../../files/lock-table.js'
@@ -8,7 +8,6 @@ import { cancel } from '../../spool/admin/cancel.js'
 import {
   type Changed,
   change,
-  changeInSteps,
   type OpenSpool,
   openSpool,
   refused,
@@ -21,23 +20,21 @@ import type { Parcel, Received } from '../../spool/admin/parcel.js'
 import { pauseSpool, resumeSpool } from '../../spool/admin/pause.js'
 import { overLimits, purge } from '../../spool/admin/purge.js'
 import { OldKeys, receive } from '../../spool/admin/receive.js'
-import { type Keyed, keyed, windowsInOrder } from '../../spool/admin/ref-window.js'
-import { rename } from '../../spool/admin/rename.js'
 import { requeue } from '../../spool/admin/requeue.js'
 import { SpoolView, type TaskView } from '../../spool/admin/task-view.js'
 import { hiddenKeysOf, noteHiddenKeys } from '../../spool/hidden-keys.js'
-import { createdAtMicros } from '../../spool/names.js'
 import { currentPauses, maySeePauses } from '../../spool/pauses.js'
 import { inDirectoryOf } from '../../spool/priority-directory.js'
 import { readBody } from '../../spool/spool-file.js'
 import type { Pause, PausedPair } from '../../task/pause.js'
-import { baseName, type Ref, toByteString, toFsPath } from '../../task/ref.js'
+import { baseName, type Ref, toByteString } from '../../task/ref.js'
 import { isAway } from '../redis/store-failure.js'
 import type { Change, Ended, ListingPlan, Resumed, TaskStore, Wanted } from '../task-store.js'
 import type { Purged, PurgeLimits } from '../upkeep.js'
 import { finishCancel } from './cancel-running.js'
-import { carry } from './carry.js'
+import { moveTask } from './carry.js'
 import { listTasks } from './list-tasks.js'
+import { allRefs, refsInOrder } from './living-refs.js'
 import { replaceTask } from './replace-task.js'
 import { SpoolWaiter } from './spool-waiter.js'
 
@@ -99,7 +96,9 @@ export class DirectoryTaskStore implements TaskStore {
     counted: (count: number) => void = () => {},
   ): AsyncGenerator<TaskView> {
     if (states.some(state => state !== 'dead'))
-      for await (const refs of isInOrder === true ? this.#inOrder(mayHave) : this.#atOnce(mayHave)) {
+      for await (const refs of isInOrder === true
+        ? refsInOrder(this.#look, mayHave)
+        : allRefs(this.#look, mayHave)) {
         counted(refs.length)
         for (const ref of refs) yield* this.#viewOf(ref)
       }
@@ -108,35 +107,6 @@ export class DirectoryTaskStore implements TaskStore {
       counted(1)
       if (mayHave(ref)) yield* this.#viewOf(ref)
     }
-  }
-
-  /** All of them first: changes would change the listing. */
-  async *#atOnce(mayHave: Wanted['mayHave']): AsyncGenerator<readonly Ref[]> {
-    const refs: Ref[] = []
-    await this.#scan(ref => {
-      if (mayHave(ref)) refs.push(ref)
-    })
-    yield refs
-  }
-
-  /** By what their names say, which no change changes; as many at a time as a window has. */
-  async *#inOrder(mayHave: Wanted['mayHave']): AsyncGenerator<readonly Ref[]> {
-    const scan = (offer: (task: Keyed) => void) =>
-      this.#scan(ref => {
-        if (mayHave(ref)) offer(keyed(ref, createdAtMicros(ref) ?? 0))
-      })
-    for await (const window of windowsInOrder(scan, { byPriority: true, isReversed: false }))
-      yield [...window.inOrder()].map(({ ref }) => ref)
-  }
-
-  #scan(visit: (ref: Ref) => void): Promise<void> {
-    const each = (ref: Ref) => {
-      visit(ref)
-      return true
-    }
-    return this.#look.scan(each, (_prefix, error) => {
-      throw error
-    })
   }
 
   *#viewOf(ref: Ref): Generator<TaskView> {
@@ -162,7 +132,7 @@ export class DirectoryTaskStore implements TaskStore {
   async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
     const at = { ...(await this.lock()), sockets: this.#sockets }
     try {
-      if (what.kind === 'move') return await this.#move(at, task.ref, what.to)
+      if (what.kind === 'move') return await moveTask(at, task.ref, what.to, targetOf(what.to))
       const changed = change(at, task.ref, file => actOn(at, task, file, what))
       const isOver = changed.kind === 'done' || changed.kind === 'refused'
       return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
@@ -170,18 +140,6 @@ export class DirectoryTaskStore implements TaskStore {
       if (isAway(error)) throw error
       return refused(messageOf(error))
     }
-  }
-
-  /** By a rename, if that can be. */
-  async #move(from: OpenSpool, ref: Ref, to: TaskStore): Promise<Changed> {
-    if (to.spool === this.spool) return refused('it is there already')
-    const target = to instanceof DirectoryTaskStore ? await to.lock() : undefined
-    const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
-    return changeInSteps(
-      from,
-      ref,
-      async file => (isNear ? rename(from, target, file) : undefined) ?? carry(from, file, to),
-    )
   }
 
   async receive(parcel: Parcel, key: string): Promise<Received> {
@@ -234,9 +192,9 @@ export class DirectoryTaskStore implements TaskStore {
   }
 }
 
-function isOnOneFileSystem(...spools: readonly string[]): boolean {
-  const [one, other] = spools.map(spool => statSync(toFsPath(spool)).dev)
-  return one === other
+/** undefined: it is not in a directory. */
+function targetOf(to: TaskStore): Promise<OpenSpool> | undefined {
+  return to instanceof DirectoryTaskStore ? to.lock() : undefined
 }
 
 type OwnChange = Exclude<Change, { kind: 'move' }>

@@ -21,6 +21,7 @@ type RestingChange = Exclude<Change, { kind: 'replace' | 'move' }>
 
 /** A task that changes under a command is looked at again this often. */
 export const TRIES = 5
+export const CHANGING = 'it changes all the time'
 
 /** @returns undefined: it is elsewhere by now, and has to be looked at again @param nowMs by the clock of Redis */
 export async function changeJob(

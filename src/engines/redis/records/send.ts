@@ -5,12 +5,27 @@ import { displayName, type Ref } from '../../../task/ref.js'
 import type { TaskStore } from '../../task-store.js'
 import type { Connection } from '../connection.js'
 import { packetIn, type TaskRecord, withoutJourney } from '../task-job.js'
-import { heldAs, relocate, remove } from './change.js'
+import { CHANGING, heldAs, relocate, remove, TRIES } from './change.js'
 import { patiently } from './patience.js'
 import type { Peeked } from './peek.js'
 
+/** Moves a job to another store. @throws what leaves it unknown whether it has arrived */
+export async function moveJob(
+  connection: Connection,
+  to: TaskStore,
+  look: () => Promise<Peeked | undefined>,
+): Promise<Changed> {
+  if (displayName(to.spool) === connection.name) return refused('it is there already')
+  const sending = new Sending(connection, to, look)
+  for (let tries = 0; tries < TRIES; tries++) {
+    const changed = await sending.try()
+    if (changed !== undefined) return changed
+  }
+  return refused(CHANGING)
+}
+
 /** Takes a job to another store. It is looked at again and again, since Redis may be away for a while in any of its steps. */
-export class Sending {
+class Sending {
   readonly #connection: Connection
   readonly #to: TaskStore
   readonly #look: () => Promise<Peeked | undefined>

@@ -18,18 +18,16 @@ import { queuesOf, type SpoolQueue } from '../queues.js'
 import { bodyIn } from '../task-job.js'
 import { RedisUpkeep } from '../upkeep.js'
 import { readAudit, writeAudit } from './audit.js'
-import { changeJob, remove, TRIES } from './change.js'
+import { CHANGING, changeJob, remove, TRIES } from './change.js'
 import { awaitEnds } from './ends.js'
 import { listTasks } from './list.js'
 import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
 import { type Peeked, peekAll, SLICE } from './peek.js'
 import { placesFrom } from './places.js'
 import { forgetKey, receive } from './receive.js'
-import { Sending } from './send.js'
+import { moveJob } from './send.js'
 import { viewOf } from './task-view.js'
 import { idsIn, partsOf } from './walk.js'
-
-const CHANGING = 'it changes all the time'
 
 /** The tasks of a spool on Redis. */
 export class RedisTaskStore implements TaskStore {
@@ -158,7 +156,7 @@ export class RedisTaskStore implements TaskStore {
   }
 
   async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
-    if (what.kind === 'move') return this.#move(task, what.to)
+    if (what.kind === 'move') return moveJob(this.#connection, what.to, () => this.#peek(task.ref))
     for (let tries = 0; tries < TRIES; tries++) {
       const job = await this.#peek(task.ref)
       if (job === undefined) return { kind: 'gone' }
@@ -169,16 +167,6 @@ export class RedisTaskStore implements TaskStore {
       const isToEnd = changed?.kind === 'running' && what.kind === 'cancel'
       const ended = isToEnd ? await this.#end(task.ref, say) : changed
       if (ended !== undefined) return ended
-    }
-    return refused(CHANGING)
-  }
-
-  async #move({ ref }: TaskView, to: TaskStore): Promise<Changed> {
-    if (to.spool === this.spool) return refused('it is there already')
-    const sending = new Sending(this.#connection, to, () => this.#peek(ref))
-    for (let tries = 0; tries < TRIES; tries++) {
-      const changed = await sending.try()
-      if (changed !== undefined) return changed
     }
     return refused(CHANGING)
   }
