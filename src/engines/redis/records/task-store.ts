@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { messageOf } from '../../../base/errors.js'
-import { Hide } from '../../../protocol/hide.js'
+import type { Hide } from '../../../protocol/hide.js'
 import type { AuditEntry } from '../../../spool/admin/audit.js'
 import { type Changed, refused } from '../../../spool/admin/change.js'
 import type { Parcel, Received } from '../../../spool/admin/parcel.js'
@@ -20,6 +20,7 @@ import { RedisUpkeep } from '../upkeep.js'
 import { readAudit, writeAudit } from './audit.js'
 import { CHANGING, changeJob, remove, TRIES } from './change.js'
 import { awaitEnds } from './ends.js'
+import { noteHidden, readHidden } from './hidden.js'
 import { listTasks } from './list.js'
 import { pauseQueues, readPauses, resumeQueues } from './pauses.js'
 import { type Peeked, peekAll, SLICE } from './peek.js'
@@ -49,19 +50,12 @@ export class RedisTaskStore implements TaskStore {
     return new RedisTaskStore(connection, await queuesOf(connection), nowMs)
   }
 
-  async hide(): Promise<Hide> {
-    const { redis } = this.#connection
-    const keys = await this.#connection.use(() => redis.smembers(this.#connection.key('spoold:hide')))
-    return new Hide(keys)
+  hide(): Promise<Hide> {
+    return readHidden(this.#connection)
   }
 
-  async noteHidden(keys: readonly string[]): Promise<void> {
-    const key = this.#connection.key('spoold:hide')
-    const { redis } = this.#connection
-    const before = await this.#connection.use(() => redis.smembers(key))
-    await this.#connection.use(() => redis.sadd(key, '', ...keys))
-    const over = before.filter(each => each !== '' && !keys.includes(each))
-    if (over.length > 0) await this.#connection.use(() => redis.srem(key, ...over))
+  noteHidden(keys: readonly string[]): Promise<void> {
+    return noteHidden(this.#connection, keys)
   }
 
   async find(id: string): Promise<Ref | undefined> {
