@@ -59,6 +59,19 @@ function messageOf(assertion: () => void): string {
   return 'it passed'
 }
 
+describe('a kit of tasks on Redis', () => {
+  it('takes the place of Redis, to which there is no connection', async () => {
+    const tasks = new Tasks({ spooler: 'redis://127.0.0.1:1/0/nowhere' })
+    const tokens: unknown[] = []
+    const send = tasks.task('send', async () => void tokens.push(currentTask()?.fencingToken))
+    const kit = kept(fake(tasks))
+    await send.schedule()
+    kit.assertScheduled(send)
+    assert.deepEqual(await outcomes(kit), ['send succeeded'])
+    assert.deepEqual(tokens, [undefined])
+  })
+})
+
 describe('a kit that is fake', () => {
   it('collects, with the checks of a real spool, and runs nothing until drain', async () => {
     const { ran, tasks, sendMail, fail, spoold } = application()
