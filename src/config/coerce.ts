@@ -1,5 +1,6 @@
 import { parseDuration } from '../base/duration.js'
 import { describe } from '../base/errors.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import type { OptionSpec } from './option-table.js'
 
 /** A typed value, with an error or a warning about its text. */
@@ -120,7 +121,7 @@ function coerceChoice({ name, choices = [] }: OptionSpec, text: string): Coerced
 function coerceText({ name, value = '' }: OptionSpec, text: string): Coerced {
   // "log-date = true" selects the default format (core/uwsgi.c, uwsgi_opt_log_date)
   if (name === 'log-date') return { value: TRUE.has(text.toLowerCase()) ? '' : text }
-  if (!THINGS.has(value)) return { value: text }
+  if (!THINGS.has(value) || isRedisAddress(text)) return { value: text } // an address has ? and passwords of its own
   if (text === '') return { value: text, error: `expected ${value}, got nothing` }
   const hint = commentHint(text) || literalHint(name === 'pythonpath' ? '' : value, text)
   return hint === ''

@@ -136,6 +136,12 @@ export interface Feed {
    * @param lease the lease of the claim that it ran under, if it has one
    */
   cutShort(ref: Ref, lastRun: LastRun, lease?: string): void
+  /**
+   * A worker has ended. What it had claimed without having announced it is due again. Absent if claims end with their worker.
+   *
+   * @param identity of its options (`Claims`) @param leases of the claims that are dealt with by themselves
+   */
+  workerGone?(identity: string, leases: readonly string[]): void
   /** How the last run of a ref was cut short, for the worker that gets it next. */
   lastRunOf(ref: Ref): LastRun | undefined
   /** A ref that brings the task of this lease, and no other. Absent: a ref always brings the same task. */

@@ -14,6 +14,8 @@ import type { Listening, PackedReports } from './reports.js'
 
 /** Everything a worker needs to know. Sent once, as the first message. */
 export interface WorkerOptions {
+  /** What its claims are known by, if it dies; no other worker has it. Absent: nothing knows them. */
+  readonly identity?: string
   /** The spool's real path. */
   readonly spool: string
   readonly ordered: boolean

@@ -131,8 +131,13 @@ export class Feeder {
     const { feed, signals, cancellations } = this.#context
     const buried = cancellations.exited(worker, exit)
     const others = (refs: readonly Ref[]) => refs.filter(ref => !buried.has(ref))
-    for (const begun of worker.work.begun)
+    const all = worker.work.begun
+    for (const begun of all)
       if (!buried.has(begun.ref)) feed.cutShort(begun.ref, lastRunOf(begun, worker.killed, exit), begun.lease)
+    feed.workerGone?.(
+      worker.identity,
+      all.flatMap(({ lease }) => lease ?? []),
+    )
     signals.exited(worker)
     const { begun, untouched } = worker.work.tasks.left
     feed.abandoned(others(untouched))

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { machineNowMs } from '../base/clock.js'
 import type { SlotHints } from '../engines/feed.js'
 import type { LastRuns, MasterMessage, WorkerMessage } from '../ipc/messages.js'
@@ -34,6 +35,8 @@ export class WorkerProcess {
   #work: Workload
   /** It is given nothing more: it has to be killed for a cancelled task as soon as it runs nothing else. */
   isReserved = false
+  /** No other worker has it. */
+  readonly identity = randomUUID()
   readonly pid: number
   readonly hasOwnProcess: boolean
   /** Resolves after its last message was received. */
@@ -58,7 +61,7 @@ export class WorkerProcess {
       this.#work.noteActivity()
     })
     this.whenExited = this.#awaitExit()
-    this.#send({ type: 'open', options: worker })
+    this.#send({ type: 'open', options: { ...worker, identity: this.identity } })
   }
 
   /** What it was given and has not reported. */

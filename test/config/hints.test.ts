@@ -43,6 +43,11 @@ describe('a configuration gets the hint', () => {
       )
     })
 
+  it('nothing of what an address of Redis has, which may be a password', () => {
+    const { list } = problemsOf('spooler = redis://:secret@127.0.0.1/0/mail?lock=60')
+    assert.deepEqual(list, [])
+  })
+
   it('nothing of what is given again in another file, or by the command line', () => {
     const { list } = problemsOf('spooler-max-tasks = 1', ['--ini', 'app.ini', '--spooler-max-tasks', '2'])
     assert.deepEqual(list, [])

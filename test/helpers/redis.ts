@@ -14,6 +14,8 @@ export interface TestRedis {
   address(name: string): string
   ready(): Promise<void>
   kill(signal?: NodeJS.Signals): Promise<void>
+  /** SIGSTOP, or SIGCONT. What is sent meanwhile is carried out after that. */
+  signal(signal: NodeJS.Signals): void
   /** On the same port, with what was on disk. */
   restart(): Promise<void>
 }
@@ -59,6 +61,9 @@ export function startRedis({ durability = 'none', settings = [] }: RedisSetup = 
     client,
     address: name => `redis://127.0.0.1:${port}/0/${name}`,
     ready: () => server.waitFor('Ready to accept connections'),
+    signal(signal) {
+      server.child.kill(signal)
+    },
     async kill(signal = 'SIGKILL') {
       server.child.kill(signal)
       await until('Redis has ended', () => !server.isRunning)

@@ -28,6 +28,11 @@ const PROBES = {
     execFileSync('groff', ['--version'], { stdio: 'ignore' })
   },
   'redis-server': () => execFileSync('redis-server', ['--version'], { stdio: 'ignore' }),
+  netns: () => {
+    const name = `spoold-test-${process.pid}-probe`
+    execFileSync('ip', ['netns', 'add', name], { stdio: 'ignore' })
+    execFileSync('ip', ['netns', 'del', name], { stdio: 'ignore' })
+  },
   promtool: () => execFileSync('promtool', ['--version'], { stdio: 'ignore' }),
   chromium: () => execFileSync('/usr/bin/chromium', ['--version'], { stdio: 'ignore' }),
   socat: () => execFileSync('socat', ['-V'], { stdio: 'ignore' }),

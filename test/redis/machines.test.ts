@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Random } from '../helpers/chaos/random.js'
-import { withoutNamespaces } from '../helpers/machines/network.js'
 import { type Fsync, Scene } from '../helpers/machines/scene.js'
 import { isLong, skipUnless } from '../helpers/requires.js'
 
@@ -17,7 +16,7 @@ const ACTS = ['worker', 'worker', 'daemon', 'redis', 'cut', 'stop'] as const
 const PATIENCE_MS = 90_000
 
 describe(`four machines on one Redis (SPOOLD_TEST_MACHINES_SEED=${SEED})`, {
-  skip: skipUnless('redis-server') || withoutNamespaces(),
+  skip: skipUnless('redis-server', 'netns'),
 }, () => {
   for (const fsync of ['always', 'everysec'] satisfies Fsync[])
     it(`${TASKS} tasks, appendfsync ${fsync}: none is lost, none that runs at most once begins twice`, async t => {

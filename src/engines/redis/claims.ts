@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf } from '../../base/errors.js'
+import { messageOf, SpooldError } from '../../base/errors.js'
 import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
@@ -15,12 +15,15 @@ import { DELIVERY_KEY, type Past, pastVerdict, type Rules, type Verdict, verdict
 import { RedisClaim } from './claim.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
+import { LeftJobs } from './left-jobs.js'
 import { refusalCode, renew } from './locked-jobs.js'
 import { Pulls, type Refusal } from './pulls.js'
-import { heldJobOf, tokenFor } from './refs.js'
+import { heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { type TaskRecord, withFailure } from './task-job.js'
 
 export interface RedisClaimsOptions {
+  /** What the tokens of its locks begin with. No other worker has it. */
+  readonly identity?: string | undefined
   readonly policy: RetryPolicy
   /** The default; a packet may name its own. */
   readonly delivery: Delivery
@@ -41,35 +44,43 @@ const MISSING_JOB = -1
 /** What has been pulled, and may run as far as is known. */
 type Locked = Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'terms'>
 
+// Longer than others: all that may become of a claim is here.
 /** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
 export class RedisClaims implements Claims {
   readonly #connection: Connection
   readonly #pulls: Pulls
   readonly #options: RedisClaimsOptions
-  readonly #id = randomUUID()
+  /** What it has pulled without learning it. */
+  readonly #left: LeftJobs
+  readonly #id: string
   #next = 0
 
   constructor(connection: Connection, options: RedisClaimsOptions) {
     this.#connection = connection
     this.#pulls = new Pulls(connection, options.termsOf)
     this.#options = options
+    this.#left = new LeftJobs(connection)
+    this.#id = options.identity ?? randomUUID()
   }
 
   /** @see Claims.claim */
   async claim(ref: Ref, lastRun?: LastRun): Promise<Claim | Report> {
-    const token = `${this.#id}.${this.#next++}`
+    const tokens = [`${this.#id}.${this.#next++}`]
     try {
-      return await this.#connection.use(() => this.#claim(ref, token, lastRun), PATIENCE_MS)
+      return await this.#connection.use(() => this.#claim(ref, tokens, lastRun), PATIENCE_MS)
     } catch (error) {
-      // a lock that was taken expires; if there is no connection, the feed says why
+      const wasSent = !(error instanceof SpooldError && error.code === 'REDIS_UNREACHABLE')
+      if (wasSent) this.#left.add(tokens)
+      // if there is no connection, the feed says why
       if (!this.#connection.isReady) return { ref, kind: 'untouched', ranMs: 0 }
       return { ref, kind: 'unreadable', ranMs: 0, detail: messageOf(error) }
     }
   }
 
-  async #claim(ref: Ref, newToken: string, lastRun: LastRun | undefined): Promise<Claim | Report> {
+  /** @param tokens the one to pull with; what was pulled with another one adds that */
+  async #claim(ref: Ref, tokens: string[], lastRun: LastRun | undefined): Promise<Claim | Report> {
     if (heldJobOf(ref) === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
-    const pulled = await this.#pulls.pull(ref, newToken)
+    const pulled = await this.#pulls.pull(ref, tokens)
     if ('kind' in pulled) return { ref, ranMs: 0, ...pulled }
     const { jobs, json, token, job, found } = pulled
     const report = { ref, name: json.id, ranMs: 0 }
@@ -175,6 +186,7 @@ export class RedisClaims implements Claims {
       case 'remove': {
         const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
         const fetched = await jobs.remove(job.json, token, pullsNext).catch(error => {
+          if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
           if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
         })
         if (fetched !== undefined) this.#pulls.fetched(fetched, token)

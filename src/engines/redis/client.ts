@@ -6,7 +6,7 @@ import type { Cluster, ClusterOptions, Libraries, Redis, RedisOptions } from './
 
 export const CONNECT_TIMEOUT_MS = 5000
 /** A reply takes at most this long; a blocking read is shorter. A connection without one is given up: its machine may be gone. */
-const REPLY_TIMEOUT_MS = 10_000
+export const REPLY_TIMEOUT_MS = 10_000
 const RECONNECT_CAP_MS = 1000
 
 /**
@@ -23,7 +23,7 @@ export function openClient(
 ): Redis | Cluster {
   const again = (times: number) => (isWanted() ? pauseMs(times) : null)
   const options = optionsFor(address, again)
-  if (address.kind !== 'cluster') return new Redis(options)
+  if (address.kind !== 'cluster') return withoutStaleTimer(new Redis(options))
   const cluster: ClusterOptions = {
     ...{ lazyConnect: true, clusterRetryStrategy: again },
     enableOfflineQueue: true, // the first command for a node waits for its connection; operations have a deadline
@@ -33,7 +33,16 @@ export function openClient(
     // a certificate has names
     ...(address.isTls ? { dnsLookup: (host, done) => done(null, host) } : {}),
   }
-  return new Cluster([...address.hosts], cluster)
+  return new Cluster([...address.hosts], cluster).on('+node', withoutStaleTimer)
+}
+
+/** The timer of a connection that was lost would end the next one: ioredis clears it from 6.0 on (its issue 2147). */
+function withoutStaleTimer(client: Redis): Redis {
+  return client.on('close', () => {
+    const timed = client as unknown as { socketTimeoutTimer: NodeJS.Timeout | undefined }
+    clearTimeout(timed.socketTimeoutTimer)
+    timed.socketTimeoutTimer = undefined
+  })
 }
 
 function optionsFor(address: RedisAddress, again: (times: number) => number | null): RedisOptions {

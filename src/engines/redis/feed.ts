@@ -12,6 +12,7 @@ import {
 import type { Counts, Feed, FeedStats, LeaseKeeper } from '../feed.js'
 import type { Connection } from './connection.js'
 import { HeldJobs } from './held-jobs.js'
+import { LeftJobs } from './left-jobs.js'
 import { LockedJobs, renew } from './locked-jobs.js'
 import { SpoolQueue } from './queues.js'
 import { type HeldJob, heldRef, jobOfLease, ticketOf, tokenFor } from './refs.js'
@@ -34,6 +35,8 @@ export class RedisFeed implements Feed {
   /** Given away. */
   readonly #busy = new Set<Ref>()
   readonly #held = new HeldJobs()
+  /** Of workers that have ended, and of refs that will not be reported. */
+  readonly #left: LeftJobs
   /** Parked for their names, and delayed: until when, by id; epoch ms. */
   readonly #putOff = new Map<string, number>()
   /** A worker found nothing although something was due. */
@@ -45,6 +48,7 @@ export class RedisFeed implements Feed {
   /** @param watched a second connection to the same spool, which is closed with this feed */
   constructor(connection: Connection, watched: Connection, events?: Emitter) {
     this.#connection = connection
+    this.#left = new LeftJobs(connection)
     const spool = connection.name
     this.#watch = new Watch(connection, watched, {
       seen: view => this.#seen(view),
@@ -130,7 +134,9 @@ export class RedisFeed implements Feed {
       this.#held.add(reason, { id: name, token: tokenFor(ref), task: slots?.name })
   }
 
+  /** A worker may have handed a lock over for one of these without having been able to report it. */
   abandoned(refs: readonly Ref[]): void {
+    this.#left.add(refs.map(tokenFor))
     for (const ref of refs) {
       const job = this.#takeBack(ref, false)
       if (job !== undefined) this.#putBack(job)
@@ -156,16 +162,14 @@ export class RedisFeed implements Feed {
       )
   }
 
-  /** A run without a lease had not begun: its lock expires. */
+  workerGone(identity: string, leases: readonly string[]): void {
+    this.#left.add([identity], leases)
+  }
+
+  /** A run without a lease had not begun: `workerGone` finds it. */
   cutShort(_ref: Ref, lastRun: LastRun, lease?: string): void {
     const job = lease === undefined ? undefined : jobOfLease(lease)
-    if (job === undefined) return
-    this.#jobsLike(job)
-      .cutShort(job, lastRun)
-      .then(
-        () => this.#watch.look(),
-        () => {}, // its lock expires, and its next claim finds the mark
-      )
+    if (job !== undefined) this.#left.cutShort(job, lastRun).then(() => this.#watch.look())
   }
 
   #jobsLike({ task }: HeldJob): LockedJobs {
@@ -237,6 +241,7 @@ export class RedisFeed implements Feed {
     this.#isOpen = false
     this.#wakeUp = () => {}
     for (const job of this.#held.release()) this.#putBack(job)
+    this.#left.close()
     this.#watch.close()
     this.#leave()
   }

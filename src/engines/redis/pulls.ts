@@ -51,14 +51,19 @@ export class Pulls {
     this.#termsOf = termsOf
   }
 
-  async pull(ref: Ref, token: string): Promise<Pulled | Refusal> {
+  /** @param tokens with the one for the lock; that of a job that was fetched is added before anything is done with it */
+  async pull(ref: Ref, tokens: string[]): Promise<Pulled | Refusal> {
+    const [token = ''] = tokens
     const held = heldJobOf(ref)
     const { task, isSifting } = ticketOf(ref)
     if (task !== undefined) return this.#pullLimited(task, token)
     if (isSifting) await this.#sift()
     const jobs = this.#in(held?.task)
     const fetched = held === undefined ? this.#fetched.shift() : undefined
-    if (fetched !== undefined) return this.#limited(this.#pulled(jobs, fetched.json, fetched.token))
+    if (fetched !== undefined) {
+      tokens.push(fetched.token)
+      return this.#limited(this.#pulled(jobs, fetched.json, fetched.token))
+    }
     const json = held === undefined ? await jobs.pull(token) : await jobs.takeOver(held, token)
     if (json === undefined) return held === undefined ? jobs.whyNone() : TAKEN_OVER
     return this.#limited(this.#pulled(jobs, json, token))

@@ -34,6 +34,25 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 return 1`
 
+/**
+ * KEYS names of limited tasks; ARGV prefix of the spool's own queue, and who may hold locks: tokens, or what they begin with,
+ * up to a dot. @returns id, token and task ('': the queue is the spool's own) of each job that one of them has
+ */
+const HELD_BY = `
+local found = {}
+local function lookIn(prefix, task)
+  for _, id in ipairs(redis.call('LRANGE', prefix .. 'active', 0, -1)) do
+    local token = redis.call('GET', prefix .. id .. ':lock') or ''
+    for i = 2, #ARGV do
+      if string.sub(token .. '.', 1, #ARGV[i] + 1) == ARGV[i] .. '.' then found[#found + 1] = { id, token, task } end
+    end
+  end
+end
+lookIn(ARGV[1], '')
+local limited = redis.call('HGETALL', KEYS[1])
+for i = 1, #limited, 2 do lookIn(limited[i + 1], limited[i]) end
+return found`
+
 /** KEYS lock; ARGV token. */
 const LET_GO = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -114,6 +133,7 @@ export const SCRIPTS = {
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
   handOver: { keys: 1, lua: HAND_OVER },
+  heldBy: { keys: 1, lua: HELD_BY },
   letGo: { keys: 1, lua: LET_GO },
   renew: { keys: 1, lua: RENEW },
   look: { keys: 1, lua: LOOK },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Claim } from '#src/engines/claims.js'
 import { RedisClaims } from '#src/engines/redis/claims.js'
 import { Connection } from '#src/engines/redis/connection.js'
@@ -44,7 +45,7 @@ describe('the engine on Redis', { skip: missing }, () => {
       key: (type: string) => `bull:${queue}:${type}`,
       enqueuer: new RedisEnqueuer(connect()),
       another: () => new RedisEnqueuer(connect()),
-      claims: (settings: EngineSettings = {}) =>
+      claims: (settings: EngineSettings & { readonly identity?: string } = {}) =>
         new RedisClaims(connect(), { ...CLAIMS_DEFAULTS, ...settings }),
       feed: () => new RedisFeed(connect(), connect()),
     }
@@ -173,6 +174,47 @@ describe('the engine on Redis', { skip: missing }, () => {
       assert.equal((await again.settle(next, OK, 1)).kind, 'ok')
     }
     master.close()
+  })
+
+  it('takes back at once what a dead worker had pulled and told nobody, and nothing else', async () => {
+    const { enqueuer, claims, feed, key } = openSpool(60_000)
+    for (let n = 0; n < 6; n++) await enqueuer.store(requestFrom({ n }))
+    const [dead, living] = [claims({ identity: 'dead' }), claims({ identity: 'dead2' })]
+    const master = feed()
+    const refs = await Promise.all(['1', '2', '3'].map(ticket => claimOf(dead, ticket)))
+    const [announced, , handed] = refs
+    assert.ok(announced !== undefined && handed !== undefined)
+    await claimOf(living, '4')
+    assert.equal((await dead.release(handed, 'alone')).kind, 'parked')
+    master.workerGone('dead', [leaseOf(announced)])
+    master.abandoned(['3'])
+    const lockOf = async (id: string) => (await redis.client.get(`${key(id)}:lock`))?.replace(/\.\d+$/, '')
+    const left = async () => {
+      const ids = await redis.client.lrange(key('active'), 0, -1)
+      return (await Promise.all(ids.map(lockOf))).toSorted()
+    }
+    await until('they are back', async () => (await left()).length === 2)
+    assert.deepEqual(await left(), ['dead', 'dead2'], 'what was announced is dealt with by itself')
+    master.close()
+  })
+
+  it('takes back what a claim had pulled whose reply was lost', async () => {
+    const { enqueuer, claims, key } = openSpool(60_000)
+    const { path } = await enqueuer.store(requestFrom({ n: 1 }))
+    const id = path.split('/').at(-1) ?? ''
+    const worker = claims()
+    const connection = opened.at(-1)
+    assert.ok(connection !== undefined)
+    await connection.nowMs() // it is connected
+    redis.signal('SIGSTOP')
+    const refusal = refusalOf(worker, 'ticket')
+    await sleep(50) // it is sent
+    ;(connection.redis as unknown as { disconnect(reconnect: boolean): void }).disconnect(true)
+    await refusal
+    redis.signal('SIGCONT')
+    await until('it was pulled', async () => (await redis.client.hget(key(id), 'ats')) === '1')
+    await until('it waits again', async () => (await redis.client.llen(key('active'))) === 0)
+    assert.equal((await claimOf(claims(), 'ticket')).attempt, 1)
   })
 
   it('buries a cancelled task at its next claim, and no other for it', async () => {

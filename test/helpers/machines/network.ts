@@ -9,18 +9,6 @@ function ip(...args: readonly string[]): string {
   return execFileSync('ip', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 }
 
-/** For the `skip` option of a test. */
-export function withoutNamespaces(): string | false {
-  const name = `${PREFIX}-${process.pid}-probe`
-  try {
-    ip('netns', 'add', name)
-    ip('netns', 'del', name)
-    return false
-  } catch {
-    return 'needs network namespaces: root, and ip of iproute2'
-  }
-}
-
 /**
  * Machines that are network namespaces, each with one link to a hub, which is another one. Nothing of it is seen outside: the
  * bridge is in the hub.

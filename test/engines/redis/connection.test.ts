@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import { REPLY_TIMEOUT_MS } from '#src/engines/redis/client.js'
+import { Connection } from '#src/engines/redis/connection.js'
+import { startRedis } from '../../helpers/redis.js'
+import { skipUnless } from '../../helpers/requires.js'
+import { until } from '../../helpers/until.js'
+
+const missing = skipUnless('redis-server')
+
+describe('a connection to Redis', { skip: missing }, () => {
+  const redis = missing === false ? startRedis() : assert.fail()
+  before(() => redis.ready())
+
+  it('without a reply is closed, because its machine may be gone, and followed by another one', async () => {
+    const connection = await Connection.open(redis.address('silent'))
+    const leave = connection.stay()
+    const client = connection.redis as Redis
+    const idOf = () => connection.use(() => client.client('ID'))
+    const id = await idOf()
+    redis.signal('SIGSTOP')
+    await assert.rejects(idOf())
+    await until('it is closed', () => !connection.isReady)
+    redis.signal('SIGCONT')
+    assert.notEqual(await idOf(), id)
+    leave()
+    connection.close()
+  })
+
+  // Redis is restarted, and ends with this test.
+
+  it('that follows one which was lost without a reply lasts', async () => {
+    const connection = await Connection.open(redis.address('lasting'))
+    const leave = connection.stay()
+    await connection.nowMs()
+    redis.signal('SIGSTOP')
+    const unanswered = assert.rejects(connection.use(() => connection.redis.get('nothing')))
+    const since = performance.now()
+    await redis.kill()
+    await unanswered
+    await redis.restart()
+    const client = connection.redis as Redis
+    const idOf = () => connection.use(() => client.client('ID'))
+    const id = await idOf()
+    await sleep(Math.max(0, REPLY_TIMEOUT_MS + 500 - (performance.now() - since)))
+    assert.equal(await idOf(), id, 'it is the same connection')
+    leave()
+    connection.close()
+  })
+})
