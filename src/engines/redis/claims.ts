@@ -19,6 +19,7 @@ import { LeftJobs } from './left-jobs.js'
 import { refusalCode, renew } from './locked-jobs.js'
 import { Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
+import { isRefusal } from './store-failure.js'
 import { type TaskRecord, withFailure } from './task-job.js'
 
 export interface RedisClaimsOptions {
@@ -72,6 +73,7 @@ export class RedisClaims implements Claims {
       const wasSent = !(error instanceof SpooldError && error.code === 'REDIS_UNREACHABLE')
       if (wasSent) this.#left.add(tokens)
       // if there is no connection, the feed says why
+      if (isRefusal(error)) return { ref, kind: 'locked', ranMs: 0, detail: messageOf(error) }
       if (!this.#connection.isReady) return { ref, kind: 'untouched', ranMs: 0 }
       return { ref, kind: 'unreadable', ranMs: 0, detail: messageOf(error) }
     }

@@ -21,7 +21,7 @@ import { NOTHING_SEEN, type SpoolView, statsFrom, sumOf } from './view.js'
 import { Watch } from './watch.js'
 
 /** Reports of workers that found nothing: somebody else was faster, or the count was old. */
-const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked'])
+const EMPTY: ReadonlySet<ReportKind> = new Set(['gone', 'locked', 'parked', 'unreadable'])
 
 /**
  * A spool on Redis, as one master sees it. It gives tickets; which job a worker gets for one is decided when it claims. What a worker may not run for a reason that ends (it must be alone) is held:
@@ -121,7 +121,8 @@ export class RedisFeed implements Feed {
     this.#watch.look()
   }
 
-  #returned({ ref, name, kind, reason, atMs, slots }: Report): void {
+  #returned({ ref, name, kind, reason, atMs, slots, detail }: Report): void {
+    if (kind === 'locked' && name === undefined && detail !== undefined) this.#watch.refused(detail)
     const isUnclaimed = this.#tickets.isUnclaimed(ref) && kind !== 'untouched'
     const isRefused =
       isUnclaimed && ticketOf(ref).task !== undefined && kind === 'parked' && atMs === undefined

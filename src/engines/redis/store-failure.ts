@@ -3,7 +3,7 @@ import type { Connection } from './connection.js'
 
 /** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
 const REFUSED =
-  /^(OOM|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
+  /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
 const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE/i
 const AWAY: ReadonlySet<string> = new Set([
   'REDIS_UNREACHABLE',
@@ -11,6 +11,11 @@ const AWAY: ReadonlySet<string> = new Set([
   'REDIS_REFUSED',
   'REDIS_UNREPLICATED',
 ])
+
+/** True if Redis does nothing now, whatever it is asked. */
+export function isRefusal(error: unknown): boolean {
+  return REFUSED.test(firstOf(error).message)
+}
 
 /** True if the task is not to blame: later, or elsewhere, it can be stored. */
 export function isAway(error: unknown): error is SpooldError {

@@ -3,7 +3,15 @@ import { messageOf } from '../../base/errors.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
-import { firstOf, NOTHING_SEEN, PRIORITIES_SHOWN, type SpoolView, viewFrom } from './view.js'
+import {
+  firstOf,
+  NOTHING_SEEN,
+  PRIORITIES_SHOWN,
+  type SpoolView,
+  sumOf,
+  viewFrom,
+  withDueAtMost,
+} from './view.js'
 
 /** Looks follow each other at least so far apart: a busy queue has thousands of events in a second. */
 const PAUSE_MS = 20
@@ -31,6 +39,8 @@ export class Watch {
   #pauseMs = PAUSE_MS
   #stalledAt = Number.NEGATIVE_INFINITY
   #isReachable = true
+  /** It can be read, and takes no writes. */
+  #isRefusing = false
   #isOpen = false
   #timer: NodeJS.Timeout | undefined
 
@@ -62,8 +72,26 @@ export class Watch {
     this.#pauseMs = Math.min(REGULAR_MS, this.#pauseMs * 2)
   }
 
+  /** A job was had. */
   relax(): void {
     this.#pauseMs = PAUSE_MS
+    if (!this.#isRefusing) return
+    this.#reached()
+    this.look()
+  }
+
+  /** Redis gave no job although it can be read: it is full, or no master. From now on one is asked for at a time. */
+  refused(why: string): void {
+    if (this.#isReachable) this.#listener.unreachable(why)
+    this.#isReachable = false
+    this.#isRefusing = true
+    this.#pauseMs = REGULAR_MS
+  }
+
+  #reached(): void {
+    if (!this.#isReachable) this.#listener.reachedAgain()
+    this.#isReachable = true
+    this.#isRefusing = false
   }
 
   /** What it saw last is as new as what it was asked for. */
@@ -89,15 +117,14 @@ export class Watch {
       const view = await this.#read()
       if (!this.#isOpen) return
       this.#view = view
-      if (!this.#isReachable) this.#listener.reachedAgain()
-      this.#isReachable = true
-      this.#listener.seen(view)
+      if (!this.#isRefusing || sumOf(view, 'due') === 0) this.#reached()
+      this.#listener.seen(this.#isRefusing ? withDueAtMost(view, 1) : view)
     } catch (error) {
       if (!this.#isOpen) return
       if (this.#isReachable) this.#listener.unreachable(messageOf(error))
       this.#isReachable = false
-      const queues = this.#view.queues.map(queue => ({ ...queue, due: 0 }))
-      this.#listener.seen({ ...this.#view, queues })
+      this.#isRefusing = false
+      this.#listener.seen(withDueAtMost(this.#view, 0))
     }
     this.#arm()
   }

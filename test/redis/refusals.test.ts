@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { spool } from '#src/client/spool.js'
+import { startRedis, type TestRedis } from '../helpers/redis.js'
+import { skipUnless } from '../helpers/requires.js'
+import { until } from '../helpers/until.js'
+import { workspace } from '../helpers/workspace.js'
+import { daemonOn } from './redis-daemon.js'
+
+/** How long Redis refuses. */
+const REFUSES_MS = 3000
+const LINES = 12
+const HANDLER = (gate: string) => `
+import { existsSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+export default async (env, task) => {
+  JOURNAL(env.n)
+  while (env.do === 'wait' && !existsSync(${JSON.stringify(gate)})) await setTimeout(20)
+  return task.SPOOL_OK
+}`
+
+describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
+  let redis: TestRedis
+  if (skipUnless('redis-server') === false)
+    redis = startRedis({ settings: ['--enable-debug-command', 'yes', '--busy-reply-threshold', '100'] })
+  before(() => redis.ready())
+  const call = (...command: string[]) => redis.client.call(...(command as [string]))
+
+  /** Why it does nothing, what makes it so, and what ends that. */
+  const REFUSALS: ReadonlyArray<readonly [string, RegExp, () => unknown, () => unknown]> = [
+    [
+      'is full',
+      /waiting for Redis: OOM/,
+      () => call('CONFIG', 'SET', 'maxmemory', '1'),
+      () => call('CONFIG', 'SET', 'maxmemory', '0'),
+    ],
+    [
+      'is read-only',
+      /waiting for Redis: READONLY/,
+      () => call('REPLICAOF', '127.0.0.1', '1'),
+      () => call('REPLICAOF', 'NO', 'ONE'),
+    ],
+    [
+      'lets its user do nothing',
+      /waiting for Redis: NOPERM/,
+      () => call('ACL', 'SETUSER', 'default', '-evalsha', '-eval'),
+      () => call('ACL', 'SETUSER', 'default', '+@all'),
+    ],
+    [
+      'is busy with a script',
+      /waiting for Redis: BUSY/,
+      () => {
+        const busy = new Redis(redis.port)
+        busy
+          .eval('while true do end', 0)
+          .catch(() => {})
+          .finally(() => busy.disconnect())
+      },
+      () => call('SCRIPT', 'KILL'),
+    ],
+    [
+      'wants a password',
+      /waiting for Redis: .*NOAUTH/,
+      async () => {
+        await call('CONFIG', 'SET', 'requirepass', 'secret')
+        await call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+      },
+      () => call('CONFIG', 'SET', 'requirepass', ''),
+    ],
+  ]
+  for (const [i, [what, line, refuse, end]] of REFUSALS.entries())
+    it(`${what} says so once, waits, and goes on`, async () => {
+      const spooler = redis.address(`refuses${i}`)
+      const gate = join(workspace(), 'gate')
+      const daemon = await daemonOn(spooler, {
+        handler: HANDLER(gate),
+        ini: { 'spooler-processes': 2, 'spooler-delivery': 'at-most-once', 'spooler-quiet': true },
+      })
+      await spool({ n: 'first', do: 'wait' }, { spooler })
+      await until('it runs', () => daemon.journal().length === 1)
+      await spool({ n: 'other', do: 'wait' }, { spooler })
+      await until('it runs, too', () => daemon.journal().length === 2)
+      for (let n = 0; n < 20; n++) await spool({ n: String(n) }, { spooler })
+      const from = daemon.output.length
+      await refuse()
+      writeFileSync(gate, '')
+      await daemon.waitFor(line, 20_000)
+      await sleep(REFUSES_MS) // what is tested is that nothing happens
+      const said = daemon.output.slice(from).split('\n')
+      await end()
+      assert.ok(said.length <= LINES, said.join('\n'))
+      await until('all have run', () => daemon.journal().length >= 22)
+      await until('they are settled', async () => (await redis.client.llen(`bull:refuses${i}:active`)) === 0)
+      assert.equal(new Set(daemon.journal()).size, daemon.journal().length, 'none ran twice')
+      assert.match(daemon.output, /Redis answers again/)
+      assert.doesNotMatch(daemon.output.slice(from), /respawn/)
+      daemon.child.kill('SIGTERM')
+      assert.equal(await daemon.code(), 0)
+    })
+
+  it('forgets its scripts, or all that it knew, goes on with what comes then', async () => {
+    const spooler = redis.address('forgets')
+    const gate = join(workspace(), 'gate')
+    const daemon = await daemonOn(spooler, { handler: HANDLER(gate), ini: { 'spooler-processes': 2 } })
+    for (const [round, forget] of ['scripts', 'all'].entries()) {
+      for (const name of ['held', 'too']) await spool({ n: `${name}${round}`, do: 'wait' }, { spooler })
+      await until('they run', () => daemon.journal().includes(`too${round}`))
+      for (let n = 0; n < 20; n++) await spool({ n: `${round}.${n}` }, { spooler })
+      await call(...(forget === 'all' ? ['FLUSHALL'] : ['SCRIPT', 'FLUSH']))
+      assert.equal(existsSync(gate), round > 0)
+      writeFileSync(gate, '')
+      for (let n = 0; n < 5; n++) await spool({ n: `after${round}.${n}` }, { spooler })
+      await until('what came then has run', () => daemon.journal().includes(`after${round}.4`))
+      if (forget === 'scripts') await until('all ran', () => daemon.journal().length === 27)
+    }
+    assert.doesNotMatch(daemon.output, /respawn/)
+    assert.ok(daemon.output.split('\n').length < 400, 'no flood')
+    daemon.child.kill('SIGTERM')
+    assert.equal(await daemon.code(), 0)
+  })
+})
