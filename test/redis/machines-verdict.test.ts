@@ -14,7 +14,7 @@ const trouble = (what: Trouble['what'], from: number, to = from, ...pids: string
 const dead = (n: string, reason: string) => new Map([[n, reason]])
 
 /** What is wrong, a journal that shows it, and what else is known. */
-const WRONG: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
+const WRONG: Array<readonly [string, string, Partial<Evidence>?]> = [
   ['often 1 was acknowledged, and is lost', 'stored often 1 - 0'],
   ['once 1 was acknowledged, and is lost', 'stored once 1 - 0\nbegin once 1 7 1'],
   [
@@ -64,6 +64,12 @@ const WRONG: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
   ],
 ]
 
+const FEW_RUN = 'begin few 1 7 1\nbegin few 2 7 2\nbegin few 3 8 3\n'
+WRONG.push(
+  ['few 3 began beside 1 and 2', FEW_RUN],
+  ['few 1 began with the token 4 after 5', 'fence few 1 5 1\nfence few 1 4 9'],
+)
+
 const RIGHT: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
   [
     'what a death cut short runs again within seconds',
@@ -95,6 +101,8 @@ const RIGHT: ReadonlyArray<readonly [string, string, Partial<Evidence>?]> = [
     'stored often 1 - 0\nbegin often 1 7 10\nbegin often 1 8 9000\nend often 1 8 9003',
     { troubles: [trouble('worker', 20, 20, '7'), trouble('cut', 5, 30, '9')] },
   ],
+  ['as many as may run at a time', 'begin few 1 7 1\nbegin few 2 7 2\nend few 1 7 3\nbegin few 3 8 3'],
+  ['the slot of a dead worker is free', FEW_RUN, { troubles: [trouble('worker', 3, 3, '7')] }],
   [
     'a second trouble delays the first recovery',
     'stored often 1 - 0\nbegin often 1 7 1\nbegin often 1 8 9000\nend often 1 8 9003',

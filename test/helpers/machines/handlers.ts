@@ -6,12 +6,24 @@ const journal = line =>
   appendFileSync(${JSON.stringify(file)}, line + ' ' + Math.round(performance.timeOrigin + performance.now()) + '\\n')
 `
 
-/** Says when each run begins and ends, and where. */
+/** How many tasks of the name `few` run at a time, over all machines. */
+export const FEW = 2
+
+/** Says when each run begins and ends, and where; after a number that ends with it, its fencing token. */
 export const HANDLER = (journal: string) => `${JOURNAL(journal)}
+import { currentTask, Tasks } from 'spoold'
+const run = async (kind, n, ms) => {
+  journal('begin ' + kind + ' ' + n + ' ' + process.pid)
+  await sleep(Number(ms))
+  journal('end ' + kind + ' ' + n + ' ' + process.pid)
+}
+export const tasks = new Tasks({ retryDelay: 0 })
+tasks.task('few', { maxConcurrency: ${FEW}, maxRetries: 99 }, async (n, ms) => {
+  journal('fence few ' + n + ' ' + currentTask().fencingToken)
+  await run('few', n, ms)
+})
 export default async (env, task) => {
-  journal('begin ' + env.kind + ' ' + env.n + ' ' + process.pid)
-  await sleep(Number(env.ms))
-  journal('end ' + env.kind + ' ' + env.n + ' ' + process.pid)
+  await run(env.kind, env.n, env.ms)
   return task.SPOOL_OK
 }
 `
@@ -37,7 +49,8 @@ const caller = async () => {
     const n = next++
     const { kind, ms } = tasks[n % tasks.length]
     const delivery = kind === 'once' ? { spooler_delivery: 'at-most-once' } : {}
-    await spool({ n, kind, ms, ...delivery }, { spooler: ${JSON.stringify(spooler)} }).then(
+    const vars = kind === 'few' ? { task: 'few', args: JSON.stringify([n, ms]) } : { n, kind, ms, ...delivery }
+    await spool(vars, { spooler: ${JSON.stringify(spooler)} }).then(
       () => journal('stored ' + kind + ' ' + n + ' -'),
       () => {}, // it was refused, and who stores it knows that
     )

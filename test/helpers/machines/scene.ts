@@ -19,11 +19,15 @@ export type Fsync = 'always' | 'everysec'
 const MACHINES = 4
 const PORT = 6379
 const SPOOLER = `redis://${HUB_ADDRESS}:${PORT}/0/app`
-/** Half of them are delivered at most once; the long ones are there when something dies. */
-const TASKS = [20, 20, 60, 60, 150, 150, 400, 400, 900, 900].map((ms, i) => ({
-  ms,
-  kind: i % 2 === 0 ? 'once' : 'often',
-}))
+/** Most are delivered at most once, or at least once; the long ones are there when something dies. */
+const TASKS = [
+  ...[20, 20, 60, 60, 150, 150, 400, 400, 900, 900].map((ms, i) => ({
+    ms,
+    kind: i % 2 === 0 ? 'once' : 'often',
+  })),
+  { ms: 50, kind: 'few' },
+]
+const QUEUES = ['bull:app', 'bull:app@few']
 /** Violations that time may still put right. */
 const UNSETTLED = /is lost$/
 /** What is left when a lock expires is due again. */
@@ -167,10 +171,12 @@ export class Scene {
   }
 
   async #left(): Promise<number> {
-    const counts = await Promise.all([
-      ...STATES.map(state => this.#client.zcard(`bull:app:${state}`)),
-      ...LISTS.map(list => this.#client.llen(`bull:app:${list}`)),
-    ])
+    const counts = await Promise.all(
+      QUEUES.flatMap(queue => [
+        ...STATES.map(state => this.#client.zcard(`${queue}:${state}`)),
+        ...LISTS.map(list => this.#client.llen(`${queue}:${list}`)),
+      ]),
+    )
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
@@ -190,15 +196,16 @@ export class Scene {
 
   async #evidence(): Promise<Evidence> {
     const journal = readFileSync(this.#journal, 'utf8').split('\n').filter(Boolean)
-    const ids = await this.#client.zrange('bull:app:failed', 0, -1)
     const dead = new Map<string, string>()
-    for (const id of ids) {
-      const [data, progress] = await this.#client.hmget(`bull:app:${id}`, 'data', 'progress')
-      const packet = Buffer.from(JSON.parse(data ?? '{}').packet, 'base64')
-      const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
-      const n = 'fault' in vars ? id : lastValue(vars, 'n')
-      dead.set(n ?? id, String(JSON.parse(progress ?? '{}').reason))
-    }
+    for (const queue of QUEUES)
+      for (const id of await this.#client.zrange(`${queue}:failed`, 0, -1)) {
+        const [data, progress] = await this.#client.hmget(`${queue}:${id}`, 'data', 'progress')
+        const packet = Buffer.from(JSON.parse(data ?? '{}').packet, 'base64')
+        const vars = parseVars(packet.toString('latin1'), HEADER_BYTES, packet.length)
+        const args = 'fault' in vars ? undefined : lastValue(vars, 'args')
+        const n = 'fault' in vars ? id : (lastValue(vars, 'n') ?? String(JSON.parse(args ?? '[]')[0]))
+        dead.set(n, String(JSON.parse(progress ?? '{}').reason))
+      }
     return {
       journal,
       dead,

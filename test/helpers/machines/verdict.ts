@@ -1,3 +1,5 @@
+import { FEW } from './handlers.js'
+
 /** What was done to a process, a machine or Redis, in ms since 1970. */
 export interface Trouble {
   /**
@@ -51,6 +53,7 @@ export function judge(evidence: Evidence): { violations: string[]; summary: stri
     const isGone = reason === undefined && own.every(({ to }) => to === Infinity)
     if (isGone && !mayBeForgotten(at, evidence)) violations.push(`${kind} ${n} was acknowledged, and is lost`)
   }
+  violations.push(...tooMany([...runs.values()].flat(), evidence), ...oldTokens(evidence))
   const recoveries = recoveriesOf([...runs.values()], evidence)
   for (const { run, trouble, tookMs, limitMs } of recoveries)
     if (tookMs > limitMs * evidence.patience)
@@ -108,6 +111,37 @@ function faultOf(
   if (run !== undefined && !wasTroubled(run, run.to + SETTLED_MS, evidence))
     return 'was buried although nothing had happened to its run'
   return undefined
+}
+
+/** More tasks with a limit than that ran at a time, of holders that nothing had happened to. */
+function tooMany(all: readonly Run[], evidence: Evidence): string[] {
+  const limited = all.filter(({ kind }) => kind === 'few').sort((a, b) => a.from - b.from)
+  const endOf = (run: Run) => {
+    const again = limited.find(({ n, from }) => n === run.n && from > run.from)
+    return Math.min(run.to, again?.from ?? Infinity, stoppedAt(run, evidence))
+  }
+  return limited.flatMap((run, i) => {
+    const beside = limited.slice(0, i).filter(each => endOf(each) > run.from)
+    return beside.length < FEW ? [] : [`few ${run.n} began beside ${beside.map(({ n }) => n).join(' and ')}`]
+  })
+}
+
+/** From when on somebody else may have its slot. */
+function stoppedAt({ pid, from }: Run, { troubles }: Evidence): number {
+  const own = troubles.filter(each => (each.pids === undefined || each.pids.includes(pid)) && each.to >= from)
+  return Math.min(Infinity, ...own.map(each => each.from))
+}
+
+/** A run whose fencing token is not larger than that of the run of its task before, though Redis forgets nothing. */
+function oldTokens({ journal, isAlways }: Evidence): string[] {
+  const last = new Map<string, number>()
+  return journal.flatMap(line => {
+    const [word, kind, n = '', token] = line.split(' ')
+    if (word !== 'fence' || !isAlways) return []
+    const before = last.get(n) ?? 0
+    last.set(n, Number(token))
+    return Number(token) > before ? [] : [`${kind} ${n} began with the token ${token} after ${before}`]
+  })
 }
 
 /** Something happened to the run, or to what was to be stored of it. */
