@@ -17,11 +17,22 @@ export function redisPath(path: string): RedisPath | undefined {
     const spool = nameOfRedis(path)
     return { shown: spool, spool }
   } catch (error) {
-    const cut = path.lastIndexOf('/')
-    const spool = cut < 0 ? undefined : nameIfAny(path.slice(0, cut))
-    if (spool === undefined) throw error
-    return { shown: spool, spool, ref: path.slice(cut + 1) } // the name of a task is behind it
+    for (const [address, ref] of taskAddresses(path)) {
+      const spool = nameIfAny(address)
+      if (spool !== undefined) return { shown: spool, spool, ref }
+    }
+    throw error
   }
+}
+
+/** The name of a task is behind that of the spool, or behind the whole address, as `enqueue` prints it. */
+function taskAddresses(path: string): ReadonlyArray<readonly [address: string, ref: string]> {
+  const [, before = '', ref = '', query = ''] = /^([^?]*)\/([^/?]+)(\?.*)?$/.exec(path) ?? []
+  const cut = path.lastIndexOf('/')
+  return [
+    [before + query, ref],
+    [path.slice(0, cut), path.slice(cut + 1)],
+  ]
 }
 
 function nameIfAny(address: string): string | undefined {
