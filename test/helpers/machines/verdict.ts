@@ -60,14 +60,16 @@ export function judge(evidence: Evidence): { violations: string[]; summary: stri
       violations.push(
         `${run.kind} ${run.n} began again ${seconds(tookMs)} after its trouble: ${trouble.what}`,
       )
-  const slowest = (limitMs: number) =>
-    Math.max(0, ...recoveries.filter(each => each.limitMs === limitMs).map(({ tookMs }) => tookMs))
+  const slowest = (limitMs: number) => {
+    const [first] = recoveries.filter(each => each.limitMs === limitMs).sort((a, b) => b.tookMs - a.tookMs)
+    return first === undefined ? '-' : `${seconds(first.tookMs)}: ${first.run.kind} ${first.run.n}`
+  }
   const again = [...runs.values()].reduce((sum, { length }) => sum + length - 1, 0)
   return {
     violations,
     summary: [
       `${stored.length} tasks, ${again} run again, ${evidence.dead.size} buried`,
-      `${recoveries.length} recoveries, after at most ${seconds(slowest(WORKER_RECOVERY_MS))} (worker) and ${seconds(slowest(MACHINE_RECOVERY_MS))} (machine)`,
+      `${recoveries.length} recoveries, after at most ${slowest(WORKER_RECOVERY_MS)} (worker) and ${slowest(MACHINE_RECOVERY_MS)} (machine)`,
     ].join(', '),
   }
 }
@@ -166,12 +168,18 @@ function recoveriesOf(all: ReadonlyArray<readonly Run[]>, { troubles }: Evidence
         const next = runs[i + 1]
         if (next === undefined || run.kind === 'once' || !trouble.pids?.includes(run.pid)) continue
         const wasMet = run.from <= trouble.from && run.to > trouble.from && next.from > trouble.from
-        if (!wasMet || troubles.some(each => each !== trouble && delays(each, trouble.from, next.from)))
-          continue
+        const others = troubles.filter(each => each !== trouble)
+        if (!wasMet || others.some(each => delays(each, trouble.from, next.from))) continue
+        if (run.kind === 'few' && others.some(each => keepsSlots(each, next.from))) continue
         const limitMs = trouble.what === 'worker' ? WORKER_RECOVERY_MS : MACHINE_RECOVERY_MS
         found.push({ run, trouble, limitMs, tookMs: next.from - trouble.from })
       }
   return found
+}
+
+/** A machine that is away has its slots until its locks are over, which may have been just before `until`. */
+function keepsSlots({ what, from, to }: Trouble, until: number): boolean {
+  return what !== 'worker' && from <= until && to >= until - MACHINE_RECOVERY_MS
 }
 
 /**
