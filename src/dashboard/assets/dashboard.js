@@ -1,6 +1,8 @@
 // What pages gain with JavaScript: they refresh themselves, charts can be read off, and all tasks of a page selected at once. Without it they say the same.
 const EVERY_MS = 5000
 const HEIGHT = 180
+/** Room for a time of day. */
+const TIME_WIDTH = 90
 const plots = new WeakMap()
 
 document.documentElement.classList.add('scripted')
@@ -32,16 +34,21 @@ function draw(place, names, data) {
   }))
   const options = {
     width: place.clientWidth || 300,
+    padding: [null, TIME_WIDTH / 3, null, null], // half of the last time
     height: HEIGHT,
     scales: { y: { range: (_, _low, high) => [0, Math.max(1, high * 1.1)] } },
-    series: [
-      { value: (_, seconds) => (seconds === null ? '–' : new Date(seconds * 1000).toLocaleTimeString()) },
-      ...series,
+    series: [{ value: (_, seconds) => (seconds === null ? '–' : timeOfDay(seconds)) }, ...series],
+    axes: [
+      { ...axis, space: TIME_WIDTH, values: (_, all) => all.map(timeOfDay) },
+      { ...axis, size: 56 },
     ],
-    axes: [axis, { ...axis, size: 56 }],
     cursor: { drag: { x: false, y: false } },
   }
   return new uPlot(options, data, place)
+}
+
+function timeOfDay(seconds) {
+  return new Date(seconds * 1000).toLocaleTimeString([], { hourCycle: 'h23' })
 }
 
 function forgetAll() {

@@ -1,4 +1,5 @@
 import type { DaemonSnapshot, SpoolSnapshot } from '../../stats/snapshot.js'
+import { laterOf } from './counts.js'
 
 /** One spool at one moment. */
 export interface Sample {
@@ -63,7 +64,7 @@ export class History {
     const sample = {
       atMs,
       due: tasks.due,
-      waiting: tasks.waiting,
+      waiting: laterOf(tasks),
       running: tasks.running,
       wanted: processes.wanted,
       present: processes.present,

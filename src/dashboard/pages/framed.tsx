@@ -2,10 +2,10 @@ import type { Child } from 'hono/jsx'
 import type { HtmlEscapedString } from 'hono/utils/html'
 import type { DaemonSnapshot, SpoolSnapshot } from '../../stats/snapshot.js'
 import type { PageContext } from '../context.js'
+import { sumOf } from '../models/counts.js'
 import { PageError } from '../page-error.js'
 import type { ReadableSpool } from '../readable-spools.js'
 import { type Frame, Layout } from '../views/layout.js'
-import { sumOf } from '../views/spool-card.js'
 
 type Params = Readonly<Record<string, string>>
 

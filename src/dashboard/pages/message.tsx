@@ -4,7 +4,7 @@ import { Plain } from '../views/layout.js'
 export function messagePage(text: string) {
   return (
     <Plain title="Not possible">
-      <p>{text}</p>
+      <p class="said">{text}</p>
       <p>
         <a href="/">Overview</a>
       </p>

@@ -20,10 +20,10 @@ export async function spoolPage(context: PageContext, params: Params) {
     place,
     { page: 'spool', title: 'Spool', source, isLive: true },
     <Spool id={place.id} spool={spool} history={daemon.history.of(place.directory)} nowMs={snapshot.atMs} />,
-    <>
+    <div class="actions">
       <PauseForms {...forms} pauses={spool.paused.pauses} />
       <EnqueueForm {...forms} />
-    </>,
+    </div>,
   )
 }
 

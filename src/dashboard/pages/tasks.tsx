@@ -30,7 +30,7 @@ export async function waitingPage(context: PageContext, params: Params) {
   return listing(context, at, shown, {
     page: 'waiting',
     title: isLater ? 'Waiting for their time' : 'Waiting',
-    source: `Of the tasks ${which}: ${countText(from + 1)} to ${countText(from + refs.length)}, as the daemon knows them; it names ${countText(MOST_REACHED)} of them at most. The files of this page are opened.`,
+    source: `The tasks ${which}${refs.length === 0 ? '' : `: ${countText(from + 1)} to ${countText(from + refs.length)}`}. The daemon names the first ${countText(MOST_REACHED)}; the files of this page are opened.`,
     empty: isLater ? 'No task waits for its time.' : 'No task is due.',
     columns: [dueColumn(snapshot.atMs), FAILED],
     ...(isLater ? { query: { show: 'later' } } : {}),

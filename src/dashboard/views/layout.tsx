@@ -53,7 +53,7 @@ export function Layout({ frame, forms, children }: { frame: Frame; forms: Child;
           <h1>{title}</h1>
           {spool !== null && spools.length > 1 && <Switch frame={frame} spool={spool} />}
           {notice !== undefined && (
-            <p role="status" class={`notice ${notice.isGood ? 'good' : 'bad'}`}>
+            <p role="status" class={`notice said ${notice.isGood ? 'good' : 'bad'}`}>
               {notice.text}
             </p>
           )}

@@ -1,4 +1,5 @@
 import type { SpoolSnapshot } from '../../stats/snapshot.js'
+import { laterOf, sumOf } from '../models/counts.js'
 import type { SpoolHistory } from '../models/history.js'
 import { Chart } from './chart.js'
 import { spoolHref } from './links.js'
@@ -8,10 +9,6 @@ import { countText, percentText, rateText, spanText } from './text.js'
 /** A lower bound is marked as one. */
 function boundText(count: number, isWhole: boolean): string {
   return isWhole ? countText(count) : `${countText(count)}+`
-}
-
-export function sumOf(counts: Readonly<Partial<Record<string, number>>>): number {
-  return Object.values(counts).reduce<number>((sum, count = 0) => sum + count, 0)
 }
 
 /** The figures of one spool. */
@@ -32,9 +29,10 @@ export function SpoolTiles({ id, spool, nowMs }: { id: string; spool: SpoolSnaps
         { label: 'Running', value: countText(tasks.running), href: spoolHref(id, 'running') },
         {
           label: 'Waiting',
-          value: countText(tasks.waiting),
+          value: countText(laterOf(tasks)),
           href: spoolHref(id, 'waiting', { show: 'later' }),
         },
+        { label: 'Parked', value: countText(sumOf(tasks.parked)), href: spoolHref(id, 'parked') },
         {
           label: 'Failed or held',
           value: boundText(records.count, records.isWhole),

@@ -11,7 +11,7 @@ interface SpoolFormProps {
 /** Starts no more tasks, or none of one kind; and ends that. */
 export function PauseForms({ actor, at, next, pauses }: SpoolFormProps & { pauses: readonly Pause[] }) {
   return (
-    <div class="actions">
+    <>
       {actor.may('pause') && (
         <details class="confirm">
           <summary class="button">Pause…</summary>
@@ -32,7 +32,7 @@ export function PauseForms({ actor, at, next, pauses }: SpoolFormProps & { pause
           fields={{ all: 'on' }}
         />
       )}
-    </div>
+    </>
   )
 }
 
