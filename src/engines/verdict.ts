@@ -51,7 +51,10 @@ export interface Again {
 }
 
 /** What becomes of a task after its run. `put-back`: as it was before. */
-export type Verdict = { readonly kind: 'remove' | 'ignored' | 'put-back' } | Burial | Again
+export type Verdict = { readonly kind: 'remove' } | Unsettled
+
+/** It is not done. */
+export type Unsettled = { readonly kind: 'ignored' | 'put-back' } | Burial | Again
 
 /** The packet's key for its own delivery. */
 export const DELIVERY_KEY = 'spooler_delivery'

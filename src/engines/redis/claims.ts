@@ -1,23 +1,24 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { messageOf, SpooldError } from '../../base/errors.js'
-import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
 import type { Company, Outcome } from '../../task/outcome.js'
 import type { Ref } from '../../task/ref.js'
-import { type FeedReason, type Report, unknownName } from '../../task/report.js'
+import type { FeedReason, Report } from '../../task/report.js'
 import type { RetryPolicy } from '../../task/retry-policy.js'
 import type { Terms, TermsOrPark } from '../../task/terms.js'
-import type { Claim, Claims } from '../claims.js'
+import type { Awaitable, Claim, Claims } from '../claims.js'
 import { DELIVERY_KEY, type Past, pastVerdict, type Rules, type Verdict, verdictOf } from '../verdict.js'
+import { applyVerdict, type Locked, putOff } from './apply-verdict.js'
+import { Begins } from './begins.js'
 import { RedisClaim } from './claim.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
 import { refusalCode, renew } from './locked-jobs.js'
-import { Pulls, type Refusal } from './pulls.js'
+import { type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal } from './store-failure.js'
 import { type TaskRecord, withFailure } from './task-job.js'
@@ -36,20 +37,16 @@ export interface RedisClaimsOptions {
 
 /** How long a claim waits for a connection. */
 const PATIENCE_MS = 1000
-/** A task that no handler here knows is offered again, to any daemon, after the frequency, then twice that, up to this. */
-const UNWANTED_CAP_MS = 300_000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
-
-/** What has been pulled, and may run as far as is known. */
-type Locked = Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'terms'>
 
 // Longer than others: all that may become of a claim is here.
 /** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
 export class RedisClaims implements Claims {
   readonly #connection: Connection
   readonly #pulls: Pulls
+  readonly #begins: Begins
   readonly #options: RedisClaimsOptions
   /** What it has pulled without learning it. */
   readonly #left: LeftJobs
@@ -58,6 +55,7 @@ export class RedisClaims implements Claims {
 
   constructor(connection: Connection, options: RedisClaimsOptions) {
     this.#connection = connection
+    this.#begins = new Begins(connection)
     this.#pulls = new Pulls(connection, options.termsOf)
     this.#options = options
     this.#left = new LeftJobs(connection)
@@ -65,10 +63,29 @@ export class RedisClaims implements Claims {
   }
 
   /** @see Claims.claim */
-  async claim(ref: Ref, lastRun?: LastRun): Promise<Claim | Report> {
+  claim(ref: Ref, lastRun?: LastRun): Awaitable<Claim | Report> {
+    const fetched = lastRun === undefined ? this.#pulls.pullFetched(ref) : undefined
+    const claim = fetched === undefined ? undefined : this.#claimAtOnce(ref, fetched)
+    return claim ?? this.#claimLater(ref, lastRun, fetched)
+  }
+
+  /** What was fetched, runs for the first time, and may run now: Redis need not be asked. */
+  #claimAtOnce(ref: Ref, { jobs, token, job, found }: Pulled): Claim | undefined {
+    const nowMs = this.#connection.knownNowMs
+    if (job === undefined || nowMs === undefined || job.dueAtMs > nowMs) return undefined
+    if (found === 'unknown-name' || found?.slots !== undefined || job.record.past !== 'none') return undefined
+    const { lastRun: _, ...record } = job.record
+    return this.#claimOf(ref, { job, jobs, token, terms: found }, record)
+  }
+
+  async #claimLater(
+    ref: Ref,
+    lastRun: LastRun | undefined,
+    fetched: Pulled | undefined,
+  ): Promise<Claim | Report> {
     const tokens = [`${this.#id}.${this.#next++}`]
     try {
-      return await this.#connection.use(() => this.#claim(ref, tokens, lastRun), PATIENCE_MS)
+      return await this.#connection.use(() => this.#claim(ref, tokens, lastRun, fetched), PATIENCE_MS)
     } catch (error) {
       const wasSent = !(error instanceof SpooldError && error.code === 'REDIS_UNREACHABLE')
       if (wasSent) this.#left.add(tokens)
@@ -80,9 +97,14 @@ export class RedisClaims implements Claims {
   }
 
   /** @param tokens the one to pull with; what was pulled with another one adds that */
-  async #claim(ref: Ref, tokens: string[], lastRun: LastRun | undefined): Promise<Claim | Report> {
+  async #claim(
+    ref: Ref,
+    tokens: string[],
+    lastRun: LastRun | undefined,
+    fetched: Pulled | undefined,
+  ): Promise<Claim | Report> {
     if (heldJobOf(ref) === undefined && lastRun !== undefined) return ofAnotherJob(ref, lastRun)
-    const pulled = await this.#pulls.pull(ref, tokens)
+    const pulled = await this.#pulls.pull(ref, tokens, fetched)
     if ('kind' in pulled) return { ref, ranMs: 0, ...pulled }
     const { jobs, json, token, job, found } = pulled
     const report = { ref, name: json.id, ranMs: 0 }
@@ -96,9 +118,14 @@ export class RedisClaims implements Claims {
     if ('kind' in past) return { ...report, ...past }
     const refusal = await this.#refusalOf(own, found)
     if (refusal !== undefined) return { ...report, ...refusal }
+    return this.#claimOf(ref, own, past)
+  }
+
+  #claimOf(ref: Ref, own: Locked, record: TaskRecord): RedisClaim {
+    const { job, terms } = own
     const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
-    return new RedisClaim(ref, { ...own, path, record: past, isOnce: delivery === 'at-most-once' })
+    return new RedisClaim(ref, { ...own, path, record, isOnce: delivery === 'at-most-once' })
   }
 
   /** @returns the record of a task that may run, as it is from now on */
@@ -120,19 +147,11 @@ export class RedisClaims implements Claims {
   /** @returns undefined if the task may run now */
   async #refusalOf(own: Locked, found: TermsOrPark): Promise<Refusal | undefined> {
     const { job, jobs, token } = own
-    if (found === 'unknown-name') return this.#putOff(own, job.record)
+    if (found === 'unknown-name') return putOff(own, job.record, this.#options.frequencyMs)
     const earlyMs = job.dueAtMs - (await this.#connection.nowMs())
     if (earlyMs <= 0) return undefined
     // the clock of a machine that promoted it is fast
     return { kind: 'later', atMs: await jobs.delay(job.id, token, earlyMs, job.record) }
-  }
-
-  /** No handler here knows its name; those of another daemon may. */
-  async #putOff({ job, jobs, token }: Locked, record: TaskRecord): Promise<Refusal> {
-    const unwanted = (record.unwanted ?? 0) + 1
-    const delayMs = Math.min(this.#options.frequencyMs * 2 ** (unwanted - 1), UNWANTED_CAP_MS)
-    const atMs = await jobs.delay(job.id, token, delayMs, { ...record, unwanted })
-    return { ...unknownName(taskNameOf(job.vars) ?? ''), atMs }
   }
 
   #rules(terms: Terms | undefined): Rules {
@@ -146,7 +165,9 @@ export class RedisClaims implements Claims {
     if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
     const past: Past = own.isOnce ? 'died-once' : `died-${company}`
     const { unwanted: _, ...record } = own.record
-    const fence = await this.#persistently(own, () => own.jobs.begin(own.held, { ...record, past }))
+    const fence = await this.#persistently(own, () =>
+      this.#begins.add(own.jobs.queue, own.held, { ...record, past }),
+    )
     if (fence > 0) {
       own.fencingToken = fence
       return undefined
@@ -182,41 +203,15 @@ export class RedisClaims implements Claims {
     mayBeDone: boolean,
     next: Ref | undefined,
   ): Promise<Refusal> {
+    if (verdict.kind !== 'remove') return applyVerdict(own, verdict, this.#options.frequencyMs)
     const { job, jobs, token } = own
-    const record: TaskRecord = { ...own.record, past: 'none' }
-    switch (verdict.kind) {
-      case 'remove': {
-        const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
-        const fetched = await jobs.remove(job.json, token, pullsNext).catch(error => {
-          if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
-          if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
-        })
-        if (fetched !== undefined) this.#pulls.fetched(fetched, token)
-        return { kind: 'ok' }
-      }
-      case 'put-back':
-        await jobs.mark(own.held, record)
-        await jobs.putBack(job.id, token)
-        return { kind: 'untouched' }
-      case 'ignored': {
-        if (isNamed(job.vars)) return this.#putOff(own, record)
-        const atMs = await jobs.delay(job.id, token, this.#options.frequencyMs, record)
-        return { kind: 'ignore', atMs }
-      }
-      case 'bury':
-        await jobs.bury(
-          job.json,
-          token,
-          { ...record, ...verdict.runs, reason: verdict.reason },
-          verdict.detail,
-        )
-        return { kind: 'buried', detail: verdict.detail }
-      default: {
-        const runs = withFailure(record, verdict.runs, verdict.detail)
-        const atMs = await jobs.delay(job.id, token, verdict.delayMs, runs, 'failed')
-        return { kind: verdict.as, atMs, detail: verdict.detail }
-      }
-    }
+    const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
+    const fetched = await jobs.remove(job.json, token, pullsNext).catch(error => {
+      if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
+      if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
+    })
+    if (fetched !== undefined) this.#pulls.fetched(fetched, token)
+    return { kind: 'ok' }
   }
 
   /** @see Claims.release */

@@ -57,16 +57,6 @@ export class LockedJobs {
     return score === undefined ? { kind: 'gone' } : { kind: 'later', atMs: Math.floor(Number(score) / 4096) }
   }
 
-  /** Stores the record of a run that begins. @returns its fencing token; 0: another one may have the job */
-  async begin({ id, token }: HeldJob, record: TaskRecord): Promise<number> {
-    const fence = await this.#connection.run(
-      'begin',
-      ...[this.#lock(id), this.queue.key(id), this.#connection.key('spoold:fence')],
-      ...[token, JSON.stringify(record)],
-    )
-    return Number(fence)
-  }
-
   /** Stores the record. @returns false: another one may have it */
   async mark({ id, token }: HeldJob, record: TaskRecord): Promise<boolean> {
     const written = await this.#connection.run(
@@ -77,13 +67,13 @@ export class LockedJobs {
   }
 
   /** @param pullsNext as `pull`, by the same command */
-  async remove(json: JobJson, token: string, pullsNext: boolean): Promise<JobJson | undefined> {
-    const [next, id] = await this.queue.use(async queue => {
+  remove(json: JobJson, token: string, pullsNext: boolean): Promise<JobJson | undefined> {
+    return this.queue.use(async queue => {
       const job = this.#connection.jobOf(queue, { ...json, data: '{}' }) // what it carries may be large
       const { result } = await queue.getBackend().moveToCompleted(job, null, true, token, pullsNext)
-      return result ?? []
+      const [next, id] = result ?? []
+      return next === null || next === undefined ? undefined : { ...next, id }
     })
-    return next === null || next === undefined ? undefined : { ...next, id }
   }
 
   /** @param record undefined: as it was */

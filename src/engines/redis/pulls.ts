@@ -16,7 +16,7 @@ import { type TaskJob, taskOf } from './task-job.js'
 export type Refusal = Omit<Report, 'ref' | 'ranMs'>
 
 /** A job whose lock this worker has. */
-interface Pulled {
+export interface Pulled {
   readonly jobs: LockedJobs
   /** Of its lock. */
   readonly token: string
@@ -51,19 +51,21 @@ export class Pulls {
     this.#termsOf = termsOf
   }
 
-  /** @param tokens with the one for the lock; that of a job that was fetched is added before anything is done with it */
-  async pull(ref: Ref, tokens: string[]): Promise<Pulled | Refusal> {
+  /**
+   * @param tokens with the one for the lock; that of a job that was fetched is added before anything is done with it
+   * @param fetched by `pullFetched`
+   */
+  async pull(ref: Ref, tokens: string[], fetched?: Pulled): Promise<Pulled | Refusal> {
+    if (fetched !== undefined) {
+      tokens.push(fetched.token)
+      return this.#limited(fetched)
+    }
     const [token = ''] = tokens
     const held = heldJobOf(ref)
     const { task, isSifting } = ticketOf(ref)
     if (task !== undefined) return this.#pullLimited(task, token)
     if (isSifting) await this.#sift()
     const jobs = this.#in(held?.task)
-    const fetched = held === undefined ? this.#fetched.shift() : undefined
-    if (fetched !== undefined) {
-      tokens.push(fetched.token)
-      return this.#limited(this.#pulled(jobs, fetched.json, fetched.token))
-    }
     const json = held === undefined ? await jobs.pull(token) : await jobs.takeOver(held, token)
     if (json === undefined) return held === undefined ? jobs.whyNone() : TAKEN_OVER
     return this.#limited(this.#pulled(jobs, json, token))
@@ -74,6 +76,13 @@ export class Pulls {
     if (next === undefined || queue.task !== undefined || heldJobOf(next) !== undefined) return false
     const { task, isSifting } = ticketOf(next)
     return task === undefined && !isSifting
+  }
+
+  /** What was pulled for this ref when another job was settled. */
+  pullFetched(ref: Ref): Pulled | undefined {
+    const isAny = heldJobOf(ref) === undefined && ticketOf(ref).task === undefined
+    const fetched = isAny ? this.#fetched.shift() : undefined
+    return fetched === undefined ? undefined : this.#pulled(this.#in(undefined), fetched.json, fetched.token)
   }
 
   fetched(json: JobJson, token: string): void {

@@ -27,6 +27,7 @@ export function heldRef({ id, token, task }: HeldJob): Ref {
 
 /** @returns undefined: a ticket for the next job */
 export function heldJobOf(ref: Ref): HeldJob | undefined {
+  if (!ref.includes(' ')) return undefined // most have none
   const [kind, id, token, task] = ref.split(' ')
   return kind === HELD && id !== undefined && token !== undefined ? { id, token, task } : undefined
 }

@@ -15,8 +15,22 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[2], 'progress', ARGV[2], 'holder', ARGV[1])
 return 1`
 
-/** KEYS lock, job, fence; ARGV token, record. As writeRecord, for a run that begins. @returns its fencing token */
-const BEGIN = `${WRITE_RECORD.replace('return 1', "return redis.call('INCR', KEYS[3])")}`
+/**
+ * KEYS fence; ARGV for each run that begins the prefix of its queue, the id of its job, a token and a record. As writeRecord.
+ * @returns a fencing token for each; 0: the lock is not that of its token
+ */
+const BEGIN = `
+local fences = {}
+for i = 1, #ARGV, 4 do
+  local job, token = ARGV[i] .. ARGV[i + 1], ARGV[i + 2]
+  if redis.call('GET', job .. ':lock') == token then
+    redis.call('HSET', job, 'progress', ARGV[i + 3], 'holder', token)
+    fences[#fences + 1] = redis.call('INCR', KEYS[1])
+  else
+    fences[#fences + 1] = 0
+  end
+end
+return fences`
 
 /** KEYS lock, job; ARGV token, how the last run was cut short. Adds it to the record. */
 const CUT_SHORT = `
@@ -129,7 +143,7 @@ return time[1] * 1000 + math.floor(time[2] / 1000)`
 
 export type ScriptName = keyof typeof SCRIPTS
 export const SCRIPTS = {
-  begin: { keys: 3, lua: BEGIN },
+  begin: { keys: 1, lua: BEGIN },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
   handOver: { keys: 1, lua: HAND_OVER },

@@ -1,0 +1,44 @@
+import { toError } from '../../base/errors.js'
+import type { Connection } from './connection.js'
+import type { SpoolQueue } from './queues.js'
+import type { HeldJob } from './refs.js'
+import type { TaskRecord } from './task-job.js'
+
+/** A run that is to begin. */
+interface Beginning {
+  readonly args: readonly string[]
+  begun(fence: number): void
+  failed(error: Error): void
+}
+
+/** Stores that runs begin: those of one turn of the event loop by one script. */
+export class Begins {
+  readonly #connection: Connection
+  #waiting: Beginning[] = []
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  /** @returns its fencing token; 0: another one may have the job */
+  add(queue: SpoolQueue, { id, token }: HeldJob, record: TaskRecord): Promise<number> {
+    const args = [queue.key(''), id, token, JSON.stringify(record)]
+    return new Promise((begun, failed) => {
+      if (this.#waiting.length === 0) process.nextTick(() => void this.#send())
+      this.#waiting.push({ args, begun, failed })
+    })
+  }
+
+  async #send(): Promise<void> {
+    const runs = this.#waiting
+    this.#waiting = []
+    const fence = this.#connection.key('spoold:fence')
+    try {
+      const reply = await this.#connection.run('begin', fence, ...runs.flatMap(({ args }) => args))
+      const fences = reply as readonly number[]
+      for (const [i, { begun }] of runs.entries()) begun(Number(fences[i]))
+    } catch (error) {
+      for (const { failed } of runs) failed(toError(error))
+    }
+  }
+}
