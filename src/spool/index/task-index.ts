@@ -47,13 +47,17 @@ export class TaskIndex {
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
   readonly #rivals: Rivals
+  /** Until then refs wait because they were seen begun, and no worker has looked whether their process lives; epoch ms. */
+  #asideUntilMs = 0
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
     const glance = more.glance ?? (() => 'at rest')
     this.#rivals = new Rivals(glance, this.#patience, {
       gone: ref => this.#gone(ref),
-      begun: ref => this.#waitPatiently(ref, Date.now()),
+      begun: ref => {
+        this.#asideUntilMs = Math.max(this.#asideUntilMs, this.#waitPatiently(ref, Date.now()))
+      },
     })
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
@@ -115,6 +119,11 @@ export class TaskIndex {
     return this.#ready.areAll
   }
 
+  /** Some of those that wait may be left behind by a process that has died: a worker has yet to look. */
+  get hasUnseen(): boolean {
+    return this.#asideUntilMs > 0
+  }
+
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
     if (this.#busy.changed(ref, renamed)) return false
@@ -135,6 +144,7 @@ export class TaskIndex {
 
   /** Moves what came due from waiting to ready. */
   promote(nowMs: number): void {
+    if (this.#asideUntilMs <= nowMs) this.#asideUntilMs = 0
     for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
@@ -163,8 +173,11 @@ export class TaskIndex {
     return true
   }
 
-  #waitPatiently(ref: Ref, nowMs: number): void {
-    this.later.add(ref, nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs)), true)
+  /** @returns until when, epoch ms */
+  #waitPatiently(ref: Ref, nowMs: number): number {
+    const atMs = nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs))
+    this.later.add(ref, atMs, true)
+    return atMs
   }
 
   /** Takes at most `limit` refs parked for this reason, which are busy from now on. Those without a known name stay. */
@@ -227,7 +240,8 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-        return this.#waitPatiently(ref, nowMs)
+        this.#waitPatiently(ref, nowMs)
+        return
       case 'incomplete':
         return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {
