@@ -12,7 +12,8 @@ const MOST_WAITS = 5
 /** Is told of those that are taken. */
 interface Taken {
   gone(ref: Ref): void
-  begun(ref: Ref): void
+  /** @returns until when it waits, epoch ms */
+  begun(ref: Ref): number
 }
 
 /**
@@ -24,6 +25,8 @@ export class Rivals {
   readonly #patience: Patience
   readonly #taken: Taken
   #looks = 0
+  /** Until then some wait that no worker has looked at. */
+  #untilMs = 0
 
   constructor(glance: (ref: Ref) => Glance, patience: Patience, taken: Taken) {
     this.#glance = glance
@@ -50,7 +53,18 @@ export class Rivals {
     const found = this.#glance(ref)
     const isTaken = found === 'gone' || (found === 'begun' && this.#patience.timesOf(ref) < MOST_WAITS)
     this.#looks = isTaken ? LOOKS : this.#looks - 1
-    if (isTaken) this.#taken[found](ref)
+    if (found === 'gone') this.#taken.gone(ref)
+    else if (isTaken) this.#untilMs = Math.max(this.#untilMs, this.#taken.begun(ref))
     return isTaken
+  }
+
+  /** Of what they have begun, some waits; their process may have died. */
+  get haveSome(): boolean {
+    return this.#untilMs > 0
+  }
+
+  /** What waits until now is ready. */
+  promoted(nowMs: number): void {
+    if (this.#untilMs <= nowMs) this.#untilMs = 0
   }
 }

@@ -99,8 +99,8 @@ export class Scanner {
   /** All due tasks are known, and none is left. */
   get isDrained(): boolean {
     const isSettled = this.#turning === undefined && !this.#timetable.isWanted
-    const { runsLow, ready, busy, hasUnseen } = this.#index
-    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0 && !hasUnseen
+    const { runsLow, ready, busy, rivals } = this.#index
+    return isSettled && !this.#isSuspended && !runsLow && ready === 0 && busy === 0 && !rivals.haveSome
   }
 
   /** For how long it has met nothing though it is scanning, or has not scanned though it should, in milliseconds. */

@@ -46,18 +46,14 @@ export class TaskIndex {
   #isHarvestFull = false
   readonly #arrivals = new Arrivals()
   readonly #patience = new Patience()
-  readonly #rivals: Rivals
-  /** Until then refs wait because they were seen begun, and no worker has looked whether their process lives; epoch ms. */
-  #asideUntilMs = 0
+  readonly rivals: Rivals
 
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
     const glance = more.glance ?? (() => 'at rest')
-    this.#rivals = new Rivals(glance, this.#patience, {
+    this.rivals = new Rivals(glance, this.#patience, {
       gone: ref => this.#gone(ref),
-      begun: ref => {
-        this.#asideUntilMs = Math.max(this.#asideUntilMs, this.#waitPatiently(ref, Date.now()))
-      },
+      begun: ref => this.#waitPatiently(ref, Date.now()),
     })
     this.#isByTime = order !== 'name'
     this.#ready = new ReadyRefs(order, windowSize)
@@ -69,7 +65,7 @@ export class TaskIndex {
       makeReady: ref => this.#makeReady(ref),
       takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
       glance,
-      haveRivals: () => this.#rivals.areLikely,
+      haveRivals: () => this.rivals.areLikely,
     })
   }
 
@@ -119,11 +115,6 @@ export class TaskIndex {
     return this.#ready.areAll
   }
 
-  /** Some of those that wait may be left behind by a process that has died: a worker has yet to look. */
-  get hasUnseen(): boolean {
-    return this.#asideUntilMs > 0
-  }
-
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
     if (this.#busy.changed(ref, renamed)) return false
@@ -144,7 +135,7 @@ export class TaskIndex {
 
   /** Moves what came due from waiting to ready. */
   promote(nowMs: number): void {
-    if (this.#asideUntilMs <= nowMs) this.#asideUntilMs = 0
+    this.rivals.promoted(nowMs)
     for (let due = this.later.popDue(nowMs); due !== undefined; due = this.later.popDue(nowMs)) {
       const { ref, atMs } = due
       if (this.#busy.has(ref)) continue
@@ -167,13 +158,12 @@ export class TaskIndex {
   /** @returns false if it is elsewhere by now: named by an event and by a scan, or run by others */
   #give(ref: Ref, nowMs: number): boolean {
     if (this.#isElsewhere(ref, nowMs)) return false
-    const mayBeTaken = this.#rivals.areLikely && !this.tries.isTry(ref) // that has just been looked at
-    if (mayBeTaken && this.#rivals.haveTaken(ref, nowMs)) return false
+    const isUnseen = this.rivals.areLikely && !this.tries.isTry(ref) // that has just been looked at
+    if (isUnseen && this.rivals.haveTaken(ref, nowMs)) return false
     this.#given(ref)
     return true
   }
 
-  /** @returns until when, epoch ms */
   #waitPatiently(ref: Ref, nowMs: number): number {
     const atMs = nowMs + this.#patience.of(ref, Math.min(1000, this.#frequencyMs))
     this.later.add(ref, atMs, true)
@@ -229,7 +219,7 @@ export class TaskIndex {
 
   #place(report: Report, nowMs: number): void {
     const { ref } = report
-    if (report.kind === 'gone' || report.kind === 'locked') this.#rivals.met()
+    if (report.kind === 'gone' || report.kind === 'locked') this.rivals.met()
     if (GONE_KINDS.includes(report.kind)) return this.#gone(ref)
     const isTouched = this.#busy.isTouched(ref)
     this.#busy.end(ref)
@@ -240,8 +230,7 @@ export class TaskIndex {
         this.#makeReady(ref)
         return
       case 'locked':
-        this.#waitPatiently(ref, nowMs)
-        return
+        return void this.#waitPatiently(ref, nowMs)
       case 'incomplete':
         return this.later.add(ref, nowMs + this.#patience.of(ref, this.#frequencyMs), true)
       case 'parked': {

@@ -48,11 +48,11 @@ describe('refs of a directory that others run, too', () => {
     let waits = 0
     for (let now = LONG; index.take(1, now).length === 0; now += 1000) {
       assert.ok(waits++ < 9, 'it waits for ever')
-      assert.ok(index.hasUnseen, 'nothing is left to do')
+      assert.ok(index.rivals.haveSome, 'nothing is left to do')
       index.promote(now)
     }
     assert.ok(waits > 1)
-    assert.ok(!index.hasUnseen)
+    assert.ok(!index.rivals.haveSome)
   })
 })
 
