@@ -15,17 +15,17 @@ import type { TaskStore } from '../task-store.js'
 /**
  * Moves a task to another store: by a rename, if that can be.
  *
- * @param directory of the other store, if it is one
+ * @param directory opens that of the other store, if it is one
  * @throws what leaves it unknown whether it has arrived
  */
 export async function moveTask(
   from: OpenSpool,
   ref: Ref,
   to: TaskStore,
-  directory: Promise<OpenSpool> | undefined,
+  directory: () => Promise<OpenSpool> | undefined,
 ): Promise<Changed> {
   if (to.spool === from.spool) return refused('it is there already')
-  const target = await directory
+  const target = await directory()
   const isNear = target !== undefined && isOnOneFileSystem(from.spool, target.spool)
   return changeInSteps(
     from,

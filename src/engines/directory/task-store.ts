@@ -132,7 +132,7 @@ export class DirectoryTaskStore implements TaskStore {
   async change(task: TaskView, what: Change, say: (text: string) => void = () => {}): Promise<Changed> {
     const at = { ...(await this.lock()), sockets: this.#sockets }
     try {
-      if (what.kind === 'move') return await moveTask(at, task.ref, what.to, targetOf(what.to))
+      if (what.kind === 'move') return await moveTask(at, task.ref, what.to, () => targetOf(what.to))
       const changed = change(at, task.ref, file => actOn(at, task, file, what))
       const isOver = changed.kind === 'done' || changed.kind === 'refused'
       return isOver || what.kind !== 'cancel' ? changed : await finishCancel(at, task, changed, say)
