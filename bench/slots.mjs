@@ -1,9 +1,12 @@
 // What tasks cost that wait for a slot: those behind them, and the master.
+import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { encodePacket } from '../build/src/protocol/packet.js'
 import {
+  BIN,
   childrenOf,
   cpuSecondsOf,
   isInstalled,
@@ -43,11 +46,12 @@ function fill(spool, task, count, first) {
     )
 }
 
-/** It needed less than a fifth of a processor for a second. */
-async function isQuiet(pid) {
-  const before = cpuSecondsOf(pid)
-  await setTimeout(1000)
-  return cpuSecondsOf(pid) - before < 0.2
+/** How many wait for a slot, as the daemon says. */
+async function waitingIn(spool) {
+  const { stdout } = await promisify(execFile)(process.execPath, [BIN, 'status', '--json', spool]).catch(
+    bad => bad,
+  )
+  return JSON.parse(stdout).spools[0].tasks.parked.slot ?? 0
 }
 
 /** One task runs for ever, `count` wait for it, and others come behind them. */
@@ -63,7 +67,8 @@ function measure(count) {
     try {
       await until('another one starts', () => existsSync(join(directory, 'other')), LONGEST_MS)
       const first = (performance.now() - since) / 1000
-      await until('all are opened', () => isQuiet(daemon.pid), LONGEST_MS) // another one may start before
+      // another one may start before
+      await until('all are opened', async () => (await waitingIn(spool)) === count, LONGEST_MS, 1000)
       await setTimeout(REST_MS)
       const before = leftOnTmpfs(spool)
       const [cpu, at] = [cpuSecondsOf(daemon.pid), performance.now()]
