@@ -6,8 +6,11 @@ import { promisify } from 'node:util'
 import {
   childrenOf,
   cpuSecondsOf,
+  diskKind,
+  fill,
   inPairs,
   isInstalled,
+  leftOnTmpfs,
   ROOT,
   startSpoold,
   until,
@@ -21,6 +24,7 @@ const WORKERS = [
   { processes: 1, concurrency: 16 },
   { processes: 2, concurrency: 1 },
 ]
+const MOST_PAIRS = 3
 /** What is added to a queue, and by how many callers at once. */
 const STORING = [
   { name: 'one task after the other', way: 'one', callers: 1, count: 5000 },
@@ -28,9 +32,9 @@ const STORING = [
   { name: 'batches of 1,000', way: 'many', callers: 1, count: 40_000 },
 ]
 
-const withRedis = use =>
-  withDirectory('memory', async directory => {
-    const redis = await startRedis(directory)
+const withRedis = (use, medium = 'memory', sync = 'everysec') =>
+  withDirectory(medium, async directory => {
+    const redis = await startRedis(directory, sync)
     try {
       return await use(redis, directory)
     } finally {
@@ -38,8 +42,9 @@ const withRedis = use =>
     }
   })
 
-async function stored(redis, who, { way, callers, count }) {
-  const args = [who, redis.port, 'bench', way, count, callers].map(String)
+/** @param place the port of Redis, or a directory */
+async function stored(place, who, { way, callers, count }) {
+  const args = [who, place, 'bench', way, count, callers].map(String)
   const { stdout } = await promisify(execFile)(process.execPath, [join(HERE, 'store.mjs'), ...args])
   const { rate, cpu } = JSON.parse(stdout)
   return { 'tasks/s': rate, 'µs of CPU per task': cpu }
@@ -60,57 +65,107 @@ function startBullmq(redis, { processes, concurrency }) {
   }
 }
 
-function startOurs(redis, { processes, concurrency }, directory) {
-  const daemon = startSpoold(directory, redis.address('bench'), [
+function startOurs(spooler, { processes, concurrency }, directory) {
+  const daemon = startSpoold(directory, spooler, [
     ...['--spooler-quiet', '--spooler-processes', String(processes)],
     ...['--spooler-concurrency', String(concurrency)],
   ])
   return { pids: () => [daemon.pid, ...childrenOf(daemon.pid)], stop: () => daemon.stop() }
 }
 
-/** From the end of the first tenth on: processes are warm by then. */
+/** From the end of the first tenth on: processes are warm by then. @param left how many tasks there are */
+async function measured(running, left, asked) {
+  const total = await left() // nothing has run yet, or little
+  const down = share => async () => {
+    const now = await left()
+    return now <= total * share && { left: now, at: performance.now() }
+  }
+  try {
+    await until('a tenth is done', down(0.9), 120_000, 20)
+    const cpu = () => running.pids().reduce((sum, pid) => sum + cpuSecondsOf(pid), 0)
+    const before = { asked: await asked(), cpu: cpu() }
+    const first = await down(1)()
+    const last = await until('most is done', down(0.05), 120_000, 20)
+    const [cpuSeconds, after] = [cpu() - before.cpu, await asked()]
+    const done = first.left - last.left
+    return {
+      'tasks/s': (done * 1000) / (last.at - first.at),
+      ...(after === undefined
+        ? {}
+        : {
+            'scripts per task': (after.scripts - before.asked.scripts) / done,
+            'µs of Redis per task': ((after.seconds - before.asked.seconds) * 1e6) / done,
+          }),
+      'µs of CPU per task': (cpuSeconds * 1e6) / done,
+    }
+  } finally {
+    await running.stop()
+  }
+}
+
 function processed(who, count, workers) {
   return withRedis(async (redis, directory) => {
-    await stored(redis, who, { way: 'many', callers: 1, count })
-    const total = await redis.left('bench')
-    const running = who === 'bullmq' ? startBullmq(redis, workers) : startOurs(redis, workers, directory)
-    try {
-      const down = share => async () => {
-        const left = await redis.left('bench')
-        return left <= total * share && { left, at: performance.now() }
-      }
-      await until('a tenth is done', down(0.9), 120_000, 20)
-      const cpu = () => running.pids().reduce((sum, pid) => sum + cpuSecondsOf(pid), 0)
-      await redis.client.config('RESETSTAT')
-      const before = { ...(await asked(redis)), cpu: cpu() }
-      const first = await down(1)()
-      const last = await until('most is done', down(0.05), 120_000, 20)
-      const after = { ...(await asked(redis)), cpu: cpu() }
-      const done = first.left - last.left
-      return {
-        'tasks/s': (done * 1000) / (last.at - first.at),
-        'scripts per task': after.scripts / done,
-        'µs of Redis per task': ((after.seconds - before.seconds) * 1e6) / done,
-        'µs of CPU per task': ((after.cpu - before.cpu) * 1e6) / done,
-      }
-    } finally {
-      await running.stop()
-    }
+    await stored(redis.port, who, { way: 'many', callers: 1, count })
+    const running =
+      who === 'bullmq' ? startBullmq(redis, workers) : startOurs(redis.address('bench'), workers, directory)
+    return measured(
+      running,
+      () => redis.left('bench'),
+      () => asked(redis),
+    )
   })
+}
+
+function processedInDirectory(count, workers) {
+  return withDirectory('memory', async directory => {
+    const spool = join(directory, 'spool')
+    fill(spool, count)
+    return measured(
+      startOurs(spool, workers, directory),
+      () => leftOnTmpfs(spool),
+      () => undefined,
+    )
+  })
+}
+
+/** The same in a directory: what it costs to have several machines. */
+async function addDirectory(add, scale) {
+  const how = { way: 'one', callers: 64, count: Math.ceil(20 * scale) * 1000 }
+  for (const [name, who, medium, sync] of [
+    ['64 callers at once', 'directory', 'memory', 'everysec'],
+    ['64 callers at once, each synced', 'synced directory', 'disk', 'always'],
+  ])
+    await add(
+      `stored, ${name}, beside a directory`,
+      () => withRedis(redis => stored(redis.port, 'spoold', how), medium, sync),
+      () => withDirectory(medium, directory => stored(directory, who, how)),
+    )
+  const count = Math.ceil(40 * scale) * 1000
+  for (const workers of [WORKERS[0], WORKERS[2]]) {
+    const { processes, concurrency } = workers
+    const onRedis = async () => {
+      const { 'tasks/s': rate, 'µs of CPU per task': cpu } = await processed('spoold', count, workers)
+      return { 'tasks/s': rate, 'µs of CPU per task': cpu }
+    }
+    await add(`run, ${processes} × ${concurrency} at a time, beside a directory`, onRedis, () =>
+      processedInDirectory(count, workers),
+    )
+  }
 }
 
 export const title = 'A spool on Redis, beside plain BullMQ, and beside a directory'
 export const about = `One Redis on loopback, which syncs its append-only file (tmpfs) each second. BullMQ's side is its Queue and its Worker, as
 its manual has them, with spoold's priority and with jobs that are removed when they are done; both sides run no-op tasks in the same number of processes, with the
 same concurrency in each; spoold has its master beside them. Storing is one process. Figures of processing are from the end of the first tenth on. Scripts are
-what Redis is asked per task: BullMQ ends a task and fetches the next one by one script; spoold also stores, by a second one, that a task begins. Larger is better for
-tasks/s alone.`
+what Redis is asked per task: BullMQ ends a task and fetches the next one by one script; spoold also stores that tasks begin, those that begin at the same time by one
+script, and what it finds no ticket for when a task ends is pulled by one more. The last rows have a directory as the peer, on tmpfs too, without syncs;
+or both on the disk (${diskKind()}), with a sync before a task counts as stored. Larger is better for tasks/s alone.`
 
 export async function run({ pairs, scale, say }) {
   if (!isInstalled('redis-server')) return undefined
   const rows = []
   const add = async (name, ours, theirs, target) => {
-    const figures = await inPairs(Math.min(pairs, 5), ours, theirs, (mine, peer) =>
+    const figures = await inPairs(Math.min(pairs, MOST_PAIRS), ours, theirs, (mine, peer) =>
       say(`${name}: ${JSON.stringify(mine)} / ${JSON.stringify(peer)}`),
     )
     for (const figure of figures)
@@ -118,7 +173,7 @@ export async function run({ pairs, scale, say }) {
   }
   for (const how of STORING) {
     const scaled = { ...how, count: Math.ceil((how.count * scale) / 1000) * 1000 }
-    const side = who => () => withRedis(redis => stored(redis, who, scaled))
+    const side = who => () => withRedis(redis => stored(redis.port, who, scaled))
     await add(`stored, ${how.name}`, side('spoold'), side('bullmq'), 0.8)
   }
   for (const workers of WORKERS) {
@@ -126,5 +181,6 @@ export async function run({ pairs, scale, say }) {
     const side = who => () => processed(who, Math.ceil(40 * scale) * 1000, workers)
     await add(`run, ${processes} × ${concurrency} at a time`, side('spoold'), side('bullmq'), 0.8)
   }
+  await addDirectory(add, scale)
   return { rows }
 }

@@ -8,8 +8,11 @@ import { until } from '../harness.mjs'
 /** No port that the system gives to others. */
 const BELOW_EPHEMERAL = 32_767
 
-/** @param directory for its append-only file, which is synced each second */
-export async function startRedis(directory) {
+/**
+ * @param directory for its append-only file
+ * @param sync when that is synced
+ */
+export async function startRedis(directory, sync = 'everysec') {
   const port = BELOW_EPHEMERAL - randomInt(10_000)
   const settings = {
     port,
@@ -17,7 +20,7 @@ export async function startRedis(directory) {
     dir: directory,
     save: '',
     appendonly: 'yes',
-    appendfsync: 'everysec',
+    appendfsync: sync,
     'auto-aof-rewrite-percentage': 0,
   }
   const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)])

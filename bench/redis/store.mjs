@@ -1,9 +1,9 @@
-// WHO PORT QUEUE WAY COUNT CALLERS: stores tasks as spoold or as BullMQ does, and prints how many per second, and its CPU time per
-// task in µs, without its start and a short warm-up.
+// WHO PLACE QUEUE WAY COUNT CALLERS: stores tasks as spoold or as BullMQ does, in the Redis on a port, or as spoold does in a
+// directory. Prints how many per second, and its CPU time per task in µs, without its start and a short warm-up.
 import { Queue } from 'bullmq'
 import { Batch, spool } from '../../dist/index.js'
 
-const [who, port, name, way, total, callers] = process.argv.slice(2)
+const [who, place, name, way, total, callers] = process.argv.slice(2)
 const [count, atOnce] = [Number(total), Number(callers)]
 const BATCH = 1000
 const WARM_UP = 2000
@@ -12,9 +12,14 @@ const task = n => ({ hello: 'world', n: String(n), foo: 'bar' })
 /** Its last one: spoold's tasks without a priority have the one after that. */
 const options = { priority: 2_097_151, removeOnComplete: true }
 
-const to = { spooler: `redis://127.0.0.1:${port}/0/${name}` }
+const DESTINATIONS = {
+  spoold: { spooler: `redis://127.0.0.1:${place}/0/${name}` },
+  directory: { spooler: `${place}/${name}`, sync: false },
+  'synced directory': { spooler: `${place}/${name}` },
+}
+const to = DESTINATIONS[who]
 const queue =
-  who === 'bullmq' ? new Queue(name, { connection: { host: '127.0.0.1', port: Number(port) } }) : undefined
+  who === 'bullmq' ? new Queue(name, { connection: { host: '127.0.0.1', port: Number(place) } }) : undefined
 
 const WAYS = {
   spoold: {
@@ -40,7 +45,7 @@ async function store(count) {
   const caller = async () => {
     while (next < count) {
       next += step
-      await WAYS[who][way](next - step)
+      await WAYS[who === 'bullmq' ? who : 'spoold'][way](next - step)
     }
   }
   await Promise.all(Array.from({ length: atOnce }, caller))
