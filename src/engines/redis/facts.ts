@@ -8,7 +8,8 @@ const TRY_ALL = `
 local key = KEYS[1]
 for _, command in ipairs({
   { 'SET', key, '1', 'PX', '1000' }, { 'GET', key }, { 'EXISTS', key }, { 'DEL', key },
-  { 'HSET', key, 'a', '1' }, { 'HMGET', key, 'a' }, { 'HGETALL', key }, { 'HINCRBY', key, 'a', '1' }, { 'DEL', key },
+  { 'HSET', key, 'a', '1' }, { 'HMGET', key, 'a' }, { 'HGETALL', key }, { 'HINCRBY', key, 'a', '1' }, { 'HDEL', key, 'a' },
+  { 'PTTL', key }, { 'DEL', key },
   { 'LPUSH', key, 'a' }, { 'LPOS', key, 'a' }, { 'LRANGE', key, '0', '1' }, { 'LREM', key, '0', 'a' }, { 'DEL', key },
   { 'SADD', key, 'a' }, { 'SREM', key, 'a' }, { 'DEL', key },
   { 'ZADD', key, '1', 'a' }, { 'ZRANGEBYSCORE', key, '0', '1' }, { 'ZPOPMIN', key }, { 'DEL', key },
