@@ -33,7 +33,13 @@ const CHANGES: readonly Case[] = [
   { name: 'release', on: held, args: spool => ['release', '--all', spool], left: ROWS },
   { name: 'kick --json', on: filled, args: spool => ['kick', '--all', '--json', spool], left: ROWS },
   { name: 'requeue', on: dead, args: spool => ['requeue', '--all', spool], left: ROWS },
-  { name: 'move', on: filled, args: spool => ['move', '--all', '--to', spoolDirectory(), spool], left: 0 },
+  {
+    name: 'move',
+    on: filled,
+    args: spool => ['move', '--all', '--to', spoolDirectory(), spool],
+    sum: `spoold: moved ${ROWS}\n`,
+    left: 0,
+  },
   { name: 'fsck --repair', on: dead, args: spool => ['fsck', '--repair', spool], extra: 1 },
   {
     name: 'enqueue --json',

@@ -57,7 +57,7 @@ describe('a wrong command line', { concurrency: 4 }, () => {
     [['rm'], /name a file or a spool directory, or --ini FILE/, 64],
     [['rm', '/tmp'], /which tasks in \/tmp\? Use filters, or --all/, 64],
     [['hold', missing], /^spoold: \/nonexistent\/spool does not exist$/],
-    [['move', '/tmp'], /required option '--to <dir>' not specified; see spoold move --help/, 64],
+    [['move', '/tmp'], /required option '--to <spool>' not specified; see spoold move --help/, 64],
     [['move', '--all', '/tmp', '--to', missing], /\/nonexistent\/spool does not exist/],
     [['purge', '/tmp'], /say which dead letters: --max-age TIME, --max-count N or both, or --all/, 64],
     [['purge', '/tmp', '--max-count', 'x'], /--max-count: expected a whole number, got "x"/, 64],
