@@ -1,3 +1,9 @@
+interface Counts {
+  readonly ready: number
+  readonly busy: number
+  readonly waiting: number
+}
+
 /** While the backlog is this long and tasks end this fast, events would cost more than they tell: three a task. */
 export const LONG_BACKLOG = 5000
 const FAST_TASKS_PER_SECOND = 2000
@@ -27,8 +33,9 @@ export class DrainRate {
    * Of the time since the last judgement; undefined before there is enough, or while no worker has anything to end.
    *
    * @param ready the backlog now
+   * @param waiting what a listing meets in vain, which has to follow once events were missed
    */
-  judge(ready: number, busy: number): boolean | undefined {
+  judge({ ready, busy, waiting }: Counts): boolean | undefined {
     const now = performance.now()
     if (now < this.judgeableAt) return undefined
     if (busy === 0 && this.#tasks === 0) {
@@ -37,6 +44,6 @@ export class DrainRate {
     }
     const rate = (this.#tasks * 1000) / (now - this.#since)
     this.restart()
-    return rate > FAST_TASKS_PER_SECOND && ready > LONG_BACKLOG
+    return rate > FAST_TASKS_PER_SECOND && ready > Math.max(LONG_BACKLOG, waiting)
   }
 }

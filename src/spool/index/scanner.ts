@@ -221,7 +221,7 @@ export class Scanner {
 
   /** Suspended while the backlog is long and tasks end fast; the start of a backlog counts as fast. */
   #judge(): void {
-    const isRace = this.#race.judge(this.#index.ready, this.#index.busy)
+    const isRace = this.#race.judge(this.#index)
     if (isRace === true && !this.#isSuspended) this.#suspendWatches()
     if (isRace !== false || !this.#isSuspended) return
     this.#isSuspended = false // stamps tell whether something happened in the meantime
