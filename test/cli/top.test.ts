@@ -56,7 +56,15 @@ describe('keys', () => {
     [['tab', 'tab'], 'waiting'],
     [['left'], 'schedules'],
     [['shift-tab', 'right'], 'overview'],
+    [['9', '1'], 'overview'],
+    [['2'], 'running'],
+    [['3'], 'waiting'],
+    [['4'], 'retrying'],
     [['5'], 'dead'],
+    [['6'], 'held'],
+    [['7'], 'workers'],
+    [['8'], 'names'],
+    [['9'], 'schedules'],
     [['9', 'right'], 'overview'],
   ] as const)
     it(`${keys.join(' ')} open the tab ${tab}, and look at it`, () => {
