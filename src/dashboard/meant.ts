@@ -2,6 +2,7 @@ import { selectTasks } from '../operate/act.js'
 import type { TaskAction } from '../operate/actions.js'
 import type { Hide } from '../protocol/hide.js'
 import { type AuditEntry, namesForAudit } from '../spool/admin/audit.js'
+import { ownStateOf } from '../spool/admin/task-view.js'
 import type { Ref } from '../task/ref.js'
 import type { Form } from './access/form.js'
 import type { Visitor } from './access/visitor.js'
@@ -36,12 +37,13 @@ export async function meantBy(
     const refs: Ref[] = []
     for (const ref of selectedIn(place, form.ref)) {
       const task = await look(ref)
-      if (task !== undefined && states.includes(task.state)) refs.push(ref)
+      if (task !== undefined && states.includes(ownStateOf(task.state))) refs.push(ref)
     }
     return { refs, isWhole: true, about: { task: namesForAudit(refs) } }
   }
   const filter = filterIn(form)
-  const selected = await selectTasks(await place.open(), { states }, selectionFor(filter, visitor, hide))
+  const store = await place.open({ asksDaemons: true })
+  const selected = await selectTasks(store, { states }, selectionFor(filter, visitor, hide))
   return { ...selected, about: { filter: JSON.stringify(filter) } }
 }
 

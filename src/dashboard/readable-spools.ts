@@ -120,8 +120,8 @@ export class ReadableSpool {
   }
 
   /** Looks at tasks of the directory, as they are now. */
-  look(): (ref: Ref) => TaskView | undefined {
-    const view = this.#place.view()
+  async look(): Promise<(ref: Ref) => TaskView | undefined> {
+    const view = await this.#place.view()
     return ref => {
       const task = view.view(ref)
       return task === undefined ? undefined : this.#seen(task)
@@ -137,7 +137,7 @@ export class ReadableSpool {
     const selection = selectionFor(filter, this.#visitor, this.#hide)
     const { states } = selection
     if (this.isOnRedis) return this.#findOnRedis(selection, most)
-    const view = this.#place.view()
+    const view = await this.#place.view()
     const tasks: TaskView[] = []
     let looked = 0
     let isWhole = true

@@ -1,4 +1,5 @@
 import { basename } from 'node:path'
+import { findParked } from '../control/parked-tasks.js'
 import { openTaskStore } from '../engines/open-engine.js'
 import type { TaskStore } from '../engines/task-store.js'
 import { readLocks } from '../files/lock-table.js'
@@ -28,12 +29,12 @@ export interface SpoolPlace {
   readonly directory: string
   /** Its tasks are in no directory. */
   readonly isOnRedis: boolean
-  /** A view of the directory as it is now. */
-  view(): SpoolView
+  /** A view of the directory as it is now; its daemons say what they keep back. */
+  view(): Promise<SpoolView>
   /** Looks at tasks as they are now; undefined: it is gone. */
   look(): Promise<(ref: Ref) => TaskView | undefined | Promise<TaskView | undefined>>
   /** To list it, or to act in it. */
-  open(): Promise<TaskStore>
+  open(options?: { readonly asksDaemons: boolean }): Promise<TaskStore>
 }
 
 export class Spools {
@@ -57,12 +58,16 @@ export class Spools {
 
 function placeOf(id: string, directory: string): SpoolPlace {
   const isOnRedis = isRedisAddress(directory)
-  const view = () => new SpoolView(toByteString(directory), readLocks(), Date.now())
-  const open = () => openTaskStore(directory)
+  const open: SpoolPlace['open'] = options => openTaskStore(directory, options)
+  const view = async () => {
+    const spool = toByteString(directory)
+    const parked = await findParked(spool)
+    return new SpoolView(spool, readLocks(), Date.now(), (ref, vars) => parked.whyOf(ref, vars))
+  }
   return {
     ...{ id, directory, isOnRedis, view, open },
     async look() {
-      const at = isOnRedis ? await open() : view()
+      const at = await (isOnRedis ? open() : view())
       return ref => at.view(ref)
     },
   }

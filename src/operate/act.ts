@@ -2,7 +2,7 @@ import { messageOf } from '../base/errors.js'
 import { Slices } from '../base/slices.js'
 import type { TaskStore } from '../engines/task-store.js'
 import { type Changed, refused } from '../spool/admin/change.js'
-import type { TaskView } from '../spool/admin/task-view.js'
+import { ownStateOf, type TaskView } from '../spool/admin/task-view.js'
 import type { Ref } from '../task/ref.js'
 import type { TaskAction } from './actions.js'
 import type { Args } from './args.js'
@@ -35,7 +35,7 @@ export async function actOnTask(
   args: Args = {},
   say: (text: string) => void = () => {},
 ): Promise<Changed> {
-  if (!action.states.includes(task.state))
+  if (!action.states.includes(ownStateOf(task.state)))
     return refused(`it is ${task.state}; this is for tasks that are ${action.states.join(', ')}`)
   try {
     return await store.change(task, action.change(args), say)
@@ -63,7 +63,7 @@ export async function selectTasks(
   for await (const task of store.views({ states, mayHave })) {
     await slices.rest()
     if (looked > MOST_LOOKED_AT) return { refs: [], isWhole: false }
-    if (!states.includes(task.state) || !selection.has(task)) continue
+    if (!states.includes(ownStateOf(task.state)) || !selection.has(task)) continue
     if (refs.length === most) return { refs, isWhole: false }
     refs.push(task.ref)
   }

@@ -6,8 +6,15 @@ import { spoolSnapshotOf } from '../helpers/control.js'
 import { Browser, give, send, startDashboard } from '../helpers/dashboard.js'
 import { stored } from '../helpers/dashboard-tasks.js'
 import { drop, packet, taskName } from '../helpers/files.js'
+import { stateOf } from '../helpers/spools.js'
 import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
+
+/** Once this returns, the daemon starts none of them. */
+async function paused(spool: string, pair: string): Promise<void> {
+  assert.equal((await spoold(['pause', spool, '--key', pair])).code, 0)
+  await until('the daemon knows', async () => (await spoolSnapshotOf(spool)).paused.pauses.length === 1)
+}
 
 it('the page of parked tasks names them, with the reason', async () => {
   const { place, spool } = await startDashboard({
@@ -15,7 +22,7 @@ it('the page of parked tasks names them, with the reason', async () => {
     handler:
       "import { Tasks } from 'spoold'\nexport const tasks = new Tasks()\ntasks.task('known', {}, () => {})",
   })
-  assert.equal((await spoold(['pause', spool, '--key', 'task=known'])).code, 0)
+  await paused(spool, 'task=known')
   const unknown = await stored(spool, 'task=no-such', 'args=[]')
   const paused = await stored(spool, 'task=known', 'args=[]')
   await until('both are parked', async () => {
@@ -30,6 +37,47 @@ it('the page of parked tasks names them, with the reason', async () => {
     const row = new RegExp(`<tr[^>]*>(?:(?!</tr>).)*>${reason}</td>.*?</tr>`, 's').exec(text)?.[0] ?? ''
     assert.ok(row.includes(`/spools/spool/tasks/${urlTextOf(name)}`), reason)
   }
+})
+
+it('a parked task is said to be parked wherever it is shown, and can be acted on; whose value pauses it is for those who may read it', async () => {
+  const { place, spool, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
+  await paused(spool, 'customer=zq-31')
+  const [first, second] = [await stored(spool, 'customer=zq-31'), await stored(spool, 'customer=zq-31')]
+  const later = await stored(spool, '--at', '+2h', 'customer=zq-31')
+  await until('they are parked', async () => (await spoolSnapshotOf(spool)).tasks.parked.paused === 2)
+  const ref = urlTextOf(first)
+  const as = async (who: Parameters<typeof tokenOf>) => {
+    const browser = new Browser(place)
+    await browser.logIn(tokenOf(...who))
+    return browser
+  }
+  const admin = await as(['admin', true])
+  const viewer = await as(['viewer'])
+  const states = (text: string) =>
+    [...(text.split('<main')[1] ?? '').matchAll(/<span class="badge[^"]*">(\w+)<\/span>/g)].map(
+      ([, state]) => state,
+    )
+  for (const [path, expected] of [
+    [`tasks/${ref}`, ['parked']],
+    ['find?state=parked', ['parked', 'parked']],
+    ['find?state=due', []],
+    ['find?name=*', ['parked', 'parked', 'waiting']],
+  ] as const) {
+    const { text } = await admin.get(`/spools/spool/${path}`)
+    assert.deepEqual(states(text).sort(), expected, path)
+    if (path !== 'find?state=due') assert.match(text, /paused: tasks with customer=zq-31/, path)
+    const seen = (await viewer.get(`/spools/spool/${path}`)).text
+    assert.deepEqual(states(seen).sort(), expected, path)
+    assert.doesNotMatch(seen, /zq-31/, path)
+  }
+  const page = (await admin.get(`/spools/spool/tasks/${ref}`)).text
+  const [, csrf = ''] = /name="csrf" value="([^"]+)"/.exec(page) ?? []
+  await admin.post(`/spools/spool/tasks/${ref}/hold`, { csrf })
+  assert.equal(await stateOf(spool, first), 'held')
+  assert.match((await admin.get('/spools/spool/bulk/hold?state=parked')).text, /Hold: 1 task</)
+  assert.match((await admin.get('/spools/spool/bulk/hold?state=due')).text, /Hold: 0 tasks</)
+  await admin.post('/spools/spool/bulk/hold', { csrf, state: 'parked', count: '1' })
+  assert.deepEqual(await Promise.all([second, later].map(name => stateOf(spool, name))), ['held', 'waiting'])
 })
 
 it('the page of one reason and name lists its tasks page by page, says why they wait, and acts on them', async () => {

@@ -3,7 +3,7 @@ import { openTaskStore } from '../../engines/open-engine.js'
 import type { TaskStore } from '../../engines/task-store.js'
 import { type Selection, selectionOf } from '../../operate/selection.js'
 import { namesForAudit } from '../../spool/admin/audit.js'
-import type { TaskView } from '../../spool/admin/task-view.js'
+import { ownStateOf, type TaskView } from '../../spool/admin/task-view.js'
 import type { Ref } from '../../task/ref.js'
 import { asOwners } from '../acting-owner.js'
 import { audit } from '../audit.js'
@@ -182,8 +182,7 @@ async function* candidates(
 /** Selected by its path, by a state that was asked for, or by one of the command's default states. */
 function matches(task: TaskView, { ref }: TaskPath, { selection, action }: Order): boolean {
   if (!selection.has(task)) return false
-  const state = task.state === 'parked' ? 'due' : task.state // it is due, and a daemon keeps it back
-  return ref !== undefined || selection.states !== undefined || action.states.includes(state)
+  return ref !== undefined || selection.states !== undefined || action.states.includes(ownStateOf(task.state))
 }
 
 async function resultOf(

@@ -1,6 +1,6 @@
 import { printable } from '../../base/printable.js'
 import { ACTIONS, type ActionName } from '../../operate/actions.js'
-import type { TaskState } from '../../spool/admin/task-view.js'
+import { ownStateOf, type TaskState } from '../../spool/admin/task-view.js'
 import { type Intent, type Row, type TopState, targetsOf } from './state.js'
 
 /** What an action's key does on the tab of schedules. */
@@ -48,7 +48,7 @@ function onTasks(
   isFinal: boolean,
 ): IntentOrWhyNot {
   const targets = targetsOf(state).filter(({ task }) => task !== undefined)
-  const rows = targets.filter(({ task }) => task !== undefined && states.includes(ownState(task.state)))
+  const rows = targets.filter(({ task }) => task !== undefined && states.includes(ownStateOf(task.state)))
   if (targets.length === 0) return `${name}: there is no task on this line`
   if (rows.length === 0) return `${name} is for tasks that are ${states.join(', ')}`
   const left = targets.length - rows.length
@@ -64,11 +64,6 @@ function onSchedule({ look, cursor }: TopState, pressed: ActionName): IntentOrWh
   if (row === undefined) return 'there is no schedule on this line'
   const text = `${name.replace('-schedule', '')} ${printable(row.cells.at(-1) ?? '')}`
   return { action: name, rows: [], args: { schedule: row.id }, text }
-}
-
-/** For commands, what a daemon keeps back is due. */
-function ownState(state: TaskState): TaskState {
-  return state === 'parked' ? 'due' : state
 }
 
 function nameOf(row: Row | undefined): string {

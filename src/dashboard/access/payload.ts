@@ -3,14 +3,16 @@ import { isNamed, TASK_KEY, taskNameOf } from '../../protocol/named.js'
 import { encodePacket } from '../../protocol/packet.js'
 import { parseVars, type Vars } from '../../protocol/vars.js'
 import type { TaskView } from '../../spool/admin/task-view.js'
+import type { Parked } from '../../task/parked.js'
 
 /** A task as seen by whoever may not read its payload: without keys, values and errors, which may have values in them. */
-export function withoutPayload({ record, letter, file, ...task }: TaskView): TaskView {
+export function withoutPayload({ record, letter, file, parked, ...task }: TaskView): TaskView {
   return {
     ...task,
     file: { ...file, vars: nameOnly(file.vars) },
     ...(record === undefined ? {} : { record: recordWithout(record) }),
     ...(letter === undefined ? {} : { letter: letterWithout(letter) }),
+    ...(parked === undefined ? {} : { parked: parkedWithout(parked) }),
   }
 }
 
@@ -35,4 +37,9 @@ function recordWithout(record: NonNullable<TaskView['record']>): NonNullable<Tas
 function letterWithout(letter: NonNullable<TaskView['letter']>): NonNullable<TaskView['letter']> {
   const { lastError: _error, ...rest } = letter
   return { ...rest, detail: '' }
+}
+
+/** A pause names a value; the other reasons name functions. */
+function parkedWithout(parked: Parked): Parked {
+  return parked.reason === 'paused' ? { ...parked, detail: 'paused' } : parked
 }

@@ -43,7 +43,7 @@ async function groupPage(context: PageContext, at: SpoolScene, reason: string) {
   const args = { spool: place.directory, limit: PAGE_SIZE + 1, from, ...query }
   const [group] = readParkedGroups(await context.daemon.ask('parked', args))
   const refs = group?.tasks ?? []
-  const look = place.look()
+  const look = await place.look()
   const shown = pageOf(
     ref => group && parkedBy(look(ref), { reason: group.reason, detail: describeGroup(group) }),
     refs.slice(0, PAGE_SIZE),

@@ -34,7 +34,7 @@ export async function taskPage(context: PageContext, params: Params) {
       title: detail.row.kind ?? detail.row.name,
       source: place.isOnRedis
         ? 'From the job of the task in Redis.'
-        : 'From the file of the task, its record or the letter beside it, and the table of locks.',
+        : 'From the file of the task, its record or the letter beside it, and the table of locks; the daemons say whether it is parked.',
     },
     <>
       <Task
@@ -50,8 +50,16 @@ export async function taskPage(context: PageContext, params: Params) {
 
 /** An act may end a task, and with it its page: afterwards one is where it was listed. */
 function listingOf({ state }: TaskView): SpoolPage {
-  if (state === 'dead' || state === 'held' || state === 'retrying' || state === 'running') return state
-  return 'waiting'
+  switch (state) {
+    case 'dead':
+    case 'held':
+    case 'parked':
+    case 'retrying':
+    case 'running':
+      return state
+    default:
+      return 'waiting'
+  }
 }
 
 /** The body, as a file to be saved: it is never shown as what it says it is. */

@@ -23,7 +23,7 @@ export async function waitingPage(context: PageContext, params: Params) {
   const from = fromIn(context)
   const ask = (verb: string, args: object) => context.daemon.ask(verb, args)
   const { refs, next } = await upcomingRefs(ask, place.directory, isLater ? 'later' : 'next', from)
-  const shown = { ...pageOf(place.look(), refs, 0), from, next }
+  const shown = { ...pageOf(await place.look(), refs, 0), from, next }
   const which = isLater
     ? 'that wait for their time, the next one first'
     : 'that run, and then those that start next'
@@ -75,7 +75,7 @@ async function recordedPage(
   const at = await spoolScene(context, params)
   const { place, snapshot } = at
   const names = await recordedRefs(toByteString(place.directory))
-  const shown = pageOf(place.look(), names.refs, fromIn(context), isWanted)
+  const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
   return listing(context, at, shown, {
     page,
     title,
@@ -93,7 +93,7 @@ export async function deadPage(context: PageContext, params: Params) {
   const reason = context.query.get('reason')
   const names = await deadRefs(toByteString(place.directory))
   const isWanted = ({ letter }: TaskView) => reason === null || letter?.reason === reason
-  const shown = pageOf(place.look(), names.refs, fromIn(context), isWanted)
+  const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
   return listing(context, at, shown, {
     page: 'dead',
     title: 'Dead letters',

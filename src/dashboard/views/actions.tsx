@@ -1,6 +1,6 @@
 import type { Child } from 'hono/jsx'
 import { ACTIONS, type ActionName } from '../../operate/actions.js'
-import type { TaskState } from '../../spool/admin/task-view.js'
+import { ownStateOf, type TaskState } from '../../spool/admin/task-view.js'
 import { countOf } from './text.js'
 
 /** Who may do what, and what forms have to carry. */
@@ -47,8 +47,7 @@ function taskActions(actor: Actor, state: TaskState): ActionName[] {
 /** Is this something that is done to tasks in this state? */
 export function canHave(name: ActionName, state: TaskState): boolean {
   const action = ACTIONS[name]
-  const stored = state === 'parked' ? 'due' : state // only its daemon keeps it back
-  return action.on === 'task' && (action.states as readonly TaskState[]).includes(stored)
+  return action.on === 'task' && (action.states as readonly TaskState[]).includes(ownStateOf(state))
 }
 
 /** Those that can be done to many tasks at once. */

@@ -1,7 +1,7 @@
-import { ACTIONS, type ActionName } from '../../operate/actions.js'
-import { TASK_STATES } from '../../spool/admin/task-view.js'
+import type { ActionName } from '../../operate/actions.js'
+import { TASK_STATES, type TaskState } from '../../spool/admin/task-view.js'
 import { BURY_REASONS } from '../../task/bury-reasons.js'
-import { WORDING } from './actions.js'
+import { canHave, WORDING } from './actions.js'
 
 /** What can be typed into the form, and what it means. `isPayload`: it looks at values. */
 const FIELDS = [
@@ -77,10 +77,7 @@ interface BulkLinksProps {
 export function BulkLinks({ at, actions, filter }: BulkLinksProps) {
   const { state = '' } = filter
   const query = new URLSearchParams(filter).toString()
-  const possible = actions.filter(name => {
-    const action = ACTIONS[name]
-    return action.on === 'task' && (state === '' || (action.states as readonly string[]).includes(state))
-  })
+  const possible = actions.filter(name => state === '' || canHave(name, state as TaskState))
   if (possible.length === 0) return null
   return (
     <section class="card" aria-labelledby="all">

@@ -21,6 +21,7 @@ export function Task({ detail, nowMs, bodyHref, actions }: TaskProps) {
         <Facts
           facts={[
             ['State', <StateBadge state={row.state} />],
+            ['Waits because', row.parked],
             ['Named task', row.kind],
             ['File', <code class="path">{row.name}</code>],
             ['Priority', row.priority],

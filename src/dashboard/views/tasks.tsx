@@ -1,4 +1,5 @@
 import type { ActionName } from '../../operate/actions.js'
+import { ownStateOf } from '../../spool/admin/task-view.js'
 import type { TaskRow } from '../models/task-row.js'
 import { type Actor, bulkActions, canHave, Hidden, TaskActions, WORDING } from './actions.js'
 import { type SpoolPage, spoolHref } from './links.js'
@@ -122,7 +123,7 @@ function TaskLink({ href, row }: { href: string; row: TaskRow }) {
 /** When it is due. */
 export const dueColumn = (nowMs: number): Column<TaskRow> => ({
   title: 'Due',
-  cell: ({ state, dueAtMs }) => (state === 'due' ? 'now' : <When ms={dueAtMs} nowMs={nowMs} />),
+  cell: ({ state, dueAtMs }) => (ownStateOf(state) === 'due' ? 'now' : <When ms={dueAtMs} nowMs={nowMs} />),
 })
 
 /** Of a task that runs. */
@@ -144,7 +145,10 @@ export const PARKED: Column<TaskRow> = { title: 'Waits because', cell: ({ parked
 /** Why; for those who may not read errors, the reason alone. */
 export const WHY: Column<TaskRow> = {
   title: 'Why',
-  cell: ({ reason, error }) => [reason, error].filter(part => part !== null).join(': '),
+  cell: ({ parked, reason, error }) => {
+    const failure = [reason, error].filter(part => part !== null).join(': ')
+    return [parked ?? '', failure].filter(part => part !== '').join('; ')
+  },
 }
 
 export const buriedColumn = (nowMs: number): Column<TaskRow> => ({

@@ -28,6 +28,11 @@ export const TASK_STATES = [
 ] as const
 export type TaskState = (typeof TASK_STATES)[number]
 
+/** The state that decides what can be done to a task: one that a daemon keeps back is due. */
+export function ownStateOf(state: TaskState): Exclude<TaskState, 'parked'> {
+  return state === 'parked' ? 'due' : state
+}
+
 /** Everything that can be known about a task without changing anything. */
 export interface TaskView {
   /** In a directory its path below the spool; a dead letter's begins with `.spoold/dead/`. */
