@@ -11,7 +11,7 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 /** Once this returns, the daemon starts none of them. */
-async function paused(spool: string, pair: string): Promise<void> {
+async function pausePair(spool: string, pair: string): Promise<void> {
   assert.equal((await spoold(['pause', spool, '--key', pair])).code, 0)
   await until('the daemon knows', async () => (await spoolSnapshotOf(spool)).paused.pauses.length === 1)
 }
@@ -22,7 +22,7 @@ it('the page of parked tasks names them, with the reason', async () => {
     handler:
       "import { Tasks } from 'spoold'\nexport const tasks = new Tasks()\ntasks.task('known', {}, () => {})",
   })
-  await paused(spool, 'task=known')
+  await pausePair(spool, 'task=known')
   const unknown = await stored(spool, 'task=no-such', 'args=[]')
   const paused = await stored(spool, 'task=known', 'args=[]')
   await until('both are parked', async () => {
@@ -41,7 +41,7 @@ it('the page of parked tasks names them, with the reason', async () => {
 
 it('a parked task is said to be parked wherever it is shown, and can be acted on; whose value pauses it is for those who may read it', async () => {
   const { place, spool, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
-  await paused(spool, 'customer=zq-31')
+  await pausePair(spool, 'customer=zq-31')
   const [first, second] = [await stored(spool, 'customer=zq-31'), await stored(spool, 'customer=zq-31')]
   const later = await stored(spool, '--at', '+2h', 'customer=zq-31')
   await until('they are parked', async () => (await spoolSnapshotOf(spool)).tasks.parked.paused === 2)
