@@ -99,20 +99,14 @@ export class ChangeReport {
 
   #sumUp(): void {
     const countOf = (kind: Result['kind']) => this.#results.get(kind) ?? 0
-    const [done, running, refused, gone] = [
-      countOf('done'),
-      countOf('running'),
-      countOf('refused'),
-      countOf('gone'),
-    ]
-    if (done + running + refused + gone < 2) return
     const rest = [
-      [running, 'running, left alone'],
-      [refused, 'refused'],
-      [gone, 'gone meanwhile'],
+      [countOf('running'), 'running, left alone'],
+      [countOf('refused'), 'refused'],
+      [countOf('gone'), 'gone meanwhile'],
     ] as const
     const parts = rest.filter(([count]) => count > 0).map(([count, what]) => `, ${count} ${what}`)
-    this.say(`${this.#action.done} ${done}${parts.join('')}`)
+    const isOne = countOf('done') === 0 && rest.reduce((sum, [count]) => sum + count, 0) === 1
+    if (parts.length > 0 && !isOne) this.say(`${this.#action.done} ${countOf('done')}${parts.join('')}`)
   }
 
   #print(text: string): void {

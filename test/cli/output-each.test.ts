@@ -37,7 +37,6 @@ const CHANGES: readonly Case[] = [
     name: 'move',
     on: filled,
     args: spool => ['move', '--all', '--to', spoolDirectory(), spool],
-    sum: `spoold: moved ${ROWS}\n`,
     left: 0,
   },
   { name: 'fsck --repair', on: dead, args: spool => ['fsck', '--repair', spool], extra: 1 },
