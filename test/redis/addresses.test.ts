@@ -1,26 +1,18 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { spool } from '#src/client/spool.js'
 import { spoold } from '../helpers/cli.js'
-import { TestProcess } from '../helpers/process.js'
 import { freePort } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
+import { startServer, startWatched } from '../helpers/sentinel.js'
 import { until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 const TELLING = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
-const VOLATILE = ['--save', '', '--appendonly', 'no', '--bind', '127.0.0.1']
 const isMissing = skipUnless('redis-server')
-
-async function startServer(args: readonly string[]): Promise<TestProcess> {
-  const server = new TestProcess('redis-server', [...VOLATILE, '--dir', workspace(), ...args])
-  await server.waitFor(/ready to accept connections/i, 10_000)
-  return server
-}
 
 /** A program, a command and a daemon use the address. */
 async function isUsable(spooler: string): Promise<void> {
@@ -75,26 +67,14 @@ describe('a spool on Redis', { skip: isMissing }, () => {
   })
 
   it('is reached through sentinels, also after a failover', async () => {
-    const [first, second, sentinel] = [freePort(), freePort(), freePort()]
-    const master = await startServer(['--port', String(first)])
-    await startServer(['--port', String(second), '--replicaof', '127.0.0.1', String(first)])
-    const file = join(workspace(), 'sentinel.conf')
-    const lines = [
-      `port ${sentinel}`,
-      `sentinel monitor main 127.0.0.1 ${first} 1`,
-      'sentinel down-after-milliseconds main 500',
-      'sentinel failover-timeout main 2000',
-    ]
-    writeFileSync(file, `${lines.join('\n')}\n`)
-    const watcher = new TestProcess('redis-server', [file, '--sentinel', '--bind', '127.0.0.1'])
-    await watcher.waitFor(`+slave slave 127.0.0.1:${second}`)
-    const address = `redis+sentinel://127.0.0.1:${sentinel}/main/0/mail`
+    const { master, sentinel, address: named } = await startWatched()
+    const address = named('mail')
     await isUsable(address)
     const daemon = await daemonOn(address, { handler: TELLING })
     await spool({ n: 'before' }, { spooler: address })
     await until('it has run', () => daemon.journal().includes('before'))
     master.child.kill('SIGKILL')
-    await watcher.waitFor('+switch-master')
+    await sentinel.waitFor('+switch-master')
     await until('a task is stored', () =>
       spool({ n: 'after' }, { spooler: address, id: 'after' }).catch(() => false),
     )

@@ -63,7 +63,6 @@ export class FallbackEnqueuer implements Enqueuer {
     const left = requests.filter((_, i) => isLeft(results[i]))
     this.#redis.forget(requests.filter((_, i) => !isLeft(results[i])).map(({ mark }) => mark))
     if (left.length === 0) return results
-    this.#awayUntil = performance.now() + PAUSE_MS * (0.5 + Math.random())
     const local = [...(await this.#directory.storeAll(left, isAllOrNothing))]
     return results.map(result => (isLeft(result) ? (local.shift() as StoreResult) : result))
   }
@@ -71,13 +70,15 @@ export class FallbackEnqueuer implements Enqueuer {
   async #tryRedis(requests: readonly Request[], isAllOrNothing: boolean): Promise<readonly StoreResult[]> {
     const late = () =>
       requests.map(() => ({ error: new SpooldError('REDIS_UNANSWERED', 'it took too long') }))
-    if (performance.now() < this.#awayUntil) return late()
+    if (performance.now() < this.#awayUntil) return late() // and makes the pause no longer: more tasks may always come
     let timer: NodeJS.Timeout | undefined
     const patience = new Promise<readonly StoreResult[]>(resolve => {
       timer = setTimeout(() => resolve(late()), REPLY_MS)
     })
     const stored = this.#redis.storeAll(requests, isAllOrNothing)
-    return Promise.race([stored, patience]).finally(() => clearTimeout(timer))
+    const results = await Promise.race([stored, patience]).finally(() => clearTimeout(timer))
+    if (results.some(isLeft)) this.#awayUntil = performance.now() + PAUSE_MS * (0.5 + Math.random())
+    return results
   }
 }
 

@@ -1,0 +1,43 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { TestProcess } from './process.js'
+import { freePort } from './redis.js'
+import { workspace } from './workspace.js'
+
+const VOLATILE = ['--save', '', '--appendonly', 'no', '--bind', '127.0.0.1']
+/** What sentinel calls a dead master. */
+const DOWN_AFTER_MS = 500
+
+/** A redis-server that keeps nothing, on loopback, once it takes connections. It ends with the test. */
+export async function startServer(args: readonly string[]): Promise<TestProcess> {
+  const server = new TestProcess('redis-server', [...VOLATILE, '--dir', workspace(), ...args])
+  await server.waitFor(/ready to accept connections/i, 10_000)
+  return server
+}
+
+export interface Watched {
+  readonly master: TestProcess
+  /** Its output has `+switch-master` once the replica is the master. */
+  readonly sentinel: TestProcess
+  /** @param name of the spool */
+  address(name: string): string
+}
+
+/** A master, its replica, and a sentinel that promotes that when the master is dead. */
+export async function startWatched(): Promise<Watched> {
+  const [first, second, port] = [freePort(), freePort(), freePort()]
+  const master = await startServer(['--port', String(first)])
+  const replicates = ['--replicaof', '127.0.0.1', String(first), '--repl-diskless-sync-delay', '0']
+  await startServer(['--port', String(second), ...replicates])
+  const file = join(workspace(), 'sentinel.conf')
+  const lines = [
+    `port ${port}`,
+    `sentinel monitor main 127.0.0.1 ${first} 1`,
+    `sentinel down-after-milliseconds main ${DOWN_AFTER_MS}`,
+    'sentinel failover-timeout main 2000',
+  ]
+  writeFileSync(file, `${lines.join('\n')}\n`)
+  const sentinel = new TestProcess('redis-server', [file, '--sentinel', '--bind', '127.0.0.1'])
+  await sentinel.waitFor(`+slave slave 127.0.0.1:${second}`)
+  return { master, sentinel, address: name => `redis+sentinel://127.0.0.1:${port}/main/0/${name}` }
+}
