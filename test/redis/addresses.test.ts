@@ -7,11 +7,13 @@ import { spoold } from '../helpers/cli.js'
 import { freePort } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { startServer, startWatched } from '../helpers/sentinel.js'
-import { until } from '../helpers/until.js'
+import { patience, until } from '../helpers/until.js'
 import { workspace } from '../helpers/workspace.js'
 import { daemonOn } from './redis-daemon.js'
 
 const TELLING = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
+/** Nodes of a cluster know each other after two seconds. */
+const MEET_MS = 15_000
 const isMissing = skipUnless('redis-server')
 
 /** A program, a command and a daemon use the address. */
@@ -26,6 +28,25 @@ async function isUsable(spooler: string): Promise<void> {
   assert.deepEqual(daemon.journal().toSorted(), ['command', 'later', 'program'])
   daemon.child.kill('SIGTERM')
   assert.equal(await daemon.code(), 0)
+}
+
+/** Ports are guesses, and `redis-cli` waits for ever for nodes that do not meet. @returns their ports */
+async function startCluster(triesLeft = 3): Promise<readonly number[]> {
+  const ports = [freePort(), freePort(), freePort()]
+  const hosts = ports.map(port => `127.0.0.1:${port}`)
+  try {
+    for (const port of ports)
+      await startServer([
+        ...['--port', String(port), '--cluster-enabled', 'yes', '--cluster-port', String(freePort())],
+        ...['--cluster-config-file', 'nodes.conf'],
+      ])
+    const timeout = MEET_MS * patience()
+    execFileSync('redis-cli', ['--cluster', 'create', ...hosts, '--cluster-yes'], { stdio: 'pipe', timeout })
+    return ports
+  } catch (error) {
+    if (triesLeft === 1) throw error
+    return startCluster(triesLeft - 1)
+  }
 }
 
 describe('a spool on Redis', { skip: isMissing }, () => {
@@ -82,15 +103,8 @@ describe('a spool on Redis', { skip: isMissing }, () => {
   })
 
   it('lives on one node of a cluster', async () => {
-    const ports = [freePort(), freePort(), freePort()]
-    for (const port of ports)
-      await startServer([
-        ...['--port', String(port), '--cluster-enabled', 'yes', '--cluster-port', String(freePort())],
-        ...['--cluster-config-file', 'nodes.conf'],
-      ])
-    const hosts = ports.map(port => `127.0.0.1:${port}`)
+    const ports = await startCluster()
     const [first = 0] = ports
-    execFileSync('redis-cli', ['--cluster', 'create', ...hosts, '--cluster-yes'], { stdio: 'pipe' })
     await until('all know all', () =>
       ports.every(port =>
         execFileSync('redis-cli', ['-p', String(port), 'cluster', 'info'], { encoding: 'utf8' }).includes(
