@@ -3,7 +3,7 @@ import type { Connection } from './connection.js'
 
 /** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
 const REFUSED =
-  /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
+  /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|ERR The user executing the script|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
 const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE/i
 const AWAY: ReadonlySet<string> = new Set([
   'REDIS_UNREACHABLE',
