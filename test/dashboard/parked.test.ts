@@ -3,6 +3,7 @@ import { it } from 'node:test'
 import { urlTextOf } from '#src/dashboard/spools.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
+import type { Daemon } from '../helpers/daemon.js'
 import { Browser, give, send, startDashboard } from '../helpers/dashboard.js'
 import { stored } from '../helpers/dashboard-tasks.js'
 import { drop, packet, taskName } from '../helpers/files.js'
@@ -11,18 +12,18 @@ import { until } from '../helpers/until.js'
 import { spoolDirectory } from '../helpers/workspace.js'
 
 /** Once this returns, the daemon starts none of them. */
-async function pausePair(spool: string, pair: string): Promise<void> {
+async function pausePair(daemon: Daemon, spool: string, pair: string): Promise<void> {
   assert.equal((await spoold(['pause', spool, '--key', pair])).code, 0)
-  await until('the daemon knows', async () => (await spoolSnapshotOf(spool)).paused.pauses.length === 1)
+  await daemon.waitFor(`] paused: tasks with ${pair}`) // it obeys within a second, and a snapshot shows what is on disk
 }
 
 it('the page of parked tasks names them, with the reason', async () => {
-  const { place, spool } = await startDashboard({
+  const { daemon, place, spool } = await startDashboard({
     hasTokens: false,
     handler:
       "import { Tasks } from 'spoold'\nexport const tasks = new Tasks()\ntasks.task('known', {}, () => {})",
   })
-  await pausePair(spool, 'task=known')
+  await pausePair(daemon, spool, 'task=known')
   const unknown = await stored(spool, 'task=no-such', 'args=[]')
   const paused = await stored(spool, 'task=known', 'args=[]')
   await until('both are parked', async () => {
@@ -40,8 +41,8 @@ it('the page of parked tasks names them, with the reason', async () => {
 })
 
 it('a parked task is said to be parked wherever it is shown, and can be acted on; whose value pauses it is for those who may read it', async () => {
-  const { place, spool, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
-  await pausePair(spool, 'customer=zq-31')
+  const { daemon, place, spool, tokenOf } = await startDashboard({ handler: 'export default () => -2' })
+  await pausePair(daemon, spool, 'customer=zq-31')
   const [first, second] = [await stored(spool, 'customer=zq-31'), await stored(spool, 'customer=zq-31')]
   const later = await stored(spool, '--at', '+2h', 'customer=zq-31')
   await until('they are parked', async () => (await spoolSnapshotOf(spool)).tasks.parked.paused === 2)
