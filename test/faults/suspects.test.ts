@@ -5,7 +5,6 @@ import { describe, it } from 'node:test'
 import { MODIFIER2_OFFSET } from '#src/protocol/header.js'
 import { BESIDE, STARTED } from '#src/spool/state-byte.js'
 import { type Daemon, startDaemon } from '../helpers/daemon.js'
-import { openEngine } from '../helpers/engine.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { isAlive } from '../helpers/process.js'
 import { until } from '../helpers/until.js'
@@ -121,25 +120,6 @@ describe('several tasks in one process that dies', { concurrency: 3 }, () => {
     assert.equal(await daemon.code(), 0)
     const runs = daemon.journal().sort()
     assert.deepEqual(runs, Array.from({ length: COUNT }, (_, i) => `${i} 0`).sort())
-  })
-
-  it('run also where others run tasks, too, before a drain ends', async () => {
-    const spool = spoolDirectory()
-    const engine = await openEngine(spool)
-    drop(spool, 'a-theirs', packet({ n: 'theirs' }))
-    const theirs = engine.claim('a-theirs')
-    assert.ok(!('kind' in theirs))
-    const names = Array.from({ length: 20 }, (_, i) => `${i}`)
-    for (const n of names) drop(spool, `suspect-${n}`, begunBeside(packet({ n })))
-    const handler = `export default (env, task) => { JOURNAL(env.n); return task.SPOOL_OK }`
-    const daemon = await startDaemon({
-      spool,
-      handler,
-      ini: { ...INI, 'spooler-ordered': true, drain: true },
-    })
-    assert.equal(await daemon.code(), 0)
-    assert.deepEqual(daemon.journal().sort(), names.sort())
-    assert.deepEqual(leftIn(spool), ['a-theirs'])
   })
 
   it('name what had begun, and nothing else, when they die', async () => {

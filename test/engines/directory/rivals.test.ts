@@ -33,7 +33,10 @@ describe('the feed of a directory that others run, too', () => {
     const { feed, given } = await feedWithRivals(spool)
     feed.lookNow(drop(spool, 'begun', begun()))
     assert.deepEqual(given, [])
+    assert.equal(feed.isDrained, false, 'a drain would leave it')
     await until('it is given', () => given.length === 1)
+    feed.done(given)
+    await until('nothing is left', () => feed.isDrained)
     feed.close()
   })
 
