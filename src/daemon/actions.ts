@@ -53,7 +53,7 @@ export function actionsOf({
   cancel,
 }: Acting): ActionTable {
   const order = (run: () => void): Action => ({ role: 'operator', args: {}, run: () => run() })
-  return {
+  const actions: ActionTable = {
     snapshot: {
       role: 'viewer',
       args: { 'spool?': 'text' },
@@ -74,6 +74,23 @@ export function actionsOf({
     'reopen-log': order(reopenLog),
     stop: order(stop),
     cancel: cancelAction(cancel),
+  }
+  const seenAtOnce = ([name, action]: [string, Action]) =>
+    [name, action.role === 'viewer' ? action : outdating(stats, action)] as const
+  return Object.fromEntries(Object.entries(actions).map(seenAtOnce))
+}
+
+/** Whoever has changed something sees it in the next snapshot. */
+function outdating(stats: Collector, action: Action): Action {
+  return {
+    ...action,
+    async run(...call) {
+      try {
+        return await action.run(...call)
+      } finally {
+        stats.outdate()
+      }
+    },
   }
 }
 

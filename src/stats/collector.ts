@@ -76,6 +76,11 @@ export class Collector {
     return this.#last
   }
 
+  /** Something was changed on request: the next snapshot is a new one. */
+  outdate(): void {
+    this.#last = undefined
+  }
+
   close(): void {
     this.#times.close()
   }

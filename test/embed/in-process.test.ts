@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { realpathSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { afterEach, describe, it } from 'node:test'
 import {
   currentTask,
@@ -16,10 +14,10 @@ import {
 import { Maintenance } from '#src/supervisor/maintenance.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { leftIn } from '../helpers/files.js'
+import { INDEX, program } from '../helpers/program.js'
 import { until } from '../helpers/until.js'
-import { ROOT, spoolDirectory, workspace } from '../helpers/workspace.js'
+import { spoolDirectory, workspace } from '../helpers/workspace.js'
 
-const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
 const opened: Spoold[] = []
 
 afterEach(async () => {
@@ -33,15 +31,6 @@ function application(run: (arg: unknown) => unknown, options: Partial<SpooldOpti
   const app = new Spoold({ spooler: 'memory:', sync: false, tasks, ...options })
   opened.push(app)
   return { app, tasks, task }
-}
-
-/** Runs a program in a directory of its own. */
-function program(source: string) {
-  const directory = workspace()
-  writeFileSync(join(directory, 'main.mjs'), source)
-  const child = spawn(process.execPath, ['main.mjs'], { cwd: directory, stdio: ['ignore', 'pipe', 'pipe'] })
-  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)])
-  return { child, ended: ended.then(([[code], stdout, stderr]) => ({ code, stdout, stderr })) }
 }
 
 const isRefused = (code: string, message: RegExp) => (error: SpooldError) => {

@@ -1,4 +1,7 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { before, it } from 'node:test'
+import { INDEX, program } from '../helpers/program.js'
 import { startRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
 import { embedded } from './homes.js'
@@ -34,4 +37,23 @@ function suite(redis: ReturnType<typeof startRedis>): void {
 
   for (const mode of ['in-process', 'threads', 'processes'] as const)
     conforms(`${mode} on Redis`, text => embedded(text, mode, onRedis()))
+
+  it('an application ends when it has stopped, though Redis is gone', { timeout: 60_000 }, async () => {
+    const mortal = startRedis()
+    await mortal.ready()
+    const { child, ended } = program(`
+      import { Spoold, Tasks } from ${INDEX}
+      const tasks = new Tasks()
+      const quick = tasks.task('quick', () => {})
+      const app = new Spoold({ spooler: '${mortal.address('mail')}?lock=3', tasks })
+      await app.start({ concurrency: 16 })
+      process.stdin.once('data', () => app.stop({ mercyMs: 100 }).then(() => console.log('stopped')))
+      setTimeout(() => console.log('started'), 10)
+      for (let i = 0; i < 10000; i++) quick.schedule().catch(() => {})`)
+    await once(child.stdout, 'data')
+    await mortal.kill()
+    child.stdin.end('stop')
+    const { code, stdout } = await ended
+    assert.deepEqual([code, stdout], [0, 'started\nstopped\n'])
+  })
 }

@@ -33,7 +33,7 @@ export class LeftJobs {
 
   /** @param holders tokens of locks, or what they begin with @param except leases of jobs that others deal with */
   add(holders: readonly string[], except: readonly string[] = []): void {
-    if (holders.length === 0) return
+    if (holders.length === 0 || this.#isClosed) return
     const left = { until: performance.now() + this.#connection.lockMs, except: new Set(except) }
     for (const holder of holders) this.#holders.set(holder, left)
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
@@ -76,9 +76,13 @@ export class LeftJobs {
   /** Each one that is found is the first of its priority again. */
   async #putBackAll(): Promise<void> {
     const [since, holders] = [performance.now(), [...this.#holders]]
-    const found = await this.#find(holders.map(([holder]) => holder))
-    await Promise.all(found.filter(job => !this.#isExcepted(job)).map(job => this.#putBack(job)))
-    for (const [holder, { until }] of holders) if (until < since) this.#holders.delete(holder)
+    try {
+      const found = await this.#find(holders.map(([holder]) => holder))
+      await Promise.all(found.filter(job => !this.#isExcepted(job)).map(job => this.#putBack(job)))
+    } finally {
+      // where Redis was away all the time, their locks have expired meanwhile
+      for (const [holder, { until }] of holders) if (until < since) this.#holders.delete(holder)
+    }
   }
 
   async #find(holders: readonly string[]): Promise<HeldJob[]> {

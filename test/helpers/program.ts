@@ -1,0 +1,20 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { after } from 'node:test'
+import { ROOT, workspace } from './workspace.js'
+
+/** What a program imports: the built package, as a literal. */
+export const INDEX = JSON.stringify(join(ROOT, 'dist/index.js'))
+
+/** Runs a program in a directory of its own, at most as long as the test. */
+export function program(source: string) {
+  const directory = workspace()
+  writeFileSync(join(directory, 'main.mjs'), source)
+  const child = spawn(process.execPath, ['main.mjs'], { cwd: directory, stdio: ['pipe', 'pipe', 'pipe'] })
+  after(() => child.kill('SIGKILL'))
+  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)])
+  return { child, ended: ended.then(([[code], stdout, stderr]) => ({ code, stdout, stderr })) }
+}
