@@ -1,4 +1,5 @@
 // Runs test files side by side, and sees to it that nothing of a file outlives it.
+import { text } from 'node:stream/consumers'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,78 +9,81 @@ import { endStartedBy, markWhatStarts, startedBy } from './started.mjs'
 const LINGER_MS = 20_000
 const LINGER_STEP_MS = 50
 const SIGNALS = ['SIGINT', 'SIGTERM']
-
-const isFile = name => name?.endsWith('.test.js')
+/** The line by which the reporter begins to say again what failed. */
+const FAILURES = /^.*failing tests:.*\n/gm
 
 /**
- * Runs test files and shows them. A file that takes longer than `limitMs` is ended with all that it has started, and fails;
- * so does one that leaves a process behind, which is ended too. SIGINT and SIGTERM end all of them.
+ * Runs test files and shows each when it has ended, and at the end what failed. A file that takes longer than `limitMs` is ended
+ * with all that it has started, and fails; so does one that leaves a process behind, which is ended too. SIGINT and SIGTERM end
+ * all of them.
  *
- * @returns per file: the numbers of tests that passed, failed and were skipped, and how long they took, in ms
+ * @returns per file: the numbers of tests that passed, failed and were skipped, and how long it took, in ms
  */
 export async function runFiles(paths, { concurrency, limitMs, lingerMs = LINGER_MS }) {
-  const output = process.stdout
-  const counts = new Map(paths.map(path => [path, { passed: 0, failed: 0, skipped: 0, ms: 0 }]))
-  const countsOf = file => counts.get(file) ?? counts.get(paths[0])
-  const limits = new Map()
-  const looks = []
+  const results = new Map()
+  const failures = []
   markWhatStarts()
-  // Not `timeout`: since Node 24 that is one per test, and a file that hangs between its tests is never ended.
-  const stream = run({ files: paths, concurrency })
-  const addTime = ({ name, nesting, details, file }) => {
-    if (nesting === 0 && !isFile(name)) countsOf(file).ms += details.duration_ms
-  }
-  stream.on('test:dequeue', ({ name: file, nesting }) => {
-    if (nesting > 0 || !counts.has(file)) return
-    limits.set(
-      file,
-      setTimeout(() => endAtLimit(file), limitMs),
-    )
-  })
-  stream.on('test:complete', ({ name: file, nesting }) => {
-    if (nesting > 0 || !counts.has(file)) return
-    clearTimeout(limits.get(file))
-    looks.push(lookBehind(file))
-  })
-  stream.on('test:pass', event => {
-    addTime(event)
-    const { name, skip, details, file } = event
-    if (details?.type === 'suite' || isFile(name)) return
-    countsOf(file)[skip === undefined ? 'passed' : 'skipped']++
-  })
-  stream.on('test:fail', event => {
-    addTime(event)
-    const { name, details, file } = event
-    if (details?.type === 'suite' && details.error?.failureType === 'subtestsFailed') return
-    countsOf(isFile(name) ? name : file).failed++
-  })
-
-  function endAtLimit(file) {
-    say(`${file} did not end within ${limitMs / 1000} s: ended`, endStartedBy(file))
-  }
-
-  async function lookBehind(file) {
-    for (let waited = 0; waited < lingerMs && startedBy(file).length > 0; waited += LINGER_STEP_MS)
-      await sleep(LINGER_STEP_MS)
-    const left = endStartedBy(file)
-    if (left.length === 0) return
-    countsOf(file).failed++
-    say(`${file} left processes behind: ended`, left)
-  }
-
-  function say(text, processes) {
-    output.write(`${[text, ...processes].join('\n  ')}\n`)
-  }
-
   const endAll = () => {
     say('ended with this run', endStartedBy())
     process.exit(1)
   }
   for (const signal of SIGNALS) process.once(signal, endAll)
-  await new Promise((resolve, reject) => {
-    stream.compose(new spec()).on('error', reject).on('end', resolve).pipe(output, { end: false })
-  })
-  await Promise.all(looks)
+  const left = paths.values()
+  const runNext = async () => {
+    for (const path of left) {
+      const { counts, shown, failed } = await runFile(path, limitMs)
+      await lookBehind(path, counts, lingerMs)
+      results.set(path, counts)
+      process.stdout.write(shown)
+      if (failed !== '') failures.push(failed)
+    }
+  }
+  await Promise.all(Array.from({ length: concurrency }, runNext))
   for (const signal of SIGNALS) process.off(signal, endAll)
-  return counts
+  if (failures.length > 0) process.stdout.write(`\n✖ failing tests:\n${failures.join('')}`)
+  return results
+}
+
+/** One stream for each file: an event says where its test was written, which may be a suite that several files share. */
+async function runFile(path, limitMs) {
+  const counts = { passed: 0, failed: 0, skipped: 0, ms: performance.now() }
+  // Not `timeout`: since Node 24 that is one per test, and a file that hangs between its tests is never ended.
+  const limit = setTimeout(
+    () => say(`${path} did not end within ${limitMs / 1000} s: ended`, endStartedBy(path)),
+    limitMs,
+  )
+  const stream = run({ files: [path], concurrency: 1 })
+  stream.on('test:pass', ({ name, skip, details }) => {
+    if (details?.type === 'suite' || name === path) return
+    counts[skip === undefined ? 'passed' : 'skipped']++
+  })
+  stream.on('test:fail', ({ details }) => {
+    if (details?.type === 'suite' && details.error?.failureType === 'subtestsFailed') return
+    counts.failed++
+  })
+  const all = await text(stream.compose(withoutSums).compose(new spec()))
+  clearTimeout(limit)
+  counts.ms = performance.now() - counts.ms
+  const at = [...all.matchAll(FAILURES)].at(-1)
+  if (at === undefined) return { counts, shown: all, failed: '' }
+  return { counts, shown: all.slice(0, at.index), failed: all.slice(at.index + at[0].length) }
+}
+
+/** Each file would say how many tests it had. */
+async function* withoutSums(events) {
+  for await (const event of events)
+    if (event.type !== 'test:diagnostic' || event.data.nesting > 0) yield event
+}
+
+async function lookBehind(path, counts, lingerMs) {
+  for (let waited = 0; waited < lingerMs && startedBy(path).length > 0; waited += LINGER_STEP_MS)
+    await sleep(LINGER_STEP_MS)
+  const left = endStartedBy(path)
+  if (left.length === 0) return
+  counts.failed++
+  say(`${path} left processes behind: ended`, left)
+}
+
+function say(line, processes) {
+  process.stdout.write(`${[line, ...processes].join('\n  ')}\n`)
 }

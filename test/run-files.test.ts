@@ -105,6 +105,26 @@ describe('the runner of the tests', { concurrency: true }, () => {
     assert.deepEqual(run.counts(), { untidy: { passed: 1, failed: 1 } })
   })
 
+  it('counts a test of a suite that files share for the file that ran it, and says at the end what failed', async () => {
+    const run = runFiles(
+      {
+        shared: `module.exports = ok => it('is shared', () => { if (!ok) throw new Error('not ' + 'ok') })`,
+        first: `require('./shared.test.js')(true)`,
+        second: `require('./shared.test.js')(false)`,
+        third: `it('is the last', async () => { await new Promise(resolve => setTimeout(resolve, 2000)) })`,
+      },
+      60_000,
+    )
+    assert.equal(await run.runner.code(30_000), 0, run.runner.output)
+    assert.deepEqual(run.counts(), {
+      shared: { passed: 0, failed: 0 },
+      first: { passed: 1, failed: 0 },
+      second: { passed: 0, failed: 1 },
+      third: { passed: 1, failed: 0 },
+    })
+    assert.match(run.runner.output, /✔ is the last[^✔]*✖ failing tests:[^✔]*✖ is shared.*\n +Error: not ok/)
+  })
+
   it('ends everything when it is ended', async () => {
     const run = runFiles(
       {
