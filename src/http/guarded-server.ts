@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { isIP, type Socket } from 'node:net'
 import { Clients } from './clients.js'
+import { hearInPieces } from './in-pieces.js'
 
 interface GuardOptions {
   /** The names that it has besides IP addresses, in small letters; undefined: all, because only a proxy that we trust can open the socket. */
@@ -63,6 +64,7 @@ export class GuardedServer {
   accept(socket: Socket): void {
     this.#clients.add(socket)
     this.#server.emit('connection', socket)
+    hearInPieces(socket)
     socket.resume()
   }
 

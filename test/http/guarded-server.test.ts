@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { describe, it, type TestContext } from 'node:test'
 import { GuardedServer } from '#src/http/guarded-server.js'
@@ -77,7 +78,12 @@ describe('a guarded server', () => {
 
   it('does nothing for a client that sends several requests at once', async test => {
     const { begun, send } = await listening(test)
-    assert.equal(await send(GET.repeat(100)), '')
+    let heard = 0
+    const count = () => heard++
+    subscribe('http.server.request.start', count)
+    test.after(() => unsubscribe('http.server.request.start', count))
+    assert.equal(await send(GET.repeat(1500)), '')
+    assert.ok(heard <= 32, `Node has made objects for ${heard} requests`)
     assert.equal(begun.length, 0)
   })
 })
