@@ -31,7 +31,7 @@ export function openInProcess({ engine, given, deadlineMs, enqueuerOf }: InProce
         entered(_options, _signals, own) {
           daemon = { enqueuerOf, current: () => own.current() }
         },
-        openClaims: (options, termsOf) => openClaims(engine, options, termsOf),
+        openClaims: (options, ...more) => openClaims(engine, options, ...more),
       }),
   )
 }

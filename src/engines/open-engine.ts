@@ -18,7 +18,10 @@ import type { Upkeep } from './upkeep.js'
 /** Options for a master; an engine uses those that apply to its tasks. */
 export type FeedOptions = Omit<DirectoryFeedOptions, 'spool'>
 /** Options for a worker. */
-type ClaimsOptions = Omit<DirectoryClaimsOptions, 'spool'>
+interface ClaimsOptions extends Omit<DirectoryClaimsOptions, 'spool'> {
+  /** Tells people of a task that this worker has. */
+  readonly tell?: ((task: string, message: string) => void) | undefined
+}
 
 /** Where the tasks of one spool are stored. Each process loads only the parts that it needs. */
 export interface Engine {

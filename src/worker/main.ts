@@ -34,7 +34,7 @@ const worker = new Worker({
     const follower = followHere(tell, String(process.pid))
     events.watch(isHeard => runner.follow(isHeard ? follower : undefined))
   },
-  openClaims: (options, termsOf) => openClaims(engineOf(options), options, termsOf),
+  openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
     if (!process.connected || process.send === undefined) return sent()
     process.send(message, undefined, undefined, sent)

@@ -14,12 +14,13 @@ export function engineOf({ spool, targets }: WorkerOptions): Engine {
 export function openClaims(
   engine: Engine,
   options: WorkerOptions,
-  termsOf: LoadedHandlers['termsOf'],
+  termsOf?: LoadedHandlers['termsOf'],
+  tell?: (task: string, message: string) => void,
 ): Promise<Claims> {
   const { ordered, strictNames, chain } = options
   return engine.claims({
     ...options,
-    termsOf,
+    ...{ termsOf, tell },
     rules: { ordered, strictNames },
     handlers: handlerNames(chain),
     forwards: chain.some(({ kind }) => kind === 'forward'),

@@ -9,7 +9,7 @@ import { Worker } from './worker.js'
 const worker = new Worker({
   directory: { enter() {}, forget() {} }, // threads share one
   entered: (_options, _signals, daemon) => offerDaemon(daemon),
-  openClaims: (options, termsOf) => openClaims(engineOf(options), options, termsOf),
+  openClaims: (options, ...more) => openClaims(engineOf(options), options, ...more),
   send(message, sent) {
     parentPort?.postMessage(message)
     setImmediate(sent)

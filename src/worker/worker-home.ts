@@ -17,7 +17,12 @@ export interface WorkerHome {
   entered(options: WorkerOptions, signals: WorkerSignals, daemon: WorkerDaemon): void
   /** It is ready, and has run nothing. */
   opened?(options: WorkerOptions, runner: Pick<Runner, 'follow'>): void
-  openClaims(options: WorkerOptions, termsOf?: LoadedHandlers['termsOf']): Awaitable<Claims>
+  /** @param tell tells people of a task that it has claimed */
+  openClaims(
+    options: WorkerOptions,
+    termsOf?: LoadedHandlers['termsOf'],
+    tell?: (task: string, message: string) => void,
+  ): Awaitable<Claims>
   readonly directory: WorkingDirectory
   /** Set if other code runs in the same process. */
   readonly shared?: SharedProcess

@@ -117,7 +117,8 @@ export class Worker {
       const handlers = await this.#openHandlers(options)
       this.#handlers = handlers
       const delivery = handlers.delivery ?? options.delivery
-      const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf)
+      const tell = (name: string, message: string) => this.#send({ type: 'log', name, message })
+      const claims = await this.#home.openClaims({ ...options, delivery }, handlers.termsOf, tell)
       this.#runner = new Runner(claims, await this.#executorOf(handlers, options), {
         ...options,
         harakiriMs: this.#home.shared?.deadlineMs ?? options.harakiriMs,

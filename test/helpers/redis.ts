@@ -16,8 +16,8 @@ export interface TestRedis {
   kill(signal?: NodeJS.Signals): Promise<void>
   /** SIGSTOP, or SIGCONT. What is sent meanwhile is carried out after that. */
   signal(signal: NodeJS.Signals): void
-  /** On the same port, with what was on disk. */
-  restart(): Promise<void>
+  /** On the same port, with what was on disk. @param settings more of them @param line resolves when it says this */
+  restart(settings?: readonly string[], line?: string): Promise<void>
 }
 
 /** No port that the system gives to others. */
@@ -27,6 +27,8 @@ const BELOW_EPHEMERAL = 32_767
 export function freePort(): number {
   return BELOW_EPHEMERAL - randomInt(10_000)
 }
+
+const READY = 'Ready to accept connections'
 
 interface RedisSetup {
   /** What it writes to disk: nothing, or each write before its answer. */
@@ -51,7 +53,8 @@ export function startRedis({ durability = 'none', settings = [] }: RedisSetup = 
     '',
     ...persistence,
   ]
-  const start = () => new TestProcess('redis-server', [...args, ...settings])
+  const start = (more: readonly string[] = []) =>
+    new TestProcess('redis-server', [...args, ...settings, ...more])
   let server = start()
   const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 50, maxRetriesPerRequest: null })
   client.on('error', () => {}) // it is killed on purpose
@@ -60,7 +63,7 @@ export function startRedis({ durability = 'none', settings = [] }: RedisSetup = 
     port,
     client,
     address: name => `redis://127.0.0.1:${port}/0/${name}`,
-    ready: () => server.waitFor('Ready to accept connections'),
+    ready: () => server.waitFor(READY),
     signal(signal) {
       server.child.kill(signal)
     },
@@ -68,9 +71,9 @@ export function startRedis({ durability = 'none', settings = [] }: RedisSetup = 
       server.child.kill(signal)
       await until('Redis has ended', () => !server.isRunning)
     },
-    async restart() {
-      server = start()
-      await server.waitFor('Ready to accept connections')
+    async restart(more, line = READY) {
+      server = start(more)
+      await server.waitFor(line)
     },
   }
 }

@@ -30,8 +30,10 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
   before(() => redis.ready())
   const call = (...command: string[]) => redis.client.call(...(command as [string]))
 
-  /** Why it does nothing, what makes it so, and what ends that. */
-  const REFUSALS: ReadonlyArray<readonly [string, RegExp, () => unknown, () => unknown]> = [
+  /** Why it does nothing, what it says, what makes it so, what ends that, and what it says then. */
+  const REFUSALS: ReadonlyArray<
+    readonly [what: string, line: RegExp, refuse: () => unknown, end: () => unknown, back?: RegExp]
+  > = [
     [
       'is full',
       /waiting for Redis: OOM/,
@@ -71,8 +73,15 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       },
       () => call('CONFIG', 'SET', 'requirepass', ''),
     ],
+    [
+      'lets its user settle nothing',
+      /cannot be stored, and is tried again until it is: .*spoold doctor/,
+      () => call('ACL', 'SETUSER', 'default', '-lrem', '-zpopmin', '-rpoplpush', '-lmove', '-del'),
+      () => call('ACL', 'SETUSER', 'default', '+@all'),
+      /what it refused is stored/,
+    ],
   ]
-  for (const [i, [what, line, refuse, end]] of REFUSALS.entries())
+  for (const [i, [what, line, refuse, end, back = /Redis answers again/]] of REFUSALS.entries())
     it(`${what} says so once, waits, and goes on`, async () => {
       const spooler = redis.address(`refuses${i}`)
       const gate = join(workspace(), 'gate')
@@ -96,7 +105,7 @@ describe('a daemon whose Redis', { skip: skipUnless('redis-server') }, () => {
       await until('all have run', () => daemon.journal().length >= 22)
       await until('they are settled', async () => (await redis.client.llen(`bull:refuses${i}:active`)) === 0)
       assert.equal(new Set(daemon.journal()).size, daemon.journal().length, 'none ran twice')
-      assert.match(daemon.output, /Redis answers again/)
+      await daemon.waitFor(back)
       assert.doesNotMatch(daemon.output.slice(from), /respawn/)
       daemon.child.kill('SIGTERM')
       assert.equal(await daemon.code(), 0)

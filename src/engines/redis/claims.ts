@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf, SpooldError } from '../../base/errors.js'
+import { SpooldError } from '../../base/errors.js'
 import { lastValue, type Vars } from '../../protocol/vars.js'
 import type { Delivery } from '../../task/delivery.js'
 import type { LastRun } from '../../task/last-run.js'
@@ -14,13 +13,13 @@ import { DELIVERY_KEY, type Past, pastVerdict, type Rules, type Verdict, verdict
 import { applyVerdict, type Locked, putOff } from './apply-verdict.js'
 import { Begins } from './begins.js'
 import { RedisClaim } from './claim.js'
-import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
-import { refusalCode, renew } from './locked-jobs.js'
+import { refusalCode } from './locked-jobs.js'
+import { Persistence, type Tell } from './persistence.js'
 import { type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
-import { isRefusal } from './store-failure.js'
+import { isRefusal, whyNot } from './store-failure.js'
 import { type TaskRecord, withFailure } from './task-job.js'
 
 export interface RedisClaimsOptions {
@@ -33,6 +32,7 @@ export interface RedisClaimsOptions {
   readonly frequencyMs: number
   /** What the handlers say of a task; absent: nothing of any. */
   readonly termsOf?: ((vars: Vars) => TermsOrPark) | undefined
+  readonly tell?: Tell | undefined
 }
 
 /** How long a claim waits for a connection. */
@@ -50,6 +50,7 @@ export class RedisClaims implements Claims {
   readonly #options: RedisClaimsOptions
   /** What it has pulled without learning it. */
   readonly #left: LeftJobs
+  readonly #persistence: Persistence
   readonly #id: string
   #next = 0
 
@@ -59,6 +60,7 @@ export class RedisClaims implements Claims {
     this.#pulls = new Pulls(connection, options.termsOf)
     this.#options = options
     this.#left = new LeftJobs(connection)
+    this.#persistence = new Persistence(connection, options.tell)
     this.#id = options.identity ?? randomUUID()
   }
 
@@ -90,9 +92,9 @@ export class RedisClaims implements Claims {
       const wasSent = !(error instanceof SpooldError && error.code === 'REDIS_UNREACHABLE')
       if (wasSent) this.#left.add(tokens)
       // if there is no connection, the feed says why
-      if (isRefusal(error)) return { ref, kind: 'locked', ranMs: 0, detail: messageOf(error) }
+      if (isRefusal(error)) return { ref, kind: 'locked', ranMs: 0, detail: whyNot(error) }
       if (!this.#connection.isReady) return { ref, kind: 'untouched', ranMs: 0 }
-      return { ref, kind: 'unreadable', ranMs: 0, detail: messageOf(error) }
+      return { ref, kind: 'unreadable', ranMs: 0, detail: whyNot(error) }
     }
   }
 
@@ -165,7 +167,7 @@ export class RedisClaims implements Claims {
     if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
     const past: Past = own.isOnce ? 'died-once' : `died-${company}`
     const { unwanted: _, ...record } = own.record
-    const fence = await this.#persistently(own, () =>
+    const fence = await this.#persistence.run(own.held, () =>
       this.#begins.add(own.jobs.queue, own.held, { ...record, past }),
     )
     if (fence > 0) {
@@ -184,7 +186,9 @@ export class RedisClaims implements Claims {
     own.isSettled = true
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
     try {
-      const applied = await this.#persistently(own, tries => this.#apply(own, verdict, tries > 0, next))
+      const applied = await this.#persistence.run(own.held, tries =>
+        this.#apply(own, verdict, tries > 0, next),
+      )
       return { ...report, ...applied, slots: own.slots }
     } catch {
       return { ...report, kind: 'unsettled', detail: LOST }
@@ -227,21 +231,6 @@ export class RedisClaims implements Claims {
         return { ...report, kind: 'parked', reason, slots }
     } catch {} // its lock expires
     return { ...report, kind: 'untouched' }
-  }
-
-  /**
-   * Tries until Redis has answered, because a run that has ended ran. A lock that expired meanwhile is taken again if nobody
-   * has the job.
-   */
-  async #persistently<T>(own: RedisClaim, act: (tries: number) => Promise<T>): Promise<T> {
-    for (let tries = 0; ; tries++)
-      try {
-        if (tries > 0) await renew(this.#connection, [own.held])
-        return await act(tries)
-      } catch (error) {
-        if (refusalCode(error) !== undefined) throw error
-        await sleep(pauseMs(tries))
-      }
   }
 }
 

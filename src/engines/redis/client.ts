@@ -8,6 +8,8 @@ export const CONNECT_TIMEOUT_MS = 5000
 /** A reply takes at most this long; a blocking read is shorter. A connection without one is given up: its machine may be gone. */
 export const REPLY_TIMEOUT_MS = 10_000
 const RECONNECT_CAP_MS = 1000
+/** How often a Redis that reads its data from disk is asked whether it is ready. */
+const LOADING_CHECK_MS = 1000
 
 /**
  * The client of a spool's Redis, not yet connected. A command waits for nothing: without a connection it fails, and it is never
@@ -55,7 +57,7 @@ function optionsFor(address: RedisAddress, again: (times: number) => number | nu
     ...{ enableOfflineQueue: false, autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0 },
     ...{ connectTimeout: CONNECT_TIMEOUT_MS, keepAlive: 10_000 },
     socketTimeout: REPLY_TIMEOUT_MS, // replies come in order, so one that is late is seen without a timer for each command
-    retryStrategy: again,
+    ...{ retryStrategy: again, maxLoadingRetryTime: LOADING_CHECK_MS },
     // what was a master is a replica now: the next connection finds the new master
     reconnectOnError: ({ message }) => /^(READONLY|MASTERDOWN)/.test(message),
   }

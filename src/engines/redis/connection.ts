@@ -67,6 +67,7 @@ export class Connection {
       this.#lastError = error
     })
     this.#client.on('ready', () => {
+      this.#lastError = undefined
       for (const ready of this.#waiting) ready()
       this.#waiting.clear()
     })
@@ -115,6 +116,8 @@ export class Connection {
 
   /** Why there is no connection, for people. */
   get fault(): string {
+    if (this.#client.status === 'connect')
+      return `${this.name} is not ready: it is loading its data set, or does not answer`
     return `no connection to ${this.name}${this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`}`
   }
 

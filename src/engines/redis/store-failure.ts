@@ -1,10 +1,10 @@
-import { SpooldError, toError } from '../../base/errors.js'
+import { messageOf, SpooldError, toError } from '../../base/errors.js'
 import type { Connection } from './connection.js'
 
 /** What Redis answers for reasons of its own, which end: it is full, read-only, loading, or lets nobody in. */
 const REFUSED =
   /^(?:ERR Error running script.*-)?(OOM|ERR ACL failure|ERR The user executing the script|READONLY|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|CLUSTERDOWN|TRYAGAIN|NOPERM|NOAUTH|BUSY|EXECABORT)\b/
-const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE/i
+const LOST = /timed out|timeout|closed|ended|ECONN|EPIPE|max retries per request/i
 const AWAY: ReadonlySet<string> = new Set([
   'REDIS_UNREACHABLE',
   'REDIS_UNANSWERED',
@@ -20,6 +20,13 @@ export function isRefusal(error: unknown): boolean {
 /** True if the task is not to blame: later, or elsewhere, it can be stored. */
 export function isAway(error: unknown): error is SpooldError {
   return error instanceof SpooldError && AWAY.has(error.code)
+}
+
+/** For people: what Redis, or the client on the way there, says of a command that it has not carried out. */
+export function whyNot(thrown: unknown): string {
+  const { message } = firstOf(thrown)
+  if (thrown instanceof SpooldError || !LOST.test(message)) return messageOf(firstOf(thrown))
+  return 'the connection ended before it answered; it is tried again at least every second (spoold doctor examines it)'
 }
 
 /** @param wasSent the task was sent, so it may be stored */

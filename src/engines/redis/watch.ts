@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { messageOf } from '../../base/errors.js'
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { limitedKey, SpoolQueue } from './queues.js'
+import { whyNot } from './store-failure.js'
 import {
   firstOf,
   NOTHING_SEEN,
@@ -121,7 +121,7 @@ export class Watch {
       this.#listener.seen(this.#isRefusing ? withDueAtMost(view, 1) : view)
     } catch (error) {
       if (!this.#isOpen) return
-      if (this.#isReachable) this.#listener.unreachable(messageOf(error))
+      if (this.#isReachable) this.#listener.unreachable(whyNot(error))
       this.#isReachable = false
       this.#isRefusing = false
       this.#listener.seen(withDueAtMost(this.#view, 0))
