@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
-import { lstatSync, mkdirSync } from 'node:fs'
+import { closeSync, lstatSync, mkdirSync, openSync, readdirSync, rmdirSync, unlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { CONTROL_LOCK } from '../control/names.js'
+import { tryHold } from '../files/record-lock.js'
+import { STATE_DIRECTORY } from '../spool/names.js'
 
 /**
  * A directory of this machine for the control socket of a spool that has none: one on Redis. Its daemons tell in Redis where it is.
@@ -35,6 +38,23 @@ export function makeControlHome(spool: string): string {
   const home = controlHomeOf(spool)
   mkdirSync(home, { recursive: true, mode: 0o700 })
   return home
+}
+
+/** Unless another daemon of the spool has its socket there, or is about to: one that starts in this moment makes it again. */
+export async function removeControlHome(home: string): Promise<void> {
+  const state = join(home, STATE_DIRECTORY)
+  const lock = join(state, CONTROL_LOCK)
+  let fd: number | undefined
+  try {
+    fd = openSync(lock, 'r+')
+    if (!(await tryHold(fd)) || readdirSync(state).some(name => name !== CONTROL_LOCK)) return
+    unlinkSync(lock)
+    rmdirSync(state)
+    rmdirSync(home)
+  } catch {
+  } finally {
+    if (fd !== undefined) closeSync(fd)
+  }
 }
 
 function uid(): number {

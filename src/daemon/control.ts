@@ -6,7 +6,9 @@ import { ControlServer } from '../control/server.js'
 import { listenInSpool, type SpoolSocket } from '../control/spool-socket.js'
 import type { Emitter } from '../events/emitter.js'
 import { type Listener, listen } from '../net/listen.js'
+import { isRedisAddress } from '../protocol/redis-address.js'
 import type { Identity } from '../system/privileges.js'
+import { makeControlHome, removeControlHome } from './control-home.js'
 
 interface ControlContext {
   readonly events: Emitter
@@ -19,7 +21,7 @@ interface ControlContext {
 interface Open {
   readonly server: ControlServer
   isReachable(): boolean
-  close(): void
+  close(): Promise<void>
 }
 
 /** The kernel caps it at net.core.somaxconn. */
@@ -59,7 +61,7 @@ export class DaemonControl {
   /**
    * Opens a socket in each of these spools, also where somebody removed it, and closes those in others.
    *
-   * @param spools real paths
+   * @param spools real paths, and names on Redis: their sockets are in directories of this machine
    */
   serve({ spoolerControl }: Options, spools: readonly string[]): Promise<void> {
     const isOff = spoolerControl.some(text => parseControlSocket(text) === null)
@@ -78,8 +80,8 @@ export class DaemonControl {
     this.#turn = this.#turn.then(async () => {
       for (const [spool, open] of this.#inSpools)
         if (!this.#wanted.has(spool) || !open.isReachable()) {
-          open.close()
           this.#inSpools.delete(spool)
+          await open.close()
         }
       for (const spool of this.#wanted) {
         if (this.#inSpools.has(spool)) continue
@@ -98,7 +100,7 @@ export class DaemonControl {
     clearInterval(this.#watch)
     this.#wanted = new Set()
     await this.#turn
-    for (const open of this.#inSpools.values()) open.close()
+    await Promise.all([...this.#inSpools.values()].map(open => open.close()))
     this.#inSpools.clear()
     for (const { server, listener } of this.#named.splice(0)) {
       server.close()
@@ -109,15 +111,17 @@ export class DaemonControl {
 
   async #listenIn(spool: string): Promise<void> {
     const server = new ControlServer('operator', this.#context.actions)
-    const socket: SpoolSocket = await listenInSpool(spool, (each, listening) =>
+    const home = isRedisAddress(spool) ? makeControlHome(spool) : undefined
+    const socket: SpoolSocket = await listenInSpool(home ?? spool, (each, listening) =>
       server.accept(each, listening),
     )
     this.#inSpools.set(spool, {
       server,
       isReachable: () => socket.isReachable(),
-      close() {
+      async close() {
         server.close()
         socket.close()
+        if (home !== undefined) await removeControlHome(home)
       },
     })
   }

@@ -1,4 +1,3 @@
-import { messageOf } from '../base/errors.js'
 import type { Options } from '../config/option-table.js'
 import type { Emitter } from '../events/emitter.js'
 import type { Log } from '../log/log.js'
@@ -9,7 +8,7 @@ import type { Identity } from '../system/privileges.js'
 import { toByteString } from '../task/ref.js'
 import { type Acting, actionsOf } from './actions.js'
 import { DaemonControl } from './control.js'
-import { makeControlHome } from './control-home.js'
+import { controlHomeOf } from './control-home.js'
 import { DashboardProcess } from './dashboard-process.js'
 import { ExporterProcess } from './exporter-process.js'
 import { HiddenOnRedis } from './hidden-on-redis.js'
@@ -37,7 +36,6 @@ interface ObservationContext {
 
 /** How people and programs see the daemon and act on it: its snapshots, its control sockets, and what it publishes. */
 export class Observation {
-  readonly #events: Emitter
   readonly #stats: Collector
   readonly #watch: TaskWatch
   readonly #lines: LogStream
@@ -50,7 +48,6 @@ export class Observation {
 
   constructor({ events, log, identity, observed, resolve, ...context }: ObservationContext) {
     const acting = { ...context.acting, reopenLog: () => log.reopen() }
-    this.#events = events
     const stats = observe(events, observed)
     this.#stats = stats
     this.#log = log
@@ -91,21 +88,9 @@ export class Observation {
     this.#hidden.serve(onRedis, hidden)
     await this.#fifos.serve(options.masterFifo)
     void this.#exporter.serve(options)
-    const controls = [...spools, ...this.#homesOf(onRedis)]
-    await this.#control.serve(options, controls)
+    await this.#control.serve(options, [...spools, ...onRedis])
+    const controls = [...spools, ...onRedis.map(controlHomeOf)]
     void this.#dashboard.serve(options, [...spools, ...onRedis], controls)
-  }
-
-  /** Where the control sockets are of spools that are no directories. */
-  #homesOf(onRedis: readonly string[]): string[] {
-    return onRedis.flatMap(spool => {
-      try {
-        return [makeControlHome(spool)]
-      } catch (error) {
-        this.#events.emit('control-unavailable', { place: spool, error: messageOf(error) })
-        return []
-      }
-    })
   }
 
   async close(): Promise<void> {
