@@ -197,10 +197,7 @@ export class Worker {
             spool: options.spool,
             log: (run, name, { message, stream }, sent = () => {}) => {
               this.#runner?.announce(run) // the log line of its start comes first
-              this.#home.send(
-                { type: 'log', name, message, ...(stream === undefined ? {} : { stream }) },
-                sent,
-              )
+              this.#home.send({ type: 'log', name, message, ...(stream && { stream }) }, sent)
             },
           },
           chdir: options.chdir,

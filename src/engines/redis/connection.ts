@@ -72,6 +72,7 @@ export class Connection {
       this.#waiting.clear()
     })
     this.#client.on('connect', () => {
+      this.#lastError = new Error('it is loading its data set, or does not answer')
       if (this.#interest === 0) this.#mayEnd()
     })
     this.stalledMs = lockMs === address.lockMs ? address.checkMs : Math.ceil(lockMs / 3)
@@ -116,8 +117,6 @@ export class Connection {
 
   /** Why there is no connection, for people. */
   get fault(): string {
-    if (this.#client.status === 'connect')
-      return `${this.name} is not ready: it is loading its data set, or does not answer`
     return `no connection to ${this.name}${this.#lastError === undefined ? '' : `: ${messageOf(this.#lastError)}`}`
   }
 
@@ -180,18 +179,15 @@ export class Connection {
 
   /** Calls one of our scripts: its keys, then its arguments. */
   run(name: ScriptName, ...args: ReadonlyArray<string | number>): Promise<unknown> {
-    return this.#run(name, args)
-  }
-
-  #run(name: ScriptName, args: ReadonlyArray<string | number>, patienceMs?: number): Promise<unknown> {
-    return this.use((_queue, client) => client.runCommand(commandOf(name), [...args]), patienceMs)
+    return this.use((_queue, client) => client.runCommand(commandOf(name), [...args]))
   }
 
   /** The time by the clock of Redis, which all machines share; epoch ms. */
   async nowMs(patienceMs?: number): Promise<number> {
     const nowMs = this.knownNowMs
     if (nowMs !== undefined) return nowMs
-    const redisMs = Number(await this.#run('now', [this.key('meta')], patienceMs))
+    const asked = (_: Queue, client: Client) => client.runCommand(commandOf('now'), [this.key('meta')])
+    const redisMs = Number(await this.use(asked, patienceMs))
     this.#clock = { redisMs, atMs: performance.now() }
     return redisMs
   }
