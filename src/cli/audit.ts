@@ -1,8 +1,8 @@
-import { userInfo } from 'node:os'
 import { messageOf } from '../base/errors.js'
 import type { TaskStore } from '../engines/task-store.js'
 import type { AuditEntry } from '../spool/admin/audit.js'
 import { displayName } from '../task/ref.js'
+import { caller } from './caller.js'
 import type { Output } from './output.js'
 
 /** Whoever may act on the command line owns the spool, or is root. */
@@ -21,16 +21,5 @@ export async function audit(
     await store.audit({ at: Date.now(), who: caller(), role: ROLE, ...about })
   } catch (error) {
     output.complain(`${displayName(store.spool)}: not in the audit: ${messageOf(error)}`)
-  }
-}
-
-/** Who has typed the command, before sudo made somebody else of it. */
-function caller(): string {
-  const { SUDO_USER } = process.env
-  if (SUDO_USER !== undefined && SUDO_USER !== '') return SUDO_USER
-  try {
-    return userInfo().username
-  } catch {
-    return `uid ${process.getuid?.()}` // it has no name
   }
 }

@@ -26,6 +26,8 @@ async function becomeForGood(identity: Identity): Promise<void> {
   const { become } = await import('../system/privileges.js')
   const { loadLockLibraries } = await import('../spool/locker.js')
   await loadLockLibraries()
+  const { rememberCaller } = await import('./caller.js')
+  rememberCaller()
   become(identity)
 }
 

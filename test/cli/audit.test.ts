@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { userInfo } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { readAudit } from '#src/spool/admin/audit.js'
 import { AUDITED_CALLS, assertAuditedBefore } from '../helpers/audited.js'
-import { inProcess } from '../helpers/cli.js'
+import { giveAway, USER } from '../helpers/canaries.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
 import { BIN, spoolDirectory, workspace } from '../helpers/workspace.js'
@@ -65,6 +66,26 @@ describe('commands that change tasks', () => {
       assert.equal(spawnSync('strace', traced, { stdio: 'ignore' }).status, 0)
       assertAuditedBefore(readFileSync(log, 'utf8').split('\n'), 'uwsgi_spoolfile_a')
     })
+
+  it('name who typed them, who is root, and not the owner that root becomes', {
+    skip: skipUnless('root'),
+  }, async () => {
+    const spool = spoolDirectory()
+    chmodSync(dirname(spool), 0o755)
+    drop(spool, 'a')
+    giveAway(spool)
+    assert.equal((await spoold(['hold', join(spool, 'a')], { env: { SUDO_USER: '' } })).code, 0)
+    assert.equal((await spoold(['release', join(spool, 'a')], { env: { SUDO_USER: 'ann' } })).code, 0)
+    const entries = readAudit(spool, 9)
+    assert.deepEqual(
+      entries.map(each => [each.who, each.action]),
+      [
+        ['ann', 'release'],
+        ['root', 'hold'],
+      ],
+    )
+    assert.equal(statSync(join(spool, '.spoold/audit')).uid, USER)
+  })
 
   it('go on where that is not possible, and say so', async () => {
     const spool = spoolDirectory()

@@ -49,6 +49,39 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
       await page.context().close()
     })
 
+  it('fold the rows of tasks on a phone: the rest is behind "More", without JavaScript, too', async () => {
+    const viewport = { width: 390, height: 900 }
+    const who = await windowOf(at, at.tokenOf('admin', true), { viewport, javaScriptEnabled: false })
+    const { page } = who
+    for (const path of ['held', 'dead', 'retrying', 'find?state=held']) {
+      await page.goto(urlOf(at, `/spools/${at.id}/${path}`))
+      const row = page.locator('tbody tr').first()
+      const height = async () => (await row.boundingBox())?.height ?? 0
+      const folded = await height()
+      assert.ok(folded > 0 && folded <= 125, `${path}: ${folded} pixels`)
+      const button = row.getByText(path === 'dead' ? 'Try again' : 'Remove…').first()
+      assert.equal(await button.isVisible(), false, path)
+      await row.locator('.more summary').focus()
+      await page.keyboard.press('Enter')
+      assert.equal(await button.isVisible(), true, path)
+      assert.ok((await height()) > folded, path)
+    }
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await page.goto(urlOf(at, `/spools/${at.id}/held`))
+    assert.equal(await page.locator('.more').first().isVisible(), false)
+    assert.equal(await page.getByRole('button', { name: 'Release' }).first().isVisible(), true)
+    await page.context().close()
+  })
+
+  it('show on a phone which page of the list of pages it is', async () => {
+    const viewport = { width: 390, height: 900 }
+    const { page } = await windowOf(at, at.tokenOf('admin', true), { viewport })
+    await page.goto(urlOf(at, '/configuration'))
+    const box = await page.locator('.pages [aria-current]').boundingBox()
+    assert.ok(box !== null && box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box))
+    await page.context().close()
+  })
+
   it('say the same without JavaScript', async () => {
     const token = at.tokenOf('admin', true)
     const [scripted, plain] = [

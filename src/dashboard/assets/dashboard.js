@@ -100,6 +100,8 @@ function followChoice(form) {
 }
 
 drawAll()
+// on a phone the list of pages is one line, which may begin too far to the left
+document.querySelector('.pages [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' })
 const choice = document.querySelector('#choice')
 if (choice !== null) followChoice(choice)
 document.addEventListener('htmx:after:swap', drawAll)

@@ -1,5 +1,5 @@
 import { printable } from '../../base/printable.js'
-import { isNamed, taskNameOf } from '../../protocol/named.js'
+import { isNamed, TASK_KEY, taskNameOf } from '../../protocol/named.js'
 import { type Vars, valuesOf } from '../../protocol/vars.js'
 import { arrivedMsOf, type TaskState, type TaskView, taskPriority } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
@@ -40,13 +40,14 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
   const { ref, state, dueAtMs, file, record, letter } = task
   const { attempts = 0, crashes = 0, lastError } = letter ?? record ?? {}
   const path = deadNameOf(ref) ?? ref
+  const kind = kindOf(task, mayReadPayload)
   const why = lastError ?? letter?.detail ?? file.detail
   return {
     ref,
     name: printable(displayName(baseName(path))),
     priority: taskPriority(task),
     state,
-    kind: kindOf(task, mayReadPayload),
+    kind,
     dueAtMs,
     arrivedMs: arrivedMsOf(task, nowMs) ?? null,
     bytes: file.bytes,
@@ -57,7 +58,7 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
     buriedAtMs: letter?.buriedAt ?? null,
     reason: letter?.reason ?? null,
     parked: task.parked?.detail ?? null,
-    summary: mayReadPayload && file.vars !== undefined ? summaryOf(file.vars) : null,
+    summary: mayReadPayload && file.vars !== undefined ? summaryOf(file.vars, kind) : null,
     error: mayReadPayload && why !== undefined ? firstLine(why) : null,
   }
 }
@@ -69,9 +70,10 @@ function kindOf({ file: { vars } }: TaskView, mayReadPayload: boolean): string |
   return name === undefined ? null : printable(displayName(name))
 }
 
-/** `to=joe, subject=Hello` */
-function summaryOf(vars: Vars): string {
-  const pairs = valuesOf(vars).map(({ key, value }) => `${key}=${value.slice(0, LONGEST_SUMMARY)}`)
+/** `to=joe, subject=Hello`; without the name of a named task, which is beside it. */
+function summaryOf(vars: Vars, kind: string | null): string {
+  const shown = valuesOf(vars).filter(({ key }) => kind === null || key !== TASK_KEY)
+  const pairs = shown.map(({ key, value }) => `${key}=${value.slice(0, LONGEST_SUMMARY)}`)
   const text = printable(displayName(pairs.join(', ')))
   return text.length > LONGEST_SUMMARY ? `${text.slice(0, LONGEST_SUMMARY)}…` : text
 }

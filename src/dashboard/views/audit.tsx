@@ -2,6 +2,11 @@ import type { AuditEntry } from '../../spool/admin/audit.js'
 import { Table, When } from './parts.js'
 import { countText } from './text.js'
 
+/** A command writes no second line. */
+function resultOf({ role, result }: AuditEntry): string {
+  return result ?? (role === 'owner' ? '' : 'about to begin')
+}
+
 export function Audit({ entries, nowMs }: { entries: readonly AuditEntry[]; nowMs: number }) {
   return (
     <Table
@@ -19,7 +24,7 @@ export function Audit({ entries, nowMs }: { entries: readonly AuditEntry[]; nowM
           isNumber: true,
           cell: ({ count }) => (count === undefined ? '' : countText(count)),
         },
-        { title: 'Result', cell: ({ result }) => result ?? 'about to begin' },
+        { title: 'Result', cell: resultOf },
       ]}
       rows={entries}
       empty="Nobody has done anything yet."

@@ -6,7 +6,7 @@ import { baseName, displayName, type Ref } from '../../task/ref.js'
 import type { ParkReason } from '../../task/report.js'
 import { spoolHref } from './links.js'
 import { Table, When } from './parts.js'
-import { countText } from './text.js'
+import { countText, shortName } from './text.js'
 
 const MEANINGS: Readonly<Record<ParkReason, string>> = {
   alone: 'They died with others, and run one at a time, in a worker of their own.',
@@ -93,7 +93,7 @@ function First({ group, place }: { group: ParkedGroup; place: Place }) {
         <>
           {i > 0 && ' '}
           <a class="path" href={place.urlOf(ref)}>
-            {printable(displayName(baseName(ref)).replace('uwsgi_spoolfile_on_', ''))}
+            {shortName(printable(displayName(baseName(ref))))}
           </a>
         </>
       ))}

@@ -4,7 +4,7 @@ import type { TaskRow } from '../models/task-row.js'
 import { type Actor, bulkActions, canHave, Hidden, TaskActions, WORDING } from './actions.js'
 import { type SpoolPage, spoolHref } from './links.js'
 import { type Column, StateBadge, Table, When } from './parts.js'
-import { bytesText, countText } from './text.js'
+import { bytesText, countText, shortName } from './text.js'
 
 /** A spool, as URLs and forms have it. */
 interface Place {
@@ -108,15 +108,22 @@ function Choice({ actor, at, next, possible }: ChoiceProps) {
   )
 }
 
+/** With what unfolds the rest of the row on a phone. */
 function TaskLink({ href, row }: { href: string; row: TaskRow }) {
+  const title = row.kind ?? shortName(row.name)
   return (
-    <span>
-      <a class="path" href={href}>
-        {row.kind ?? row.name}
-      </a>
-      {row.kind !== null && <div class="quiet path">{row.name}</div>}
-      {row.summary !== null && <div class="summary path">{row.summary}</div>}
-    </span>
+    <>
+      <span>
+        <a class="path" href={href}>
+          {title}
+        </a>
+        {row.kind !== null && <div class="quiet path name">{shortName(row.name)}</div>}
+        {row.summary !== null && <div class="summary path">{row.summary}</div>}
+      </span>
+      <details class="more">
+        <summary aria-label={`More about ${title}`}>More</summary>
+      </details>
+    </>
   )
 }
 

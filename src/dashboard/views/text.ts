@@ -1,4 +1,6 @@
-/** Numbers and times as people read them. */
+/** Numbers, times and names as people read them. */
+
+import { UWSGI_PREFIX } from '../../spool/names.js'
 
 const NUMBER = new Intl.NumberFormat('en')
 
@@ -60,4 +62,9 @@ export function fromNowText(ms: number, nowMs: number): string {
   const distance = ms - nowMs
   if (Math.abs(distance) < 1000) return 'now'
   return distance < 0 ? `${spanText(-distance)} ago` : `in ${spanText(distance)}`
+}
+
+/** Without what the names of all tasks begin with. */
+export function shortName(name: string): string {
+  return name.startsWith(UWSGI_PREFIX) ? name.slice(UWSGI_PREFIX.length) : name
 }
