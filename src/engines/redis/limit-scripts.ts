@@ -65,3 +65,27 @@ redis.call('LPUSH', KEYS[1], id)
 redis.call('SET', to .. id .. ':lock', ARGV[5], 'PX', ARGV[6])
 redis.call('XADD', from .. 'events', 'MAXLEN', '~', 10000, '*', 'event', 'spoold:unlimited', 'jobId', id)
 return 1`
+
+/**
+ * KEYS limited; ARGV ms. Forgets the names whose queues have no job, not even a dead one, and no event that is younger: the next job
+ * of such a name makes its queue anew, in the step that moves it there. @returns how many
+ */
+export const FORGET_LIMITED = `
+local time = redis.call('TIME')
+local before = time[1] * 1000 + math.floor(time[2] / 1000) - ARGV[1]
+local limited, forgotten = redis.call('HGETALL', KEYS[1]), 0
+for i = 1, #limited, 2 do
+  local queue = limited[i + 1]
+  local jobs = redis.call('EXISTS', queue .. 'wait', queue .. 'paused', queue .. 'prioritized', queue .. 'delayed',
+    queue .. 'active', queue .. 'failed', queue .. 'completed')
+  local last = redis.call('XREVRANGE', queue .. 'events', '+', '-', 'COUNT', 1)[1]
+  local isOld = not last or tonumber(string.match(last[1], '^%d+')) <= before
+  if jobs == 0 and isOld and redis.call('HEXISTS', queue .. 'meta', 'paused') == 0 then
+    redis.call('HDEL', KEYS[1], limited[i])
+    for _, key in ipairs({ 'meta', 'events', 'id', 'pc', 'marker', 'stalled', 'stalled-check' }) do
+      redis.call('DEL', queue .. key)
+    end
+    forgotten = forgotten + 1
+  end
+end
+return forgotten`

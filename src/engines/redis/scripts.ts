@@ -1,4 +1,4 @@
-import { LIMIT, SET_LIMIT, SIFT, UNLIMIT } from './limit-scripts.js'
+import { FORGET_LIMITED, LIMIT, SET_LIMIT, SIFT, UNLIMIT } from './limit-scripts.js'
 import { LOOK } from './look-script.js'
 import { RECORD_SCRIPTS } from './records/scripts.js'
 
@@ -155,6 +155,7 @@ export const SCRIPTS = {
   limit: { keys: 2, lua: LIMIT },
   sift: { keys: 1, lua: SIFT },
   unlimit: { keys: 1, lua: UNLIMIT },
+  forgetLimited: { keys: 1, lua: FORGET_LIMITED },
   remember: { keys: undefined, lua: REMEMBER },
   recall: { keys: undefined, lua: RECALL },
   advance: { keys: 1, lua: ADVANCE },

@@ -19,7 +19,7 @@ import type { Connection } from './connection.js'
 import { deadJobs, READ_AT_MOST } from './dead-jobs.js'
 import { Membership } from './membership.js'
 import { periodicStates } from './periodic-states.js'
-import { queuesOf, type SpoolQueue } from './queues.js'
+import { limitedKey, queuesOf, type SpoolQueue } from './queues.js'
 import { PauseWatch, readPauses } from './records/pauses.js'
 import { schedulePauses } from './schedule-pauses.js'
 import { recordOf } from './task-job.js'
@@ -62,8 +62,9 @@ export class RedisUpkeep implements Upkeep {
     }
   }
 
-  async forget(): Promise<number> {
-    return 0
+  /** Names of limited tasks that nobody stores any more; a job that is gone has left no records. */
+  async forget(ageMs: number): Promise<number> {
+    return Number(await this.#connection.run('forgetLimited', limitedKey(this.#connection), ageMs))
   }
 
   async stats(): Promise<UpkeepStats> {

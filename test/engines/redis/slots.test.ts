@@ -203,4 +203,65 @@ describe('limited tasks on Redis', { skip: missing }, () => {
       last = claim.fencingToken ?? 0
     }
   })
+
+  it('are forgotten once their queue has been empty for a time, whoever moves one there meanwhile', async () => {
+    const { store, claims, feed, connect, key } = openSpool()
+    const upkeep = new RedisUpkeep(connect())
+    const [one, other] = [claims({ few: 1, rare: 1 }), claims({ few: 1, rare: 1 })]
+    await store('rare', 0)
+    const rare = await beginOf(one, 'rare')
+    assert.equal(await upkeep.forget(0), 0, 'it runs')
+    await one.settle(rare, { kind: 'bury', detail: 'no' }, 1)
+    assert.equal(await upkeep.forget(0), 0, 'it is dead')
+    assert.equal(await upkeep.purge({ maxAgeMs: null, maxCount: 0 }).then(({ removed }) => removed), 1)
+    assert.equal(await upkeep.forget(60_000), 0, 'its queue was used just now')
+    assert.equal(await upkeep.forget(0), 1)
+    const keys = await redis.client.keys(`${key('', 'rare')}*`)
+    assert.deepEqual(keys, [], 'nothing of it is left')
+
+    const total = 200
+    let forgotten = 0
+    let isOver = false
+    const forgetting = (async () => {
+      while (!isOver) forgotten += await upkeep.forget(0)
+    })()
+    const ran: number[] = []
+    let [running, most] = [0, 0]
+    const work = async (worker: Claims) => {
+      while (ran.length < total) {
+        const claim = await worker.claim(sifting())
+        if ('kind' in claim) {
+          const limited = await worker.claim(ticketFor('few'))
+          if (!('kind' in limited)) await run(worker, limited)
+        } else await run(worker, claim)
+      }
+    }
+    const run = async (worker: Claims, claim: Claim) => {
+      most = Math.max(most, ++running)
+      assert.equal(await worker.begin(claim, 'alone'), undefined)
+      ran.push(numberOf(claim))
+      running--
+      await worker.settle(claim, OK, 1)
+    }
+    const storing = (async () => {
+      for (let n = 0; n < total; n++) {
+        await store('few', n)
+        if (n % 3 === 0) await until('the queue is empty', () => ran.length > n) // it is forgotten about now
+      }
+    })()
+    await Promise.all([storing, work(one), work(other)])
+    isOver = true
+    await forgetting
+    assert.deepEqual(
+      ran.sort((a, b) => a - b),
+      Array.from({ length: total }, (_, n) => n),
+    )
+    assert.equal(most, 1, 'the limit holds')
+    assert.ok(forgotten > 5, `it was forgotten ${forgotten} times`)
+    await until('it is forgotten', async () => (await upkeep.forget(0)) >= 0)
+    assert.deepEqual(await redis.client.hkeys(key('spoold:limited')), [])
+    const started = await feed()
+    assert.equal(started.counts().ready, 0)
+    started.close()
+  })
 })
