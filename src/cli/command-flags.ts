@@ -1,6 +1,6 @@
 import type { Command, Flag } from './command.js'
 
-export const FILTERS: readonly Flag[] = [
+const FILTERS: readonly Flag[] = [
   [
     '--state <states>',
     'due, parked, waiting, retrying, held, running, incomplete, malformed, unreadable or dead; several are separated by commas',
@@ -23,6 +23,22 @@ export const FILTERS: readonly Flag[] = [
 export const INI: Flag = ['--ini <file>', 'the configuration that names the spools']
 export const CONTROL: Flag = ['--control <path>', 'ask the daemon at this socket of spooler-control']
 export const AS_JSON_LINES: Flag = ['--json', 'one JSON object per line']
+
+export const LISTING: readonly Flag[] = [
+  ...FILTERS,
+  INI,
+  [
+    '--sort <order>',
+    'run, priority, name, age, due, attempts, bytes or none; the default is run: as they will start',
+  ],
+  ['--by-name', 'the same as --sort name: in the order of spooler-ordered = true'],
+  ['--reverse', 'in the opposite order'],
+  ['--limit <n>', 'list at most this many of each spool'],
+  ['--show <keys>', 'a column for the values of these keys: --show to,kind', 'repeatable'],
+  ['--vars', 'a column for all keys and values'],
+  ['--by <keys>', 'count instead: by state, priority, reason or error, or by the value of a key'],
+  AS_JSON_LINES,
+]
 
 export const LOGS: readonly Flag[] = [
   ['-f, --follow', 'go on with what is logged from now on'],

@@ -3,8 +3,8 @@ import {
   AS_JSON_LINES,
   CONTROL,
   change,
-  FILTERS,
   INI,
+  LISTING,
   LOGS,
   NEW_TASKS,
   NEW_TOKEN,
@@ -16,6 +16,7 @@ import {
   UNITS,
 } from './command-flags.js'
 
+const SPOOLS = { args: '[dir...]', argsHelp: 'spool directories; none: those of --ini' } as const
 const tasks = () => import('./commands/tasks.js')
 
 // Longer than others: one row per command.
@@ -50,8 +51,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'fsck',
     summary: 'find damage in spool directories, and repair it on request; exit 1 if something is left',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: [
       ['--repair', 'repair what is found; never removes a task that has not run'],
       ['--ini <file>', 'the configuration of the daemon'],
@@ -79,8 +79,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'status',
     summary:
       'say how spools are, as their daemons see it; exit 0, or with thresholds 1 warning, 2 critical, 3 unknown',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: [
       ['--ini <file>', 'the configuration of the daemon'],
       CONTROL,
@@ -92,16 +91,14 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'top',
     summary: 'show spools on a whole screen, live: tabs, a filter, and keys that act on tasks; q leaves it',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: [INI, CONTROL],
     load: async () => (await import('./commands/top.js')).top,
   },
   {
     name: 'logs',
     summary: 'print what the daemons of spools have logged of late; with -f also what comes, until they end',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: LOGS,
     load: async () => (await import('./commands/logs.js')).logs,
   },
@@ -115,23 +112,8 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'ls',
     summary: 'list the tasks of spool directories, the dead letters last',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
-    flags: [
-      ...FILTERS,
-      INI,
-      [
-        '--sort <order>',
-        'run, priority, name, age, due, attempts, bytes or none; the default is run: as they will start',
-      ],
-      ['--by-name', 'the same as --sort name: in the order of spooler-ordered = true'],
-      ['--reverse', 'in the opposite order'],
-      ['--limit <n>', 'list at most this many of each spool'],
-      ['--show <keys>', 'a column for the values of these keys: --show to,kind', 'repeatable'],
-      ['--vars', 'a column for all keys and values'],
-      ['--by <keys>', 'count instead: by state, priority, reason or error, or by the value of a key'],
-      AS_JSON_LINES,
-    ],
+    ...SPOOLS,
+    flags: LISTING,
     load: async () => (await import('./commands/ls.js')).ls,
   },
   {
@@ -215,8 +197,7 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'resume',
     summary: 'end the pause of a spool, or of the tasks with a pair',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: [
       INI,
       ['--key <key=value>', 'end the pause of these tasks', 'repeatable'],
@@ -244,16 +225,14 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'schedules',
     summary: 'list what the daemons of spools fire by themselves; or run, pause, resume or remove one of it',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: SCHEDULES,
     load: async () => (await import('./commands/schedules.js')).schedules,
   },
   {
     name: 'purge',
     summary: 'remove dead letters for good',
-    args: '[dir...]',
-    argsHelp: 'spool directories; none: those of --ini',
+    ...SPOOLS,
     flags: PURGE,
     load: async () => (await import('./commands/purge.js')).purge,
   },

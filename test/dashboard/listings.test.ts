@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { unlinkSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { deadRefs, PAGE_SIZE, pageOf, recordedRefs } from '#src/dashboard/models/listings.js'
+import { deadNames, PAGE_SIZE, pageOf, recordedNames } from '#src/dashboard/models/listings.js'
 import { taskDetail } from '#src/dashboard/models/task-detail.js'
 import { readLocks } from '#src/files/lock-table.js'
 import { SpoolView } from '#src/spool/admin/task-view.js'
@@ -30,7 +30,7 @@ describe('the listings of a dashboard', () => {
   it('have the dead letters, the last one first', async () => {
     const { spool, names } = filled(3)
     for (const name of names.toReversed()) await changed('cancel', spool, name)
-    const { refs, isCut } = await deadRefs(spool)
+    const { refs, isCut } = await deadNames(spool)
     assert.deepEqual(
       refs,
       names.map(name => `.spoold/dead/${name}`),
@@ -46,7 +46,7 @@ describe('the listings of a dashboard', () => {
   it('have what is recorded; a page opens what it shows, and passes over what is gone', async () => {
     const { spool, names } = filled(PAGE_SIZE + 10)
     await changed('hold', spool, ...names)
-    const { refs } = await recordedRefs(spool)
+    const { refs } = await recordedNames(spool)
     assert.deepEqual(new Set(refs), new Set(names))
     const first = pageOf(lookIn(spool), refs, 0)
     assert.deepEqual([first.tasks.length, first.next, first.opened], [PAGE_SIZE, PAGE_SIZE, PAGE_SIZE])

@@ -31,7 +31,7 @@ export const PAGE_SIZE = 50
 export const MOST_OPENED = 500
 
 /** The dead letters, the newest first. Only the names and the times of the files are read. */
-export async function deadRefs(spool: string): Promise<Names> {
+export async function deadNames(spool: string): Promise<Names> {
   const letters = new DeadLetters(spool)
   const found: Array<{ readonly ref: Ref; readonly atMs: number }> = []
   const slices = new Slices()
@@ -49,7 +49,7 @@ export async function deadRefs(spool: string): Promise<Names> {
 }
 
 /** The tasks that have a record, because they failed or are held; the latest change first. */
-export async function recordedRefs(spool: string): Promise<Names> {
+export async function recordedNames(spool: string): Promise<Names> {
   const found: Array<{ readonly ref: Ref; readonly atMs: number }> = []
   const records = new Records(spool)
   let isCut = false

@@ -2,7 +2,7 @@ import { MOST_REACHED } from '../../control/task-names.js'
 import type { TaskView } from '../../spool/admin/task-view.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import type { PageContext } from '../context.js'
-import { deadRefs, MOST_NAMES, type Names, pageOf, recordedRefs } from '../models/listings.js'
+import { deadNames, MOST_NAMES, type Names, pageOf, recordedNames } from '../models/listings.js'
 import { runningIn } from '../models/running.js'
 import { upcomingRefs } from '../models/upcoming.js'
 import { TaskActions } from '../views/actions.js'
@@ -74,7 +74,7 @@ async function recordedPage(
 ) {
   const at = await spoolScene(context, params)
   const { place, snapshot } = at
-  const names = await recordedRefs(toByteString(place.directory))
+  const names = await recordedNames(toByteString(place.directory))
   const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
   return listing(context, at, shown, {
     page,
@@ -91,7 +91,7 @@ export async function deadPage(context: PageContext, params: Params) {
   const at = await spoolScene(context, params)
   const { place, snapshot } = at
   const reason = context.query.get('reason')
-  const names = await deadRefs(toByteString(place.directory))
+  const names = await deadNames(toByteString(place.directory))
   const isWanted = ({ letter }: TaskView) => reason === null || letter?.reason === reason
   const shown = pageOf(await place.look(), names.refs, fromIn(context), isWanted)
   return listing(context, at, shown, {
