@@ -148,11 +148,26 @@ function metricsPage() {
   return `${METRICS_PREAMBLE}${rows.join('\n')}\n`
 }
 
+const DIFFERENCES = JSON.parse(
+  readFileSync(new URL('../test/engines/conformance/differences.json', import.meta.url), 'utf8'),
+)
+
+/** The table of what engines have in different ways: between the two marks. */
+function redisPage(before) {
+  const [head, , tail] = before.split(/(?<=<!-- differences: [^\n]* -->\n)|(?=<!-- end of differences -->\n)/)
+  const rows = DIFFERENCES.map(
+    ({ what, directory, memory, redis, why }) => `| ${what} | ${directory} | ${memory} | ${redis} | ${why} |`,
+  )
+  return `${head}\n| | directory | memory | Redis | why |\n|---|---|---|---|---|\n${rows.join('\n')}\n\n${tail}`
+}
+
+const REDIS = fileURLToPath(new URL('redis.md', import.meta.url))
 const STATUS = fileURLToPath(new URL('status.md', import.meta.url))
 const PAGES = {
   'options.md': optionsPage(),
   'metrics.md': metricsPage(),
   'status.md': statusPage(readFileSync(STATUS, 'utf8')),
+  'redis.md': redisPage(readFileSync(REDIS, 'utf8')),
   'man/spoold.1': manualPage(COMMANDS, OPTION_TABLE),
 }
 const isCheck = process.argv.includes('--check')

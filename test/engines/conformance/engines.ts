@@ -52,23 +52,6 @@ export interface TestSpool {
   died(claims: Claims, ref: Ref, lastRun?: LastRun): Promise<LastRun | undefined>
 }
 
-/** What an engine does not have, or has in another way: docs/redis.md has the same table. */
-export interface Differences {
-  /** A feed remembers how a run was cut short. Else the next claim finds it with the task. */
-  readonly remembersRuns: boolean
-}
-
-export const DIFFERENCES: Readonly<Record<string, Differences>> = {
-  directory: { remembersRuns: true },
-  memory: { remembersRuns: true },
-  redis: { remembersRuns: false },
-}
-
-/** For the `skip` option of a test: false if the engine has this. */
-export function skipWithout(engine: string, what: keyof Differences): string | false {
-  return DIFFERENCES[engine]?.[what] === true ? false : `the ${engine} engine differs: ${what}`
-}
-
 export interface TestSpoolOptions {
   /** How long a claim lasts if it is not renewed; only engines whose claims are leases use it. */
   readonly leaseMs?: number

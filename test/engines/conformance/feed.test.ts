@@ -8,7 +8,8 @@ import type { Ref } from '#src/task/ref.js'
 import type { FeedReason } from '#src/task/report.js'
 import { requestFrom } from '../../helpers/request.js'
 import { until } from '../../helpers/until.js'
-import { claimOf, ENGINES, refusalOf, skipWithout } from './engines.js'
+import { skipWithout } from './differences.js'
+import { claimOf, ENGINES, refusalOf } from './engines.js'
 
 for (const [engine, open] of Object.entries(ENGINES)) {
   const opened: Feed[] = []
@@ -148,7 +149,9 @@ for (const [engine, open] of Object.entries(ENGINES)) {
       assert.deepEqual(feed.takeParked('alone', 9), [])
       assert.equal(feed.counts().busy, 1)
       feed.abandoned(parked)
-      assert.equal(feed.take(9).length, 2)
+      const again: Ref[] = []
+      await until('both are given again', () => again.push(...feed.take(9)) >= 2) // a feed of counts may look once more
+      assert.equal(again.length, 2)
     })
 
     it('brings back all that is parked, however many they are', async () => {
