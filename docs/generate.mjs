@@ -148,9 +148,7 @@ function metricsPage() {
   return `${METRICS_PREAMBLE}${rows.join('\n')}\n`
 }
 
-const DIFFERENCES = JSON.parse(
-  readFileSync(new URL('../test/engines/conformance/differences.json', import.meta.url), 'utf8'),
-)
+const DIFFERENCES = JSON.parse(readFileSync(new URL('redis-differences.json', import.meta.url), 'utf8'))
 
 /** The table of what engines have in different ways: between the two marks. */
 function redisPage(before) {

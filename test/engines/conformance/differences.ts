@@ -17,7 +17,7 @@ export interface Difference extends Readonly<Record<EngineName, string>> {
 }
 
 export const DIFFERENCES = JSON.parse(
-  readFileSync(join(ROOT, 'test/engines/conformance/differences.json'), 'utf8'),
+  readFileSync(join(ROOT, 'docs/redis-differences.json'), 'utf8'),
 ) as readonly Difference[]
 
 /** For the `skip` option of a test: false if the engine has this. */
