@@ -64,7 +64,7 @@ describe('a stop', { concurrency: 3 }, () => {
 
   it('out of mercy kills the task, which was warned; it runs again with the next daemon', async () => {
     const spool = spoolDirectory()
-    const daemon = await startActor(spool, { 'worker-reload-mercy': 0.5, 'spooler-processes': 2 })
+    const daemon = await startActor(spool, { 'worker-reload-mercy': 3, 'spooler-processes': 2 })
     const stubborn = act(spool, 'block')
     const warned = act(spool, 'signal')
     await started(daemon, stubborn)

@@ -26,13 +26,14 @@ function* looks(rate: (second: number) => number, seconds: number, seed: number)
 const SEED = fc.nat(1_000_000)
 
 describe('the arrival rate', () => {
-  it('is known to within a fifth while it stays the same', () => {
+  /** Of tasks that come by chance, so many per second vary by the root of their number. */
+  it('is known to within twice what one second varies, while it stays the same', () => {
     fc.assert(
       fc.property(SEED, fc.integer({ min: 20, max: 200 }), (seed, rate) => {
         for (const load of [...looks(() => rate, 120, seed)].slice(30 / LOOK_S)) {
           const known = arrivalRate(load)
           assert.ok(
-            Math.abs(known - rate) < rate / 5,
+            Math.abs(known - rate) < 2 * Math.sqrt(rate),
             `${known}, not ${rate}, after ${load.atMicros / SECOND} s`,
           )
         }
