@@ -81,6 +81,11 @@ export class ScanTimetable {
     return unclearScanInMs(this.#last.ms * share, this.frequencyMs)
   }
 
+  /** The same while nothing else is to be done: what the last scan cost may be long ago. */
+  idleUnclearInMs(names: number): number {
+    return Math.max(0, this.#last.at + this.unclearInMs(names) - performance.now())
+  }
+
   get hasScanned(): boolean {
     return this.#last.at !== Number.NEGATIVE_INFINITY
   }

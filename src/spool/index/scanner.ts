@@ -86,8 +86,9 @@ export class Scanner {
       this.#isSuspended = false
       this.#wantScan(0)
     } else this.scanIfLow()
-    // a scan that was too expensive costs little once the tasks have run
-    if (this.#timetable.isWanted && this.#index.ready === 0) this.#wantUnclearScan()
+    // a scan that was too expensive costs little once the tasks have run, or keeps nothing waiting
+    if (this.#timetable.isWanted && this.#index.ready === 0)
+      this.#wantScan(this.#timetable.idleUnclearInMs(this.#index.size))
     this.wakeWhenDue()
   }
 
@@ -151,7 +152,6 @@ export class Scanner {
     const startedAt = performance.now()
     const isFirst = !this.#timetable.hasScanned
     const recheckWaiting = this.#timetable.begin()
-    this.#watches.scanBegins()
     const mayTell = !recheckWaiting && !this.#index.runsLow
     const changed = mayTell ? await this.#directories.changed(stampTaker(this.#isLocal)) : undefined
     const isAll = changed === undefined || (changed.size > 0 && !this.#index.knowsAll)

@@ -26,8 +26,11 @@ interface WatchesListener {
   unclear(): void
 }
 
-/** The kernel's event queue holds 16,384 by default and overflows silently: after this many, what happened is unclear. */
-const EVENTS_PER_SCAN = 4096
+/**
+ * The kernel's event queue holds 16,384 by default, and overflows silently. One turn of the event loop empties it: if that has so many,
+ * some may be missing. Other watches of this process share the queue.
+ */
+const EVENTS_PER_TURN = 8192
 /** A watch takes kernel memory, and counts against a limit of the user; beyond this many, only stamps reveal changes. */
 const MOST_WATCHES = 1024
 /** Directories with this few entries are watched even during a long backlog, so that an urgent task is noticed at once. */
@@ -62,6 +65,7 @@ export class Watches {
   /** For the report of a lost watch: the interval at which the spool is still scanned. */
   frequencyMs: number
   #isReported = false
+  /** Events in this turn of the event loop. */
   #heard = 0
 
   constructor(options: WatchesOptions, events: Emitter, listener: WatchesListener) {
@@ -88,11 +92,6 @@ export class Watches {
     for (const prefix of this.#refused.keys()) if (!chosen.has(prefix)) this.#refused.delete(prefix)
     for (const [prefix, { stamp }] of chosen) this.#followLate(prefix, stamp)
     this.#tellIfBack()
-  }
-
-  /** A scan starts: it covers all events so far. */
-  scanBegins(): void {
-    this.#heard = 0
   }
 
   close(): void {
@@ -129,11 +128,14 @@ export class Watches {
   }
 
   #hear(prefix: string, name: string | null, renamed: boolean): void {
-    this.#heard++
+    if (this.#heard++ === 0)
+      setImmediate(() => {
+        this.#heard = 0
+      })
     if (name !== null && renamed && name === ownName(this.#options.spool, prefix)) {
       this.#drop(prefix) // it was removed or moved, and its inode may be reused
       this.#listener.unclear()
-    } else if (name === null || this.#heard === EVENTS_PER_SCAN || this.#isDirectoryNews(name, renamed))
+    } else if (name === null || this.#heard === EVENTS_PER_TURN || this.#isDirectoryNews(name, renamed))
       this.#listener.unclear()
     if (name === null) return
     if (this.#isDirectoryNews(name, renamed)) this.#enter(`${prefix}${name}/`)

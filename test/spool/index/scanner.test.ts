@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { Emitter } from '#src/events/emitter.js'
 import { takeStampSync } from '#src/files/stamps.js'
 import { type Glance, glance } from '#src/spool/glance.js'
@@ -65,6 +66,20 @@ describe('a scanner', () => {
     drop(spool, 'replaced')
     await until('neither waits', () => index.parkedFor('slot') === 0)
     assert.deepEqual(found, ['replaced'])
+    scanner.close()
+  })
+
+  it('lists nothing again because of many events that came little by little', async () => {
+    const spool = spoolDirectory()
+    const { scanner, index } = scannerOf(spool)
+    await scanner.start()
+    const before = scanner.stats.looks
+    for (let known = 0; known < 10_000; known = index.busy) {
+      for (let i = 0; i < 500; i++) drop(spool, `t${known + i}`, '')
+      await until('these are known', () => index.busy === known + 500)
+    }
+    for (let i = 0; i < 10; i++) await setTimeout(10)
+    assert.equal(scanner.stats.looks, before)
     scanner.close()
   })
 

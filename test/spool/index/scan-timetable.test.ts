@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
+import { ScanTimetable } from '#src/spool/index/scan-timetable.js'
+
+describe('a listing because of unclear events', () => {
+  it('that was put off comes at once when nothing else is to be done, unless the last one was just now', async () => {
+    const timetable = new ScanTimetable(1_000_000)
+    const now = performance.now()
+    timetable.begin()
+    timetable.ended(now - 1000, true, true, 99)
+    const [busy, idle] = [timetable.unclearInMs(99), timetable.idleUnclearInMs(99)]
+    assert.ok(busy >= 10_000 && idle > 0.9 * busy, `${busy}, ${idle}`)
+
+    timetable.begin()
+    timetable.ended(performance.now() - 1, true, true, 99)
+    await setTimeout(1)
+    await setTimeout(11 * timetable.unclearInMs(99))
+    assert.ok(timetable.unclearInMs(99) >= 10)
+    assert.equal(timetable.idleUnclearInMs(99), 0)
+  })
+})
