@@ -4,15 +4,15 @@ import type { LastRun } from '../task/last-run.js'
 import type { Ref } from '../task/ref.js'
 import type { WorkerProcess } from './worker-process.js'
 
-/**
- * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one
- * waits.
- */
-const BATCH_MS = 2
 const MAX_BATCH = 64
 
 export interface Source {
   readonly ready: number
+  /**
+   * A batch is sized to take a worker about this long at its recent pace. A worker has two of them: one runs, one
+   * waits.
+   */
+  readonly batchMs: number
   /** A worker is to go as soon as it is idle, so none is given anything ahead. */
   readonly isShrinking: boolean
   due(limit: number): readonly Ref[]
@@ -40,7 +40,7 @@ export function dispatch(workers: Iterable<WorkerProcess>, source: Source): void
   const now = performance.now()
   const free: Open[] = []
   for (const worker of workers) {
-    const open = openingOf(worker, now, source.isShrinking)
+    const open = openingOf(worker, now, source)
     if (open.room > 0) free.push(open)
   }
   if (free.length > 1) free.sort((a, b) => a.worker.work.outstanding - b.worker.work.outstanding)
@@ -76,13 +76,13 @@ export function lastRunsOf(refs: readonly Ref[], source: Pick<Source, 'lastRun'>
  * A worker whose tasks are slow, or whose oldest running task has become slow, is given nothing beyond what it can
  * run now.
  */
-function openingOf(worker: WorkerProcess, now: number, isShrinking: boolean): Open {
+function openingOf(worker: WorkerProcess, now: number, { isShrinking, batchMs }: Source): Open {
   const { concurrency, following, runningSince = now, pace } = worker.work
   const outstanding = worker.work.outstanding - following
   if (!worker.isOpen) return { worker, room: 0, batch: 1 }
-  if (pace.ms === undefined || pace.ms > BATCH_MS || now - runningSince > BATCH_MS)
+  if (pace.ms === undefined || pace.ms > batchMs || now - runningSince > batchMs)
     return { worker, room: concurrency - outstanding, batch: concurrency }
-  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(BATCH_MS / pace.ms)))
+  const batch = Math.max(concurrency, Math.min(MAX_BATCH, Math.floor(batchMs / pace.ms)))
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
   const room = outstanding === 0 ? 2 * batch + beside : batch

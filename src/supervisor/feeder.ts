@@ -26,6 +26,8 @@ interface FeederContext {
   isBraked(): boolean
 }
 
+/** Of the tasks that wait for one worker others are kept from for so long. */
+const BATCH_MS = 2
 /** How long tasks that killed their process are held back, so that they do not starve the others. */
 const YIELD_MS = 1000
 
@@ -67,6 +69,7 @@ export class Feeder {
         get ready() {
           return lane.ready
         },
+        batchMs: feed.batchMs ?? BATCH_MS,
         isShrinking: roster.excess > 0,
         due: limit => {
           const refs = lane.take(limit)

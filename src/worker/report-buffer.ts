@@ -90,10 +90,10 @@ export class ReportBuffer {
     this.#follower?.began(run)
   }
 
-  /** @param isQueueEmpty the master should send more tasks */
-  turnEnded(isQueueEmpty: boolean): void {
+  /** @param isQueueEmpty the master should send more tasks @param isIdle nothing is claimed or runs */
+  turnEnded(isQueueEmpty: boolean, isIdle: boolean): void {
     const isWanted = !this.#outbox.isEmpty && (isQueueEmpty || !this.#hasReported)
-    if (this.#inFlight.size === 0 || isWanted) this.tell()
+    if (isIdle || isWanted) this.tell()
     else this.#tellLater()
   }
 

@@ -207,7 +207,7 @@ export class Runner implements ExecutorListener {
     }
     if (this.#retirement.reason !== undefined) this.#leave(this.#retirement.reason)
     if (this.#claimer.isEmpty) this.#claims.giveBack?.()
-    this.#reports.turnEnded(this.#claimer.isDry)
+    this.#reports.turnEnded(this.#claimer.isDry, this.#underWay === 0)
     this.#endIfDrained()
   }
 

@@ -39,6 +39,7 @@ function sourceOf(count: number, more: Partial<Source> = {}): Source {
       return refs.length
     },
     due: limit => refs.splice(0, limit),
+    batchMs: 2,
     isShrinking: false,
     slots: undefined,
     lastRun: () => undefined,
@@ -88,6 +89,15 @@ describe('what a worker is given', () => {
     const [one, two] = [workerIn(FAST), workerIn({ ...FAST, outstanding: 5 })]
     dispatch([two.worker, one.worker], sourceOf(3))
     assert.deepEqual([one.given, two.given], [[['t0', 't1']], [['t2']]])
+  })
+
+  it('is worth a longer time where a ref is for no task in particular', () => {
+    const { worker, given } = workerIn(SLOW)
+    dispatch([worker], sourceOf(1000, { batchMs: 20 }))
+    assert.deepEqual(
+      given.map(({ length }) => length),
+      [4, 4],
+    )
   })
 
   it('is a signal before any task, in the place of one', () => {

@@ -118,7 +118,7 @@ describe('a worker over an engine whose answers take time', () => {
     await run()
     worker.hear({ type: 'recall' }) // while the first one is being claimed
     assert.deepEqual(recalledOf(messages)?.begun, [0])
-    await until('the first runs', () => hold.size === 1)
+    await until('the first runs, and is reported', () => hold.size === 1 && kindOf('1').length > 0)
     assert.deepEqual(
       [kindOf('1'), kindOf('2').slice(0, 1), kindOf('3').slice(0, 1)],
       [['untouched'], ['untouched'], ['untouched']],

@@ -4,6 +4,7 @@ import type { Ref } from '../../task/ref.js'
 import type { NamedSlots } from '../../task/slots.js'
 import type { Terms } from '../../task/terms.js'
 import type { Claim } from '../claims.js'
+import type { Begun, Mark } from './begins.js'
 import type { LockedJobs } from './locked-jobs.js'
 import { type HeldJob, leaseOf } from './refs.js'
 import type { TaskJob, TaskRecord } from './task-job.js'
@@ -23,13 +24,16 @@ export class RedisClaim implements Claim {
   readonly notice: ClaimNotice
   /** As it will be stored when the run begins or ends. */
   record: TaskRecord
+  /** It was stored as begun when it was pulled. */
+  readonly early: Begun | undefined
   /** Once it has begun. */
+  mark: Mark | undefined
   fencingToken: number | undefined
   isSettled = false
 
   constructor(
     ref: Ref,
-    own: Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'path' | 'terms' | 'isOnce' | 'record'>,
+    own: Pick<RedisClaim, 'job' | 'jobs' | 'token' | 'path' | 'terms' | 'isOnce' | 'record' | 'early'>,
   ) {
     this.ref = ref
     this.job = own.job
@@ -39,6 +43,7 @@ export class RedisClaim implements Claim {
     this.terms = own.terms
     this.isOnce = own.isOnce
     this.record = own.record
+    this.early = own.early
     this.notice = { name: own.job.id, lease: leaseOf(this.held) }
   }
 

@@ -9,15 +9,16 @@ import type { FeedReason, Report } from '../../task/report.js'
 import type { RetryPolicy } from '../../task/retry-policy.js'
 import type { Terms, TermsOrPark } from '../../task/terms.js'
 import type { Awaitable, Claim, Claims } from '../claims.js'
-import { DELIVERY_KEY, type Past, pastVerdict, type Rules, type Verdict, verdictOf } from '../verdict.js'
+import { DELIVERY_KEY, pastVerdict, type Rules, verdictOf } from '../verdict.js'
 import { applyVerdict, type Locked, putOff } from './apply-verdict.js'
-import { Begins } from './begins.js'
+import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
+import type { JobJson } from './libraries.js'
 import { refusalCode } from './locked-jobs.js'
 import { Persistence, type Tell } from './persistence.js'
-import { type Pulled, Pulls, type Refusal } from './pulls.js'
+import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, whyNot } from './store-failure.js'
 import { type TaskRecord, withFailure } from './task-job.js'
@@ -40,6 +41,7 @@ const PATIENCE_MS = 1000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
+const DONE: Refusal = { kind: 'ok' }
 
 // Longer than others: all that may become of a claim is here.
 /** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
@@ -72,12 +74,12 @@ export class RedisClaims implements Claims {
   }
 
   /** What was fetched, runs for the first time, and may run now: Redis need not be asked. */
-  #claimAtOnce(ref: Ref, { jobs, token, job, found }: Pulled): Claim | undefined {
+  #claimAtOnce(ref: Ref, { jobs, token, job, found, early }: Pulled): Claim | undefined {
     const nowMs = this.#connection.knownNowMs
     if (job === undefined || nowMs === undefined || job.dueAtMs > nowMs) return undefined
     if (found === 'unknown-name' || found?.slots !== undefined || job.record.past !== 'none') return undefined
     const { lastRun: _, ...record } = job.record
-    return this.#claimOf(ref, { job, jobs, token, terms: found }, record)
+    return this.#claimOf(ref, { job, jobs, token, terms: found }, record, early)
   }
 
   async #claimLater(
@@ -123,11 +125,11 @@ export class RedisClaims implements Claims {
     return this.#claimOf(ref, own, past)
   }
 
-  #claimOf(ref: Ref, own: Locked, record: TaskRecord): RedisClaim {
+  #claimOf(ref: Ref, own: Locked, record: TaskRecord, early?: Begun): RedisClaim {
     const { job, terms } = own
     const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
-    return new RedisClaim(ref, { ...own, path, record, isOnce: delivery === 'at-most-once' })
+    return new RedisClaim(ref, { ...own, path, record, early, isOnce: delivery === 'at-most-once' })
   }
 
   /** @returns the record of a task that may run, as it is from now on */
@@ -162,37 +164,32 @@ export class RedisClaims implements Claims {
   }
 
   /** @see Claims.begin */
-  async begin(claim: Claim, company: Company): Promise<Report | undefined> {
+  begin(claim: Claim, company: Company): Promise<Report | undefined> {
     const own = ownOf(claim)
-    if (own === undefined) return { ref: claim.ref, kind: 'locked', ranMs: 0 }
-    const past: Past = own.isOnce ? 'died-once' : `died-${company}`
+    if (own === undefined) return Promise.resolve({ ref: claim.ref, kind: 'locked', ranMs: 0 })
+    const mark: Mark = own.isOnce ? 'died-once' : `died-${company}`
+    // a promise nevertheless: what is claimed in one moment is announced together
+    if (own.early?.past === mark) return Promise.resolve(begun(own, mark, own.early.fence))
     const { unwanted: _, ...record } = own.record
-    const fence = await this.#persistence.run(own.held, () =>
-      this.#begins.add(own.jobs.queue, own.held, { ...record, past }),
-    )
-    if (fence > 0) {
-      own.fencingToken = fence
-      return undefined
-    }
-    own.isSettled = true
-    return { ref: claim.ref, name: own.name, kind: 'locked', ranMs: 0 }
+    const add = () => this.#begins.add(own.jobs.queue, own.held, { ...record, past: mark })
+    return this.#persistence.run(own.held, add).then(fence => begun(own, mark, fence))
   }
 
   /** @see Claims.settle */
-  async settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref): Promise<Report> {
+  settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref): Promise<Report> {
     const own = ownOf(claim)
     const report = { ref: claim.ref, ranMs }
-    if (own === undefined) return { ...report, kind: 'unsettled', detail: LOST }
+    if (own === undefined) return Promise.resolve({ ...report, kind: 'unsettled', detail: LOST })
     own.isSettled = true
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
-    try {
-      const applied = await this.#persistence.run(own.held, tries =>
-        this.#apply(own, verdict, tries > 0, next),
-      )
-      return { ...report, ...applied, slots: own.slots }
-    } catch {
-      return { ...report, kind: 'unsettled', detail: LOST }
-    }
+    const act =
+      verdict.kind === 'remove'
+        ? (tries: number) => this.#remove(own, tries > 0, next)
+        : () => applyVerdict(own, verdict, this.#options.frequencyMs)
+    return this.#persistence.run(own.held, act).then(
+      applied => ({ ...report, ...applied, slots: own.slots }),
+      () => ({ ...report, kind: 'unsettled', detail: LOST }),
+    )
   }
 
   /** @see Claims.giveBack */
@@ -200,22 +197,31 @@ export class RedisClaims implements Claims {
     this.#pulls.giveBack()
   }
 
-  /** @param mayBeDone it was tried before, and the reply was lost */
-  async #apply(
-    own: RedisClaim,
-    verdict: Verdict,
-    mayBeDone: boolean,
-    next: Ref | undefined,
-  ): Promise<Refusal> {
-    if (verdict.kind !== 'remove') return applyVerdict(own, verdict, this.#options.frequencyMs)
-    const { job, jobs, token } = own
+  /**
+   * What is fetched begins in the same write, as this one did. A task that is delivered at most once is marked by its own begin alone:
+   * if this process dies before it has learned what it fetched, that has not begun.
+   *
+   * @param mayBeDone it was tried before, and the reply was lost
+   */
+  #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<Refusal> {
+    const { job, jobs, token, mark = 'died-once' } = own
     const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
-    const fetched = await jobs.remove(job.json, token, pullsNext).catch(error => {
-      if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
-      if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
-    })
-    if (fetched !== undefined) this.#pulls.fetched(fetched, token)
-    return { kind: 'ok' }
+    const removing = jobs.remove(job.json, token, pullsNext)
+    const beginning = pullsNext && mark !== 'died-once' ? this.#begins.addNext(token, mark).catch(() => 0) : 0
+    return removing.then(
+      json => (json === undefined ? DONE : this.#fetched(json, token, mark, beginning)),
+      error => {
+        if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
+        if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
+        return DONE
+      },
+    )
+  }
+
+  async #fetched(json: JobJson, token: string, past: Mark, beginning: Awaitable<number>): Promise<Refusal> {
+    const fence = await beginning
+    this.#pulls.fetched({ json, token, early: fence > 0 ? { past, fence } : undefined })
+    return DONE
   }
 
   /** @see Claims.release */
@@ -226,6 +232,7 @@ export class RedisClaims implements Claims {
     own.isSettled = true
     const slots = reason === 'alone' ? own.slots : undefined // it is to run soon
     try {
+      await eraseMark({ jobs: own.jobs, json: own.job.json, token: own.token, early: own.early })
       if (reason === undefined) await own.jobs.putBack(own.job.id, own.token)
       else if (await this.#pulls.handOver(own.held, tokenFor(claim.ref), slots !== undefined))
         return { ...report, kind: 'parked', reason, slots }
@@ -240,6 +247,17 @@ export class RedisClaims implements Claims {
  */
 function ofAnotherJob(ref: Ref, { kind }: LastRun): Report {
   return { ref, kind: kind === 'cancelled' ? 'locked' : 'gone', ranMs: 0 }
+}
+
+/** @param fence 0: another one may have the job */
+function begun(own: RedisClaim, mark: Mark, fence: number): Report | undefined {
+  if (fence > 0) {
+    own.mark = mark
+    own.fencingToken = fence
+    return undefined
+  }
+  own.isSettled = true
+  return { ref: own.ref, name: own.name, kind: 'locked', ranMs: 0 }
 }
 
 /** Returns undefined if it has been settled or given up. */

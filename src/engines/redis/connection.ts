@@ -25,6 +25,7 @@ interface Opened {
   readonly client: Client
 }
 
+// Longer than others: whatever is asked of Redis passes here.
 /**
  * A connection to the Redis of one spool, and its queue. It is opened by the first operation, and keeps neither its process
  * alive nor itself while nothing is going on and nobody is interested.
@@ -38,7 +39,7 @@ export class Connection {
   readonly redis: RedisCommander & Pick<Redis, 'pipeline'>
   readonly #client: Redis | Cluster
   readonly #newQueue: (name: string) => Queue
-  readonly #Job: Libraries['Job']
+  readonly #libraries: Libraries
   readonly #queues = new Map<string, Promise<Opened>>()
   /** Those of `#queues` that are open. */
   readonly #opened = new Map<string, Opened>()
@@ -60,7 +61,7 @@ export class Connection {
   constructor(address: RedisAddress, libraries: Libraries, lockMs = address.lockMs) {
     this.address = address
     this.lockMs = lockMs
-    this.#Job = libraries.Job
+    this.#libraries = libraries
     this.#client = openClient(address, libraries, () => this.#interest > 0)
     this.redis = this.#client
     this.#client.on('error', error => {
@@ -127,7 +128,13 @@ export class Connection {
 
   /** The job as BullMQ's operations want it. */
   jobOf(queue: Queue, json: JobJson) {
-    return this.#Job.fromJSON(queue, json, json.id)
+    return this.#libraries.Job.fromJSON(queue, json, json.id)
+  }
+
+  /** What a script of BullMQ replies that was to pull a job: undefined if there is none. */
+  jobIn(reply: unknown): JobJson | undefined {
+    const [json, id] = Array.isArray(reply) ? this.#libraries.raw2NextJobData(reply) : []
+    return json === null || json === undefined ? undefined : { ...json, id }
   }
 
   /** Stays connected until the returned function is called. */
@@ -157,10 +164,18 @@ export class Connection {
       return this.#useLater(operation, patienceMs, name)
     this.#hold()
     this.#oneWrite.begin(streamOf(this.#client))
-    return operation(opened.queue, opened.client).finally(this.#done)
+    return operation(opened.queue, opened.client).then(this.#succeeded, this.#failed) // `finally` makes more promises
   }
 
-  readonly #done = () => this.#letGo()
+  readonly #succeeded = <T>(result: T): T => {
+    this.#letGo()
+    return result
+  }
+
+  readonly #failed = (error: unknown): never => {
+    this.#letGo()
+    throw error
+  }
 
   async #useLater<T>(
     operation: (queue: Queue, client: Client) => Promise<T>,

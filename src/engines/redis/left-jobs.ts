@@ -92,9 +92,10 @@ export class LeftJobs {
     return jobs.map(([id, token, task]) => ({ id, token, task: task === '' ? undefined : task }))
   }
 
+  /** Where its run was stored as begun together with the pull, nobody called a handler. */
   async #putBack(job: HeldJob): Promise<void> {
     await this.#jobsLike(job)
-      .putBack(job.id, job.token)
+      .cutShort(job, { kind: 'blameless' })
       .catch(() => {}) // it is looked for again
   }
 

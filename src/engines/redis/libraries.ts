@@ -1,6 +1,6 @@
 import { errnoOf, SpooldError } from '../../base/errors.js'
 
-export type { JobJson, Queue } from 'bullmq'
+export type { JobJson, Queue, RedisQueueBackend } from 'bullmq'
 export type { Cluster, ClusterOptions, Redis, RedisCommander, RedisOptions } from 'ioredis'
 /** The client of a queue, as BullMQ uses it. */
 export type Client = Awaited<ReturnType<import('bullmq').Queue['getBackend']>['client']>
@@ -11,8 +11,11 @@ const MISSING = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
 /** The optional libraries of this engine; nobody else needs them. @throws SpooldError LIBRARY_MISSING */
 export async function loadLibraries() {
   try {
-    const [{ Job, Queue }, { Cluster, Redis }] = await Promise.all([import('bullmq'), import('ioredis')])
-    return { Job, Queue, Cluster, Redis }
+    const [{ Job, Queue, raw2NextJobData }, { Cluster, Redis }] = await Promise.all([
+      import('bullmq'),
+      import('ioredis'),
+    ])
+    return { Job, Queue, raw2NextJobData, Cluster, Redis }
   } catch (error) {
     if (!MISSING.has(errnoOf(error) ?? '')) throw error
     throw new SpooldError(

@@ -2,7 +2,7 @@ import type { LastRun } from '../../task/last-run.js'
 import type { Report } from '../../task/report.js'
 import type { NamedSlots } from '../../task/slots.js'
 import type { Connection } from './connection.js'
-import type { JobJson } from './libraries.js'
+import type { JobJson, RedisQueueBackend } from './libraries.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'
 import type { TaskRecord } from './task-job.js'
@@ -12,6 +12,8 @@ export function refusalCode(error: unknown): number | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined
   return typeof error.code === 'number' ? error.code : undefined
 }
+
+type MinimalJob = Parameters<RedisQueueBackend['moveToCompletedArgs']>[0]
 
 /** What is done with the jobs of one queue by those who have their locks. Without the lock each operation fails. */
 export class LockedJobs {
@@ -68,12 +70,18 @@ export class LockedJobs {
 
   /** @param pullsNext as `pull`, by the same command */
   remove(json: JobJson, token: string, pullsNext: boolean): Promise<JobJson | undefined> {
-    return this.queue.use(async queue => {
-      const job = this.#connection.jobOf(queue, { ...json, data: '{}' }) // what it carries may be large
-      const { result } = await queue.getBackend().moveToCompleted(job, null, true, token, pullsNext)
-      const [next, id] = result ?? []
-      return next === null || next === undefined ? undefined : { ...next, id }
+    const job = json as unknown as MinimalJob // its id and its options are all that is read
+    return this.queue.use((queue, client) => {
+      const backend = queue.getBackend() as RedisQueueBackend
+      const args = backend.moveToCompletedArgs(job, 'null', true, token, pullsNext)
+      const reply: Promise<unknown> = backend.execCommand(client, 'moveToFinished', args)
+      return reply.then(result => this.#fetched(result, json.id))
     })
+  }
+
+  #fetched(result: unknown, jobId: string): JobJson | undefined {
+    if (typeof result !== 'number' || result >= 0) return this.#connection.jobIn(result)
+    throw Object.assign(new Error(`job ${jobId} could not be removed (${result})`), { code: result })
   }
 
   /** @param record undefined: as it was */

@@ -28,12 +28,17 @@ export class Persistence {
    *
    * @throws what BullMQ's scripts refuse
    */
-  async run<T>(held: HeldJob, act: (tries: number) => Promise<T>): Promise<T> {
+  run<T>(held: HeldJob, act: (tries: number) => Promise<T>): Promise<T> {
+    const first = act(0) // nearly always the last, and without promises for the others
+    return first.catch(() => this.#runAgain(held, first, act))
+  }
+
+  async #runAgain<T>(held: HeldJob, first: Promise<T>, act: (tries: number) => Promise<T>): Promise<T> {
     let isTold = false
     for (let tries = 0, refusals = 0; ; tries++)
       try {
         if (tries > 0) await renew(this.#connection, [held])
-        const result = await act(tries)
+        const result = await (tries === 0 ? first : act(tries))
         if (isTold) this.#settled(held)
         return result
       } catch (error) {

@@ -5,12 +5,13 @@ import { parseVars, type Vars } from '../../protocol/vars.js'
 import { type Ref, toByteString } from '../../task/ref.js'
 import { type Report, unknownName } from '../../task/report.js'
 import type { TermsOrPark } from '../../task/terms.js'
+import type { Begun } from './begins.js'
 import type { Connection } from './connection.js'
 import type { JobJson } from './libraries.js'
 import { LockedJobs } from './locked-jobs.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import { type HeldJob, heldJobOf, ticketOf } from './refs.js'
-import { type TaskJob, taskOf } from './task-job.js'
+import { recordOf, type TaskJob, taskOf } from './task-job.js'
 
 /** Why there is no claim. */
 export type Refusal = Omit<Report, 'ref' | 'ranMs'>
@@ -25,6 +26,15 @@ export interface Pulled {
   readonly job: TaskJob | undefined
   /** What the handlers say of it. */
   readonly found: TermsOrPark
+  /** It was stored as begun when it was pulled. */
+  readonly early?: Begun | undefined
+}
+
+/** A job that was pulled when another one was settled. */
+interface Fetched {
+  readonly json: JobJson
+  readonly token: string
+  readonly early: Begun | undefined
 }
 
 /** One script moves at most so many. */
@@ -42,8 +52,8 @@ export class Pulls {
   readonly #queues = new Map<string | undefined, LockedJobs>()
   /** The limits that Redis has been told by this worker; undefined: none. */
   readonly #told = new Map<string, number | undefined>()
-  /** Jobs of the spool's queue that were pulled when others were settled. */
-  #fetched: Array<{ readonly json: JobJson; readonly token: string }> = []
+  /** Of the spool's queue. */
+  #fetched: Fetched[] = []
 
   /** @param termsOf absent: the handlers say nothing of any task */
   constructor(connection: Connection, termsOf?: (vars: Vars) => TermsOrPark) {
@@ -58,7 +68,8 @@ export class Pulls {
   async pull(ref: Ref, tokens: string[], fetched?: Pulled): Promise<Pulled | Refusal> {
     if (fetched !== undefined) {
       tokens.push(fetched.token)
-      return this.#limited(fetched)
+      await eraseMark(fetched)
+      return this.#limited({ ...fetched, early: undefined })
     }
     const [token = ''] = tokens
     const held = heldJobOf(ref)
@@ -82,20 +93,23 @@ export class Pulls {
   pullFetched(ref: Ref): Pulled | undefined {
     const isAny = heldJobOf(ref) === undefined && ticketOf(ref).task === undefined
     const fetched = isAny ? this.#fetched.shift() : undefined
-    return fetched === undefined ? undefined : this.#pulled(this.#in(undefined), fetched.json, fetched.token)
+    if (fetched === undefined) return undefined
+    const { json, token, early } = fetched
+    return { ...this.#pulled(this.#in(undefined), json, token), early }
   }
 
-  fetched(json: JobJson, token: string): void {
-    this.#fetched.push({ json, token })
+  fetched(fetched: Fetched): void {
+    this.#fetched.push(fetched)
   }
 
   /** What was fetched and not pulled is the first of its priority again. */
   giveBack(): void {
     const fetched = this.#fetched
     this.#fetched = []
-    for (const { json, token } of fetched)
-      this.#in(undefined)
-        .putBack(json.id, token)
+    const jobs = this.#in(undefined)
+    for (const each of fetched)
+      eraseMark({ ...each, jobs })
+        .then(() => jobs.putBack(each.json.id, each.token))
         .catch(() => {}) // its lock expires
   }
 
@@ -158,6 +172,16 @@ export class Pulls {
     const own = this.#connection.key('')
     await this.#connection.run('sift', limitedKey(this.#connection), own, SIFTED_AT_ONCE)
   }
+}
+
+/** No handler is called for it. */
+export async function eraseMark({
+  jobs,
+  json,
+  token,
+  early,
+}: Pick<Pulled, 'jobs' | 'json' | 'token' | 'early'>): Promise<void> {
+  if (early !== undefined) await jobs.mark({ id: json.id, token }, recordOf(json))
 }
 
 /** What the handlers know it by. */

@@ -32,11 +32,36 @@ for i = 1, #ARGV, 4 do
 end
 return fences`
 
-/** KEYS lock, job; ARGV token, how the last run was cut short. Adds it to the record. */
+/**
+ * KEYS fence, active jobs; ARGV prefix of their queue, and for each job that has just been pulled the token of its lock and a
+ * record: it begins, unless it has one. The jobs that were pulled last are in front.
+ * @returns a fencing token for each; 0: it has not begun
+ */
+const BEGIN_NEXT = `
+local jobs, left = {}, (#ARGV - 1) / 2
+for _, id in ipairs(redis.call('LRANGE', KEYS[2], 0, 2 * left + 30)) do
+  local token = redis.call('GET', ARGV[1] .. id .. ':lock')
+  if token then jobs[token] = ARGV[1] .. id end
+end
+local fences = {}
+for i = 2, #ARGV, 2 do
+  local job, fence = jobs[ARGV[i]], 0
+  if job and redis.call('HSETNX', job, 'progress', ARGV[i + 1]) == 1 then
+    redis.call('HSET', job, 'holder', ARGV[i])
+    fence = redis.call('INCR', KEYS[1])
+  end
+  fences[#fences + 1] = fence
+end
+return fences`
+
+/**
+ * KEYS lock, job; ARGV token, how the run was cut short that began with this token. Adds it to the record; there is none if none
+ * began.
+ */
 const CUT_SHORT = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-local progress = redis.call('HGET', KEYS[2], 'progress')
-if not progress then return 1 end
+local progress, holder = unpack(redis.call('HMGET', KEYS[2], 'progress', 'holder'))
+if not progress or holder ~= ARGV[1] then return 1 end
 local record = cjson.decode(progress)
 record.lastRun = cjson.decode(ARGV[2])
 redis.call('HSET', KEYS[2], 'progress', cjson.encode(record))
@@ -144,6 +169,7 @@ return time[1] * 1000 + math.floor(time[2] / 1000)`
 export type ScriptName = keyof typeof SCRIPTS
 export const SCRIPTS = {
   begin: { keys: 1, lua: BEGIN },
+  beginNext: { keys: 2, lua: BEGIN_NEXT },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
   handOver: { keys: 1, lua: HAND_OVER },

@@ -46,7 +46,8 @@ export interface TaskRecord extends Runs {
   readonly wasHeld?: boolean
 }
 
-const NEW: TaskRecord = { attempts: 0, crashes: 0, policy: {}, past: 'none' }
+/** Of a task that has never run. */
+export const NEW_RECORD: TaskRecord = { attempts: 0, crashes: 0, policy: {}, past: 'none' }
 
 /** A stored task, as a job has it. */
 export interface TaskJob {
@@ -134,7 +135,7 @@ function dataIn(text: string): JobData | undefined {
 }
 
 export function recordOf({ progress }: Pick<JobJson, 'progress'>): TaskRecord {
-  return typeof progress === 'object' ? { ...NEW, ...progress } : NEW
+  return typeof progress === 'object' ? { ...NEW_RECORD, ...progress } : NEW_RECORD
 }
 
 /** @throws SpooldError REQUEST_INVALID */
