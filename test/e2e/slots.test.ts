@@ -197,7 +197,8 @@ describe('maxConcurrency', { concurrency: 3 }, () => {
 
   it('changes with a reload: more run at once, or all of them', async () => {
     const spool = spoolDirectory()
-    const daemon = await start(1, { 'spooler-processes': 6 }, spool)
+    // workers of before run on: a slot that a killed one leaves would be taken in any case
+    const daemon = await start(1, { 'spooler-processes': 6, 'worker-reload-mercy': 3600 }, spool)
     for (let n = 0; n < 9; n++) schedule(spool, 'few', n, 'go')
     await until('most wait', async () => (await tasksOf(spool)).parked.slot === 8)
     const text = readFileSync(daemon.handlerFile, 'utf8')

@@ -29,14 +29,14 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
   })
 
   const addressOf = (name: string) => `redis://bob:${PASSWORD}@127.0.0.1:${redis.port}/0/${name}`
-  async function starting(name: string, hidden = ''): Promise<TestDashboard> {
+  async function starting(name: string, hidden = '', handler = HANDLER): Promise<TestDashboard> {
     const ini = {
       spooler: addressOf(name),
       'spooler-processes': 2,
       ...(hidden === '' ? {} : { 'spooler-hide': hidden }),
       'spooler-dashboard-enqueue': true,
     }
-    return startDashboard({ handler: HANDLER, ini })
+    return startDashboard({ handler, ini })
   }
   const logIn = async (at: TestDashboard, role: 'viewer' | 'operator' | 'admin', payload = false) => {
     const browser = new Browser(at.place)
@@ -154,6 +154,47 @@ describe('the dashboard of a spool on Redis', { skip: skipUnless('redis-server')
     assert.match(stored.text, /stored as redis:\/\/127/)
     assert.match((await act(admin, '/spools/bulk', '/spools/bulk/pause')).text, /paused/)
     assert.match((await act(admin, '/spools/bulk', '/spools/bulk/resume')).text, /resumed/)
+    at.daemon.child.kill('SIGTERM')
+    await at.daemon.code()
+  })
+
+  it('shows parked tasks with the reason, and acts on them, one by one and on all', async () => {
+    const spooler = addressOf('parked')
+    const handler =
+      "import { Tasks } from 'spoold'\nexport const tasks = new Tasks()\ntasks.task('known', {}, () => {})"
+    const at = await starting('parked', '', handler)
+    const refs: string[] = []
+    for (let n = 0; n < 5; n++)
+      refs.push(basename((await enqueue({ task: 'no-such', args: `["${SECRET}", ${n}]` }, { spooler })).path))
+    const [first = '', second = '', third = ''] = refs
+    const admin = await logIn(at, 'admin', true)
+    const blind = await logIn(at, 'viewer')
+    const shown = async (page: string) => {
+      const { text } = await admin.get(`/spools/parked/${page}`)
+      return refs.filter(ref => text.includes(`/tasks/${urlTextOf(ref)}"`))
+    }
+    await until('all are parked', async () => (await shown('parked')).length === 5)
+    const seen = (await blind.get('/spools/parked/parked')).text
+    assert.match(seen, /no handler takes no-such/)
+    assert.doesNotMatch(seen, new RegExp(SECRET))
+    assert.deepEqual(await shown('find?state=parked'), await shown('parked'))
+    const pageOf = (ref: string) => `/spools/parked/tasks/${urlTextOf(ref)}`
+    assert.match((await admin.get(pageOf(first))).text, /<span class="badge warn">parked<\/span>/)
+    assert.match((await act(admin, pageOf(first), `${pageOf(first)}/hold`)).text, />held</)
+    assert.deepEqual([await shown('held'), (await shown('parked')).length], [[first], 4])
+    await act(admin, pageOf(first), `${pageOf(first)}/release`)
+    await until('it is parked again', async () => (await shown('parked')).length === 5)
+    assert.equal((await act(admin, '/spools/parked/parked', `${pageOf(second)}/bury`)).status, 303)
+    assert.deepEqual([await shown('dead'), (await shown('parked')).length], [[second], 4])
+    const chosen = { ref: urlTextOf(third), count: '1', typed: '1' }
+    const removed = await act(admin, '/spools/parked/parked', '/spools/parked/bulk/remove', chosen)
+    assert.match(removed.text, /1 removed/)
+    const all = await act(admin, '/spools/parked/bulk/hold?state=parked', '/spools/parked/bulk/hold', {
+      state: 'parked',
+      count: '3',
+    })
+    assert.match(all.text, /3 held/)
+    assert.deepEqual([(await shown('held')).length, await shown('parked')], [3, []])
     at.daemon.child.kill('SIGTERM')
     await at.daemon.code()
   })
