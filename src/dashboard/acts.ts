@@ -173,7 +173,11 @@ async function audited(
 }
 
 /** The next page says what came of it. */
-function answered({ sessions }: World, c: Context<Env>, { form }: Act, outcome: Outcome): Response {
-  sessions.tell(c.var.id, outcome)
+function answered({ sessions }: World, c: Context<Env>, { name, form }: Act, outcome: Outcome): Response {
+  const { text } = outcome
+  // what it says of pauses has the values of their tasks
+  const isPayload = outcome.isGood && (name === 'pause' || name === 'resume')
+  const seen = isPayload && !c.var.visitor.mayReadPayload ? (text.split(': ', 1)[0] ?? '') : text
+  sessions.tell(c.var.id, { ...outcome, text: seen })
   return c.redirect(pathIn(form), 303)
 }

@@ -4,7 +4,7 @@ import type { Form } from './access/form.js'
 import type { Right } from './access/rights.js'
 import type { Notice } from './access/sessions.js'
 import type { Visitor } from './access/visitor.js'
-import type { DaemonLink } from './daemon-link.js'
+import type { ReadableDaemon } from './readable-daemon.js'
 import type { ReadableSpools } from './readable-spools.js'
 
 /** Who looks at a page. */
@@ -18,8 +18,8 @@ interface Viewer extends Visitor {
 /** What a page is made from. */
 export interface PageContext {
   readonly viewer: Viewer
-  readonly daemon: DaemonLink
-  /** They show no more than the viewer may see. */
+  /** It says, and they show, no more than the viewer may see. */
+  readonly daemon: ReadableDaemon
   readonly spools: ReadableSpools
   readonly path: string
   readonly query: URLSearchParams

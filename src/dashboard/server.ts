@@ -11,6 +11,7 @@ import { PageError } from './page-error.js'
 import { ASSETS, FORM_PAGES, PAGES } from './pages/index.js'
 import { loginPage } from './pages/login.js'
 import { messagePage } from './pages/message.js'
+import { ReadableDaemon } from './readable-daemon.js'
 import { ReadableSpools } from './readable-spools.js'
 import { type Env, type World, whoseOf } from './world.js'
 
@@ -89,7 +90,7 @@ async function answer(c: Context<Env>, world: World, page: Page, form: Form = {}
         csrf: sessions.csrfOf(id, whoseOf(visitor)),
         may: name => mayDo(visitor, name, allowsNewWork),
       },
-      daemon,
+      daemon: new ReadableDaemon(daemon, visitor, hide),
       spools: new ReadableSpools(spools, visitor, hide),
       path: c.req.path,
       query: new URL(c.req.url).searchParams,

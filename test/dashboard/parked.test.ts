@@ -4,7 +4,7 @@ import { urlTextOf } from '#src/dashboard/spools.js'
 import { spoold } from '../helpers/cli.js'
 import { spoolSnapshotOf } from '../helpers/control.js'
 import type { Daemon } from '../helpers/daemon.js'
-import { Browser, give, send, startDashboard } from '../helpers/dashboard.js'
+import { Browser, csrfIn, give, send, startDashboard } from '../helpers/dashboard.js'
 import { stored } from '../helpers/dashboard-tasks.js'
 import { drop, packet, taskName } from '../helpers/files.js'
 import { stateOf } from '../helpers/spools.js'
@@ -71,6 +71,18 @@ it('a parked task is said to be parked wherever it is shown, and can be acted on
     assert.deepEqual(states(seen).sort(), expected, path)
     assert.doesNotMatch(seen, /zq-31/, path)
   }
+  for (const path of ['/', '/spools/spool', '/spools/spool/parked', '/spools/spool/parked?reason=paused']) {
+    const [whole, seen] = [(await admin.get(path)).text, (await viewer.get(path)).text]
+    if (!path.includes('reason')) assert.match(whole, /tasks with customer=zq-31/, path)
+    assert.doesNotMatch(seen, /zq-31/, path)
+    if (!path.includes('reason')) assert.match(seen, /tasks with customer=\[hidden\]/, path)
+  }
+  const operator = await as(['operator'])
+  const form = { csrf: csrfIn((await operator.get('/spools/spool')).text), key: 'customer=other' }
+  await operator.post('/spools/spool/pause', form)
+  const paused = (await operator.get('/spools/spool')).text
+  assert.match(paused, /class="notice said good">paused</)
+  assert.doesNotMatch(paused, /zq-31/)
   const page = (await admin.get(`/spools/spool/tasks/${ref}`)).text
   const [, csrf = ''] = /name="csrf" value="([^"]+)"/.exec(page) ?? []
   await admin.post(`/spools/spool/tasks/${ref}/hold`, { csrf })
