@@ -290,7 +290,7 @@ export class Claimer {
 
   #began(run: Run, refusal: Report | undefined, begun: Run[]): void {
     if (refusal !== undefined) return this.#refused(run.number, refusal)
-    this.#succession.began(run.number)
+    this.#succession.began(run.number, run.claim.terms?.slots)
     begun.push(run)
   }
 

@@ -86,8 +86,12 @@ export class Succession {
     return isFollowed
   }
 
-  began(number: number): void {
-    if (this.#heirs.size > 0) this.#heirs.delete(number)
+  /** @param slots those of which it has one */
+  began(number: number, slots: NamedSlots | undefined): void {
+    if (this.#heirs.size > 0 && this.#heirs.delete(number)) return
+    if (slots === undefined) return
+    const line = this.#lines.get(slots.name)
+    if (line !== undefined && line.open > 0) line.open--
   }
 
   /** It does not begin: its slot is for the next one, or for nobody here. @returns the report, with the slot that was given back */

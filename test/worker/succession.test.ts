@@ -28,7 +28,7 @@ function successionOf(held: number) {
   const begin = () => {
     const number = succession.pop()?.number
     if (number === undefined) return undefined
-    succession.began(number)
+    succession.began(number, SLOTS)
     if (slots.kept > 0) slots.kept--
     else slots.held++
     return number
@@ -49,6 +49,17 @@ describe('tasks of one name in one worker', () => {
       assert.deepEqual([begin(), slots.held, slots.kept], [number, 2, 0])
     }
     assert.deepEqual(succession.takeNews(), { wishes: [{ ...SLOTS, wanted: 2 }] })
+  })
+
+  it('are asked for once per free place, however many ended that others replaced', () => {
+    const { succession, slots, end } = successionOf(1)
+    for (let number = 0; number < 100; number++) {
+      end()
+      succession.began(number, SLOTS) // given by the master as any other
+      slots.held++
+    }
+    end()
+    assert.deepEqual(succession.takeNews(), { wishes: [{ ...SLOTS, wanted: 2 }] }) // as above
   })
 
   it('have none behind them if they take long', () => {
