@@ -14,7 +14,7 @@ for _, command in ipairs({
   { 'SADD', key, 'a' }, { 'SREM', key, 'a' }, { 'DEL', key },
   { 'ZADD', key, '1', 'a' }, { 'ZRANGEBYSCORE', key, '0', '1' }, { 'ZPOPMIN', key }, { 'DEL', key },
   { 'XADD', key, 'MAXLEN', '~', '1', '*', 'a', '1' }, { 'XREVRANGE', key, '+', '-', 'COUNT', '1' }, { 'DEL', key },
-  { 'INCR', key }, { 'UNLINK', key }, { 'TIME' },
+  { 'INCRBY', key, '1' }, { 'INCR', key }, { 'UNLINK', key }, { 'TIME' },
 }) do
   local answer = redis.pcall(unpack(command))
   if type(answer) == 'table' and answer.err then return command[1] .. ': ' .. answer.err end

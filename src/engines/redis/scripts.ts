@@ -15,29 +15,40 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[2], 'progress', ARGV[2], 'holder', ARGV[1])
 return 1`
 
+/** Replaces each 1 by a fencing token: Redis logs each command that writes, so it is one for all. */
+const DRAW = `
+local function draw(fences)
+  local count = 0
+  for _, one in ipairs(fences) do count = count + one end
+  local last = count > 0 and redis.call('INCRBY', KEYS[1], count) or 0
+  local token = last - count
+  for i, one in ipairs(fences) do
+    token = token + one
+    fences[i] = one * token
+  end
+  return fences
+end`
+
 /**
  * KEYS fence; ARGV for each run that begins the prefix of its queue, the id of its job, a token and a record. As writeRecord.
  * @returns a fencing token for each; 0: the lock is not that of its token
  */
-const BEGIN = `
+const BEGIN = `${DRAW}
 local fences = {}
 for i = 1, #ARGV, 4 do
   local job, token = ARGV[i] .. ARGV[i + 1], ARGV[i + 2]
-  if redis.call('GET', job .. ':lock') == token then
-    redis.call('HSET', job, 'progress', ARGV[i + 3], 'holder', token)
-    fences[#fences + 1] = redis.call('INCR', KEYS[1])
-  else
-    fences[#fences + 1] = 0
-  end
+  local isHeld = redis.call('GET', job .. ':lock') == token
+  if isHeld then redis.call('HSET', job, 'progress', ARGV[i + 3], 'holder', token) end
+  fences[#fences + 1] = isHeld and 1 or 0
 end
-return fences`
+return draw(fences)`
 
 /**
  * KEYS fence, active jobs; ARGV prefix of their queue, and for each job that has just been pulled the token of its lock and a
  * record: it begins, unless it has one. The jobs that were pulled last are in front.
  * @returns a fencing token for each; 0: it has not begun
  */
-const BEGIN_NEXT = `
+const BEGIN_NEXT = `${DRAW}
 local jobs, left = {}, (#ARGV - 1) / 2
 for _, id in ipairs(redis.call('LRANGE', KEYS[2], 0, 2 * left + 30)) do
   local token = redis.call('GET', ARGV[1] .. id .. ':lock')
@@ -45,14 +56,12 @@ for _, id in ipairs(redis.call('LRANGE', KEYS[2], 0, 2 * left + 30)) do
 end
 local fences = {}
 for i = 2, #ARGV, 2 do
-  local job, fence = jobs[ARGV[i]], 0
-  if job and redis.call('HSETNX', job, 'progress', ARGV[i + 1]) == 1 then
-    redis.call('HSET', job, 'holder', ARGV[i])
-    fence = redis.call('INCR', KEYS[1])
-  end
-  fences[#fences + 1] = fence
+  local job = jobs[ARGV[i]]
+  local isNew = job and redis.call('HEXISTS', job, 'progress') == 0
+  if isNew then redis.call('HSET', job, 'progress', ARGV[i + 1], 'holder', ARGV[i]) end
+  fences[#fences + 1] = isNew and 1 or 0
 end
-return fences`
+return draw(fences)`
 
 /**
  * KEYS lock, job; ARGV token, how the run was cut short that began with this token. Adds it to the record; there is none if none
