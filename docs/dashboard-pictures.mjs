@@ -13,11 +13,12 @@ const spoold = join(root, 'bin/spoold.js')
 const [everythingInto] = process.argv.slice(2)
 /** The dashboard is never root. */
 const USER = process.geteuid() === 0 ? 65_534 : process.geteuid()
-const TASKS = 240
+/** Some of these fail, and some come later, so that there is something to see while pictures are taken. */
+const TASKS_PER_SECOND = 4
 /** So that charts have a past. */
 const WATCHED_MS = 90_000
 
-const home = mkdtempSync(join(tmpdir(), 'spoold-pictures-'))
+const home = mkdtempSync(join(tmpdir(), 'shop-'))
 const spool = join(home, 'mail')
 execFileSync('chmod', ['755', home])
 mkdirSync(spool, { mode: 0o750 })
@@ -58,21 +59,33 @@ const daemon = spawn(process.execPath, [spoold, join(home, 'app.ini')], { stdio:
 try {
   const port = await portOf(daemon)
   const names = ['ann', 'bob', 'joe', 'sue', 'tim', 'zoe']
-  const tasks = Array.from({ length: TASKS }, (_, i) => ({
+  const task = i => ({
     to: `${names[(i * 7) % names.length]}@example.org`,
     subject: `Invoice ${1000 + i}`,
     kind: i % 60 === 0 ? 'report' : 'mail',
     ...(i % 12 === 0 ? { at: String(Math.ceil(Date.now() / 1000) + 3600 + i) } : {}),
-  }))
-  execFileSync(process.execPath, [spoold, 'enqueue', '--spooler', spool, '--json', '-'], {
-    input: tasks.map(task => JSON.stringify(task)).join('\n'),
   })
+  const store = (...tasks) => {
+    const args = [spoold, 'enqueue', '--quiet', '--spooler', spool, '--json', '-']
+    const { stdin } = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'inherit'] })
+    stdin.end(tasks.map(each => JSON.stringify(each)).join('\n'))
+  }
+  run('pause', spool, '--key', 'kind=newsletter')
+  store({ ...task(1), kind: 'newsletter' }, { ...task(12), subject: 'Reminder' })
+  let stored = 0
+  const produce = setInterval(
+    () => store(...Array.from({ length: TASKS_PER_SECOND }, () => task(stored++))),
+    1000,
+  )
+  await sleep(3000)
+  run('hold', '--key', 'subject=Reminder', spool)
   await sleep(WATCHED_MS)
   await takeAll(`http://127.0.0.1:${port}`)
+  clearInterval(produce)
 } finally {
   daemon.kill('SIGQUIT')
   await new Promise(resolve => daemon.once('exit', resolve))
-  rmSync(home, { recursive: true, force: true })
+  rmSync(home, { recursive: true, force: true, maxRetries: 10 }) // the last tasks may be on their way
 }
 
 async function portOf({ stdout, stderr }) {
