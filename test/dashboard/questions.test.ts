@@ -106,7 +106,7 @@ describe('an operator, in a browser', { skip: skipUnless('chromium') }, () => {
     'Retry this one': async walk => {
       const name = await dead()
       await walk.go('Dead letters')
-      const row = walk.page.locator('tr', { hasText: name })
+      const row = walk.page.locator('tr', { has: walk.page.getByLabel(`Select ${name}`) })
       await walk.click(row.getByRole('button', { name: 'Try again', exact: true }))
       await shows(walk, /^requeued$/)
       assert.equal(await state(name), 'waiting')
