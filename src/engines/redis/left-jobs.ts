@@ -7,6 +7,7 @@ import { limitedKey, SpoolQueue } from './queues.js'
 import { type HeldJob, leaseOf } from './refs.js'
 
 const LOOK_MS = 1000
+const BLAMELESS: LastRun = { kind: 'blameless' }
 
 interface Left {
   /** On the clock of `performance.now()`. */
@@ -23,6 +24,8 @@ export class LeftJobs {
   readonly #connection: Connection
   /** By what the tokens of their locks begin with. */
   readonly #holders = new Map<string, Left>()
+  /** Jobs that were cut short, by their leases: a Redis that has lost its last second shows them with their locks again. */
+  readonly #cut = new Map<string, LastRun>()
   #isLooking = false
   #isClosed = false
   #timer: NodeJS.Timeout | undefined
@@ -44,7 +47,9 @@ export class LeftJobs {
   async cutShort(job: HeldJob, lastRun: LastRun): Promise<void> {
     for (let tries = 0; tries === 0 || !this.#isClosed; tries++)
       try {
-        return await this.#jobsLike(job).cutShort(job, lastRun)
+        await this.#jobsLike(job).cutShort(job, lastRun)
+        if (this.#holders.size > 0) this.#cut.set(leaseOf(job), lastRun)
+        return
       } catch (error) {
         if (refusalCode(error) !== undefined) return
         await sleep(pauseMs(tries), undefined, { ref: false })
@@ -60,6 +65,7 @@ export class LeftJobs {
     clearInterval(this.#timer)
     this.#timer = undefined
     this.#holders.clear()
+    this.#cut.clear()
   }
 
   #look(): void {
@@ -78,7 +84,7 @@ export class LeftJobs {
     const [since, holders] = [performance.now(), [...this.#holders]]
     try {
       const found = await this.#find(holders.map(([holder]) => holder))
-      await Promise.all(found.filter(job => !this.#isExcepted(job)).map(job => this.#putBack(job)))
+      await Promise.all(found.map(job => this.#putBack(job)))
     } finally {
       // where Redis was away all the time, their locks have expired meanwhile
       for (const [holder, { until }] of holders) if (until < since) this.#holders.delete(holder)
@@ -94,8 +100,10 @@ export class LeftJobs {
 
   /** Where its run was stored as begun together with the pull, nobody called a handler. */
   async #putBack(job: HeldJob): Promise<void> {
+    const lastRun = this.#cut.get(leaseOf(job)) ?? (this.#isExcepted(job) ? undefined : BLAMELESS)
+    if (lastRun === undefined) return
     await this.#jobsLike(job)
-      .cutShort(job, { kind: 'blameless' })
+      .cutShort(job, lastRun)
       .catch(() => {}) // it is looked for again
   }
 

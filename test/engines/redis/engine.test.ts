@@ -253,6 +253,26 @@ describe('the engine on Redis', { skip: missing }, () => {
     master.close()
   })
 
+  it('cuts a run short again, if Redis has lost its last second', async () => {
+    const { enqueuer, claims, feed, key } = openSpool(60_000)
+    await enqueuer.store(requestFrom({}))
+    const claim = await beginOf(claims({ identity: 'dead' }), 'ticket')
+    const before = await redis.client.keys(key('*'))
+    const stored = await Promise.all(before.map(each => redis.client.dumpBuffer(each)))
+    const master = feed()
+    master.workerGone('dead', [leaseOf(claim)])
+    master.cutShort('ticket', { kind: 'crash', cause: 'it was killed' }, leaseOf(claim))
+    const isFree = async () => (await redis.client.llen(key('active'))) === 0
+    await until('it waits again', isFree)
+    await redis.client.del(await redis.client.keys(key('*')))
+    for (const [i, each] of before.entries())
+      await redis.client.restore(each, 0, stored[i] ?? assert.fail(each))
+    assert.ok(!(await isFree()))
+    await until('it waits once more', isFree)
+    assert.equal((await claimOf(claims(), 'ticket')).attempt, 2)
+    master.close()
+  })
+
   it('takes back what a claim had pulled whose reply was lost', async () => {
     const { enqueuer, claims, key } = openSpool(60_000)
     const { path } = await enqueuer.store(requestFrom({ n: 1 }))
