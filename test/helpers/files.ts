@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
+import { type Dirent, existsSync, readdirSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { errnoOf } from '#src/base/errors.js'
 import { encodePacket } from '#src/protocol/packet.js'
 
 /** The bytes of a spool file. */
@@ -33,9 +34,19 @@ export function drop(
 /** The files left in a spool, without `.spoold` and without finished tasks that are hidden for removal. */
 export function leftIn(spool: string): string[] {
   if (!existsSync(spool)) return []
-  return readdirSync(spool, { recursive: true, withFileTypes: true })
+  return entriesIn(spool)
     .filter(entry => !entry.isDirectory())
     .map(entry => join(entry.parentPath ?? entry.path, entry.name).slice(spool.length + 1))
     .filter(path => !path.startsWith('.spoold/') && !path.includes('.spoold-done-'))
     .sort()
+}
+
+/** Daemons remove directories of theirs meanwhile: then all are read again. */
+function entriesIn(directory: string): Dirent[] {
+  for (;;)
+    try {
+      return readdirSync(directory, { recursive: true, withFileTypes: true })
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT' || !existsSync(directory)) throw error
+    }
 }
