@@ -1,6 +1,7 @@
 // Pictures of the dashboard, of a real daemon with real tasks, into docs/pictures: `node docs/dashboard-pictures.mjs [DIRECTORY]`.
 // With a directory: every page at 390 and 1440 pixels, light and dark, into that.
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -55,6 +56,9 @@ const [token] = run('token', join(home, 'tokens'), '--name', 'alice', '--role', 
   .trim()
   .split('\n')
 
+/** Whoever stores tasks, until it has. */
+const producers = []
+let produce
 const daemon = spawn(process.execPath, [spoold, join(home, 'app.ini')], { stdio: ['ignore', 'pipe', 'pipe'] })
 try {
   const port = await portOf(daemon)
@@ -67,25 +71,23 @@ try {
   })
   const store = (...tasks) => {
     const args = [spoold, 'enqueue', '--quiet', '--spooler', spool, '--json', '-']
-    const { stdin } = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'inherit'] })
-    stdin.end(tasks.map(each => JSON.stringify(each)).join('\n'))
+    const producer = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'inherit'] })
+    producers.push(once(producer, 'exit'))
+    producer.stdin.end(tasks.map(each => JSON.stringify(each)).join('\n'))
   }
   run('pause', spool, '--key', 'kind=newsletter')
   store({ ...task(1), kind: 'newsletter' }, { ...task(12), subject: 'Reminder' })
   let stored = 0
-  const produce = setInterval(
-    () => store(...Array.from({ length: TASKS_PER_SECOND }, () => task(stored++))),
-    1000,
-  )
+  produce = setInterval(() => store(...Array.from({ length: TASKS_PER_SECOND }, () => task(stored++))), 1000)
   await sleep(3000)
   run('hold', '--key', 'subject=Reminder', spool)
   await sleep(WATCHED_MS)
   await takeAll(`http://127.0.0.1:${port}`)
-  clearInterval(produce)
 } finally {
+  clearInterval(produce)
   daemon.kill('SIGQUIT')
-  await new Promise(resolve => daemon.once('exit', resolve))
-  rmSync(home, { recursive: true, force: true, maxRetries: 10 }) // the last tasks may be on their way
+  await Promise.all([once(daemon, 'exit'), ...producers])
+  rmSync(home, { recursive: true, force: true })
 }
 
 async function portOf({ stdout, stderr }) {

@@ -69,7 +69,7 @@ export function ScaleForms({ actor, at, next, isByHand }: ScaleProps) {
     <ActionForm name="scale" actor={actor} at={at} next={next} label={label} fields={{ to }} />
   )
   return (
-    <div class="actions">
+    <div class="actions with-fields">
       {scale('+1', 'One process more')}
       {scale('-1', 'One process less')}
       {isByHand && scale('auto', 'Leave it to the algorithm')}
