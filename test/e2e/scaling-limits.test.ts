@@ -161,8 +161,8 @@ describe('the memory of one process', () => {
       const handler = `
         const kept = []
         export default async ({ gb, ms }, task) => {
+          JOURNAL('start ' + process.pid) // before it may be killed
           if (gb) kept.push(Buffer.allocUnsafeSlow(gb * 2 ** 30))
-          JOURNAL('start ' + process.pid)
           await new Promise(resolve => setTimeout(resolve, Number(ms)))
           return task.SPOOL_OK
         }`

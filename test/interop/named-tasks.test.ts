@@ -42,7 +42,10 @@ tasks.schedule(add, 'x' * 70000, 'y')
     drop(spool, 'uwsgi_spoolfile_on_a', packet({ to: 'joe' }))
     drop(spool, 'uwsgi_spoolfile_on_b', packet({ task: 'not-mine', args: '[]' }))
     const handler = `${TASKS.replace('def journal(line): print(line)', '')}
+import time
 from spoold import attach_uwsgi
+@signals.job_schedule_retry.connect
+def slow(namespace, job, err, **kwargs): time.sleep(1.1)
 @signals.job_failed.connect
 def failed(namespace, job, err, **kwargs): journal('failed ' + job.task_name)
 def spooler(env):

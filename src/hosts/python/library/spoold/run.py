@@ -100,18 +100,14 @@ class Run:
 
     def failed(self, error):
         job = self.job
-        if isinstance(error, AbortException):
-            answer = {'bury': str(error)[:_MAX_CHARS] or 'the task raised AbortException'}
-        else:
-            answer = _failure(error)
-        if 'bury' in answer or job.retries >= job.max_retries:
+        if isinstance(error, AbortException) or job.retries >= job.max_retries:
             self.job = job._replace(status=JobStatus.FAILED)
             signals.job_failed.send(self._namespace, job=self.job, err=error)
         else:
             self.job = job._replace(status=JobStatus.WAITING, retries=job.retries + 1)
             signals.job_schedule_retry.send(self._namespace, job=self.job, err=error)
         signals.job_finished.send(self._namespace, job=self.job)
-        return answer
+        return _failure(error)  # last, because a time is said as a distance from now
 
 
 def tell(name, worker):
@@ -133,6 +129,8 @@ def event_loop():
 
 
 def _failure(error):
+    if isinstance(error, AbortException):
+        return {'bury': str(error)[:_MAX_CHARS] or 'the task raised AbortException'}
     if not isinstance(error, RetryException):
         return {'error': _explain(error)}
     wait = True if error.at is None else max(0, (error.at - now()).total_seconds())
