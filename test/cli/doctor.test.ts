@@ -40,10 +40,13 @@ function doctor(ini: string, around = 'exec "$@"', env: NodeJS.ProcessEnv = {}):
     .filter(Boolean)
     .map(line => JSON.parse(line))
   const complaints = all
-    .filter(({ level, topic, text }) => level !== 'ok' && topic !== 'user' && !/^it is in memory/.test(text))
+    .filter(each => each.level !== 'ok' && each.topic !== 'user' && !isInMemory(each))
     .map(({ level, topic, text }) => `${level} ${topic}: ${text}`)
   return { code: status, all, complaints }
 }
+
+/** As where tests are is on many machines. */
+const isInMemory = ({ text }: Diagnosis) => text.startsWith('it is in memory')
 
 /** The only complaint, which matches; its command is run, and then there is none. */
 function complainsAndIsFixed(ini: string, pattern: RegExp, code: number): void {
@@ -99,7 +102,7 @@ describe('spoold doctor', () => {
       'limits',
     ])
       assert.ok(
-        all.some(each => each.topic === topic && each.level === 'ok'),
+        all.some(each => each.topic === topic && (each.level === 'ok' || isInMemory(each))),
         topic,
       )
     assert.deepEqual(picture(), before)
