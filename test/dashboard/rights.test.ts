@@ -167,14 +167,24 @@ function pathOf(name: ActionName): string {
 const mayDo = ({ role, mayReadPayload }: Who, name: ActionName) =>
   isAtLeast(role, ACTIONS[name].role) && (name !== 'edit' || mayReadPayload)
 
+/** The same, done to all tasks that a form names. */
+const inBulk = names
+  .filter(name => 'inBulk' in ACTIONS[name] && ACTIONS[name].inBulk)
+  .map(name => ({
+    name,
+    path: `/spools/spool/bulk/${name}`,
+    form: { ref: urlTextOf(FORMS[name].ref), count: '1', typed: '1' },
+  }))
+const one = names.map(name => ({ name, path: pathOf(name), form: FORMS[name].form }))
+
 describe('each action', () => {
-  for (const name of names)
+  for (const { name, path, form } of [...one, ...inBulk])
     for (const who of EVERYBODY)
-      it(`${name} by ${nameOf(who)} is ${mayDo(who, name) ? 'done, and audited' : 'refused'}`, async () => {
+      it(`${path} by ${nameOf(who)} is ${mayDo(who, name) ? 'done, and audited' : 'refused'}`, async () => {
         const { spool, sessionOf, ask } = await dashboard()
         const { id, csrf } = sessionOf(who)
         const before = stateOf(spool)
-        const reply = await ask(pathOf(name), 'POST', sent(id), { ...FORMS[name].form, csrf })
+        const reply = await ask(path, 'POST', sent(id), { ...form, csrf })
         const audit = readAudit(spool, 10)
         if (!mayDo(who, name)) {
           assert.equal(reply.status, 403)
