@@ -1,4 +1,4 @@
-import { messageOf } from '../base/errors.js'
+import { messageOf, SpooldError } from '../base/errors.js'
 import { openEngine } from '../engines/open-engine.js'
 import type { RedisFacts } from '../engines/server-facts.js'
 import { nameOfRedis } from '../protocol/redis-address.js'
@@ -20,9 +20,13 @@ export async function* examineRedis(address: string): AsyncGenerator<Diagnosis> 
     if (facts === undefined) return
     for (const finding of findings(facts)) yield { ...finding, about }
   } catch (error) {
-    const fix = 'try redis-cli -u with this address, and fix what it says'
-    yield { level: 'error', topic: 'spool', about, text: messageOf(error), fix }
+    yield { level: 'error', topic: 'spool', about, text: messageOf(error), fix: fixOf(error) }
   }
+}
+
+function fixOf(error: unknown): string {
+  if (error instanceof SpooldError && typeof error.details.command === 'string') return error.details.command
+  return 'try redis-cli -u with this address, and fix what it says'
 }
 
 function* findings(facts: RedisFacts): Generator<Finding> {
