@@ -39,7 +39,7 @@ export const ERROR_CATALOGUE = {
   REDIS_UNREACHABLE: 'No connection to Redis; nothing was stored.',
   REDIS_UNANSWERED: 'The connection to Redis was lost before its reply; the task may have been stored.',
   REDIS_REFUSED:
-    'Redis takes no tasks now: it is full, read-only or loading, or its ACL forbids it; nothing was stored.',
+    'Redis refuses tasks or a command now: it is full, read-only or loading, or its ACL forbids it; nothing was stored.',
   REDIS_UNREPLICATED: 'The task is stored, but not enough replicas have it yet.',
   NOT_ON_REDIS: 'A command, an option or a kind of task does not work in a spool on Redis.',
   LIBRARY_MISSING:

@@ -39,7 +39,7 @@ export async function main(given: readonly string[], io: Io): Promise<number> {
     })
     await program.parseAsync([...args], { from: 'user' })
   } catch (error) {
-    exitCode = exitCodeOf(error, isStrict, output)
+    exitCode = exitCodeOf(await ofServer(error), isStrict, output)
   }
   return output.exitCode(exitCode)
 }
@@ -120,6 +120,13 @@ function addCommand(program: Command, { name, summary, args, argsHelp, flags }: 
     command.addOption(option)
   }
   return command
+}
+
+/** What a server said is no bug of ours either. */
+async function ofServer(thrown: unknown): Promise<unknown> {
+  if (thrown instanceof SpooldError || thrown instanceof CommanderError) return thrown
+  const { serverFault } = await import('../engines/redis/store-failure.js')
+  return serverFault(thrown) ?? thrown
 }
 
 /** An operating system error needs no stack trace: it is not a bug of ours. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { basename } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { enqueue } from '#src/client/spool.js'
-import { inProcess } from '../helpers/cli.js'
+import { inProcess, spoold } from '../helpers/cli.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { startRedis, type TestRedis } from '../helpers/redis.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -32,6 +32,17 @@ async function run(...args: string[]): Promise<string> {
   const { code, stdout, stderr } = await inProcess(args)
   assert.equal(code, 0, `${args.join(' ')}: ${stderr}`)
   return stdout
+}
+
+/** A Redis that answers, and then goes, before a command has had what it asked for. */
+async function withGoingRedis(act: () => Promise<unknown>): Promise<void> {
+  await redis.client.call('CLIENT', 'PAUSE', '20000', 'WRITE')
+  const acting = act()
+  const waiting = async () => /blocked_clients:[1-9]/.test(await redis.client.info('clients'))
+  await until('a command waits', waiting)
+  await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  await redis.client.call('CLIENT', 'UNPAUSE')
+  await acting
 }
 
 async function listed(spooler: string, ...flags: string[]) {
@@ -169,3 +180,28 @@ for (const { name, spooler: newSpooler, skip } of ENGINES)
       await daemon.code()
     })
   })
+
+describe('the tools of a Redis that', { skip: isRedisMissing }, () => {
+  before(() => redis.ready())
+  const COMMANDS = [['ls'], ['hold', '--all'], ['shape'], ['purge', '--all']]
+
+  for (const command of COMMANDS) {
+    const name = command.join(' ')
+    it(`refuses say what it said: ${name}`, async () => {
+      await redis.client.call('ACL', 'SETUSER', 'none', 'on', '>secret', '~*', '+@all', '-eval', '-evalsha')
+      const address = redis.address('refused').replace('//', '//none:secret@')
+      const { code, stderr } = await inProcess([...command, address])
+      assert.equal(code, 75)
+      assert.match(stderr, /^spoold: \[REDIS_REFUSED\] .*NOPERM.*\n$/)
+    })
+
+    it(`goes before it answers say so: ${name}`, async () => {
+      const address = redis.address(`gone-${command[0]}`)
+      await withGoingRedis(async () => {
+        const { code, stderr } = await spoold([...command, address])
+        assert.equal(code, 75)
+        assert.match(stderr, /^spoold: \[REDIS_UNREACHABLE\] .*\n$/)
+      })
+    })
+  }
+})

@@ -29,6 +29,20 @@ export function whyNot(thrown: unknown): string {
   return 'the connection ended before it answered; it is tried again at least every second (spoold doctor examines it)'
 }
 
+const CLIENT = /^(Connection is closed|Command timed out|Socket timeout|Stream isn't writeable)/
+
+/** What Redis or its client says to a command of a person, who can only read it; undefined: neither has said it. */
+export function serverFault(thrown: unknown): SpooldError | undefined {
+  const cause = firstOf(thrown)
+  const { name, message } = cause
+  if (name === 'ReplyError')
+    return new SpooldError('REDIS_REFUSED', `Redis refuses: ${message} (spoold doctor examines it)`, {
+      cause,
+    })
+  if (name !== 'MaxRetriesPerRequestError' && !CLIENT.test(message)) return undefined
+  return new SpooldError('REDIS_UNREACHABLE', 'the connection to Redis ended before it answered', { cause })
+}
+
 /** @param wasSent the task was sent, so it may be stored */
 export function storeFailure(
   { name, fault, isReady }: Connection,
