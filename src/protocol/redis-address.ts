@@ -52,6 +52,7 @@ const SHAPE =
 const HOST = /^(\[[0-9a-f:.]+\]|[^\s:[\]]+)(?::(\d{1,5}))?$/i
 /** BullMQ joins its keys with colons; the rest keeps names readable in URLs, keys and logs. */
 const WORD = /^[\w.-]{1,100}$/
+const ESCAPES = ', and in user and password %2F for /, %3F for ? and %23 for #'
 const DEFAULT_PREFIX = 'bull'
 /** In seconds. A master that is stopped, or a machine that is paged out, for less than this keeps its tasks. */
 const DEFAULT_LOCK = 15
@@ -106,7 +107,8 @@ export function parseRedisAddress(text: string): RedisAddress {
   const [, scheme = '', given = 'one', login, place = '', path = '', query = ''] = SHAPE.exec(text) ?? []
   const kind = given.toLowerCase() as RedisAddress['kind']
   const form = FORMS[kind]
-  const fault = (expected: string) => invalid(expected, text)
+  const isCutShort = login === undefined && text.includes('@')
+  const fault = (expected: string) => invalid(isCutShort ? `${expected}${ESCAPES}` : expected, text)
   const segments = path.split('/')
   const [database = '', queue = ''] = segments.splice(-2)
   const isPlaced = kind === 'unix' ? place === '' && segments.length > 0 : place !== ''

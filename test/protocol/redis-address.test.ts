@@ -89,4 +89,14 @@ describe('an address on Redis', () => {
       ({ message }: Error) => !message.includes('hunter2'),
     )
   })
+
+  for (const character of ['/', '?', '#'])
+    it(`says how a password with ${character} is written`, () => {
+      assert.throws(
+        () => parseRedisAddress(`redis://joe:hunter${character}2@db/0/mail`),
+        ({ message }: Error) => !message.includes('hunter') && message.includes('%2F for /'),
+      )
+      const address = `redis://joe:hunter${encodeURIComponent(character)}2@db/0/mail`
+      assert.equal(parseRedisAddress(address).password, `hunter${character}2`)
+    })
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, describe, it } from 'node:test'
 import { Batch } from '#src/client/batch.js'
@@ -132,6 +132,27 @@ describe('a spool on Redis with a directory for when that is away', {
       'nothing is left to be asked for',
       async () => (await redis.client.keys('bull:kept:de:*')).length === 0,
     )
+  })
+
+  it('stores in Redis without that directory, and says why neither takes a task', async () => {
+    await redis.restart()
+    const parent = join(workspace(), 'mount')
+    const spooler = `${redis.address('unusable')}?fallback=${join(parent, 'spool')}`
+    assert.match(await spool({ n: 'stored' }, { spooler }), /^redis:/)
+    const typed = await spoold(['enqueue', '--spooler', spooler, 'n=typed'])
+    assert.match(typed.stdout, /^redis:/, typed.stderr)
+    await redis.kill()
+    for (const n of ['asked', 'left alone'])
+      await assert.rejects(spool({ n }, { spooler }), {
+        code: 'REDIS_UNREACHABLE',
+        message:
+          /no connection to redis:.*; and the directory for that cannot take it: .*mount does not exist/,
+      })
+    const refused = await spoold(['enqueue', '--spooler', spooler, 'n=typed'])
+    assert.equal(refused.code, 75, refused.stderr)
+    mkdirSync(parent)
+    const stored = await spool({ n: 'kept' }, { spooler })
+    assert.ok(stored.startsWith(parent), stored)
   })
 
   it('can be named for all spools, and by --socket', async () => {

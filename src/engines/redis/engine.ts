@@ -31,6 +31,18 @@ async function rememberingEnqueuer(address: string) {
   return new RedisEnqueuer(await connectionTo(address), { remembers: true, patienceMs: PATIENCE_MS })
 }
 
+/** A directory that cannot be used is no fault while Redis is there; once it could be opened, it stays open. */
+function onceOpen(open: () => Promise<Enqueuer>): () => Promise<Enqueuer> {
+  let opened: Promise<Enqueuer> | undefined
+  return () => {
+    opened ??= open().catch(error => {
+      opened = undefined
+      throw error
+    })
+    return opened
+  }
+}
+
 /**
  * @param address with user and password
  * @param openLocal opens the directory that takes tasks while Redis does not
@@ -44,7 +56,10 @@ export function redisEngine(
       const { fallback } = parseRedisAddress(address)
       if (fallback !== undefined) {
         const { FallbackEnqueuer } = await import('./fallback-enqueuer.js')
-        return new FallbackEnqueuer(await rememberingEnqueuer(address), await openLocal(fallback, sync))
+        return new FallbackEnqueuer(
+          await rememberingEnqueuer(address),
+          onceOpen(() => openLocal(fallback, sync)),
+        )
       }
       const { RedisEnqueuer } = await import('./enqueuer.js')
       return new RedisEnqueuer(await connectionTo(address))

@@ -1,4 +1,4 @@
-import { SpooldError, toError } from '../../base/errors.js'
+import { messageOf, SpooldError, toError } from '../../base/errors.js'
 import type { Request, Stored } from '../../task/request.js'
 import type { Enqueuer, StoreResult } from '../enqueuer.js'
 import { markOf, wholeRequest } from './drafts.js'
@@ -16,14 +16,19 @@ const PAUSE_MS = 2000
  */
 export class FallbackEnqueuer implements Enqueuer {
   readonly #redis: RedisEnqueuer
-  readonly #directory: Enqueuer
+  readonly #openDirectory: () => Promise<Enqueuer>
   /** On the clock of `performance.now()`. */
   #awayUntil = Number.NEGATIVE_INFINITY
+  /** What Redis said when it was last asked in vain. */
+  #fault: SpooldError | undefined
 
-  /** @param redis remembers what it stores until it is told to forget */
-  constructor(redis: RedisEnqueuer, directory: Enqueuer) {
+  /**
+   * @param redis remembers what it stores until it is told to forget
+   * @param openDirectory called when the directory is needed; it may fail, and be tried again
+   */
+  constructor(redis: RedisEnqueuer, openDirectory: () => Promise<Enqueuer>) {
     this.#redis = redis
-    this.#directory = directory
+    this.#openDirectory = openDirectory
   }
 
   get name(): string {
@@ -63,25 +68,56 @@ export class FallbackEnqueuer implements Enqueuer {
     const left = requests.filter((_, i) => isLeft(results[i]))
     this.#redis.forget(requests.filter((_, i) => !isLeft(results[i])).map(({ mark }) => mark))
     if (left.length === 0) return results
-    const local = [...(await this.#directory.storeAll(left, isAllOrNothing))]
-    return results.map(result => (isLeft(result) ? (local.shift() as StoreResult) : result))
+    const local = [...(await this.#storeLocally(left, isAllOrNothing))]
+    return results.map(result => (isLeft(result) ? withBoth(local.shift() as StoreResult, result) : result))
+  }
+
+  async #storeLocally(
+    requests: readonly Request[],
+    isAllOrNothing: boolean,
+  ): Promise<readonly StoreResult[]> {
+    try {
+      return await (await this.#openDirectory()).storeAll(requests, isAllOrNothing)
+    } catch (error) {
+      return requests.map(() => ({ error: toError(error) }))
+    }
   }
 
   async #tryRedis(requests: readonly Request[], isAllOrNothing: boolean): Promise<readonly StoreResult[]> {
-    const late = () =>
-      requests.map(() => ({ error: new SpooldError('REDIS_UNANSWERED', 'it took too long') }))
-    if (performance.now() < this.#awayUntil) return late() // and makes the pause no longer: more tasks may always come
+    const failed = (error: SpooldError) => requests.map(() => ({ error }))
+    // and makes the pause no longer: more tasks may always come
+    if (performance.now() < this.#awayUntil) return failed(leftAlone(this.name, this.#fault))
+    const late = () => failed(new SpooldError('REDIS_UNANSWERED', lateText(this.name)))
     let timer: NodeJS.Timeout | undefined
     const patience = new Promise<readonly StoreResult[]>(resolve => {
       timer = setTimeout(() => resolve(late()), REPLY_MS)
     })
     const stored = this.#redis.storeAll(requests, isAllOrNothing)
     const results = await Promise.race([stored, patience]).finally(() => clearTimeout(timer))
-    if (results.some(isLeft)) this.#awayUntil = performance.now() + PAUSE_MS * (0.5 + Math.random())
+    const left = results.find(isLeft)
+    if (left !== undefined) this.#awayUntil = performance.now() + PAUSE_MS * (0.5 + Math.random())
+    this.#fault = left?.error
     return results
   }
 }
 
-function isLeft(result: StoreResult | undefined): boolean {
+function isLeft(result: StoreResult | undefined): result is { readonly error: SpooldError } {
   return result !== undefined && 'error' in result && isAway(result.error)
+}
+
+function lateText(name: string): string {
+  return `${name} has not answered within ${REPLY_MS / 1000} s; the task may have been stored`
+}
+
+/** Nothing was sent, so nothing is in doubt. */
+function leftAlone(name: string, fault: SpooldError | undefined): SpooldError {
+  const why = fault?.code === 'REDIS_UNANSWERED' ? `${name} does not answer` : (fault?.message ?? name)
+  return new SpooldError('REDIS_UNREACHABLE', why, { cause: fault })
+}
+
+/** A task that neither has: what Redis did says whether a retry may succeed, and what is in doubt. */
+function withBoth(local: StoreResult, { error }: { readonly error: SpooldError }): StoreResult {
+  if (!('error' in local)) return local
+  const text = `${error.message}; and the directory for that cannot take it: ${messageOf(local.error)}`
+  return { error: new SpooldError(error.code, text, { cause: local.error }) }
 }
