@@ -1,6 +1,7 @@
 import { Heap } from '../../base/heap.js'
 import { prefixOf, type Ref } from '../../task/ref.js'
 import { COMPARE_TASKS, type CompareTasks, type TaskOrder } from '../task-order.js'
+import { Ahead } from './ahead.js'
 import { ArrivalWindow } from './arrival-window.js'
 import { type Placed, SortedWindow, type Window } from './window.js'
 
@@ -27,6 +28,8 @@ export class ReadyRefs {
   /** The scan during which, or after which, each was last named. */
   readonly #freshNames = new Map<Ref, number>()
   #scans = 0
+  /** Those that come next, while others run them, too. */
+  readonly #ahead = new Ahead()
   /** More refs are due than there is room for. */
   #overflowed = false
   /** A scan in progress: what it has found so far, and what was given away in the meantime. */
@@ -43,7 +46,7 @@ export class ReadyRefs {
   }
 
   get size(): number {
-    return this.#window.size + this.#freshNames.size
+    return this.#window.size + this.#freshNames.size + this.#ahead.size
   }
 
   /** More refs are due than are known, and the known ones run low: a scan finds the next. */
@@ -65,6 +68,7 @@ export class ReadyRefs {
   each(visit: (ref: Ref, time: number) => void): void {
     this.#window.each((ref, time) => this.#freshNames.has(ref) || visit(ref, time))
     for (const { ref, time } of this.#fresh.values()) visit(ref, time)
+    this.#ahead.each(visit)
   }
 
   /** It became ready otherwise than by a scan. */
@@ -72,8 +76,24 @@ export class ReadyRefs {
     return this.#freshNames.has(ref)
   }
 
+  /** It is one of those that come next, which others may take, too. */
+  isAhead(ref: Ref): boolean {
+    return this.#ahead.has(ref)
+  }
+
+  /** Somebody changed the file of one of those ahead, as whoever begins it does: all others go first. */
+  postpone(ref: Ref): void {
+    this.#ahead.postpone(ref)
+  }
+
+  /** One of those ahead is gone. */
+  forget(ref: Ref): void {
+    this.#ahead.delete(ref)
+  }
+
   /** It became ready again. @returns false if it is not among those that did */
   renew(ref: Ref): boolean {
+    if (this.#ahead.has(ref)) return true
     const isKnown = this.#freshNames.has(ref)
     if (isKnown) this.#freshNames.set(ref, this.#scans)
     return isKnown
@@ -89,20 +109,45 @@ export class ReadyRefs {
     this.#fresh.push({ ref, time })
   }
 
-  /** The first one. */
+  /** The one that `next` removes. */
   peek(): Placed | undefined {
-    const fresh = this.#fresh.peek()
-    return fresh !== undefined && this.#comesFirst(fresh) ? fresh : this.#window.peek()
+    return this.#isAheadNext ? this.#ahead.peek() : this.#peekInOrder()
   }
 
   /** Would it be the first one? */
   isFirst(placed: Placed): boolean {
-    const first = this.peek()
+    const first = this.#isAheadNext ? this.#ahead.first : this.#peekInOrder()
     return first === undefined ? this.#window.isBeforeTheRest(placed) : this.#isBefore(placed, first)
   }
 
-  /** Removes and returns the first one. */
-  next(): Ref | undefined {
+  /**
+   * Removes and returns the first one.
+   *
+   * @param spread others run them, too: it may be any of so many that come next, unless they have an order by name
+   */
+  next(spread = 1): Ref | undefined {
+    if (spread > 1 && this.#ahead.size === 0 && this.#order !== 'name') this.#lookAhead(spread)
+    return this.#isAheadNext ? this.#ahead.next() : this.#nextInOrder()
+  }
+
+  #lookAhead(count: number): void {
+    this.#ahead.fill({ peek: () => this.#peekInOrder(), next: () => this.#nextInOrder() }, count)
+  }
+
+  /** None has come that is more urgent than all of those ahead. */
+  get #isAheadNext(): boolean {
+    const { first } = this.#ahead
+    if (first === undefined) return false
+    const other = this.#peekInOrder()
+    return other === undefined || this.#isBefore(first, other)
+  }
+
+  #peekInOrder(): Placed | undefined {
+    const fresh = this.#fresh.peek()
+    return fresh !== undefined && this.#comesFirst(fresh) ? fresh : this.#window.peek()
+  }
+
+  #nextInOrder(): Ref | undefined {
     const fresh = this.#fresh.peek()
     if (fresh === undefined || !this.#comesFirst(fresh)) return this.#window.next()
     this.#fresh.pop()
@@ -116,6 +161,8 @@ export class ReadyRefs {
   }
 
   beginScan(): void {
+    this.#ahead.each((ref, time) => this.#freshNames.has(ref) || this.add(ref, time))
+    this.#ahead.clear()
     this.#harvest = this.#newWindow()
     this.#scans++
     this.#takenSinceScan.clear()
@@ -140,8 +187,8 @@ export class ReadyRefs {
     const harvest = this.#harvest ?? this.#newWindow()
     this.#harvest = undefined
     if (scanned !== undefined) harvest.adopt(this.#window, ref => scanned.isAsBefore(prefixOf(ref)))
-    const isNowhereElse = this.#takenSinceScan.size === 0 && this.#freshNames.size === 0
-    harvest.seal(isNowhereElse ? undefined : ref => this.#isGivenOrFresh(ref))
+    const elsewhere = this.#takenSinceScan.size + this.#freshNames.size + this.#ahead.size
+    harvest.seal(elsewhere === 0 ? undefined : ref => this.#isElsewhere(ref))
     this.#overflowed ||= harvest.isOverflowed
     this.#window = harvest
     this.#takenSinceScan.clear()
@@ -164,9 +211,10 @@ export class ReadyRefs {
     return new Heap<Placed>((a, b) => compare(a.ref, a.time, b.ref, b.time) < 0)
   }
 
-  /** Given away since the scan met it, or ready by an event. (With a full window, a fresh ref may be listed twice.) */
-  #isGivenOrFresh(ref: Ref): boolean {
-    return this.#takenSinceScan.has(ref) || (!this.#overflowed && this.#freshNames.has(ref))
+  /** Given away since the scan met it, or ready otherwise. (With a full window, a fresh ref may be listed twice.) */
+  #isElsewhere(ref: Ref): boolean {
+    if (this.#takenSinceScan.has(ref) || this.#ahead.has(ref)) return true
+    return !this.#overflowed && this.#freshNames.has(ref)
   }
 
   #newWindow(): Window {

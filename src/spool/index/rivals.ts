@@ -1,6 +1,8 @@
 import type { Ref } from '../../task/ref.js'
 import type { Glance } from '../glance.js'
+import { JustGone } from './just-gone.js'
 import type { Patience } from './patience.js'
+import type { ReadyRefs } from './ready-refs.js'
 
 /** So many refs in a row have to be at rest until no more are looked at. */
 const LOOKS = 64
@@ -8,30 +10,38 @@ const LOOKS = 64
 const LOOK_MS = 5
 /** So often one that somebody else has begun waits without a worker's look: 62 ms together. */
 const MOST_WAITS = 5
+/** What others take within this time may be passed over: it is how far the order of several daemons is not exact. */
+const SPREAD_MS = 1000
+const MOST_SPREAD = 1000
 
-/** Is told of those that are taken. */
-interface Taken {
+/** What rivals and the index do with each other's refs. */
+interface Places {
+  readonly ready: ReadyRefs
+  glance(ref: Ref): Glance
   gone(ref: Ref): void
   /** @returns until when it waits, epoch ms */
   begun(ref: Ref): number
 }
 
 /**
- * Whether others, too, run tasks of this directory: then it costs less to look at a file than to send a worker there in vain. While
- * nobody does, nothing is looked at.
+ * Whether others, too, run tasks of this directory: then it costs less to look at a file than to send a worker there in vain, and less
+ * still to begin elsewhere than they do. While nobody does, nothing is looked at.
  */
 export class Rivals {
-  readonly #glance: (ref: Ref) => Glance
   readonly #patience: Patience
-  readonly #taken: Taken
+  readonly #places: Places
+  readonly #justGone = new JustGone()
   #looks = 0
   /** Until then some wait that no worker has looked at. */
   #untilMs = 0
+  /** How many went that were not with our workers, since `#countedAt`, on the clock of `performance.now()`; and in as long before. */
+  #taken = 0
+  #takenBefore = 0
+  #countedAt = 0
 
-  constructor(glance: (ref: Ref) => Glance, patience: Patience, taken: Taken) {
-    this.#glance = glance
+  constructor(patience: Patience, places: Places) {
     this.#patience = patience
-    this.#taken = taken
+    this.#places = places
   }
 
   /** A worker found a task gone, or locked by somebody else. */
@@ -43,6 +53,49 @@ export class Rivals {
     return this.#looks > 0
   }
 
+  /** Among how many that come next a daemon chooses: as many as others take within a second, as far as it has seen. */
+  get spread(): number {
+    if (this.#taken + this.#takenBefore === 0) return 0
+    this.#count(0)
+    return Math.min(MOST_SPREAD, Math.max(this.#taken, this.#takenBefore))
+  }
+
+  #count(taken: number): void {
+    const now = performance.now()
+    if (now >= this.#countedAt + SPREAD_MS) {
+      this.#takenBefore = now < this.#countedAt + 2 * SPREAD_MS ? this.#taken : 0
+      this.#taken = 0
+      this.#countedAt = now
+    }
+    this.#taken += taken
+  }
+
+  /** Its file is gone. */
+  gone(ref: Ref): void {
+    this.#justGone.add(ref)
+  }
+
+  /**
+   * The file was created, renamed, written or removed.
+   *
+   * @returns whether that is all there is to say of it: it is one of those that come next, or a late event told again that it is gone
+   */
+  changed(ref: Ref, renamed: boolean): boolean {
+    const { ready, glance } = this.#places
+    if (!ready.isAhead(ref)) return this.#justGone.has(ref) && glance(ref) === 'gone'
+    if (!renamed || glance(ref) !== 'gone') ready.postpone(ref)
+    else {
+      ready.forget(ref)
+      this.#took(ref)
+    }
+    return true
+  }
+
+  #took(ref: Ref): void {
+    if (!this.#justGone.has(ref)) this.#count(1)
+    this.#places.gone(ref)
+  }
+
   /**
    * They have run it, or run it. Whether the process of one that stays begun has died, only a worker can find out.
    *
@@ -50,11 +103,12 @@ export class Rivals {
    */
   haveTaken(ref: Ref, sinceMs: number): boolean {
     if (Date.now() >= sinceMs + LOOK_MS) return false
-    const found = this.#glance(ref)
+    const { glance, begun } = this.#places
+    const found = glance(ref)
     const isTaken = found === 'gone' || (found === 'begun' && this.#patience.timesOf(ref) < MOST_WAITS)
     this.#looks = isTaken ? LOOKS : this.#looks - 1
-    if (found === 'gone') this.#taken.gone(ref)
-    else if (isTaken) this.#untilMs = Math.max(this.#untilMs, this.#taken.begun(ref))
+    if (found === 'gone') this.#took(ref)
+    else if (isTaken) this.#untilMs = Math.max(this.#untilMs, begun(ref))
     return isTaken
   }
 

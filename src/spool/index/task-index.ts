@@ -51,12 +51,14 @@ export class TaskIndex {
   constructor({ order, frequencyMs, windowSize = WINDOW, ...more }: TaskIndexOptions) {
     this.#frequencyMs = frequencyMs
     const glance = more.glance ?? (() => 'at rest')
-    this.rivals = new Rivals(glance, this.#patience, {
+    this.#isByTime = order !== 'name'
+    this.#ready = new ReadyRefs(order, windowSize)
+    this.rivals = new Rivals(this.#patience, {
+      ready: this.#ready,
+      glance,
       gone: ref => this.#gone(ref),
       begun: ref => this.#waitPatiently(ref, Date.now()),
     })
-    this.#isByTime = order !== 'name'
-    this.#ready = new ReadyRefs(order, windowSize)
     this.#parked = new ParkedRefs(more.parkedSize)
     this.#slots = new SlotQueues(order, more.parkedSize, more.namedPerSlots)
     this.tries = new SlotTries(this.#slots, {
@@ -65,7 +67,7 @@ export class TaskIndex {
       makeReady: ref => this.#makeReady(ref),
       takeFirst: ref => this.#ready.next() === ref && this.#give(ref, Date.now()),
       glance,
-      haveRivals: () => this.rivals.areLikely,
+      haveRivals: () => this.rivals.areLikely || this.rivals.spread > 0,
     })
   }
 
@@ -117,7 +119,7 @@ export class TaskIndex {
 
   /** The file was created, renamed, written or removed. Returns whether there may be something to run now. */
   changed(ref: Ref, renamed: boolean, nowMs = Date.now()): boolean {
-    if (this.#busy.changed(ref, renamed)) return false
+    if (this.#busy.changed(ref, renamed) || this.rivals.changed(ref, renamed)) return false
     const waited = this.later.endOnChange(ref)
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; and no change gives it a handler
@@ -148,7 +150,7 @@ export class TaskIndex {
   take(limit: number, nowMs = Date.now()): Ref[] {
     const taken: Ref[] = []
     while (taken.length < limit) {
-      const ref = this.#ready.next()
+      const ref = this.#ready.next(this.rivals.spread)
       if (ref === undefined) break
       if (this.#give(ref, nowMs)) taken.push(ref)
     }
@@ -208,6 +210,7 @@ export class TaskIndex {
     this.#busy.end(ref)
     this.#patience.end(ref)
     this.#arrivals.forget(ref)
+    this.rivals.gone(ref)
     if (isRenewed) this.#makeReady(ref)
   }
 

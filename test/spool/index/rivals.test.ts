@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Glance } from '#src/spool/glance.js'
 import { TaskIndex } from '#src/spool/index/task-index.js'
+import type { TaskOrder } from '#src/spool/task-order.js'
 
 const NOW = Date.now()
 /** A look may take as long as it likes on a busy machine. */
@@ -53,6 +54,130 @@ describe('refs of a directory that others run, too', () => {
     }
     assert.ok(waits > 1)
     assert.ok(!index.rivals.haveSome)
+  })
+})
+
+describe('refs that others run at a pace', () => {
+  /** The others have just taken `taken` tasks. Its refs are `a000`, `a001` …, by arrival, or by age in the priorities `1/` and `2/`. */
+  function indexBeside(
+    taken: number,
+    count: number,
+    order: TaskOrder = 'arrival',
+    found: Record<string, Glance> = {},
+  ) {
+    const looked: string[] = []
+    const glance = (ref: string) => {
+      looked.push(ref)
+      return found[ref] ?? 'at rest'
+    }
+    const index = new TaskIndex({ order, frequencyMs: 30_000, glance })
+    const prefix = (i: number) => (order === 'age' ? `${i < count / 2 ? 1 : 2}/` : '')
+    const refs = Array.from({ length: count }, (_, i) => `${prefix(i)}a${String(i).padStart(3, '0')}`)
+    const others = Array.from({ length: taken }, (_, i) => `1/0${i}`)
+    for (const ref of others) found[ref] = 'gone'
+    scan(index, others)
+    index.returned({ ref: 'x', kind: 'gone', ranMs: 0 }, NOW)
+    assert.deepEqual(index.take(1, LONG), [])
+    looked.length = 0
+    scan(index, refs)
+    return { index, refs, looked, found }
+  }
+
+  function scan(index: TaskIndex, refs: readonly string[]): void {
+    index.beginScan(false)
+    for (const ref of refs) index.seen(ref, NOW)
+    index.endScan({ isAsBefore: () => false, isListed: () => true })
+  }
+
+  it('are taken in another order than theirs, as far ahead as they come in a second, and each once', () => {
+    const { index, refs } = indexBeside(20, 100)
+    const taken = index.take(100, LONG)
+    assert.notDeepEqual(taken, refs)
+    assert.notDeepEqual(taken, indexBeside(20, 100).index.take(100, LONG))
+    assert.deepEqual(taken.toSorted(), refs)
+    for (const [i, ref] of taken.entries())
+      assert.ok(Math.abs(refs.indexOf(ref) - i) < 20, `${ref} as number ${i}`)
+  })
+
+  it('stay in their order by name, and where the others take none', () => {
+    for (const [taken, order] of [
+      [20, 'name'],
+      [1, 'arrival'],
+      [0, 'arrival'],
+    ] as const) {
+      const { index, refs } = indexBeside(taken, 100, order)
+      assert.deepEqual(index.take(100, LONG), refs, `${taken} ${order}`)
+    }
+  })
+
+  it('are in order again when the others have taken none for two seconds', t => {
+    let now = 1e6
+    t.mock.method(performance, 'now', () => now)
+    const { index, refs } = indexBeside(20, 100)
+    const spreads = [999, 1, 999, 1].map(ms => {
+      now += ms
+      return index.rivals.spread
+    })
+    assert.deepEqual(spreads, [20, 20, 20, 0])
+    assert.deepEqual(index.take(100, LONG), refs)
+  })
+
+  it('are not those that ended here, of which late events tell, unless there is a new file', () => {
+    const { index, refs, found } = indexBeside(0, 20)
+    const taken = index.take(10, LONG)
+    for (const ref of taken) {
+      index.done(ref)
+      found[ref] = 'gone'
+      assert.ok(!index.changed(ref, false, NOW))
+      assert.ok(!index.changed(ref, true, NOW))
+    }
+    assert.deepEqual([index.ready, index.rivals.spread], [10, 0])
+    found[taken[0] ?? ''] = 'at rest'
+    assert.ok(index.changed(taken[0] ?? '', true, NOW))
+    assert.deepEqual(index.take(20, LONG).toSorted(), [...taken.slice(0, 1), ...refs.slice(10)])
+    scan(index, taken.slice(1)) // a listing may be late, too
+    assert.deepEqual([index.take(20, LONG), index.rivals.spread], [[], 0])
+  })
+
+  it('are all of the most urgent priority before any other, of one that comes meanwhile, too', () => {
+    const { index, refs } = indexBeside(200, 100, 'age')
+    const first = index.take(30, LONG)
+    index.changed('0/b', true, NOW)
+    assert.deepEqual(index.take(1, LONG), ['0/b'])
+    first.push(...index.take(20, LONG))
+    assert.deepEqual(first.toSorted(), refs.slice(0, 50))
+  })
+
+  it('are not looked at again once an event told that they are gone, and come last once one told that they were begun', () => {
+    const { index, refs, found, looked } = indexBeside(200, 40)
+    const [first = ''] = index.take(1, LONG)
+    const [gone = '', begun = '', ...rest] = refs.filter(ref => ref !== first)
+    found[gone] = 'gone'
+    assert.ok(!index.changed(gone, true, NOW))
+    assert.ok(!index.changed(begun, false, NOW))
+    assert.equal(index.ready, 38)
+    looked.length = 0
+    const others = index.take(40, LONG)
+    assert.ok(!looked.includes(gone))
+    assert.equal(others.pop(), begun)
+    assert.deepEqual(others.toSorted(), rest)
+  })
+
+  it('are neither lost nor doubled by a scan that lists them meanwhile, and forgotten if it does not meet them', () => {
+    const { index, refs } = indexBeside(200, 60)
+    const taken = index.take(10, LONG)
+    const left = refs.filter(ref => !taken.includes(ref))
+    index.beginScan(false)
+    for (const ref of left) index.seen(ref, NOW)
+    taken.push(...index.take(10, LONG))
+    index.endScan({ isAsBefore: () => false, isListed: () => true })
+    assert.equal(index.ready, 40)
+    const known: string[] = []
+    index.eachReady(ref => known.push(ref), NOW)
+    assert.deepEqual([...known, ...taken].toSorted(), refs)
+    index.take(1, LONG)
+    scan(index, [])
+    assert.equal(index.ready, 0)
   })
 })
 
