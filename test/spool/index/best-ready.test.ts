@@ -22,7 +22,7 @@ describe('the best ready refs', () => {
         refs,
         few,
         fc.nat(100),
-        fc.nat(100),
+        fc.integer({ min: 1, max: 100 }),
         (order, met, fresh, taken, from, count) => {
           const index = new TaskIndex({ order, frequencyMs: 30_000 })
           index.beginScan(false)
