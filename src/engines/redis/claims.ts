@@ -15,7 +15,6 @@ import { Begins, type Begun, type Mark } from './begins.js'
 import { RedisClaim } from './claim.js'
 import type { Connection } from './connection.js'
 import { LeftJobs } from './left-jobs.js'
-import type { JobJson } from './libraries.js'
 import { refusalCode } from './locked-jobs.js'
 import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
@@ -198,30 +197,25 @@ export class RedisClaims implements Claims {
   }
 
   /**
-   * What is fetched begins in the same write, as this one did. A task that is delivered at most once is marked by its own begin alone:
+   * What is fetched begins in the same step, as this one did. A task that is delivered at most once is marked by its own begin alone:
    * if this process dies before it has learned what it fetched, that has not begun.
    *
    * @param mayBeDone it was tried before, and the reply was lost
    */
   #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<Refusal> {
-    const { job, jobs, token, mark = 'died-once' } = own
+    const { job, jobs, token, mark } = own
     const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
-    const removing = jobs.remove(job.json, token, pullsNext)
-    const beginning = pullsNext && mark !== 'died-once' ? this.#begins.addNext(token, mark).catch(() => 0) : 0
-    return removing.then(
-      json => (json === undefined ? DONE : this.#fetched(json, token, mark, beginning)),
+    return jobs.remove(job.json, token, pullsNext, mark === 'died-once' ? undefined : mark).then(
+      fetched => {
+        if (fetched !== undefined) this.#pulls.fetched(fetched)
+        return DONE
+      },
       error => {
         if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
         if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
         return DONE
       },
     )
-  }
-
-  async #fetched(json: JobJson, token: string, past: Mark, beginning: Awaitable<number>): Promise<Refusal> {
-    const fence = await beginning
-    this.#pulls.fetched({ json, token, early: fence > 0 ? { past, fence } : undefined })
-    return DONE
   }
 
   /** @see Claims.release */

@@ -12,7 +12,7 @@ import {
   type RedisCommander,
 } from './libraries.js'
 import { OneWrite } from './one-write.js'
-import { commandOf, SCRIPTS, type ScriptName } from './scripts.js'
+import { commandOf, defineScripts, type ScriptName } from './scripts.js'
 
 /** A cluster's connections, which cannot let a process end, are closed after so long without use. */
 const CLUSTER_IDLE_MS = 500
@@ -97,11 +97,7 @@ export class Connection {
   async #open(name: string): Promise<Opened> {
     const queue = this.#newQueue(name).on('error', () => {}) // operations fail with it
     const client = await queue.getBackend().client
-    for (const [script, { keys, lua }] of Object.entries(SCRIPTS))
-      this.#client.defineCommand(
-        commandOf(script as ScriptName),
-        keys === undefined ? { lua } : { lua, numberOfKeys: keys },
-      )
+    defineScripts(this.#client)
     const opened = { queue, client }
     this.#opened.set(name, opened)
     return opened

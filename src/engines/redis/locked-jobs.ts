@@ -1,11 +1,13 @@
 import type { LastRun } from '../../task/last-run.js'
 import type { Report } from '../../task/report.js'
 import type { NamedSlots } from '../../task/slots.js'
+import type { Begun, Mark } from './begins.js'
 import type { Connection } from './connection.js'
 import type { JobJson, RedisQueueBackend } from './libraries.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import type { HeldJob } from './refs.js'
-import type { TaskRecord } from './task-job.js'
+import { commandOf } from './scripts.js'
+import { NEW_RECORD, type TaskRecord } from './task-job.js'
 
 /** What BullMQ was asked to do with a job, and could not: a number of its scripts. */
 export function refusalCode(error: unknown): number | undefined {
@@ -14,6 +16,25 @@ export function refusalCode(error: unknown): number | undefined {
 }
 
 type MinimalJob = Parameters<RedisQueueBackend['moveToCompletedArgs']>[0]
+
+/** Of jobs that begin for the first time. */
+const RECORDS: Readonly<Record<Mark, string>> = {
+  'died-alone': firstRecord('died-alone'),
+  'died-beside': firstRecord('died-beside'),
+  'died-once': firstRecord('died-once'),
+}
+
+function firstRecord(past: Mark): string {
+  return JSON.stringify({ ...NEW_RECORD, past })
+}
+
+/** A job that was pulled when another one was removed. */
+export interface Fetched {
+  readonly json: JobJson
+  readonly token: string
+  /** Undefined: it has not begun. */
+  readonly early: Begun | undefined
+}
 
 /** What is done with the jobs of one queue by those who have their locks. Without the lock each operation fails. */
 export class LockedJobs {
@@ -68,20 +89,34 @@ export class LockedJobs {
     return written === 1
   }
 
-  /** @param pullsNext as `pull`, by the same command */
-  remove(json: JobJson, token: string, pullsNext: boolean): Promise<JobJson | undefined> {
+  /**
+   * @param pullsNext as `pull`, by the same command
+   * @param mark what that begins with, if it has no record yet
+   */
+  remove(
+    json: JobJson,
+    token: string,
+    pullsNext: boolean,
+    mark: Mark | undefined,
+  ): Promise<Fetched | undefined> {
     const job = json as unknown as MinimalJob // its id and its options are all that is read
     return this.queue.use((queue, client) => {
       const backend = queue.getBackend() as RedisQueueBackend
-      const args = backend.moveToCompletedArgs(job, 'null', true, token, pullsNext)
-      const reply: Promise<unknown> = backend.execCommand(client, 'moveToFinished', args)
-      return reply.then(result => this.#fetched(result, json.id))
+      const args = backend.moveToCompletedArgs(job, 'null', true, token, pullsNext) as Array<string | number>
+      args.push(token, mark === undefined ? '' : RECORDS[mark])
+      return client
+        .runCommand(commandOf('removeAndBegin'), args)
+        .then(reply => this.#fetched(reply, json.id, token, mark))
     })
   }
 
-  #fetched(result: unknown, jobId: string): JobJson | undefined {
-    if (typeof result !== 'number' || result >= 0) return this.#connection.jobIn(result)
-    throw Object.assign(new Error(`job ${jobId} could not be removed (${result})`), { code: result })
+  #fetched(reply: unknown, removed: string, token: string, past: Mark | undefined): Fetched | undefined {
+    if (typeof reply === 'number' && reply < 0)
+      throw Object.assign(new Error(`job ${removed} could not be removed (${reply})`), { code: reply })
+    const json = this.#connection.jobIn(reply)
+    if (json === undefined) return undefined
+    const fence = Array.isArray(reply) ? Number(reply[4] ?? 0) : 0
+    return { json, token, early: past === undefined || fence === 0 ? undefined : { past, fence } }
   }
 
   /** @param record undefined: as it was */

@@ -2,7 +2,7 @@ import type { Stored } from '../../task/request.js'
 import type { Connection } from './connection.js'
 import { type Draft, identityKey } from './drafts.js'
 import type { Client, Queue } from './libraries.js'
-import { commandOf } from './scripts.js'
+import { commandOf, scriptsOf } from './scripts.js'
 import { unreplicated } from './store-failure.js'
 
 /** How long replicas have to confirm a task. */
@@ -95,11 +95,8 @@ async function tryToAdd(
 /** A client sends a script once, and then its hash; it does not see in a transaction that Redis lacks it. */
 async function loadScripts(connection: Connection): Promise<void> {
   const { redis } = connection
-  const { scriptsSet } = redis as unknown as {
-    readonly scriptsSet: Readonly<Record<string, { lua: string }>>
-  }
   const loading = redis.pipeline().exists(connection.key('meta')) // of a cluster, at the node that has the spool
-  for (const [name, { lua }] of Object.entries(scriptsSet))
+  for (const [name, { lua }] of Object.entries(scriptsOf(redis)))
     if (/^(spoold:|add\w*Job)/.test(name)) loading.script('LOAD', lua)
   for (const [error] of (await loading.exec()) ?? []) if (error !== null) throw error
 }

@@ -8,7 +8,7 @@ import type { TermsOrPark } from '../../task/terms.js'
 import type { Begun } from './begins.js'
 import type { Connection } from './connection.js'
 import type { JobJson } from './libraries.js'
-import { LockedJobs } from './locked-jobs.js'
+import { type Fetched, LockedJobs } from './locked-jobs.js'
 import { limitedKey, SpoolQueue } from './queues.js'
 import { type HeldJob, heldJobOf, ticketOf } from './refs.js'
 import { recordOf, type TaskJob, taskOf } from './task-job.js'
@@ -28,13 +28,6 @@ export interface Pulled {
   readonly found: TermsOrPark
   /** It was stored as begun when it was pulled. */
   readonly early?: Begun | undefined
-}
-
-/** A job that was pulled when another one was settled. */
-interface Fetched {
-  readonly json: JobJson
-  readonly token: string
-  readonly early: Begun | undefined
 }
 
 /** One script moves at most so many. */

@@ -1,3 +1,4 @@
+import type { Cluster, Redis } from './libraries.js'
 import { FORGET_LIMITED, LIMIT, SET_LIMIT, SIFT, UNLIMIT } from './limit-scripts.js'
 import { LOOK } from './look-script.js'
 import { RECORD_SCRIPTS } from './records/scripts.js'
@@ -7,6 +8,8 @@ interface Script {
   /** Undefined: how many comes before them. */
   readonly keys: number | undefined
   readonly lua: string
+  /** The script of BullMQ that it calls, as `bullmq(KEYS, ARGV)`. */
+  readonly calls?: string
 }
 
 /** KEYS lock, job; ARGV token, record. Writes the record if the lock is still that of the token. */
@@ -15,53 +18,42 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[2], 'progress', ARGV[2], 'holder', ARGV[1])
 return 1`
 
-/** Replaces each 1 by a fencing token: Redis logs each command that writes, so it is one for all. */
-const DRAW = `
-local function draw(fences)
-  local count = 0
-  for _, one in ipairs(fences) do count = count + one end
-  local last = count > 0 and redis.call('INCRBY', KEYS[1], count) or 0
-  local token = last - count
-  for i, one in ipairs(fences) do
-    token = token + one
-    fences[i] = one * token
-  end
-  return fences
-end`
-
 /**
  * KEYS fence; ARGV for each run that begins the prefix of its queue, the id of its job, a token and a record. As writeRecord.
+ * Redis logs each command that writes, so one draws all fencing tokens.
  * @returns a fencing token for each; 0: the lock is not that of its token
  */
-const BEGIN = `${DRAW}
-local fences = {}
+const BEGIN = `
+local fences, count = {}, 0
 for i = 1, #ARGV, 4 do
   local job, token = ARGV[i] .. ARGV[i + 1], ARGV[i + 2]
   local isHeld = redis.call('GET', job .. ':lock') == token
   if isHeld then redis.call('HSET', job, 'progress', ARGV[i + 3], 'holder', token) end
   fences[#fences + 1] = isHeld and 1 or 0
+  count = count + fences[#fences]
 end
-return draw(fences)`
+local token = count > 0 and redis.call('INCRBY', KEYS[1], count) - count or 0
+for i, one in ipairs(fences) do
+  token = token + one
+  fences[i] = one * token
+end
+return fences`
 
 /**
- * KEYS fence, active jobs; ARGV prefix of their queue, and for each job that has just been pulled the token of its lock and a
- * record: it begins, unless it has one. The jobs that were pulled last are in front.
- * @returns a fencing token for each; 0: it has not begun
+ * KEYS and ARGV of BullMQ's moveToFinished, whose ARGV[7] is the prefix of its queue; behind them the token of the lock, and a record, or
+ * '' for none. What that fetches begins with the record, in the same step, unless it has one.
+ * @returns what moveToFinished does; behind it the fencing token of what has begun
  */
-const BEGIN_NEXT = `${DRAW}
-local jobs, left = {}, (#ARGV - 1) / 2
-for _, id in ipairs(redis.call('LRANGE', KEYS[2], 0, 2 * left + 30)) do
-  local token = redis.call('GET', ARGV[1] .. id .. ':lock')
-  if token then jobs[token] = ARGV[1] .. id end
+const REMOVE_AND_BEGIN = `
+local reply = bullmq(KEYS, ARGV)
+local job = type(reply) == 'table' and reply[1]
+if ARGV[11] == '' or type(job) ~= 'table' then return reply end
+for i = 1, #job, 2 do
+  if job[i] == 'progress' then return reply end
 end
-local fences = {}
-for i = 2, #ARGV, 2 do
-  local job = jobs[ARGV[i]]
-  local isNew = job and redis.call('HEXISTS', job, 'progress') == 0
-  if isNew then redis.call('HSET', job, 'progress', ARGV[i + 1], 'holder', ARGV[i]) end
-  fences[#fences + 1] = isNew and 1 or 0
-end
-return draw(fences)`
+redis.call('HSET', ARGV[7] .. reply[2], 'progress', ARGV[11], 'holder', ARGV[10])
+reply[5] = redis.call('INCR', ARGV[7] .. 'spoold:fence')
+return reply`
 
 /**
  * KEYS lock, job; ARGV token, how the run was cut short that began with this token. Adds it to the record; there is none if none
@@ -178,7 +170,7 @@ return time[1] * 1000 + math.floor(time[2] / 1000)`
 export type ScriptName = keyof typeof SCRIPTS
 export const SCRIPTS = {
   begin: { keys: 1, lua: BEGIN },
-  beginNext: { keys: 2, lua: BEGIN_NEXT },
+  removeAndBegin: { keys: 14, lua: REMOVE_AND_BEGIN, calls: 'moveToFinished' },
   writeRecord: { keys: 2, lua: WRITE_RECORD },
   cutShort: { keys: 2, lua: CUT_SHORT },
   handOver: { keys: 1, lua: HAND_OVER },
@@ -199,6 +191,24 @@ export const SCRIPTS = {
   now: { keys: 1, lua: NOW },
   ...RECORD_SCRIPTS,
 } as const satisfies Record<string, Script>
+
+/** Defines them for a client that has those of BullMQ. */
+export function defineScripts(client: Redis | Cluster): void {
+  const known = Object.entries(scriptsOf(client)) // BullMQ adds its version to the names
+  for (const [name, { keys, lua, calls }] of Object.entries<Script>(SCRIPTS)) {
+    const called = known.find(([known]) => known.startsWith(`${calls}:`))?.[1].lua
+    const whole = called === undefined ? lua : `local function bullmq(KEYS, ARGV)\n${called}\nend\n${lua}`
+    client.defineCommand(
+      commandOf(name as ScriptName),
+      keys === undefined ? { lua: whole } : { lua: whole, numberOfKeys: keys },
+    )
+  }
+}
+
+/** What a client knows, by name. */
+export function scriptsOf(client: object): Readonly<Record<string, { readonly lua: string }>> {
+  return (client as { readonly scriptsSet: Readonly<Record<string, { lua: string }>> }).scriptsSet
+}
 
 /** What it is called beside BullMQ's own scripts. */
 export function commandOf(name: ScriptName): string {
