@@ -157,8 +157,8 @@ export const title = 'A spool on Redis, beside plain BullMQ, and beside a direct
 export const about = `One Redis on loopback, which syncs its append-only file (tmpfs) each second. BullMQ's side is its Queue and its Worker, as
 its manual has them, with spoold's priority and with jobs that are removed when they are done; both sides run no-op tasks in the same number of processes, with the
 same concurrency in each; spoold has its master beside them. Storing is one process. Figures of processing are from the end of the first tenth on. Scripts are
-what Redis is asked per task: BullMQ ends a task and fetches the next one by one script; spoold also stores that tasks begin, those that begin at the same time by one
-script, and what it finds no ticket for when a task ends is pulled by one more. The last rows have a directory as the peer, on tmpfs too, without syncs;
+what Redis is asked per task: BullMQ ends a task and fetches the next one by one script; spoold does so, too, and stores in the same step that the next one begins; what
+it finds no ticket for when a task ends is pulled by one more, and begins by another. The last rows have a directory as the peer, on tmpfs too, without syncs;
 or both on the disk (${diskKind()}), with a sync before a task counts as stored. Larger is better for tasks/s alone.`
 
 export async function run({ pairs, scale, say }) {

@@ -168,7 +168,7 @@ local time = redis.call('TIME')
 return time[1] * 1000 + math.floor(time[2] / 1000)`
 
 export type ScriptName = keyof typeof SCRIPTS
-export const SCRIPTS = {
+const SCRIPTS = {
   begin: { keys: 1, lua: BEGIN },
   removeAndBegin: { keys: 14, lua: REMOVE_AND_BEGIN, calls: 'moveToFinished' },
   writeRecord: { keys: 2, lua: WRITE_RECORD },

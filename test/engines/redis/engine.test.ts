@@ -114,7 +114,7 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.deepEqual([lastValue(third.vars, 'n'), third.attempt], ['3', 1])
   })
 
-  it('begins what it fetches in the same write, as the run before it began, and takes that back if nobody runs it', async () => {
+  it('begins what it fetches in the same step, as the run before it began, and takes that back if nobody runs it', async () => {
     const { enqueuer, claims, feed, key } = openSpool()
     for (const n of ['1', '2', '3', '4']) await enqueuer.store(requestFrom({ n }))
     const progress = async (id: string) => JSON.parse((await redis.client.hget(key(id), 'progress')) ?? '{}')
@@ -144,6 +144,27 @@ describe('the engine on Redis', { skip: missing }, () => {
     const last = await claimOf(claims(), 'ticket')
     assert.deepEqual([last.attempt, last.mustBeAlone], [1, false], 'it is not blamed')
     master.close()
+  })
+
+  it('asks for one script per task where one follows the other, and begins no task anew that has a record', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    for (let n = 0; n < 40; n++) await enqueuer.store(requestFrom({ n: String(n) }))
+    const worker = claims()
+    const scripts = async () =>
+      Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(await redis.client.info('commandstats'))?.[1])
+    let [claim, before] = [await beginOf(worker, 'ticket'), await scripts()]
+    for (let n = 0; n < 30; n++) {
+      await worker.settle(claim, OK, 1, 'ticket')
+      claim = await beginOf(worker, 'ticket')
+      if (n === 9) before = await scripts() // from now on Redis knows them all
+    }
+    assert.equal((await scripts()) - before, 20)
+    const [next = ''] = await redis.client.zrange(key('prioritized'), 0, 0)
+    const record = JSON.stringify({ attempts: 2, crashes: 0, policy: {}, past: 'none' })
+    await redis.client.hset(key(next), 'progress', record)
+    await worker.settle(claim, OK, 1, 'ticket')
+    assert.equal(await redis.client.hget(key(next), 'progress'), record)
+    assert.equal((await beginOf(worker, 'ticket')).attempt, 3)
   })
 
   it('marks a task that is delivered at most once by its own begin alone', async () => {
