@@ -73,10 +73,21 @@ export class SpooldError extends Error {
   }
 }
 
-/** Converts any thrown value to an Error: handlers throw strings, numbers and undefined too. */
+/**
+ * Converts any thrown value to an Error whose name and message are text: handlers throw strings, numbers and undefined too,
+ * and errors to which they have assigned the fields of an answer. Never throws.
+ */
 export function toError(thrown: unknown): Error {
-  if (thrown instanceof Error) return thrown
-  return new Error(typeof thrown === 'string' ? thrown : `a handler threw ${describe(thrown)}`)
+  try {
+    if (!(thrown instanceof Error))
+      return new Error(typeof thrown === 'string' ? thrown : `a handler threw ${describe(thrown)}`)
+    const { name, message } = thrown
+    if (typeof name === 'string' && typeof message === 'string') return thrown
+    const readable = new Error(typeof message === 'string' ? message : `its message is ${describe(message)}`)
+    return Object.assign(readable, { stack: thrown.stack })
+  } catch {
+    return new Error('a handler threw what cannot be read')
+  }
 }
 
 /** A short description of any value, for "got …" in messages. Never throws. */
@@ -85,9 +96,15 @@ export function describe(value: unknown): string {
   if (typeof value === 'bigint') return `${value}n`
   if (typeof value === 'function') return 'a function'
   if (Array.isArray(value)) return 'an array'
-  if (typeof value === 'object' && value !== null)
-    return `an object (${value.constructor?.name ?? 'no prototype'})`
-  return String(value)
+  return typeof value === 'object' && value !== null ? `an object (${classOf(value)})` : String(value)
+}
+
+function classOf(value: object): string {
+  try {
+    return String(value.constructor?.name ?? 'no prototype')
+  } catch {
+    return 'which cannot be read'
+  }
 }
 
 /** The errno name of a file-system error ("ENOENT"), or undefined for any other value. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { messageOf } from '#src/base/errors.js'
+import { describe, messageOf, toError } from '#src/base/errors.js'
 
 it('an error without words has those of its causes, or its name', () => {
   const refused = (address: string) =>
@@ -11,4 +11,24 @@ it('an error without words has those of its causes, or its name', () => {
   assert.equal(messageOf(Object.assign(new Error(''), { code: 'ECONNRESET' })), 'ECONNRESET')
   assert.equal(messageOf(new RangeError('')), 'RangeError')
   assert.equal(messageOf(new Error('said')), 'said')
+})
+
+it('an error has text for a message, whatever was thrown', () => {
+  const said = new Error('said')
+  assert.equal(toError(said), said)
+  assert.equal(
+    toError(Object.assign(new Error('x'), { message: { code: 5 } })).message,
+    'its message is an object (Object)',
+  )
+  assert.equal(toError(Object.assign(new Error('said'), { name: 5 })).message, 'said')
+  const unreadable = new Proxy(
+    {},
+    {
+      get() {
+        throw new Error('never')
+      },
+    },
+  )
+  assert.equal(toError(unreadable).message, 'a handler threw an object (which cannot be read)')
+  assert.equal(describe({ constructor: { name: Symbol('x') } }), 'an object (Symbol(x))')
 })

@@ -88,6 +88,28 @@ export function conforms(name: string, open: (text: string) => Home): void {
       if (!home.isMemory) assert.equal(await home.dead(), 1)
     })
 
+    it('that throw what cannot be read have failed like others, and their process goes on', async () => {
+      const home = open(`
+        export const tasks = new Tasks({ maxRetries: 1, retryDelay: 0 })
+        const thrown = {
+          getter: () => Object.defineProperty(new Error('no'), 'stack', { get() { throw new Error('never') } }),
+          places: () => Object.assign(new Error('no'), { stack: [{ line: 1 }] }),
+          answer: () => Object.assign(new Error('no'), { message: { code: 5 }, name: 5, stack: undefined }),
+          proxy: () => new Proxy({}, { get() { throw new Error('never') } }),
+        }
+        for (const name of Object.keys(thrown))
+          tasks.task(name, async () => { say(process.pid + ' ' + name); throw thrown[name]() })
+        tasks.task('last', () => say(process.pid + ' last'))`)
+      const kinds = ['getter', 'places', 'answer', 'proxy']
+      for (const kind of [...kinds, 'last']) await home.app.schedule(kind)
+      await home.start()
+      const runs = await until('all have run', () => (home.said().length >= 9 ? home.said() : undefined))
+      await home.stop()
+      const names = runs.map(run => run.split(' ')[1]).sort()
+      assert.deepEqual(names, [...kinds, ...kinds, 'last'].sort())
+      assert.equal(new Set(runs.map(run => run.split(' ')[0])).size, 1, 'one process has run them all')
+    })
+
     it('that abort do not run again', async () => {
       const home = open(`
         export const tasks = new Tasks({ maxRetries: 5, retryDelay: 0 })
