@@ -1,9 +1,9 @@
-import { SpooldError } from '../base/errors.js'
+import { describe, SpooldError } from '../base/errors.js'
 import { BatchError, type BatchResult } from '../client/batch.js'
 import { forgetTargets } from '../client/target.js'
 import type { Enqueuer } from '../engines/enqueuer.js'
 import { validated } from './arguments.js'
-import { type CallOptions, timeOf, type When } from './call-options.js'
+import { type CallOptions, knownOptions, timeOf, type When } from './call-options.js'
 import { Meeting } from './meeting.js'
 import { type Call, enqueueThrough, layersOf } from './onion.js'
 import type { AnyFunction, TaskEntry } from './registry.js'
@@ -38,7 +38,7 @@ export class TaskBatch {
   #isUsed = false
 
   constructor(options: TaskBatchOptions = {}) {
-    this.#options = options
+    this.#options = knownOptions(options, 'allOrNothing')
   }
 
   /** How many tasks it has. */
@@ -76,7 +76,7 @@ export class TaskBatch {
       )
   }
 
-  /** @internal Called by `scheduleBatch`. @param find finds a task, or throws TASK_UNKNOWN */
+  /** @internal Called by `storeBatch`. */
   async store(find: (task: unknown) => TaskEntry): Promise<ScheduledTask[]> {
     this.#refuseUsed()
     const { allOrNothing = false, ...options } = this.#options
@@ -94,6 +94,19 @@ export class TaskBatch {
       return storeAll(checkedCalls, allOrNothing)
     })
   }
+}
+
+/**
+ * @param batch of this copy of the package or another one
+ * @param find finds a task, or throws TASK_UNKNOWN
+ * @throws SpooldError ARGUMENTS_INVALID for anything else
+ */
+export async function storeBatch(
+  batch: TaskBatch,
+  find: (task: unknown) => TaskEntry,
+): Promise<ScheduledTask[]> {
+  if (typeof (batch as Partial<TaskBatch> | undefined)?.store === 'function') return batch.store(find)
+  throw new SpooldError('ARGUMENTS_INVALID', `expected a TaskBatch, got ${describe(batch)}`)
 }
 
 /**

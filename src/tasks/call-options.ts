@@ -13,6 +13,26 @@ export interface CallOptions extends Destination {
   readonly id?: string
 }
 
+const OPTIONS = ['spooler', 'socket', 'sync', 'priority', 'id']
+
+/**
+ * What JavaScript callers may have got wrong: an option that does nothing would be a task at a wrong time or place.
+ *
+ * @param others what is known besides
+ * @throws SpooldError REQUEST_INVALID
+ */
+export function knownOptions<Options extends CallOptions>(options: Options, ...others: string[]): Options {
+  const known = [...OPTIONS, ...others]
+  const unknown = Object.keys(options).find(name => !known.includes(name))
+  if (unknown === undefined) return options
+  const hint = unknown === 'at' ? '; a time is for scheduleAt' : ''
+  throw new SpooldError(
+    'REQUEST_INVALID',
+    `there is no option ${unknown} for a call; expected one of ${known.join(', ')}${hint}`,
+    { details: { key: unknown } },
+  )
+}
+
 /**
  * A task's time is in whole seconds, and it never starts before the given one.
  *
@@ -24,7 +44,7 @@ export function timeOf(at: When): When {
   if (Number.isFinite(seconds)) return Math.ceil(seconds)
   throw new SpooldError(
     'ARGUMENTS_INVALID',
-    `at must be a valid Date, epoch seconds or text, got ${describe(at)}`,
+    `at must be a valid Date, epoch seconds or text, got ${at instanceof Date ? 'an invalid Date' : describe(at)}`,
     { details: { key: 'at', got: at } },
   )
 }

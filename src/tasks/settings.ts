@@ -93,6 +93,8 @@ const DESTINATION = ['spooler', 'socket', 'sync']
  */
 export function checkSettings(what: string, options: object, kind: 'task' | 'registry'): void {
   const checks = kind === 'task' ? OF_TASK : OF_REGISTRY
+  if (typeof options !== 'object' || options === null)
+    throw new SpooldError('TASK_INVALID', `${what}: expected an object of options, got ${describe(options)}`)
   const known = Object.keys(checks)
   const others = kind === 'task' ? ['name'] : DESTINATION
   for (const [name, value] of Object.entries(options)) {

@@ -1,5 +1,5 @@
-import type { TaskBatch } from './batch.js'
-import { type CallOptions, timeOf } from './call-options.js'
+import { storeBatch, type TaskBatch } from './batch.js'
+import { type CallOptions, knownOptions, timeOf } from './call-options.js'
 import { type TaskEntry, taskIn } from './registry.js'
 import { schedule } from './schedule.js'
 import type { ScheduledTask } from './scheduled-task.js'
@@ -31,8 +31,8 @@ export function createTask<Params extends readonly unknown[], Result, Args exten
   Object.defineProperty(callable, 'length', { value: fn.length })
   return Object.assign(callable, {
     ...schedulerOf<Args>(entry, {}),
-    with: (options: CallOptions) => schedulerOf<Args>(entry, options),
-    scheduleBatch: (batch: TaskBatch) => batch.store(task => taskIn(entry.registry, task)),
+    with: (options: CallOptions) => schedulerOf<Args>(entry, knownOptions(options)),
+    scheduleBatch: async (batch: TaskBatch) => storeBatch(batch, task => taskIn(entry.registry, task)),
   })
 }
 

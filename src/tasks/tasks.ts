@@ -2,8 +2,8 @@ import { describe, SpooldError } from '../base/errors.js'
 import type { Destination } from '../client/target.js'
 import { nameFault } from '../protocol/named.js'
 import { mostArguments } from './arguments.js'
-import type { TaskBatch } from './batch.js'
-import { type CallOptions, timeOf, type When } from './call-options.js'
+import { storeBatch, type TaskBatch } from './batch.js'
+import { type CallOptions, knownOptions, timeOf, type When } from './call-options.js'
 import { checkMiddleware, type Middleware } from './middleware.js'
 import { checkPeriodicSchema, periodicOf } from './periodic.js'
 import { placeOfCallOf } from './place.js'
@@ -79,6 +79,7 @@ export abstract class TaskScheduler implements HasRegistry {
   with(options: CallOptions): {
     schedule(task: string, ...args: readonly unknown[]): Promise<ScheduledTask>
   } {
+    knownOptions(options)
     return {
       schedule: async (task, ...args) =>
         schedule({ entry: await this.#find(task), args, at: undefined, options }),
@@ -93,7 +94,7 @@ export abstract class TaskScheduler implements HasRegistry {
    */
   async scheduleBatch(batch: TaskBatch): Promise<ScheduledTask[]> {
     await this.prepare()
-    return batch.store(task => this.#found(task))
+    return storeBatch(batch, task => this.#found(task))
   }
 
   /**

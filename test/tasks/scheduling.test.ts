@@ -130,6 +130,33 @@ describe('a task', () => {
   })
 })
 
+describe('what is not there', () => {
+  it('is refused where it is given: an option of a call or a task, and what is no batch', async () => {
+    const { spooler, tasks, add } = registry()
+    const known = 'expected one of spooler, socket, sync, priority, id'
+    for (const call of [() => add.with({ at: 5 } as never), () => tasks.with({ at: 5 } as never)])
+      assert.throws(
+        call,
+        refused('REQUEST_INVALID', new RegExp(`no option at .*; ${known}; a time is for scheduleAt`)),
+      )
+    assert.throws(
+      () => new TaskBatch({ maxRetries: 1 } as never),
+      refused('REQUEST_INVALID', new RegExp(`no option maxRetries .*; ${known}, allOrNothing$`)),
+    )
+    for (const options of [null, 5])
+      assert.throws(
+        () => tasks.task('other', options as never, () => {}),
+        refused('TASK_INVALID', /^task other: expected an object of options, got (null|5)/),
+      )
+    for (const scheduler of [tasks, add])
+      await assert.rejects(
+        scheduler.scheduleBatch([[add, 1, 2]] as never),
+        refused('ARGUMENTS_INVALID', /^expected a TaskBatch, got an array/),
+      )
+    assert.equal(leftIn(spooler).length, 0)
+  })
+})
+
 describe('arguments', () => {
   it('that are large are in the body, whatever their characters', async () => {
     const { spooler, tasks } = registry()
