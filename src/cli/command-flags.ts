@@ -7,7 +7,7 @@ const FILTERS: readonly Flag[] = [
   ],
   ['--older-than <time>', 'that arrived, or were buried, longer ago: 90m, 2h, 7d, today, or a date'],
   ['--newer-than <time>', 'that arrived, or were buried, more recently'],
-  ['--priority <n>', 'in this priority directory'],
+  ['--priority <n>', 'of this priority'],
   ['--task <name>', 'tasks whose key task is this: named tasks'],
   ['--key <key=value>', 'whose packet has exactly this pair; may be repeated', 'repeatable'],
   [
@@ -92,7 +92,7 @@ export const SIMULATION: readonly Flag[] = [
   ],
   ['--from-log <file>', 'the tasks that ended in a JSON log of spoold; - for stdin'],
   ['--pattern <name>', 'tasks made up: idle, ramp, burst, sawtooth or long'],
-  ['--spool <dir>', 'the spool whose options count, and whose tasks of the log'],
+  ['--spool <spool>', 'the spool whose options count, and whose tasks of the log'],
   ['--algorithms <list>', 'these only: spare,latency,./mine.mjs; fixed is the maximum all the time'],
   ['--start-time <time>', 'how long a process takes to start: 2s (default: 400ms)'],
   ['--processors <count>', 'processors on which processes start (default: those of this machine)'],
@@ -108,7 +108,7 @@ export const change = (
 ): Command => ({
   ...row,
   args: '[path...]',
-  argsHelp: 'files, as ls names them; or spool directories, with filters or --all; with --ini, bare names',
+  argsHelp: 'tasks, as ls and enqueue name them; or spools, with filters or --all; with --ini, bare names',
   flags: [
     ...FILTERS,
     INI,
@@ -122,12 +122,12 @@ export const change = (
 
 /** Of `enqueue`. */
 export const NEW_TASKS: readonly Flag[] = [
-  ['--spooler <dir>', 'the spool directory'],
+  ['--spooler <spool>', 'the spool: a directory, or an address on Redis'],
   ['--ini <file>', 'the first spooler of this configuration'],
   ['--socket <address>', 'the socket of a daemon: host:3031, /path.sock or @abstract'],
   ['--json <file>', 'one JSON object, or one per line; - is standard input'],
   ['--at <time>', "run no earlier than: '2026-12-24 08:00', +5m, or epoch seconds"],
-  ['--priority <n>', 'the priority directory; needs spooler-ordered'],
+  ['--priority <n>', 'lower numbers run first; a directory needs spooler-ordered'],
   ['--body <file>', 'the body; - is standard input'],
   ['--id <text>', 'store it only once: the same id again changes nothing'],
   ['--quiet', 'print nothing on success'],

@@ -16,7 +16,10 @@ import {
   UNITS,
 } from './command-flags.js'
 
-const SPOOLS = { args: '[dir...]', argsHelp: 'spool directories; none: those of --ini' } as const
+const SPOOLS = {
+  args: '[dir...]',
+  argsHelp: 'spool directories, or addresses on Redis; none: those of --ini',
+} as const
 const tasks = () => import('./commands/tasks.js')
 
 // Longer than others: one row per command.
@@ -51,7 +54,8 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'fsck',
     summary: 'find damage in spool directories, and repair it on request; exit 1 if something is left',
-    ...SPOOLS,
+    args: '[dir...]',
+    argsHelp: 'spool directories; none: those of --ini',
     flags: [
       ['--repair', 'repair what is found; never removes a task that has not run'],
       ['--ini <file>', 'the configuration of the daemon'],
@@ -111,7 +115,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'ls',
-    summary: 'list the tasks of spool directories, the dead letters last',
+    summary: 'list the tasks of spools, the dead letters last',
     ...SPOOLS,
     flags: LISTING,
     load: async () => (await import('./commands/ls.js')).ls,
@@ -121,7 +125,7 @@ export const COMMANDS: readonly Command[] = [
     summary:
       'show everything about a task or dead letter: its packet, its failures, and which process runs it',
     args: '[file...]',
-    argsHelp: 'files, as ls names them, or DIR/ID; with --ini, bare names and ids',
+    argsHelp: 'tasks, as ls names them, or SPOOL/ID; with --ini, bare names and ids',
     flags: [INI, ['--json', 'as JSON, bytes that are not UTF-8 as base64']],
     load: async () => (await import('./commands/show.js')).show,
   },
@@ -131,7 +135,7 @@ export const COMMANDS: readonly Command[] = [
       'wait until tasks have ended; exit 0 if all are done, 1 if one is dead, 124 if one has not ended in time',
     args: '[path...]',
     argsHelp:
-      'files, as enqueue and ls name them, or a spool and an id: DIR/ID; with --ini, bare names and ids',
+      'tasks, as enqueue and ls name them, or a spool and an id: SPOOL/ID; with --ini, bare names and ids',
     flags: [
       INI,
       ['--timeout <time>', 'wait no longer than this: 30s, 10m, 1h'],
@@ -185,7 +189,8 @@ export const COMMANDS: readonly Command[] = [
     name: 'pause',
     summary: 'start no more tasks of a spool, or none with a pair, until resume; exit 1 if something goes on',
     args: '[dir...]',
-    argsHelp: 'spool directories; every daemon on them obeys within a second; none: those of --ini',
+    argsHelp:
+      'spool directories, or addresses on Redis; every daemon on them obeys within a second; none: those of --ini',
     flags: [
       INI,
       ['--key <key=value>', 'only tasks whose packet has this pair', 'repeatable'],
@@ -210,7 +215,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'quiet',
     summary: 'let the daemons of spools start nothing more, as SIGTSTP does; off lets them go on',
     args: '[dir...]',
-    argsHelp: 'spool directories, and then on (the default) or off; without directories: those of --ini',
+    argsHelp: 'spools, and then on (the default) or off; without spools: those of --ini',
     flags: [INI, ['--json', 'one JSON object per daemon']],
     load: async () => (await import('./commands/quiet.js')).quiet,
   },
@@ -218,7 +223,7 @@ export const COMMANDS: readonly Command[] = [
     name: 'scale',
     summary: 'set how many processes a spool has, until auto leaves it to its algorithm again',
     args: '<dir...>',
-    argsHelp: 'spool directories, and then N, +N, -N or auto; without directories: those of --ini',
+    argsHelp: 'spools, and then N, +N, -N or auto; without spools: those of --ini',
     flags: [INI, ['--json', 'one JSON object per daemon']],
     load: async () => (await import('./commands/scale.js')).scale,
   },

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -127,6 +127,10 @@ for (const [language, { tasks, program, command, path, periodic, wrong }] of Obj
       const env = { ...process.env, [path]: library, SPOOLD_ENQUEUE_TO: spool }
       const printed = execFileSync(program_, args, { encoding: 'utf8', env })
       assert.match(printed, /SPOOLD_ENQUEUE_TO/)
+      const onRedis = { ...env, SPOOLD_ENQUEUE_TO: 'redis://:secret@127.0.0.1/0/mail' }
+      const { stderr } = spawnSync(program_, args, { encoding: 'utf8', env: onRedis })
+      assert.match(stderr, /does not store tasks on Redis itself: name the directory .*spooler-fallback/)
+      assert.doesNotMatch(stderr, /secret/)
       assert.equal(leftIn(spool).length, 2)
       const daemon = await startHost(language as 'perl' | 'ruby', { spool, handler: tasks })
       await until('both ran', () => leftIn(spool).length === 0)

@@ -277,6 +277,7 @@ describe('scheduling in Python', { skip: skipUnless('python3') }, () => {
       'InvalidJobSignatureError: missing a required argument',
       'RuntimeError: make a new one',
       'DestinationUnknown: there is no spool directory',
+      'DestinationUnknown: (spooler-fallback), or the socket of a daemon',
       'DestinationUnknown: one of three ways',
     ])
     assert.equal(leftIn(spool).length, 2, 'only the batch that was right')
@@ -315,6 +316,8 @@ tasks.schedule_batch(good)
 said('make a new one', lambda: tasks.schedule_batch(good))
 os.environ['SPOOLD_ENQUEUE_TO'] += '-missing'
 said('there is no spool directory', lambda: tasks.schedule(add, 1, 2))
+os.environ['SPOOLD_ENQUEUE_TO'] = 'redis://:secret@127.0.0.1/0/mail'
+said('(spooler-fallback), or the socket of a daemon', lambda: tasks.schedule(add, 1, 2))
 del os.environ['SPOOLD_ENQUEUE_TO']
 said('one of three ways', lambda: tasks.schedule(add, 1, 2))
 `

@@ -145,7 +145,10 @@ module Spoold
 
     def place
       first = ENV.fetch('SPOOLD_ENQUEUE_TO', '').split(',').map(&:strip).find { |entry| !entry.match?(%r{\A[^/]*=}) }
-      first || raise(ArgumentError, 'it is not said where tasks go: name the spool in the environment variable SPOOLD_ENQUEUE_TO')
+      raise ArgumentError, 'it is not said where tasks go: name the spool in the environment variable SPOOLD_ENQUEUE_TO' unless first
+      return first unless first.match?(/\Arediss?(\+\w+)?:/i) # which may have a password
+
+      raise ArgumentError, 'Ruby does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)'
     end
   end
 end

@@ -63,6 +63,8 @@ sub schedule {
     my %packet = (task => $name, %text, defined $options{queue} ? (queue => $options{queue}) : ());
     my @at = defined $options{at} ? (at => $options{at}) : ();
     my $spooler = $options{spooler} // _place($options{queue});
+    Carp::croak('Perl does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback)')
+        if defined $spooler && $spooler =~ m{\Arediss?(?:\+\w+)?:}i;    # which may have a password
     return Spool::spool(\%packet, $spooler, @at, body => $body) if defined $spooler;
     return uwsgi::spool({ %packet, @at, length $body ? (body => $body) : () });
 }

@@ -12,6 +12,7 @@ from .errors import DestinationUnknown
 VARIABLE = 'SPOOLD_ENQUEUE_TO'
 DEFAULT_QUEUE = 'default'
 _ENTRY = re.compile(r'(?:([^=/]*)=)?(.*)', re.DOTALL)
+_ON_REDIS = re.compile(r'rediss?(\+\w+)?:.*', re.DOTALL | re.IGNORECASE)
 _ADDRESS = re.compile(r'@.+|[^/]*:\d+')
 
 
@@ -65,6 +66,11 @@ def _places_in(text):
 
 
 def _to(place):
+    if isinstance(place, str) and _ON_REDIS.fullmatch(place):  # which may have a password
+        raise DestinationUnknown(
+            'Python does not store tasks on Redis itself: name the directory that a daemon forwards there (spooler-fallback), '
+            'or the socket of a daemon'
+        )
     if isinstance(place, str) and _ADDRESS.fullmatch(place):
         return lambda packets: daemon_socket.send(place, packets)
     path = os.fsdecode(place)
