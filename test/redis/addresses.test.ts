@@ -60,6 +60,31 @@ describe('a spool on Redis', { skip: isMissing }, () => {
     assert.doesNotMatch(keys, /^bull/m)
   })
 
+  it('is in its own database, or nowhere', async () => {
+    const port = freePort()
+    await startServer(['--port', String(port), '--bind', '127.0.0.1'])
+    const asked = (...command: string[]) =>
+      execFileSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8' }).trim()
+    asked('ACL', 'SETUSER', 'joe', 'on', '>secret', '~*', '&*', '+@all', '-select')
+    for (const [address, why] of [
+      [`redis://127.0.0.1:${port}/77/mail`, /no connection to redis:.*DB index is out of range/],
+      [`redis://joe:secret@127.0.0.1:${port}/1/mail`, /no connection to redis:.*NOPERM.*'select'/],
+    ] as const) {
+      const typed = await spoold(['enqueue', '--spooler', address, 'n=1'])
+      assert.equal(typed.code, 75, typed.stdout)
+      assert.match(typed.stderr, why)
+      const listed = await spoold(['ls', address])
+      assert.equal(listed.code, 75, listed.stdout)
+      const daemon = await daemonOn(address, { handler: TELLING })
+      await daemon.waitFor('waiting for Redis')
+      assert.match(daemon.output, why)
+    }
+    assert.equal(asked('DBSIZE'), '0')
+    asked('ACL', 'SETUSER', 'joe', '+select')
+    await isUsable(`redis://joe:secret@127.0.0.1:${port}/1/other`)
+    assert.equal(asked('DBSIZE'), '0')
+  })
+
   it('is reached over TLS, with an authority and a certificate of its own', async () => {
     const directory = workspace()
     const file = (name: string) => join(directory, name)

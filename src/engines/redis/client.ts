@@ -25,7 +25,7 @@ export function openClient(
 ): Redis | Cluster {
   const again = (times: number) => (isWanted() ? pauseMs(times) : null)
   const options = optionsFor(address, again)
-  if (address.kind !== 'cluster') return withoutStaleTimer(new Redis(options))
+  if (address.kind !== 'cluster') return inItsDatabase(withoutStaleTimer(new Redis(options)))
   const cluster: ClusterOptions = {
     ...{ lazyConnect: true, clusterRetryStrategy: again },
     enableOfflineQueue: true, // the first command for a node waits for its connection; operations have a deadline
@@ -44,6 +44,16 @@ function withoutStaleTimer(client: Redis): Redis {
     const timed = client as unknown as { socketTimeoutTimer: NodeJS.Timeout | undefined }
     clearTimeout(timed.socketTimeoutTimer)
     timed.socketTimeoutTimer = undefined
+  })
+}
+
+/**
+ * A connection whose SELECT was refused would go on in database 0, which has other spools: it is ended before it is ready, and
+ * made anew as a lost one is.
+ */
+function inItsDatabase(client: Redis): Redis {
+  return client.on('error', (error: Error & { readonly command?: { readonly name: string } }) => {
+    if (error.command?.name === 'select') client.disconnect(true)
   })
 }
 

@@ -65,7 +65,8 @@ export class Connection {
     this.#client = openClient(address, libraries, () => this.#interest > 0)
     this.redis = this.#client
     this.#client.on('error', error => {
-      this.#lastError = error
+      // what is sent to a connection that has just ended fails so, and hides why that ended
+      if (!error.message.startsWith("Stream isn't writeable")) this.#lastError = error
     })
     this.#client.on('ready', () => {
       this.#lastError = undefined
