@@ -71,6 +71,25 @@ describe('doctor, of a spool on Redis', { skip: skipUnless('redis-server') }, ()
     assert.doesNotMatch(text, /secret/)
   })
 
+  for (const command of ['evalsha', 'script', 'watch', 'xread', 'zcount'])
+    it(`says that an ACL forbids ${command}, which no script does`, async () => {
+      await redis.client.call(
+        'ACL',
+        'SETUSER',
+        'jim',
+        'reset',
+        'on',
+        '>pw',
+        '~*',
+        '&*',
+        '+@all',
+        `-${command}`,
+      )
+      const { code, text } = await examined(redis.address('mail').replace('//', '//jim:pw@'))
+      assert.equal(code, 1)
+      assert.match(text, new RegExp(`^error +spool: .*may not do all that is needed: .*'${command}`, 'm'))
+    })
+
   it('says that there is none', async () => {
     const { code, text } = await examined(`redis://127.0.0.1:${freePort()}/0/mail`)
     assert.equal(code, 1)

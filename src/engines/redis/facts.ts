@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { messageOf } from '../../base/errors.js'
 import type { RedisFacts } from '../server-facts.js'
 import type { Connection } from './connection.js'
@@ -21,6 +21,8 @@ for _, command in ipairs({
 end
 return ''`
 
+const NOTHING = 'return 0'
+
 /** Asks a Redis what it is. It writes a key of its own, and removes it. */
 export async function factsOf(connection: Connection): Promise<RedisFacts> {
   const { redis, address } = connection
@@ -33,17 +35,35 @@ export async function factsOf(connection: Connection): Promise<RedisFacts> {
     const [seconds, microseconds] = (time?.[1] ?? []) as Array<string | undefined>
     const redisMs = Number(seconds) * 1000 + Number(microseconds) / 1000
     const tried = await redis.eval(TRY_ALL, 1, key).catch(messageOf)
-    const watched = await redis.pipeline().watch(key).unwatch().exec().catch(messageOf)
+    const sent = await tryClients(redis, key).catch(messageOf)
     return {
       name: address.name,
       info: info?.[0] == null ? linesOf(String(info?.[1])) : null,
       config: config?.[0] == null ? pairsOf(config?.[1]) : null,
       skewMs: Number.isNaN(redisMs) ? null : redisMs - (askedAtMs + answeredAtMs) / 2,
       roundTripMs: answeredAtMs - askedAtMs,
-      refusal: String(tried) || (typeof watched === 'string' ? watched : refusedIn(watched)),
+      refusal: String(tried) || (typeof sent === 'string' ? sent : refusedIn(sent)),
       replicasWanted: address.replicas,
     }
   })
+}
+
+/** What clients send besides scripts: scripts by their names, transactions, and reads of events. */
+function tryClients(redis: Connection['redis'], key: string) {
+  return redis
+    .pipeline()
+    .script('LOAD', NOTHING)
+    .evalsha(createHash('sha1').update(NOTHING).digest('hex'), 0)
+    .watch(key)
+    .unwatch()
+    .xread('COUNT', 1, 'STREAMS', key, '$')
+    .hkeys(key)
+    .hlen(key)
+    .zcount(key, 0, 0)
+    .zscore(key, 'a')
+    .llen(key)
+    .smembers(key)
+    .exec()
 }
 
 function refusedIn(replies: ReadonlyArray<readonly [Error | null, unknown]> | null): string | null {
