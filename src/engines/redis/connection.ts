@@ -1,6 +1,7 @@
 import { messageOf, SpooldError } from '../../base/errors.js'
 import { parseRedisAddress, type RedisAddress } from '../../protocol/redis-address.js'
 import { CONNECT_TIMEOUT_MS, inTime, openClient } from './client.js'
+import { FewWrites } from './few-writes.js'
 import {
   type Client,
   type Cluster,
@@ -11,7 +12,6 @@ import {
   type Redis,
   type RedisCommander,
 } from './libraries.js'
-import { OneWrite } from './one-write.js'
 import { commandOf, defineScripts, type ScriptName } from './scripts.js'
 
 /** A cluster's connections, which cannot let a process end, are closed after so long without use. */
@@ -43,7 +43,7 @@ export class Connection {
   readonly #queues = new Map<string, Promise<Opened>>()
   /** Those of `#queues` that are open. */
   readonly #opened = new Map<string, Opened>()
-  readonly #oneWrite = new OneWrite()
+  readonly #fewWrites = new FewWrites()
   /** Operations that are going on, and those who want to stay connected. */
   #interest = 0
   #lastError: Error | undefined
@@ -160,7 +160,7 @@ export class Connection {
     if (opened === undefined || !this.isReady || this.#client.isCluster)
       return this.#useLater(operation, patienceMs, name)
     this.#hold()
-    this.#oneWrite.begin(streamOf(this.#client))
+    this.#fewWrites.begin(streamOf(this.#client))
     return operation(opened.queue, opened.client).then(this.#succeeded, this.#failed) // `finally` makes more promises
   }
 

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { Writable } from 'node:stream'
+import { describe, it } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
+import { FewWrites } from '#src/engines/redis/few-writes.js'
+
+describe('what is written to Redis in one turn', () => {
+  it('goes out in pieces of 16 operations, and the rest at the end of the turn', async () => {
+    const pieces: number[] = []
+    const stream = new Writable({
+      writev(chunks, done) {
+        pieces.push(chunks.length)
+        done()
+      },
+    })
+    const writes = new FewWrites()
+    for (let n = 0; n < 40; n++) {
+      writes.begin(stream)
+      stream.write('a command')
+    }
+    assert.deepEqual(pieces, [16, 16], 'Redis has them meanwhile')
+    await turn()
+    assert.deepEqual(pieces, [16, 16, 8])
+    for (let n = 0; n < 3; n++) {
+      writes.begin(stream)
+      stream.write('a command')
+    }
+    await turn()
+    assert.deepEqual(pieces, [16, 16, 8, 3], 'a new turn counts anew')
+  })
+})
