@@ -123,6 +123,19 @@ describe('the pages of the dashboard, in a browser', { skip }, () => {
     await page.context().close()
   })
 
+  it('let go who has come with a token, who then has to show it again', async () => {
+    const { page } = await windowOf(at, at.tokenOf('viewer'), { javaScriptEnabled: false })
+    const context = page.context()
+    const known = await context.cookies()
+    await page.goto(urlOf(at, `/spools/${at.id}/dead`))
+    await page.getByRole('button', { name: 'Log out' }).click()
+    assert.equal(page.url(), urlOf(at, '/login'))
+    await context.addCookies(known)
+    await page.goto(urlOf(at, '/'))
+    assert.equal(page.url(), urlOf(at, '/login'), 'the cookie of before is of no use')
+    await context.close()
+  })
+
   it('can be used with the keyboard alone', async () => {
     const { page } = await windowOf(at, at.tokenOf('admin', true))
     await page.goto(urlOf(at, `/spools/${at.id}/held`))

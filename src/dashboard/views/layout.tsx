@@ -1,7 +1,9 @@
 import { raw } from 'hono/html'
 import type { Child } from 'hono/jsx'
 import type { DaemonFacts } from '../../stats/snapshot.js'
+import type { Visitor } from '../access/visitor.js'
 import { assetHref } from '../assets.js'
+import { Hidden } from './actions.js'
 import { hrefOf, NAVIGATION, type PageName, type SpoolPage, spoolHref } from './links.js'
 import { countText, spanText } from './text.js'
 
@@ -25,7 +27,7 @@ export interface Frame {
   readonly spools: readonly SpoolLink[]
   readonly spool: SpoolLink | null
   /** Who looks. */
-  readonly viewer: { readonly name: string; readonly role: string }
+  readonly viewer: Pick<Visitor, 'name' | 'role' | 'hasSession'> & { readonly csrf: string }
   /** How many there are of what a page lists, for the navigation. */
   readonly counts: Readonly<Partial<Record<PageName, number>>>
   /** It refreshes itself: nothing is typed or chosen on it. */
@@ -124,6 +126,12 @@ function Top({ frame: { daemon, atMs, viewer, self } }: { frame: Frame }) {
       <button type="button" id="refreshing" hidden>
         Stop live updates
       </button>
+      {viewer.hasSession && (
+        <form method="post" action="/logout">
+          <Hidden fields={{ csrf: viewer.csrf }} />
+          <button type="submit">Log out</button>
+        </form>
+      )}
     </header>
   )
 }
