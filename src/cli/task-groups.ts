@@ -1,8 +1,9 @@
 import { sinceMsOf, type TaskView, taskPriority } from '../spool/admin/task-view.js'
+import { failureLine } from '../task/failure-text.js'
 import { displayName } from '../task/ref.js'
 import { isoTime, jsonBytes, shortDuration } from './render.js'
 import type { Column } from './table.js'
-import { firstLine, lastValueOf } from './task-rows.js'
+import { lastValueOf } from './task-rows.js'
 import { cellText } from './text-width.js'
 
 /** What tasks have in common: the values are byte strings; undefined where a task has none. */
@@ -24,7 +25,7 @@ const FACTS: Readonly<Record<string, (task: TaskView) => string | undefined>> = 
   priority: task => taskPriority(task)?.toString(),
   reason: ({ letter }) => letter?.reason,
   error: ({ record, letter }) => {
-    const error = firstLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
+    const error = failureLine((letter ?? record)?.lastError ?? letter?.detail ?? '')
     return error === '' ? undefined : latin1(error)
   },
 }

@@ -7,6 +7,7 @@ import {
   taskPriority,
 } from '../spool/admin/task-view.js'
 import { deadNameOf } from '../spool/dead-letters.js'
+import { failureLine } from '../task/failure-text.js'
 import { displayName, priorityOf, toByteString } from '../task/ref.js'
 import { namedTaskOf } from './named-rows.js'
 import { isoTime, jsonBytes, shortDuration, terminalName } from './render.js'
@@ -120,12 +121,8 @@ function noteOf({ state, file, record, letter, parked }: TaskView, nowMs: number
   const why =
     letter === undefined
       ? moved || record?.lastError
-      : `${letter.reason}: ${letter.lastError ?? letter.detail}`
-  return cellText(firstLine(why ?? file.detail ?? ''))
-}
-
-export function firstLine(text: string): string {
-  return text.split('\n', 1)[0] ?? ''
+      : `${letter.reason}: ${failureLine(letter.lastError ?? letter.detail)}`
+  return cellText(failureLine(why ?? file.detail ?? ''))
 }
 
 /** One task as `ls --json` prints it. */

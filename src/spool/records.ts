@@ -2,6 +2,7 @@ import { errnoOf } from '../base/errors.js'
 import { hasFields } from '../base/json-guard.js'
 import { lstatSync, readFileSync, unlinkSync } from '../files/anchored-path.js'
 import type { BuryReason } from '../task/bury-reasons.js'
+import { failureLine, failureText } from '../task/failure-text.js'
 import { type Ref, toFsPath } from '../task/ref.js'
 import type { RetryPolicy } from '../task/retry-policy.js'
 import { isNamedInFull, jsonNameOf } from './record-name.js'
@@ -154,7 +155,7 @@ export function withFailure(
   },
 ): TaskRecord {
   const { kind, nowMs, error, policy } = failure
-  const [line = ''] = (error ?? '').split('\n', 1)
+  const line = failureLine(error ?? '')
   const entry = { at: nowMs, kind, ...(line === '' ? {} : { error: line.slice(0, MAX_LINE_CHARS) }) }
   return {
     ...before,
@@ -162,7 +163,7 @@ export function withFailure(
     crashes: (before?.crashes ?? 0) + (kind === 'crash' ? 1 : 0),
     firstFailureAt: before?.firstFailureAt ?? nowMs,
     lastFailureAt: nowMs,
-    ...(error === undefined ? {} : { lastError: error.slice(0, MAX_ERROR_CHARS) }),
+    ...(error === undefined ? {} : { lastError: failureText(error, MAX_ERROR_CHARS) }),
     ...(policy === undefined ? {} : { policy: { ...before?.policy, ...policy } }),
     history: [...(before?.history ?? []), entry].slice(-MAX_HISTORY),
   }

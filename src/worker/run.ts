@@ -1,5 +1,6 @@
 import type { Claim } from '../engines/claims.js'
 import { cancelledDetail } from '../task/cancel.js'
+import { failureLine } from '../task/failure-text.js'
 import type { Outcome } from '../task/outcome.js'
 
 /** The abort signal fires this long before the end, or after half of the remaining time if that is later. */
@@ -117,16 +118,12 @@ function endingOf(outcome: Outcome): string {
     case 'release':
       return outcome.isUnbegun === true ? 'had not begun' : 'was interrupted'
     case 'retry':
-      return outcome.detail === undefined ? 'ended' : `ended: ${firstLine(outcome.detail)}`
+      return outcome.detail === undefined ? 'ended' : `ended: ${failureLine(outcome.detail)}`
     case 'error':
     case 'bury':
     case 'crash':
-      return `ended: ${firstLine(outcome.detail)}`
+      return `ended: ${failureLine(outcome.detail)}`
     default:
       return 'ended'
   }
-}
-
-function firstLine(text: string): string {
-  return text.split('\n', 1)[0] ?? ''
 }

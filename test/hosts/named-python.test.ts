@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { spoold } from '../helpers/cli.js'
 import { readJournal, startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { skipUnless } from '../helpers/requires.js'
@@ -158,6 +159,14 @@ async def report():
       ],
     )
     assert.equal(dead.abort?.detail, 'no such customer')
+    for (const args of [
+      ['ls', spool],
+      ['shape', '--by', 'error', '--state', 'dead', spool],
+    ]) {
+      const { stdout } = await spoold(args)
+      assert.match(stdout, /\w+(Error|Exit)\b/)
+      assert.doesNotMatch(stdout, /Traceback/, 'what went wrong is shown, not where Python begins to tell it')
+    }
   })
 
   it('signals reach their namespace in order, and a receiver that fails harms nothing', async () => {

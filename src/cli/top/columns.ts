@@ -2,11 +2,11 @@ import { isNamed, taskNameOf } from '../../protocol/named.js'
 import { sinceMsOf, type TaskView } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
 import type { ScheduleSnapshot, WorkerSnapshot } from '../../stats/snapshot.js'
+import { failureLine } from '../../task/failure-text.js'
 import { priorityOf, type Ref } from '../../task/ref.js'
 import { shortDuration, terminalName } from '../render.js'
 import { bytes } from '../status/rows.js'
 import type { Column } from '../table.js'
-import { firstLine } from '../task-rows.js'
 import { cellText } from '../text-width.js'
 import type { Row } from './state.js'
 import type { TabName } from './tabs.js'
@@ -51,7 +51,7 @@ const ERROR: Cells<TaskView> = {
   title: 'ERROR',
   fit: 'shared',
   isOptional: true,
-  cell: ({ record, letter }) => firstLine((letter ?? record)?.lastError ?? letter?.detail ?? ''),
+  cell: ({ record, letter }) => failureLine((letter ?? record)?.lastError ?? letter?.detail ?? ''),
 }
 const NAME: Cells<TaskView> = { title: 'NAME', fit: 'rest', cell: ({ ref }) => shortName(ref) }
 

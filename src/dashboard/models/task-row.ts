@@ -3,6 +3,7 @@ import { isNamed, TASK_KEY, taskNameOf } from '../../protocol/named.js'
 import { type Vars, valuesOf } from '../../protocol/vars.js'
 import { arrivedMsOf, type TaskState, type TaskView, taskPriority } from '../../spool/admin/task-view.js'
 import { deadNameOf } from '../../spool/dead-letters.js'
+import { failureLine } from '../../task/failure-text.js'
 import { baseName, displayName, type Ref } from '../../task/ref.js'
 
 /** A task as a listing shows it. */
@@ -59,7 +60,7 @@ export function taskRow(task: TaskView, mayReadPayload: boolean, nowMs: number):
     reason: letter?.reason ?? null,
     parked: task.parked?.detail ?? null,
     summary: mayReadPayload && file.vars !== undefined ? summaryOf(file.vars, kind) : null,
-    error: mayReadPayload && why !== undefined ? firstLine(why) : null,
+    error: mayReadPayload && why !== undefined ? printable(failureLine(why).slice(0, LONGEST_LINE)) : null,
   }
 }
 
@@ -76,8 +77,4 @@ function summaryOf(vars: Vars, kind: string | null): string {
   const pairs = shown.map(({ key, value }) => `${key}=${value.slice(0, LONGEST_SUMMARY)}`)
   const text = printable(displayName(pairs.join(', ')))
   return text.length > LONGEST_SUMMARY ? `${text.slice(0, LONGEST_SUMMARY)}…` : text
-}
-
-function firstLine(text: string): string {
-  return printable((text.split('\n', 1)[0] ?? '').slice(0, LONGEST_LINE))
 }
