@@ -161,7 +161,7 @@ async def report():
     assert.equal(dead.abort?.detail, 'no such customer')
     for (const args of [
       ['ls', spool],
-      ['shape', '--by', 'error', '--state', 'dead', spool],
+      ['ls', '--by', 'error', '--state', 'dead', spool],
     ]) {
       const { stdout } = await spoold(args)
       assert.match(stdout, /\w+(Error|Exit)\b/)
@@ -283,6 +283,8 @@ describe('scheduling in Python', { skip: skipUnless('python3') }, () => {
       'InvalidJobSignatureError: 1048577',
       'DestinationUnknown: no spool is known for the queue mail (known: default)',
       'TypeError: expected a datetime',
+      'TypeError: expected a datetime, got None',
+      'TypeError: expected a datetime, got None',
       'InvalidJobSignatureError: missing a required argument',
       'RuntimeError: make a new one',
       'DestinationUnknown: there is no spool directory',
@@ -320,6 +322,8 @@ said('surrogates not allowed', lambda: tasks.schedule(add, 1, '\\udcff'))
 said('1048577', lambda: tasks.schedule(add, 1, 'x' * (1048577 - 6)))
 said('no spool is known for the queue mail (known: default)', lambda: tasks.schedule('mail'))
 said('expected a datetime', lambda: tasks.schedule_at(add, 5, 1, 2))
+said('expected a datetime, got None', lambda: tasks.schedule_at(add, None, 1, 2))
+said('expected a datetime, got None', lambda: Batch().schedule_at(add, None, 1, 2))
 said('missing a required argument', lambda: tasks.schedule_batch(batch))
 tasks.schedule_batch(good)
 said('make a new one', lambda: tasks.schedule_batch(good))

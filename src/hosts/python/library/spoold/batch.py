@@ -1,5 +1,7 @@
 """Many tasks that are stored at once."""
 
+from .times import to_utc
+
 
 class Batch:
     """Collects tasks for Tasks.schedule_batch. It can be used once."""
@@ -12,7 +14,7 @@ class Batch:
         self._tasks.append((task, None, args, kwargs))
 
     def schedule_at(self, task, at, *args, **kwargs):
-        self._tasks.append((task, at, args, kwargs))
+        self._tasks.append((task, to_utc(at), args, kwargs))
 
     def take(self):
         if self._is_used:

@@ -142,7 +142,7 @@ class Tasks:
 
     def schedule_at(self, task, at, *args, **kwargs):
         """The same, no earlier than at this time: a datetime, in UTC if it is naive."""
-        return self._store([self._prepare(task, at, args, kwargs)])[0]
+        return self._store([self._prepare(task, to_utc(at), args, kwargs)])[0]
 
     def schedule_batch(self, batch):
         """Stores all tasks of a batch at once. All are checked before the first is stored."""
@@ -156,7 +156,6 @@ class Tasks:
             task.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise InvalidJobSignatureError('the arguments do not fit %s (%s): %s' % (task.name, task.place, error)) from None
-        at = None if at is None else to_utc(at)
         job_id = uuid.uuid4()
         others = [('id', str(job_id))] + ([] if task.queue == DEFAULT_QUEUE else [('queue', task.queue)])
         stored = packet.create(task.full_name, args, kwargs, others, None if at is None else to_text(at))
