@@ -14,7 +14,7 @@ interface Source {
 export class Ahead {
   /** When each became runnable; in the order in which they are taken. */
   readonly #times = new Map<Ref, number>()
-  #first: Placed | undefined
+  #last: Placed | undefined
 
   get size(): number {
     return this.#times.size
@@ -24,21 +24,20 @@ export class Ahead {
     return this.#times.size > 0 && this.#times.has(ref)
   }
 
-  /** The first of those that were there together. It may have been taken. */
-  get first(): Placed | undefined {
-    return this.#times.size === 0 ? undefined : this.#first
+  /** The last in order of those that were there together. It may have been taken. */
+  get last(): Placed | undefined {
+    return this.#times.size === 0 ? undefined : this.#last
   }
 
   /** Takes at most so many over, all of one priority. */
   fill(source: Source, count: number): void {
-    this.#first = source.peek()
-    const prefix = prefixOf(this.#first?.ref ?? '')
     const found: Placed[] = []
-    for (let next = this.#first; next !== undefined && found.length < count; next = source.peek()) {
-      if (prefixOf(next.ref) !== prefix) break
+    for (let next = source.peek(); next !== undefined && found.length < count; next = source.peek()) {
+      if (found.length > 0 && prefixOf(next.ref) !== prefixOf(found[0]?.ref ?? '')) break
       found.push(next)
       source.next()
     }
+    this.#last = found.at(-1)
     for (const { ref, time } of shuffled(found)) this.#times.set(ref, time)
   }
 

@@ -116,7 +116,7 @@ export class ReadyRefs {
 
   /** Would it be the first one? */
   isFirst(placed: Placed): boolean {
-    const first = this.#isAheadNext ? this.#ahead.first : this.#peekInOrder()
+    const first = this.#isAheadNext ? this.#ahead.last : this.#peekInOrder()
     return first === undefined ? this.#window.isBeforeTheRest(placed) : this.#isBefore(placed, first)
   }
 
@@ -134,12 +134,12 @@ export class ReadyRefs {
     this.#ahead.fill({ peek: () => this.#peekInOrder(), next: () => this.#nextInOrder() }, count)
   }
 
-  /** None has come that is more urgent than all of those ahead. */
+  /** None has come whose place is before the last of those ahead, which have no order among themselves. */
   get #isAheadNext(): boolean {
-    const { first } = this.#ahead
-    if (first === undefined) return false
+    const { last } = this.#ahead
+    if (last === undefined) return false
     const other = this.#peekInOrder()
-    return other === undefined || this.#isBefore(first, other)
+    return other === undefined || this.#isBefore(last, other)
   }
 
   #peekInOrder(): Placed | undefined {

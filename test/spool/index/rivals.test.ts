@@ -148,6 +148,13 @@ describe('refs that others run at a pace', () => {
     assert.deepEqual(first.toSorted(), refs.slice(0, 50))
   })
 
+  it('come after one that a worker handed back, whose place is among them', () => {
+    const { index } = indexBeside(200, 40)
+    const taken = index.take(10, LONG)
+    for (const ref of taken) index.returned({ ref, kind: 'untouched', ranMs: 0 }, NOW)
+    assert.deepEqual(index.take(10, LONG), taken.toSorted())
+  })
+
   it('are not looked at again once an event told that they are gone, and come last once one told that they were begun', () => {
     const { index, refs, found, looked } = indexBeside(200, 40)
     const [first = ''] = index.take(1, LONG)

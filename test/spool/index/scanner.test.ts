@@ -83,6 +83,28 @@ describe('a scanner', () => {
     scanner.close()
   })
 
+  it('that put a listing off, because the last one took long, lists once the tasks are done', async t => {
+    const spool = spoolDirectory()
+    for (let i = 0; i < 1000; i++) drop(spool, `t${i}`, '')
+    const { scanner, index, found } = scannerOf(spool)
+    let slowMs = 0
+    const now = performance.now.bind(performance)
+    t.mock.method(performance, 'now', () => now() + slowMs)
+    t.mock.method(index, 'endScan', (...args: Parameters<TaskIndex['endScan']>) => {
+      slowMs = 60_000
+      TaskIndex.prototype.endScan.apply(index, args)
+    })
+    await scanner.start()
+    assert.equal(scanner.stats.lastMs >= 60_000, true)
+    mkdirSync(join(spool, '5'))
+    await until('that is heard of', () => scanner.stats.watched === 2)
+    assert.equal(scanner.stats.looks, 1)
+    for (const ref of found) index.done(ref)
+    scanner.tasksEnded(found.length, false)
+    await until('it has listed again', () => scanner.stats.looks === 2, 10_000)
+    scanner.close()
+  })
+
   it('lets none try a slot that is gone by then', async () => {
     const spool = spoolDirectory()
     const there = new Set(['a', 'b', 'c'])
