@@ -1,6 +1,6 @@
 import type { Ref } from '../../task/ref.js'
 import type { Glance } from '../glance.js'
-import { JustGone } from './just-gone.js'
+import { JustGiven } from './just-given.js'
 import type { Patience } from './patience.js'
 import type { ReadyRefs } from './ready-refs.js'
 
@@ -30,11 +30,11 @@ interface Places {
 export class Rivals {
   readonly #patience: Patience
   readonly #places: Places
-  readonly #justGone = new JustGone()
+  readonly #justGiven = new JustGiven()
   #looks = 0
   /** Until then some wait that no worker has looked at. */
   #untilMs = 0
-  /** How many went that were not with our workers, since `#countedAt`, on the clock of `performance.now()`; and in as long before. */
+  /** How many went that no worker of ours was given, since `#countedAt`, on the clock of `performance.now()`; and in as long before. */
   #taken = 0
   #takenBefore = 0
   #countedAt = 0
@@ -70,19 +70,19 @@ export class Rivals {
     this.#taken += taken
   }
 
-  /** Its file is gone. */
-  gone(ref: Ref): void {
-    this.#justGone.add(ref)
+  /** A worker gets it. */
+  given(ref: Ref): void {
+    this.#justGiven.add(ref)
   }
 
   /**
    * The file was created, renamed, written or removed.
    *
-   * @returns whether that is all there is to say of it: it is one of those that come next, or a late event told again that it is gone
+   * @returns whether that is all there is to say of it: it is one of those that come next, or it was with a worker, and is gone
    */
   changed(ref: Ref, renamed: boolean): boolean {
     const { ready, glance } = this.#places
-    if (!ready.isAhead(ref)) return this.#justGone.has(ref) && glance(ref) === 'gone'
+    if (!ready.isAhead(ref)) return this.#justGiven.has(ref) && glance(ref) === 'gone'
     if (!renamed || glance(ref) !== 'gone') ready.postpone(ref)
     else {
       ready.forget(ref)
@@ -92,7 +92,7 @@ export class Rivals {
   }
 
   #took(ref: Ref): void {
-    if (!this.#justGone.has(ref)) this.#count(1)
+    if (!this.#justGiven.has(ref)) this.#count(1)
     this.#places.gone(ref)
   }
 

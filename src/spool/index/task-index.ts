@@ -190,6 +190,7 @@ export class TaskIndex {
 
   #given(ref: Ref): void {
     this.#busy.add(ref)
+    this.rivals.given(ref)
     this.#ready.given(ref)
   }
 
@@ -210,7 +211,6 @@ export class TaskIndex {
     this.#busy.end(ref)
     this.#patience.end(ref)
     this.#arrivals.forget(ref)
-    this.rivals.gone(ref)
     if (isRenewed) this.#makeReady(ref)
   }
 

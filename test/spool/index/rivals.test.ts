@@ -139,6 +139,15 @@ describe('refs that others run at a pace', () => {
     assert.deepEqual([index.take(20, LONG), index.rivals.spread], [[], 0])
   })
 
+  it('are not those that a worker was to hand back, and ran', () => {
+    const { index, found } = indexBeside(0, 20)
+    for (const ref of index.take(10, LONG)) {
+      index.abandoned(ref)
+      found[ref] = 'gone'
+    }
+    assert.deepEqual([index.take(20, LONG).length, index.rivals.spread], [10, 0])
+  })
+
   it('are all of the most urgent priority before any other, of one that comes meanwhile, too', () => {
     const { index, refs } = indexBeside(200, 100, 'age')
     const first = index.take(30, LONG)

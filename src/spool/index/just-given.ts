@@ -1,10 +1,10 @@
 import type { Ref } from '../../task/ref.js'
 
-/** So many are remembered twice over: more than can end in one turn of the event loop. */
+/** So many are remembered twice over: more than workers have. */
 const REMEMBERED = 4096
 
-/** The refs that were the last to go. Events that are late tell of them again. */
-export class JustGone {
+/** The refs that workers were given last. What is gone of them may have run here, though nobody has reported it yet. */
+export class JustGiven {
   #refs = new Set<Ref>()
   #earlier = new Set<Ref>()
 
