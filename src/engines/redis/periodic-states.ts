@@ -9,6 +9,7 @@ import {
 import { pauseMs } from './client.js'
 import type { Connection } from './connection.js'
 import { queuesOf } from './queues.js'
+import { inWords, serverFault } from './store-failure.js'
 import { recordOf } from './task-job.js'
 
 /** How often an entry is written before whoever wants it written is told that Redis does not answer. */
@@ -26,8 +27,10 @@ export function periodicStates(connection: Connection): PeriodicStates {
   return {
     nowMs: () => (aheadMs === undefined ? Date.now() : Math.floor(performance.now() + aheadMs)),
     async read() {
-      aheadMs = (await connection.nowMs()) - performance.now()
-      const found = await connection.use(() => connection.redis.hgetall(key))
+      const found = await inWords(async () => {
+        aheadMs = (await connection.nowMs()) - performance.now()
+        return connection.use(() => connection.redis.hgetall(key))
+      })
       return new Map(Object.entries(found).map(([name, text]) => [name, stateIn(text, name)]))
     },
     keyOf: name => name,
@@ -38,14 +41,14 @@ export function periodicStates(connection: Connection): PeriodicStates {
         try {
           return (await connection.run('advance', key, entry.name, from, text)) === 1
         } catch (error) {
-          if (tries === MOST_TRIES) throw error
+          if (tries === MOST_TRIES) throw serverFault(error) ?? error
           await sleep(pauseMs(tries))
         }
     },
     async forget(name, version) {
-      await connection.run('forgetVersion', key, name, version)
+      await inWords(() => connection.run('forgetVersion', key, name, version))
     },
-    fateOf: task => fateOf(connection, task),
+    fateOf: task => inWords(() => fateOf(connection, task)),
   }
 }
 

@@ -1,5 +1,6 @@
 import type { SchedulePauses } from '../../task/schedule.js'
 import type { Connection } from './connection.js'
+import { inWords } from './store-failure.js'
 
 /** Each takes memory until it is resumed, and a daemon reads them all. */
 const MOST = 4096
@@ -10,7 +11,7 @@ export function schedulePauses(connection: Connection): SchedulePauses {
   const { redis } = connection
   return {
     async read() {
-      const found = await connection.use(() => redis.hgetall(key))
+      const found = await inWords(() => connection.use(() => redis.hgetall(key)))
       return new Map(Object.entries(found).map(([hash, sinceMs]) => [hash, Number(sinceMs)]))
     },
     async pause(hash) {

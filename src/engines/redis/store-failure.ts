@@ -43,6 +43,15 @@ export function serverFault(thrown: unknown): SpooldError | undefined {
   return new SpooldError('REDIS_UNREACHABLE', 'the connection to Redis ended before it answered', { cause })
 }
 
+/** @throws what Redis or its client says, in words for people */
+export async function inWords<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act()
+  } catch (error) {
+    throw serverFault(error) ?? error
+  }
+}
+
 /** @param wasSent the task was sent, so it may be stored */
 export function storeFailure(
   { name, fault, isReady }: Connection,

@@ -3,6 +3,7 @@ import { HEADER_BYTES } from '../../protocol/header.js'
 import { nameFault, taskNameOf } from '../../protocol/named.js'
 import { parseVars, type Vars } from '../../protocol/vars.js'
 import type { BuryReason } from '../../task/bury-reasons.js'
+import { failureText } from '../../task/failure-text.js'
 import type { LastRun } from '../../task/last-run.js'
 import { displayName } from '../../task/ref.js'
 import type { Past, Runs } from '../verdict.js'
@@ -75,7 +76,7 @@ export function withFailure(record: TaskRecord, runs: Runs, detail: string | und
     ...record,
     ...runs,
     ...{ firstFailureAt: record.firstFailureAt ?? nowMs, lastFailureAt: nowMs },
-    ...(detail === undefined ? {} : { lastError: detail.slice(0, MAX_ERROR_CHARS) }),
+    ...(detail === undefined ? {} : { lastError: failureText(detail, MAX_ERROR_CHARS) }),
   }
 }
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from 'ioredis'
 import { REPLY_TIMEOUT_MS } from '#src/engines/redis/client.js'
 import { Connection } from '#src/engines/redis/connection.js'
+import { RedisUpkeep } from '#src/engines/redis/upkeep.js'
 import { startRedis } from '../../helpers/redis.js'
 import { skipUnless } from '../../helpers/requires.js'
 import { until } from '../../helpers/until.js'
@@ -29,7 +30,7 @@ describe('a connection to Redis', { skip: missing }, () => {
     connection.close()
   })
 
-  // Redis is restarted, and ends with this test.
+  // Redis is restarted in each of these, and ends with it.
 
   it('that follows one which was lost without a reply lasts', async () => {
     const connection = await Connection.open(redis.address('lasting'))
@@ -46,6 +47,31 @@ describe('a connection to Redis', { skip: missing }, () => {
     const id = await idOf()
     await sleep(Math.max(0, REPLY_TIMEOUT_MS + 500 - (performance.now() - since)))
     assert.equal(await idOf(), id, 'it is the same connection')
+    leave()
+    connection.close()
+  })
+
+  it('that ends before Redis has answered is said so of periodic tasks, in no words of the client', async () => {
+    await redis.restart()
+    const connection = await Connection.open(redis.address('killed'))
+    const leave = connection.stay()
+    const { periodic, schedulePauses } = new RedisUpkeep(connection)
+    await periodic.read()
+    redis.signal('SIGSTOP')
+    const asked = [
+      periodic.read(),
+      periodic.fateOf('a task'),
+      periodic.forget('a task', 1),
+      schedulePauses.read(),
+    ]
+    const refused = asked.map(each =>
+      assert.rejects(Promise.resolve(each), {
+        code: 'REDIS_UNREACHABLE',
+        message: /^the connection to Redis ended before/,
+      }),
+    )
+    await redis.kill()
+    await Promise.all(refused)
     leave()
     connection.close()
   })
