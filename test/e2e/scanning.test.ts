@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { spoolSnapshotOf } from '../helpers/control.js'
 import { startDaemon } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
 import { until } from '../helpers/until.js'
@@ -293,5 +294,20 @@ describe('what is no task', { concurrency: 3 }, () => {
     daemon.child.kill('SIGTERM')
     await daemon.code()
     assert.deepEqual([daemon.journal(), leftIn(spool)], [['uwsgi_spoolfile_on_a'], ['12', 'ztask']])
+  })
+})
+
+describe('a task that is removed while it waits to run again', () => {
+  it('is counted no more, at once', async () => {
+    const spool = spoolDirectory()
+    const retried = drop(spool, 'retried')
+    await startDaemon({
+      ...{ spool, handler: "export default () => ({ retry: '1h' })" },
+      ini: { 'spooler-frequency': 600 }, // no listing finds out
+    })
+    const waiting = async () => (await spoolSnapshotOf(spool)).tasks.waiting
+    await until('it waits', async () => (await waiting()) === 1)
+    rmSync(retried)
+    await until('it is forgotten', async () => (await waiting()) === 0)
   })
 })

@@ -75,20 +75,21 @@ export class Rivals {
     this.#justGiven.add(ref)
   }
 
-  /**
-   * The file was created, renamed, written or removed.
-   *
-   * @returns whether that is all there is to say of it: it is one of those that come next, or it was with a worker, and is gone
-   */
+  /** The file was created, renamed, written or removed. @returns whether it is one of those that come next, and has its place */
   changed(ref: Ref, renamed: boolean): boolean {
     const { ready, glance } = this.#places
-    if (!ready.isAhead(ref)) return this.#justGiven.has(ref) && glance(ref) === 'gone'
+    if (!ready.isAhead(ref)) return false
     if (!renamed || glance(ref) !== 'gone') ready.postpone(ref)
     else {
       ready.forget(ref)
       this.#took(ref)
     }
     return true
+  }
+
+  /** A worker got it, and it is gone: it ran, of which the event tells late, or somebody has removed it since. */
+  isOver(ref: Ref): boolean {
+    return this.#justGiven.has(ref) && this.#places.glance(ref) === 'gone'
   }
 
   #took(ref: Ref): void {

@@ -124,12 +124,16 @@ export class TaskIndex {
     if (waited === 'goes on') return false
     // the worker that parked it has set its time back; and no change gives it a handler
     if (!renamed && this.#parked.has(ref, 'unknown-name')) return false
-    // of a task that ran, the first event may be of its own settling: its place is that of its next run
-    if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     // no change of the file gives it a slot; whether it is there yet, the worker sees that tries it
     if (!renamed && this.#slots.has(ref)) return false
     this.#slots.remove(ref)
     this.#parked.remove(ref)
+    if (this.rivals.isOver(ref)) {
+      this.#gone(ref)
+      return false
+    }
+    // of a task that ran, the first event may be of its own settling: its place is that of its next run
+    if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#patience.end(ref)
     this.#makeReady(ref)
     return true

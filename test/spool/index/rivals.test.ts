@@ -139,6 +139,20 @@ describe('refs that others run at a pace', () => {
     assert.deepEqual([index.take(20, LONG), index.rivals.spread], [[], 0])
   })
 
+  it('are not those that ran here and wait or are parked, and are removed: nothing is left of them', () => {
+    const { index, found } = indexBeside(0, 3)
+    const [waiting = '', alone = '', unknown = ''] = index.take(3, LONG)
+    index.returned({ ref: waiting, kind: 'retry', ranMs: 1, atMs: LONG + 3_600_000 }, LONG)
+    index.returned({ ref: alone, kind: 'parked', ranMs: 0, reason: 'alone' }, LONG)
+    index.returned({ ref: unknown, kind: 'parked', ranMs: 0, reason: 'unknown-name' }, LONG)
+    assert.equal(index.waiting, 3)
+    for (const ref of [waiting, alone, unknown]) {
+      found[ref] = 'gone'
+      index.changed(ref, true, LONG)
+    }
+    assert.equal(index.size, 0)
+  })
+
   it('are not those that a worker was to hand back, and ran', () => {
     const { index, found } = indexBeside(0, 20)
     for (const ref of index.take(10, LONG)) {
