@@ -17,7 +17,9 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Tasks } from 'spoold'
 export const tasks = new Tasks({ maxRetries: 1, retryDelay: 0 })
 const holder = ${JSON.stringify(join(dirname(spool), 'holder'))}
-const isAlive = pid => { try { return process.kill(pid, 0) } catch { return false } }
+const EXITING = 4 // of the flags of a process: it has no more locks, though it may still be listed
+const flagsOf = pid => Number(readFileSync('/proc/' + pid + '/stat', 'utf8').split(') ')[1].split(' ')[6])
+const isAlive = pid => { try { return (flagsOf(pid) & EXITING) === 0 } catch { return false } }
 tasks.task('few', { maxConcurrency: 1 }, async (n, what) => {
   if (existsSync(holder) && isAlive(Number(readFileSync(holder)))) JOURNAL('beside ' + n)
   writeFileSync(holder, String(process.pid))

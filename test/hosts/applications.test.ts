@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { kill } from 'node:process'
 import { describe, it } from 'node:test'
 import { readJournal, startDaemon, writeIni } from '../helpers/daemon.js'
 import { drop, leftIn, packet } from '../helpers/files.js'
@@ -233,6 +234,10 @@ async function linesOf(shape: Shape, by: 'uwsgi' | 'spoold'): Promise<string[]> 
     throw new Error(`${error}\n${process.output}`)
   })
   process.child.kill('SIGINT')
+  // uWSGI may miss it
+  await process.code().catch(() => {
+    for (const pid of [...process.children(), process.pid]) kill(pid, 'SIGKILL')
+  })
   await process.exited
   return unique(readJournal(home))
 }
