@@ -24,7 +24,7 @@ const WORKERS = [
   { processes: 1, concurrency: 16 },
   { processes: 2, concurrency: 1 },
 ]
-const MOST_PAIRS = 3
+const MOST_PAIRS = 5
 /** What is added to a queue, and by how many callers at once. */
 const STORING = [
   { name: 'one task after the other', way: 'one', callers: 1, count: 5000 },
