@@ -1,3 +1,4 @@
+import { ArraySet } from '../base/array-set.js'
 import { Queue } from '../base/queue.js'
 import type { Awaitable, Claim, Claims } from '../engines/claims.js'
 import { lastValue } from '../protocol/vars.js'
@@ -61,7 +62,7 @@ export class Claimer {
   readonly #queue = new Queue<Assignment>()
   readonly #succession: Succession
   /** Batches whose claims are awaited. */
-  readonly #pending = new Set<Batch>()
+  readonly #pending = new ArraySet<Batch>()
   /** Claimed, and waiting until nothing runs. */
   #waitsToBeAlone: Run | undefined
   /** How many releases are awaited. */

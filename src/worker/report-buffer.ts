@@ -1,3 +1,4 @@
+import type { ArraySet } from '../base/array-set.js'
 import type { WorkerMessage } from '../ipc/messages.js'
 import { type Listening, Outbox } from '../ipc/reports.js'
 import { isHandled, type Report } from '../task/report.js'
@@ -22,7 +23,7 @@ export interface ReportBufferOptions {
 /** Collects reports of tasks, and sends them when they are worth a message or have waited long enough. */
 export class ReportBuffer {
   readonly #send: (message: WorkerMessage) => void
-  readonly #inFlight: ReadonlySet<Run>
+  readonly #inFlight: ArraySet<Run>
   readonly #succession: () => SuccessionNews
   readonly #outbox: Outbox
   readonly #isDetailed: boolean
@@ -39,7 +40,7 @@ export class ReportBuffer {
   /** @param inFlight each message also announces those of these runs that have started since the last one @param succession is told with each */
   constructor(
     { isListenedTo, isDetailed, send }: ReportBufferOptions,
-    inFlight: ReadonlySet<Run>,
+    inFlight: ArraySet<Run>,
     succession: () => SuccessionNews,
   ) {
     this.#outbox = new Outbox({ tasks: isListenedTo, times: false })

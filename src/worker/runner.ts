@@ -1,4 +1,5 @@
 // Longer than others: the turns of a worker, from receiving tasks to its end, belong together.
+import { ArraySet } from '../base/array-set.js'
 import type { Claims } from '../engines/claims.js'
 import type { GivenRun, WorkerMessage } from '../ipc/messages.js'
 import type { Listening } from '../ipc/reports.js'
@@ -31,11 +32,11 @@ export class Runner implements ExecutorListener {
   readonly #options: RunnerOptions
   readonly #claimer: Claimer
   /** Runs that have not ended or are not settled. */
-  readonly #inFlight = new Set<Run>()
+  readonly #inFlight = new ArraySet<Run>()
   readonly #signals: SignalRunner
   readonly #reports: ReportBuffer
   #state: 'running' | 'draining' | 'drained' = 'running'
-  readonly #settling = new Set<Promise<void>>()
+  readonly #settling = new ArraySet<Promise<void>>()
   /** How many runs are being settled together with the fetching of another task, which waits for that. */
   #fetching = 0
   readonly #retirement: Retirement

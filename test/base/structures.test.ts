@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { ArraySet } from '#src/base/array-set.js'
 import { Alarm } from '#src/base/clock.js'
 import { describe as describeValue, errnoOf, SpooldError, toError } from '#src/base/errors.js'
 import { Heap } from '#src/base/heap.js'
@@ -81,6 +82,35 @@ describe('a queue', () => {
       assert.equal(queue.pop(), next++)
     }
     assert.deepEqual([queue.pop(), next], [undefined, 10_000])
+  })
+})
+
+describe('a set in an array', () => {
+  it('has what a Set has, in its order', () => {
+    const members = Array.from({ length: 6 }, (_, n) => ({ n }))
+    const steps = fc.array(fc.tuple(fc.boolean(), fc.constantFrom(...members)))
+    fc.assert(
+      fc.property(steps, all => {
+        const [expected, set] = [new Set<object>(), new ArraySet()]
+        for (const [isAdd, member] of all)
+          for (const each of [expected, set]) isAdd ? each.add(member) : each.delete(member)
+        assert.deepEqual([...set], [...expected])
+        assert.equal(set.size, expected.size)
+        for (const member of members) assert.equal(set.has(member), expected.has(member))
+      }),
+    )
+  })
+
+  it('visits those that it had when the visit began', () => {
+    const set = new ArraySet<{ readonly n: number }>()
+    for (let n = 0; n < 4; n++) set.add({ n })
+    const visited: number[] = []
+    for (const member of set) {
+      visited.push(member.n)
+      set.delete(member)
+      set.add({ n: 9 })
+    }
+    assert.deepEqual(visited, [0, 1, 2, 3])
   })
 })
 

@@ -20,7 +20,7 @@ import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, whyNot } from './store-failure.js'
-import { type TaskRecord, withFailure } from './task-job.js'
+import { type TaskRecord, withFailure, withoutLastRun } from './task-job.js'
 
 export interface RedisClaimsOptions {
   /** What the tokens of its locks begin with. No other worker has it. */
@@ -40,7 +40,6 @@ const PATIENCE_MS = 1000
 const LOST = 'could not be settled: its claim had ended'
 const FOREIGN = 'its job has no packet: it was not stored as a task'
 const MISSING_JOB = -1
-const DONE: Refusal = { kind: 'ok' }
 
 // Longer than others: all that may become of a claim is here.
 /** One worker's operations on the tasks of a spool on Redis. A ticket brings the most urgent job that is due. */
@@ -77,8 +76,7 @@ export class RedisClaims implements Claims {
     const nowMs = this.#connection.knownNowMs
     if (job === undefined || nowMs === undefined || job.dueAtMs > nowMs) return undefined
     if (found === 'unknown-name' || found?.slots !== undefined || job.record.past !== 'none') return undefined
-    const { lastRun: _, ...record } = job.record
-    return this.#claimOf(ref, { job, jobs, token, terms: found }, record, early)
+    return this.#claimOf(ref, { job, jobs, token, terms: found }, withoutLastRun(job.record), early)
   }
 
   async #claimLater(
@@ -125,10 +123,11 @@ export class RedisClaims implements Claims {
   }
 
   #claimOf(ref: Ref, own: Locked, record: TaskRecord, early?: Begun): RedisClaim {
-    const { job, terms } = own
+    const { job, jobs, token, terms } = own
     const delivery = lastValue(job.vars, DELIVERY_KEY) ?? terms?.delivery ?? this.#options.delivery
     const path = `${this.#connection.name}/${job.id}`
-    return new RedisClaim(ref, { ...own, path, record, early, isOnce: delivery === 'at-most-once' })
+    const isOnce = delivery === 'at-most-once'
+    return new RedisClaim(ref, { job, jobs, token, terms, path, record, early, isOnce })
   }
 
   /** @returns the record of a task that may run, as it is from now on */
@@ -177,18 +176,19 @@ export class RedisClaims implements Claims {
   /** @see Claims.settle */
   settle(claim: Claim, outcome: Outcome, ranMs: number, next?: Ref): Promise<Report> {
     const own = ownOf(claim)
-    const report = { ref: claim.ref, ranMs }
-    if (own === undefined) return Promise.resolve({ ...report, kind: 'unsettled', detail: LOST })
+    const { ref } = claim
+    const lost = (): Report => ({ ref, kind: 'unsettled', ranMs, detail: LOST })
+    if (own === undefined) return Promise.resolve(lost())
     own.isSettled = true
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
-    const act =
-      verdict.kind === 'remove'
-        ? (tries: number) => this.#remove(own, tries > 0, next)
-        : () => applyVerdict(own, verdict, this.#options.frequencyMs)
-    return this.#persistence.run(own.held, act).then(
-      applied => ({ ...report, ...applied, slots: own.slots }),
-      () => ({ ...report, kind: 'unsettled', detail: LOST }),
-    )
+    const { held, slots } = own
+    if (verdict.kind === 'remove')
+      return this.#persistence
+        .run(held, tries => this.#remove(own, tries > 0, next))
+        .then((): Report => ({ ref, kind: 'ok', ranMs, slots }), lost)
+    return this.#persistence
+      .run(held, () => applyVerdict(own, verdict, this.#options.frequencyMs))
+      .then(applied => ({ ref, ranMs, ...applied, slots }), lost)
   }
 
   /** @see Claims.giveBack */
@@ -202,18 +202,16 @@ export class RedisClaims implements Claims {
    *
    * @param mayBeDone it was tried before, and the reply was lost
    */
-  #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<Refusal> {
+  #remove(own: RedisClaim, mayBeDone: boolean, next: Ref | undefined): Promise<void> {
     const { job, jobs, token, mark } = own
     const pullsNext = !mayBeDone && this.#pulls.mayFetch(jobs, next)
     return jobs.remove(job.json, token, pullsNext, mark === 'died-once' ? undefined : mark).then(
       fetched => {
         if (fetched !== undefined) this.#pulls.fetched(fetched)
-        return DONE
       },
       error => {
         if (pullsNext && refusalCode(error) === undefined) this.#left.add([token], [leaseOf(own.held)])
         if (!mayBeDone || refusalCode(error) !== MISSING_JOB) throw error
-        return DONE
       },
     )
   }

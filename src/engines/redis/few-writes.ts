@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream'
 
 /** Redis works on so many operations while this process makes the next ones. */
-const TOGETHER = 8
+const TOGETHER = 4
 
 /** What is written to a stream in one turn of the event loop goes out in few writes, each of which costs more than most commands. */
 export class FewWrites {

@@ -88,7 +88,7 @@ export class Pulls {
     const fetched = isAny ? this.#fetched.shift() : undefined
     if (fetched === undefined) return undefined
     const { json, token, early } = fetched
-    return { ...this.#pulled(this.#in(undefined), json, token), early }
+    return this.#pulled(this.#in(undefined), json, token, early)
   }
 
   fetched(fetched: Fetched): void {
@@ -139,9 +139,9 @@ export class Pulls {
       : { kind: 'parked', reason: 'slot', slots: found.slots }
   }
 
-  #pulled(jobs: LockedJobs, json: JobJson, token: string): Pulled {
+  #pulled(jobs: LockedJobs, json: JobJson, token: string, early?: Begun): Pulled {
     const job = taskOf(json)
-    return { jobs, json, token, job, found: job === undefined ? undefined : this.#termsOf?.(job.vars) }
+    return { jobs, json, token, job, found: job === undefined ? undefined : this.#termsOf?.(job.vars), early }
   }
 
   #in(task: string | undefined): LockedJobs {

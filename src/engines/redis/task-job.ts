@@ -97,11 +97,21 @@ export function taskOf(json: JobJson): TaskJob | undefined {
   if ('fault' in vars) return undefined
   const record = recordOf(json)
   return {
-    ...{ id: json.id, vars, record, json },
+    id: json.id,
+    vars,
+    record,
+    json,
     body: data.body === undefined ? undefined : Buffer.from(data.body, 'base64'),
     priority: priorityOf(json.opts.priority),
     dueAtMs: record.dueAtMs ?? json.timestamp + (json.opts.delay ?? 0),
   }
+}
+
+/** The same record if it has none: what is copied without one of its properties costs as much as the rest of a claim. */
+export function withoutLastRun(record: TaskRecord): TaskRecord {
+  if (record.lastRun === undefined) return record
+  const { lastRun: _, ...rest } = record
+  return rest
 }
 
 export function withoutJourney(record: TaskRecord): TaskRecord {

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { FewWrites } from '#src/engines/redis/few-writes.js'
 
 describe('what is written to Redis in one turn', () => {
-  it('goes out in pieces of 8 operations, and the rest at the end of the turn', async () => {
+  it('goes out in pieces of 4 operations, and the rest at the end of the turn', async () => {
     const pieces: number[] = []
     const stream = new Writable({
       writev(chunks, done) {
@@ -14,18 +14,18 @@ describe('what is written to Redis in one turn', () => {
       },
     })
     const writes = new FewWrites()
-    for (let n = 0; n < 40; n++) {
+    for (let n = 0; n < 14; n++) {
       writes.begin(stream)
       stream.write('a command')
     }
-    assert.deepEqual(pieces, [8, 8, 8, 8], 'Redis has them meanwhile')
+    assert.deepEqual(pieces, [4, 4, 4], 'Redis has them meanwhile')
     await turn()
-    assert.deepEqual(pieces, [8, 8, 8, 8, 8])
+    assert.deepEqual(pieces, [4, 4, 4, 2])
     for (let n = 0; n < 3; n++) {
       writes.begin(stream)
       stream.write('a command')
     }
     await turn()
-    assert.deepEqual(pieces, [8, 8, 8, 8, 8, 3], 'a new turn counts anew')
+    assert.deepEqual(pieces, [4, 4, 4, 2, 3], 'a new turn counts anew')
   })
 })
