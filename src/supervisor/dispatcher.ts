@@ -86,5 +86,6 @@ function openingOf(worker: WorkerProcess, now: number, { isShrinking, batchMs }:
   if (isShrinking) return { worker, room: outstanding === 0 ? batch : 0, batch }
   const beside = concurrency - 1 // these run beside the first one of a batch, and do not wait
   const room = outstanding === 0 ? 2 * batch + beside : batch
-  return { worker, room: outstanding > batch + beside ? 0 : room, batch }
+  const settling = beside // as many again may have ended
+  return { worker, room: outstanding > batch + beside + settling ? 0 : room, batch }
 }
