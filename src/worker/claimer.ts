@@ -51,7 +51,6 @@ interface Batch {
 // Longer than others: all that may happen to a task between its message and its run is here.
 /**
  * Claims the tasks that the master gave, and marks each as begun right before it is run.
- *
  * A task that begins with others, or while others run, begins "beside" them: if their process dies, it is unknown
  * which one is to blame. Unless `isConcurrent`, a task that must be alone, that runs at most once, or that needs a slot, begins
  * only when nothing else runs, and no task begins beside it: a slot is not for a task that waits for others.

@@ -135,11 +135,7 @@ export class Runner implements ExecutorListener {
     this.#endIfDrained()
   }
 
-  /**
-   * Handles an exception that was thrown outside any handler's call: ends what runs. Nothing may run after it.
-   *
-   * @returns whether it was reported as the failure of a task
-   */
+  /** After an exception outside any handler's call, ends what runs; nothing may run after it. @returns whether a task failed by it */
   fault(thrown: unknown): boolean {
     this.#state = 'drained'
     const isReported = this.#executor.fault(thrown, this.#inFlight)

@@ -87,9 +87,11 @@ export class Rivals {
     return true
   }
 
-  /** A worker got it, and it is gone: it ran, of which the event tells late, or somebody has removed it since. */
+  /** A worker got it, and it is gone: it ran, of which the event tells late, or somebody has removed it since. @returns whether it is */
   isOver(ref: Ref): boolean {
-    return this.#justGiven.has(ref) && this.#places.glance(ref) === 'gone'
+    const isOver = this.#justGiven.has(ref) && this.#places.glance(ref) === 'gone'
+    if (isOver) this.#places.gone(ref)
+    return isOver
   }
 
   #took(ref: Ref): void {

@@ -128,10 +128,7 @@ export class TaskIndex {
     if (!renamed && this.#slots.has(ref)) return false
     this.#slots.remove(ref)
     this.#parked.remove(ref)
-    if (this.rivals.isOver(ref)) {
-      this.#gone(ref)
-      return false
-    }
+    if (this.rivals.isOver(ref)) return false
     // of a task that ran, the first event may be of its own settling: its place is that of its next run
     if (waited === 'ended' && !this.#patience.has(ref)) this.#arrivals.runsAt(ref, nowMs)
     this.#patience.end(ref)
