@@ -20,7 +20,7 @@ import { Persistence, type Tell } from './persistence.js'
 import { eraseMark, type Pulled, Pulls, type Refusal } from './pulls.js'
 import { heldJobOf, leaseOf, tokenFor } from './refs.js'
 import { isRefusal, whyNot } from './store-failure.js'
-import { type TaskRecord, withFailure, withoutLastRun } from './task-job.js'
+import { earlyMs, type TaskRecord, withFailure, withoutLastRun } from './task-job.js'
 
 export interface RedisClaimsOptions {
   /** What the tokens of its locks begin with. No other worker has it. */
@@ -74,7 +74,7 @@ export class RedisClaims implements Claims {
   /** What was fetched, runs for the first time, and may run now: Redis need not be asked. */
   #claimAtOnce(ref: Ref, { jobs, token, job, found, early }: Pulled): Claim | undefined {
     const nowMs = this.#connection.knownNowMs
-    if (job === undefined || nowMs === undefined || job.dueAtMs > nowMs) return undefined
+    if (job === undefined || nowMs === undefined || earlyMs(job, nowMs) > 0) return undefined
     if (found === 'unknown-name' || found?.slots !== undefined || job.record.past !== 'none') return undefined
     return this.#claimOf(ref, { job, jobs, token, terms: found }, withoutLastRun(job.record), early)
   }
@@ -150,10 +150,9 @@ export class RedisClaims implements Claims {
   async #refusalOf(own: Locked, found: TermsOrPark): Promise<Refusal | undefined> {
     const { job, jobs, token } = own
     if (found === 'unknown-name') return putOff(own, job.record, this.#options.frequencyMs)
-    const earlyMs = job.dueAtMs - (await this.#connection.nowMs())
-    if (earlyMs <= 0) return undefined
-    // the clock of a machine that promoted it is fast
-    return { kind: 'later', atMs: await jobs.delay(job.id, token, earlyMs, job.record) }
+    const delayMs = earlyMs(job, await this.#connection.nowMs())
+    if (delayMs === 0) return undefined
+    return { kind: 'later', atMs: await jobs.delay(job.id, token, delayMs, job.record) }
   }
 
   #rules(terms: Terms | undefined): Rules {

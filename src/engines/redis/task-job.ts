@@ -107,6 +107,15 @@ export function taskOf(json: JobJson): TaskJob | undefined {
   }
 }
 
+/**
+ * How long before its time a job was pulled: the clock of a machine that promoted it is fast. One without a time is due, however fast
+ * the clock of the one that stored it is.
+ */
+export function earlyMs({ json, record, dueAtMs }: TaskJob, nowMs: number): number {
+  const hasTime = record.dueAtMs !== undefined || (json.opts.delay ?? 0) > 0
+  return hasTime ? Math.max(0, dueAtMs - nowMs) : 0
+}
+
 /** The same record if it has none: what is copied without one of its properties costs as much as the rest of a claim. */
 export function withoutLastRun(record: TaskRecord): TaskRecord {
   if (record.lastRun === undefined) return record

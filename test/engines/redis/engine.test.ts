@@ -190,6 +190,19 @@ describe('the engine on Redis', { skip: missing }, () => {
     master.close()
   })
 
+  it('runs a task without a time, however fast the clock is of the one that stored it', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    const worker = claims()
+    for (const fastMs of [5000, 90_000]) {
+      const { path } = await enqueuer.store(requestFrom({ n: fastMs }))
+      const job = key(path.split('/').at(-1) ?? '')
+      await redis.client.hincrby(job, 'timestamp', fastMs)
+    }
+    await worker.settle(await beginOf(worker, 'ticket 1'), OK, 1, 'ticket 2')
+    await worker.settle(await beginOf(worker, 'ticket 2'), OK, 1)
+    assert.equal(await redis.client.zcard(key('delayed')), 0)
+  })
+
   it('fetches nothing for a ref that is no ticket for the next task', async () => {
     const { enqueuer, claims, key } = openSpool()
     for (const next of [undefined, 'held id token', 'sifting ticket', 'limited ticket app.add']) {
