@@ -182,6 +182,7 @@ export class RedisClaims implements Claims {
     const verdict = verdictOf(outcome, own.record, own.isOnce, this.#rules(own.terms))
     const { held, slots } = own
     if (verdict.kind === 'remove')
+      // as nearly all: one literal, since properties spread behind others are slow
       return this.#persistence
         .run(held, tries => this.#remove(own, tries > 0, next))
         .then((): Report => ({ ref, kind: 'ok', ranMs, slots }), lost)

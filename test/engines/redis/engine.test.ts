@@ -203,6 +203,25 @@ describe('the engine on Redis', { skip: missing }, () => {
     assert.equal(await redis.client.zcard(key('delayed')), 0)
   })
 
+  it('puts off a task that the fast clock of a machine brought before its time, pulled or fetched', async () => {
+    const { enqueuer, claims, key } = openSpool()
+    const worker = claims()
+    const dueAtMs = Math.ceil(Date.now() / 1000 + 3600) * 1000
+    for (const isFetched of [false, true]) {
+      if (isFetched) await enqueuer.store(requestFrom({ n: 'due' }))
+      const before = isFetched ? await beginOf(worker, 'ticket before') : undefined
+      const { path } = await enqueuer.store(requestFrom({ n: 'early' }, { at: dueAtMs / 1000 }))
+      const id = path.split('/').at(-1) ?? ''
+      await redis.client.zadd(key('delayed'), 1, id) // as if its time had come
+      if (before !== undefined) await worker.settle(before, OK, 1, 'ticket')
+      const refusal = await refusalOf(worker, 'ticket')
+      assert.equal(refusal.kind, 'later')
+      assert.ok(Math.abs((refusal.atMs ?? 0) - dueAtMs) < 1000, `${refusal.atMs} is not ${dueAtMs}`)
+      assert.equal(await redis.client.llen(key('active')), 0)
+    }
+    assert.equal(await redis.client.zcard(key('delayed')), 2)
+  })
+
   it('fetches nothing for a ref that is no ticket for the next task', async () => {
     const { enqueuer, claims, key } = openSpool()
     for (const next of [undefined, 'held id token', 'sifting ticket', 'limited ticket app.add']) {
